@@ -1,0 +1,43 @@
+# One command each. Every target makes the virtual environment first; nothing else is assumed but
+# Python 3.11+, Java 17+ and make.
+
+VENV ?= .venv
+PYTHON := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+LEGACY := $(VENV)/kafka-python-2.0.2
+INPUT ?=
+DATA ?= demo-data
+
+.PHONY: demo test soak lint format bench docs docs-check clean venv
+
+venv: $(STAMP)
+
+$(STAMP): pyproject.toml
+	@sh scripts/preflight.sh
+	@sh scripts/make-venv.sh $(VENV) $(LEGACY)
+	@touch $@
+
+demo: $(STAMP)
+	@$(PYTHON) -m examples.demo --data $(DATA) $(if $(INPUT),--input $(INPUT))
+
+test: $(STAMP)
+	@$(PYTHON) -m pytest -m "not soak and not docker"
+
+soak: $(STAMP)
+	@$(PYTHON) -m pytest -m soak --timeout 7200
+
+lint: $(STAMP)
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/mypy
+	@$(VENV)/bin/lint-imports
+
+format: $(STAMP)
+	@$(VENV)/bin/ruff format .
+	@$(VENV)/bin/ruff check --fix .
+
+bench: $(STAMP)
+	@$(PYTHON) -m bench
+
+clean:
+	rm -rf $(VENV) $(DATA) build dist *.egg-info

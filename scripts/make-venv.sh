@@ -1,0 +1,13 @@
+#!/bin/sh
+# Makes the virtual environment with everything the tests and the demo need. kafka-python 2.0.2, the
+# last release that speaks to brokers of the 0.8 years, lives beside the newest one in a folder of
+# its own.
+set -eu
+
+venv=$1
+legacy=$2
+[ -x "$venv/bin/python" ] || "${PYTHON:-python3}" -m venv "$venv"
+echo "installing zkbroker and its dependencies into $venv (about a minute)"
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[spark,dev]'
+[ -d "$legacy" ] || "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+    --no-deps --target "$legacy" 'kafka-python==2.0.2'

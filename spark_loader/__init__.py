@@ -1,0 +1,1 @@
+"""Loads topics into a lake with Spark, checkpointing offsets per mapper."""

@@ -1,0 +1,66 @@
+r"""Java `.properties` files.
+
+The rules are those of `java.util.Properties.load`: `#` and `!` start a comment, `=`, `:` or white
+space ends a key, a backslash at the end of a line continues it, `\uXXXX` and the usual escapes are
+understood. Of two lines with one key the later wins.
+"""
+
+import re
+from pathlib import Path
+
+from zkbroker.errors import ConfigError
+
+_KEY_END = re.compile(r"(?<!\\)(?:\\\\)*(\s*[=:]\s*|\s+)")
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_PLAIN_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def load_properties(path: str | Path) -> dict[str, str]:
+    """Read a properties file.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read properties file {path}: {error}") from error
+    return parse_properties(text)
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Parse the text of a properties file into a dict of strings."""
+    properties: dict[str, str] = {}
+    for line in _logical_lines(text):
+        end = _KEY_END.search(line)
+        key, value = (line, "") if end is None else (line[: end.start(1)], line[end.end(1) :])
+        properties[_unescape(key)] = _unescape(value)
+    return properties
+
+
+def _logical_lines(text: str) -> list[str]:
+    lines: list[str] = []
+    pending = ""
+    for raw in text.splitlines():
+        line = raw.lstrip()
+        if not pending and (not line or line[0] in "#!"):
+            continue
+        pending += line
+        if (len(pending) - len(pending.rstrip("\\"))) % 2:
+            pending = pending[:-1]
+            continue
+        lines.append(pending.rstrip())
+        pending = ""
+    if pending:
+        lines.append(pending)
+    return lines
+
+
+def _unescape(text: str) -> str:
+    def replace(match: re.Match[str]) -> str:
+        escape = match.group(1)
+        if len(escape) == 5:
+            return chr(int(escape[1:], 16))
+        return _PLAIN_ESCAPES.get(escape, escape)
+
+    return _ESCAPE.sub(replace, text)

@@ -1,0 +1,282 @@
+"""How a configuration dataclass is declared and built from properties.
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class BrokerConfig:
+        IGNORED: ClassVar[Mapping[str, str]] = {"num.io.threads": "greenlets need no count"}
+        port: int = option("port", default=9092, kind=Int(0, 65535), doc="Port to listen on.")
+        roll_ms: int = option("log.roll.ms", ("log.roll.hours", 3_600_000), default=..., ...)
+
+Invariant: a built configuration is complete and valid; no reader checks it again. Of several
+spellings of one option the first in declaration order that is present wins (as `log.dirs` over
+`log.dir`).
+"""
+
+import difflib
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from zkbroker.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+_METADATA = "zkbroker.option"
+
+
+class Kind(Protocol):
+    """What values an option takes."""
+
+    def parse(self, text: str) -> Any:
+        """Turn the text of a properties file into a value; raise ValueError when it is not one."""
+
+    def check(self, value: Any) -> None:
+        """Raise ValueError when a value is not allowed."""
+
+    @property
+    def allowed(self) -> str:
+        """What is allowed, for messages and the reference manual."""
+
+
+@dataclass(frozen=True, slots=True)
+class Int:
+    """A whole number within `[minimum, maximum]`."""
+
+    minimum: int = -(2**63)
+    maximum: int = 2**63 - 1
+
+    def parse(self, text: str) -> int:
+        return int(text.strip())
+
+    def check(self, value: Any) -> None:
+        if not isinstance(value, int) or not self.minimum <= value <= self.maximum:
+            raise ValueError
+
+    @property
+    def allowed(self) -> str:
+        low = "" if self.minimum == -(2**63) else f" from {self.minimum}"
+        high = "" if self.maximum == 2**63 - 1 else f" up to {self.maximum}"
+        return f"a whole number{low}{high}"
+
+
+@dataclass(frozen=True, slots=True)
+class Float:
+    """A number within `[minimum, maximum]`."""
+
+    minimum: float = float("-inf")
+    maximum: float = float("inf")
+
+    def parse(self, text: str) -> float:
+        return float(text.strip())
+
+    def check(self, value: Any) -> None:
+        if not isinstance(value, int | float) or not self.minimum <= value <= self.maximum:
+            raise ValueError
+
+    @property
+    def allowed(self) -> str:
+        return f"a number from {self.minimum} to {self.maximum}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bool:
+    """`true` or `false`, in any case."""
+
+    def parse(self, text: str) -> bool:
+        lowered = text.strip().lower()
+        if lowered not in ("true", "false"):
+            raise ValueError
+        return lowered == "true"
+
+    def check(self, value: Any) -> None:
+        if not isinstance(value, bool):
+            raise ValueError
+
+    @property
+    def allowed(self) -> str:
+        return "true or false"
+
+
+@dataclass(frozen=True, slots=True)
+class Str:
+    """Text; one of `choices` where there are any (compared without case, kept as declared)."""
+
+    choices: tuple[str, ...] = ()
+    empty: bool = True
+
+    def parse(self, text: str) -> str:
+        text = text.strip()
+        for choice in self.choices:
+            if choice.lower() == text.lower():
+                return choice
+        return text
+
+    def check(self, value: Any) -> None:
+        if not isinstance(value, str) or (self.choices and value not in self.choices):
+            raise ValueError
+        if not value and not self.empty:
+            raise ValueError
+
+    @property
+    def allowed(self) -> str:
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        return "text" if self.empty else "text that is not empty"
+
+
+@dataclass(frozen=True, slots=True)
+class StrList:
+    """Texts separated by commas."""
+
+    minimum: int = 0
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+
+    def check(self, value: Any) -> None:
+        if not isinstance(value, tuple) or len(value) < self.minimum:
+            raise ValueError
+
+    @property
+    def allowed(self) -> str:
+        least = f", at least {self.minimum}" if self.minimum else ""
+        return f"a list of texts separated by commas{least}"
+
+
+@dataclass(frozen=True, slots=True)
+class StrMap:
+    """`name:value` pairs separated by commas; values are whole numbers."""
+
+    def parse(self, text: str) -> dict[str, int]:
+        pairs = (part.rpartition(":") for part in text.split(",") if part.strip())
+        return {name.strip(): int(value) for name, _, value in pairs}
+
+    def check(self, value: Any) -> None:
+        if not isinstance(value, Mapping):
+            raise ValueError
+
+    @property
+    def allowed(self) -> str:
+        return "name:number pairs separated by commas"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: its spellings (with the factor of their unit), kind and documentation."""
+
+    keys: tuple[tuple[str, int], ...]
+    kind: Kind
+    doc: str
+
+
+def option(
+    *keys: str | tuple[str, int],
+    kind: Kind,
+    doc: str,
+    default: Any = MISSING,
+    default_factory: Any = MISSING,
+) -> Any:
+    """Declare a field that properties can set.
+
+    Args:
+        keys: spellings, the preferred one first; `(key, factor)` multiplies the number given
+            under that spelling, for keys in another unit (`("log.roll.hours", 3_600_000)`).
+        kind: what values it takes.
+        doc: one or two sentences with the unit; they become the reference manual.
+        default: value when no spelling is present; without one the option is required.
+        default_factory: as in `dataclasses.field`.
+    """
+    spellings = tuple(key if isinstance(key, tuple) else (key, 1) for key in keys)
+    metadata = {_METADATA: Option(spellings, kind, doc)}
+    if default_factory is not MISSING:
+        return field(default_factory=default_factory, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+class _Declared(Protocol):
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+
+C = TypeVar("C", bound=_Declared)
+
+
+def options(config: type[_Declared]) -> Iterator[tuple[Field[Any], Option]]:
+    """Yield each field of a configuration class that properties can set, with its option."""
+    for declared in fields(config):
+        found = declared.metadata.get(_METADATA)
+        if found is not None:
+            yield declared, found
+
+
+def validate(config: _Declared) -> None:
+    """Check every option of a configuration made by hand; call it from `__post_init__`.
+
+    Raises:
+        ConfigError: a value is not allowed.
+    """
+    for declared, declared_option in options(type(config)):
+        value = getattr(config, declared.name)
+        if declared.default is not MISSING and value == declared.default:
+            continue
+        try:
+            declared_option.kind.check(value)
+        except ValueError:
+            raise _bad(declared_option.keys[0][0], value, declared_option.kind) from None
+
+
+def from_properties(
+    config: type[C],
+    properties: Mapping[str, str],
+    *,
+    warn: Callable[[str], None] | None = None,
+) -> C:
+    """Build a configuration from properties.
+
+    Args:
+        config: a dataclass whose fields are declared with `option`. An `IGNORED` class attribute,
+            if any, maps known keys without effect to the reason.
+        properties: key → text, as read from a file or the command line.
+        warn: receives each warning; the module's logger by default.
+
+    Raises:
+        ConfigError: a value is not allowed, or a required key is missing.
+    """
+    report = warn if warn is not None else logger.warning
+    ignored: Mapping[str, str] = getattr(config, "IGNORED", {})
+    known: set[str] = set()
+    values: dict[str, Any] = {}
+    for declared, declared_option in options(config):
+        known.update(key for key, _ in declared_option.keys)
+        present = next((pair for pair in declared_option.keys if pair[0] in properties), None)
+        if present is not None:
+            values[declared.name] = _parse(declared_option.kind, *present, properties[present[0]])
+        elif declared.default is MISSING and declared.default_factory is MISSING:
+            spelled = " (or ".join(key for key, _ in declared_option.keys[:2])
+            closing = ")" if len(declared_option.keys) > 1 else ""
+            raise ConfigError(
+                f"{spelled}{closing} is required: {declared_option.kind.allowed}. "
+                f"{declared_option.doc}"
+            )
+    for key in properties:
+        if key in ignored:
+            report(f"config key={key} has no effect: {ignored[key]}")
+        elif key not in known:
+            near = difflib.get_close_matches(key, [*known, *ignored], n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            report(f"config key={key} is unknown and ignored{hint}")
+    return config(**values)
+
+
+def _parse(kind: Kind, key: str, factor: int, text: str) -> Any:
+    try:
+        value = kind.parse(text)
+        if factor != 1 and value >= 0:
+            value *= factor
+        kind.check(value)
+    except ValueError:
+        raise _bad(key, text, kind) from None
+    return value
+
+
+def _bad(key: str, value: object, kind: Kind) -> ConfigError:
+    return ConfigError(f"{key}={value!r} is not allowed: give {kind.allowed}")

@@ -1,0 +1,97 @@
+"""The interface that the runtimes implement."""
+
+import socket
+from collections.abc import Callable
+from queue import Empty as QueueEmpty
+from queue import Full as QueueFull
+from types import TracebackType
+from typing import Any, Protocol, TypeVar
+
+__all__ = ["Event", "Lock", "Queue", "QueueEmpty", "QueueFull", "Runtime", "Task"]
+
+T = TypeVar("T")
+Q = TypeVar("Q")
+
+
+class Task(Protocol):
+    """A running function. An exception that leaves it is logged with its traceback."""
+
+    def join(self, timeout_s: float | None = None) -> bool:
+        """Wait until the function returned; False when it still runs after `timeout_s`."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether the function still runs."""
+
+
+class Event(Protocol):
+    """A flag to wait for. `set` may be called from any thread or greenlet."""
+
+    def set(self) -> None: ...
+    def clear(self) -> None: ...
+    def is_set(self) -> bool: ...
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until set; False when `timeout_s` passed first."""
+
+
+class Lock(Protocol):
+    """Mutual exclusion, re-entrant. Never hold one over a network or ZooKeeper call."""
+
+    def __enter__(self) -> object: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> object: ...
+
+
+class Queue(Protocol[Q]):
+    """A bounded first-in-first-out queue."""
+
+    def put(self, item: Q, timeout_s: float | None = None) -> None:
+        """Add an item; wait while full.
+
+        Raises:
+            QueueFull: still full after `timeout_s` (0: do not wait).
+        """
+
+    def get(self, timeout_s: float | None = None) -> Q:
+        """Take the oldest item; wait while empty.
+
+        Raises:
+            QueueEmpty: still empty after `timeout_s` (0: do not wait).
+        """
+
+    def qsize(self) -> int: ...
+
+
+class Runtime(Protocol):
+    """Tasks, time, synchronisation and sockets of one kind of concurrency."""
+
+    @property
+    def name(self) -> str:
+        """`threads` or `gevent`."""
+
+    def spawn(self, function: Callable[..., object], *args: Any, name: str) -> Task:
+        """Run `function(*args)` concurrently; it does not keep the interpreter alive."""
+
+    def sleep(self, seconds: float) -> None: ...
+
+    def event(self) -> Event: ...
+
+    def lock(self) -> Lock: ...
+
+    def queue(self, maxsize: int) -> Queue[Any]: ...
+
+    def connect(self, host: str, port: int, timeout_s: float) -> socket.socket:
+        """Open a TCP connection, IPv4 or IPv6, without delay of small writes.
+
+        The socket is in blocking mode; its calls wait cooperatively under gevent.
+
+        Raises:
+            OSError: it cannot be opened within `timeout_s`.
+        """
+
+    def offload(self, function: Callable[..., T], *args: Any) -> T:
+        """Call a function that blocks on disk or CPU without stopping other tasks."""

@@ -1,0 +1,100 @@
+"""The runtime on gevent, without monkey-patching."""
+
+import logging
+import socket
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import gevent
+import gevent.event
+import gevent.lock
+import gevent.queue
+import gevent.socket
+
+from zkbroker.runtime.base import Event, Lock, Queue, Task
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class _GreenletTask:
+    def __init__(self, function: Callable[..., object], args: tuple[Any, ...], name: str) -> None:
+        self._name = name
+        self._greenlet = gevent.spawn(self._run, function, args)
+
+    def _run(self, function: Callable[..., object], args: tuple[Any, ...]) -> None:
+        try:
+            function(*args)
+        except Exception:
+            logger.exception("task failed name=%s", self._name)
+
+    def join(self, timeout_s: float | None = None) -> bool:
+        self._greenlet.join(timeout_s)
+        return bool(self._greenlet.ready())
+
+    @property
+    def alive(self) -> bool:
+        return not self._greenlet.ready()
+
+
+class _GreenletEvent:
+    def __init__(self) -> None:
+        self._event = gevent.event.Event()
+
+    def set(self) -> None:
+        self._event.set()
+
+    def clear(self) -> None:
+        self._event.clear()
+
+    def is_set(self) -> bool:
+        return bool(self._event.is_set())
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        return bool(self._event.wait(timeout_s))
+
+
+class _GreenletQueue:
+    def __init__(self, maxsize: int) -> None:
+        # gevent takes None, not 0, for "no bound".
+        self._queue = gevent.queue.Queue(maxsize or None)
+
+    def put(self, item: Any, timeout_s: float | None = None) -> None:
+        self._queue.put(item, block=timeout_s is None or timeout_s > 0, timeout=timeout_s or None)
+
+    def get(self, timeout_s: float | None = None) -> Any:
+        return self._queue.get(block=timeout_s is None or timeout_s > 0, timeout=timeout_s or None)
+
+    def qsize(self) -> int:
+        return int(self._queue.qsize())
+
+
+class GreenletsRuntime:
+    """Tasks are greenlets of the calling thread's hub; `offload` uses the hub's thread pool."""
+
+    name = "gevent"
+
+    def spawn(self, function: Callable[..., object], *args: Any, name: str) -> Task:
+        return _GreenletTask(function, args, name)
+
+    def sleep(self, seconds: float) -> None:
+        gevent.sleep(seconds)
+
+    def event(self) -> Event:
+        return _GreenletEvent()
+
+    def lock(self) -> Lock:
+        return cast("Lock", gevent.lock.RLock())
+
+    def queue(self, maxsize: int) -> Queue[Any]:
+        return _GreenletQueue(maxsize)
+
+    def connect(self, host: str, port: int, timeout_s: float) -> socket.socket:
+        connection = gevent.socket.create_connection((host, port), timeout_s)
+        connection.settimeout(None)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return cast("socket.socket", connection)
+
+    def offload(self, function: Callable[..., T], *args: Any) -> T:
+        return cast("T", gevent.get_hub().threadpool.apply(function, args))

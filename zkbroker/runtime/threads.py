@@ -1,0 +1,87 @@
+"""The runtime on operating system threads."""
+
+import logging
+import queue
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from zkbroker.runtime.base import Event, Lock, Queue, Task
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class _ThreadTask:
+    def __init__(self, function: Callable[..., object], args: tuple[Any, ...], name: str) -> None:
+        self._thread = threading.Thread(
+            target=self._run, args=(function, args), name=name, daemon=True
+        )
+        self._thread.start()
+
+    @staticmethod
+    def _run(function: Callable[..., object], args: tuple[Any, ...]) -> None:
+        try:
+            function(*args)
+        except Exception:
+            logger.exception("task failed name=%s", threading.current_thread().name)
+
+    def join(self, timeout_s: float | None = None) -> bool:
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+
+class _ThreadEvent(threading.Event):
+    def wait(self, timeout_s: float | None = None) -> bool:
+        return super().wait(timeout_s)
+
+
+class _ThreadQueue:
+    def __init__(self, maxsize: int) -> None:
+        self._queue: queue.Queue[Any] = queue.Queue(maxsize)
+
+    def put(self, item: Any, timeout_s: float | None = None) -> None:
+        self._queue.put(item, block=timeout_s is None or timeout_s > 0, timeout=timeout_s or None)
+
+    def get(self, timeout_s: float | None = None) -> Any:
+        return self._queue.get(block=timeout_s is None or timeout_s > 0, timeout=timeout_s or None)
+
+    def qsize(self) -> int:
+        return self._queue.qsize()
+
+
+class ThreadsRuntime:
+    """Tasks are daemon threads; blocking calls block only their own thread."""
+
+    name = "threads"
+
+    def spawn(self, function: Callable[..., object], *args: Any, name: str) -> Task:
+        return _ThreadTask(function, args, name)
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def event(self) -> Event:
+        return _ThreadEvent()
+
+    def lock(self) -> Lock:
+        return threading.RLock()
+
+    def queue(self, maxsize: int) -> Queue[Any]:
+        return _ThreadQueue(maxsize)
+
+    def connect(self, host: str, port: int, timeout_s: float) -> socket.socket:
+        connection = socket.create_connection((host, port), timeout_s)
+        connection.settimeout(None)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
+    def offload(self, function: Callable[..., T], *args: Any) -> T:
+        return function(*args)
