@@ -1,0 +1,117 @@
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from zkbroker.config.schema import (
+    Bool,
+    Float,
+    Int,
+    Str,
+    StrList,
+    StrMap,
+    from_properties,
+    option,
+    validate,
+)
+from zkbroker.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    IGNORED: ClassVar = {"num.io.threads": "greenlets need no count"}
+
+    group: str = option("group.id", "groupid", kind=Str(empty=False), doc="The group.")
+    port: int = option("port", default=9092, kind=Int(0, 65535), doc="Port.")
+    roll_ms: int = option(
+        "log.roll.ms",
+        ("log.roll.hours", 3_600_000),
+        default=604_800_000,
+        kind=Int(1),
+        doc="Age at which a segment is rolled, in milliseconds.",
+    )
+    dirs: tuple[str, ...] = option(
+        "log.dirs", "log.dir", default=("/tmp",), kind=StrList(1), doc="Directories."
+    )
+    enabled: bool = option("enabled", default=True, kind=Bool(), doc="Switch.")
+    codec: str = option("codec", default="none", kind=Str(("none", "GZIP")), doc="Codec.")
+    ratio: float = option("ratio", default=0.5, kind=Float(0, 1), doc="Ratio.")
+    topics: dict[str, int] = option("topics", default_factory=dict, kind=StrMap(), doc="Topics.")
+
+    def __post_init__(self):
+        validate(self)
+
+
+def build(**properties):
+    warnings = []
+    config = from_properties(
+        Sample,
+        {"group.id": "g"} | {k.replace("_", "."): v for k, v in properties.items()},
+        warn=warnings.append,
+    )
+    return config, warnings
+
+
+def test_defaults_need_nothing_but_what_is_required():
+    config, warnings = build()
+    assert (config.group, config.port, config.enabled, warnings) == ("g", 9092, True, [])
+
+
+def test_every_kind_is_parsed():
+    config, _ = build(
+        port="1", enabled="FALSE", codec="gzip", ratio="0.25", log_dirs="/a, /b", topics="x:2,y:3"
+    )
+    assert (config.port, config.enabled, config.codec, config.ratio) == (1, False, "GZIP", 0.25)
+    assert config.dirs == ("/a", "/b")
+    assert config.topics == {"x": 2, "y": 3}
+
+
+def test_the_first_declared_spelling_wins():
+    config, warnings = build(log_dirs="/new", log_dir="/old")
+    assert config.dirs == ("/new",)
+    assert not warnings
+
+
+def test_a_spelling_in_another_unit_is_converted():
+    assert build(log_roll_hours="2")[0].roll_ms == 7_200_000
+
+
+def test_a_required_key_that_is_missing_is_named():
+    with pytest.raises(ConfigError, match=r"group\.id \(or groupid\) is required"):
+        from_properties(Sample, {})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "allowed"),
+    [
+        ("port", "eighty", "a whole number from 0 up to 65535"),
+        ("port", "70000", "a whole number from 0 up to 65535"),
+        ("enabled", "yes", "true or false"),
+        ("codec", "rar", "one of none, GZIP"),
+        ("ratio", "2", "a number from 0 to 1"),
+        ("topics", "x:many", "name:number pairs"),
+        ("log.dirs", " , ", "at least 1"),
+        ("log.roll.hours", "0", "a whole number from 1"),
+    ],
+)
+def test_a_bad_value_names_key_value_and_what_is_allowed(key, value, allowed):
+    with pytest.raises(ConfigError) as caught:
+        from_properties(Sample, {"group.id": "g", key: value})
+    assert key in str(caught.value)
+    assert repr(value) in str(caught.value)
+    assert allowed in str(caught.value)
+
+
+def test_an_unknown_key_is_a_warning_that_names_the_nearest_one():
+    _, warnings = build(prot="1")
+    assert warnings == ["config key=prot is unknown and ignored; did you mean port?"]
+
+
+def test_a_known_key_without_effect_says_why():
+    _, warnings = build(num_io_threads="8")
+    assert warnings == ["config key=num.io.threads has no effect: greenlets need no count"]
+
+
+def test_a_configuration_made_by_hand_is_validated_too():
+    with pytest.raises(ConfigError, match="port"):
+        Sample(group="g", port=-1)

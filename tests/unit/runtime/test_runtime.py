@@ -1,0 +1,116 @@
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from zkbroker.errors import ConfigError
+from zkbroker.runtime import QueueEmpty, QueueFull, get_runtime
+
+
+@pytest.fixture(params=["threads", "gevent"])
+def runtime(request):
+    return get_runtime(request.param)
+
+
+def test_an_unknown_runtime_is_a_config_error():
+    with pytest.raises(ConfigError, match="threads or gevent"):
+        get_runtime("asyncio")
+
+
+def test_a_runtime_is_returned_as_it_is(runtime):
+    assert get_runtime(runtime) is runtime
+
+
+def test_tasks_run_and_are_joined(runtime):
+    seen = []
+    task = runtime.spawn(seen.append, 1, name="t")
+    assert task.join(5)
+    assert seen == [1]
+    assert not task.alive
+
+
+def test_join_gives_up_after_its_timeout(runtime):
+    stop = runtime.event()
+    task = runtime.spawn(stop.wait, name="t")
+    assert not task.join(0.01)
+    assert task.alive
+    stop.set()
+    assert task.join(5)
+
+
+def test_an_exception_in_a_task_is_logged_with_its_name(runtime, caplog):
+    task = runtime.spawn(lambda: 1 / 0, name="doomed")
+    assert task.join(5)
+    assert "task failed name=doomed" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_events_wake_those_who_wait(runtime):
+    event = runtime.event()
+    assert not event.wait(0)
+    runtime.spawn(event.set, name="t")
+    assert event.wait(5)
+    assert event.is_set()
+    event.clear()
+    assert not event.is_set()
+
+
+def test_queues_are_bounded_and_in_order(runtime):
+    queue = runtime.queue(2)
+    queue.put(1)
+    queue.put(2)
+    with pytest.raises(QueueFull):
+        queue.put(3, 0)
+    with pytest.raises(QueueFull):
+        queue.put(3, 0.01)
+    assert queue.qsize() == 2
+    assert [queue.get(), queue.get()] == [1, 2]
+    with pytest.raises(QueueEmpty):
+        queue.get(0)
+    with pytest.raises(QueueEmpty):
+        queue.get(0.01)
+
+
+def test_locks_are_reentrant(runtime):
+    lock = runtime.lock()
+    with lock, lock:
+        pass
+
+
+def test_offload_returns_the_result_and_raises_the_error(runtime):
+    assert runtime.offload(sum, [1, 2]) == 3
+    with pytest.raises(ZeroDivisionError):
+        runtime.offload(lambda: 1 / 0)
+
+
+def test_sleep_lets_others_run(runtime):
+    seen = []
+    task = runtime.spawn(seen.append, 1, name="t")
+    runtime.sleep(0.01)
+    assert task.join(5)
+    assert seen == [1]
+
+
+def test_connect_opens_a_connection_without_delay(runtime):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connection = runtime.connect("127.0.0.1", server.getsockname()[1], 5)
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        connection.close()
+
+
+def test_connect_to_a_closed_port_raises(runtime):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(OSError):
+        runtime.connect("127.0.0.1", port, 5)
+
+
+def test_importing_the_library_patches_nothing_and_loads_no_gevent():
+    code = (
+        "import socket, threading; before = (socket.socket, threading.Thread)\n"
+        "import sys, zkbroker.runtime; zkbroker.runtime.get_runtime('threads')\n"
+        "assert before == (socket.socket, threading.Thread)\n"
+        "assert 'gevent' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

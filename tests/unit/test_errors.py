@@ -1,0 +1,46 @@
+import pytest
+
+from zkbroker.errors import (
+    ErrorCode,
+    OffsetOutOfRange,
+    ProtocolError,
+    UnsupportedVersion,
+    protocol_error,
+)
+
+
+def test_every_code_becomes_an_exception_with_that_code():
+    for code in ErrorCode:
+        error = protocol_error(code, "fetch from t-0")
+        assert error.code is code
+        assert "fetch from t-0" in str(error)
+        assert code.name in str(error)
+
+
+def test_named_exceptions_are_used_where_there_is_one():
+    assert isinstance(protocol_error(1), OffsetOutOfRange)
+    assert type(protocol_error(29)) is ProtocolError
+
+
+def test_a_code_from_the_future_is_reported_with_its_number():
+    error = protocol_error(9999)
+    assert error.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "9999" in str(error)
+
+
+@pytest.mark.parametrize("code", [5, 6, 7, 13, 14, 15, 16, 56])
+def test_passing_troubles_are_retriable(code):
+    assert ErrorCode(code).retriable
+
+
+@pytest.mark.parametrize("code", [0, 1, 10, 17, 43, 45, 47, 76])
+def test_what_the_user_must_change_is_not_retriable(code):
+    assert not ErrorCode(code).retriable
+
+
+def test_a_subclass_keeps_its_own_code_registered():
+    class Special(UnsupportedVersion):
+        pass
+
+    assert ProtocolError.registered[ErrorCode.UNSUPPORTED_VERSION] is UnsupportedVersion
+    assert Special().code is ErrorCode.UNSUPPORTED_VERSION
