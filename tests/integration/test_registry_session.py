@@ -1,0 +1,277 @@
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import gevent
+import pytest
+from kazoo.client import KazooClient
+
+from zkbroker.errors import RegistryError
+from zkbroker.registry import (
+    BadVersion,
+    Check,
+    Create,
+    Delete,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    SessionLost,
+    SessionState,
+    SetData,
+    TransactionFailed,
+    ZkSession,
+)
+from zkbroker.registry.embedded import EmbeddedQuorum, EmbeddedZooKeeper, free_port
+
+
+def expire(session: ZkSession) -> None:
+    """End the session on the server as if its time had run out."""
+    thief = KazooClient(session.hosts, client_id=session._live().client_id)
+    thief.start()
+    thief.stop()
+    thief.close()
+
+
+def until(condition: Callable[[], bool], timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "the awaited condition did not come true"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("runtime", ["threads", "gevent"])
+def test_nodes_are_created_read_changed_and_deleted(chroot: str, runtime: str) -> None:
+    with ZkSession(chroot, runtime=runtime) as session:
+        assert session.create("/a/b", b"1", parents=True) == "/a/b"
+        data, stat = session.get("/a/b")
+        assert (data, stat.version, stat.ephemeral_owner) == (b"1", 0, 0)
+        assert session.set("/a/b", b"2", version=0).version == 1
+        with pytest.raises(BadVersion):
+            session.set("/a/b", b"3", version=0)
+        with pytest.raises(NodeExists):
+            session.create("/a/b")
+        with pytest.raises(NoNode):
+            session.create("/none/b")
+        with pytest.raises(NotEmpty):
+            session.delete("/a")
+        with pytest.raises(NoNode):
+            session.children("/none")
+        session.delete("/none", missing_ok=True)
+        assert session.exists("/none") is None
+        assert session.children("/a") == ["b"]
+        answers = session.get_many(["/a/b", "/none"])
+        assert answers[0] is not None
+        assert answers[0][0] == b"2"
+        assert answers[1] is None
+        first = session.create("/a/n_", sequential=True)
+        assert first == "/a/n_0000000001"
+        session.create("/a/e", ephemeral=True)
+        stat_e = session.exists("/a/e")
+        assert stat_e is not None
+        assert stat_e.ephemeral_owner == session.session_id
+        session.delete("/a", recursive=True)
+        assert session.exists("/a") is None
+
+
+def test_a_transaction_does_all_or_nothing_and_names_the_operation_at_fault(zk: ZkSession) -> None:
+    zk.transaction([Create("/a"), Create("/a/b", b"x"), Check("/a/b", 0), SetData("/a/b", b"y", 0)])
+    assert zk.get("/a/b")[0] == b"y"
+    with pytest.raises(TransactionFailed) as refused:
+        zk.transaction([Create("/c"), Create("/a/b"), Delete("/a/b")])
+    assert (refused.value.index, refused.value.path) == (1, "/a/b")
+    assert isinstance(refused.value.cause, NodeExists)
+    assert zk.exists("/c") is None
+    with pytest.raises(TransactionFailed) as refused:
+        zk.transaction([Check("/gone"), Create("/c")])
+    assert isinstance(refused.value.cause, NoNode)
+    zk.transaction([])
+
+
+@pytest.mark.parametrize("runtime", ["threads", "gevent"])
+def test_a_watch_only_sets_its_event(chroot: str, runtime: str) -> None:
+    with ZkSession(chroot, runtime=runtime) as session, ZkSession(chroot) as other:
+        changed, made, children = (session.runtime.event() for _ in range(3))
+        session.create("/w")
+        session.get("/w", changed)
+        session.exists("/later", made)
+        session.children("/w", children)
+        other.set("/w", b"new")
+        other.create("/later")
+        other.create("/w/child")
+        assert changed.wait(10)
+        assert made.wait(10)
+        assert children.wait(10)
+
+
+def test_no_zookeeper_is_one_clear_error() -> None:
+    port = free_port()
+    session = ZkSession(f"127.0.0.1:{port}/chroot", connect_timeout_ms=300)
+    with pytest.raises(RegistryError, match=rf"no ZooKeeper answered at 127.0.0.1:{port}.*connect"):
+        session.start()
+    with pytest.raises(RegistryError, match=r"zookeeper\.connect"):
+        ZkSession("127.0.0.1:http", connect_timeout_ms=300).start()
+
+
+@pytest.mark.parametrize("runtime", ["threads", "gevent"])
+def test_an_expired_session_is_reported_lost_then_connected_as_a_new_one(
+    chroot: str, runtime: str
+) -> None:
+    with ZkSession(chroot, runtime=runtime) as session:
+        session.create("/mine", ephemeral=True)
+        seen: list[SessionState] = []
+        unsubscribe = session.on_state(seen.append)
+        before = session.session_id
+        if runtime == "gevent":
+            gevent.get_hub().threadpool.apply(expire, (session,))
+        else:
+            expire(session)
+        lost_and_back = session.runtime.event()
+        session.on_state(
+            lambda state: lost_and_back.set() if state is SessionState.CONNECTED else None
+        )
+        if SessionState.LOST not in seen or session.state is not SessionState.CONNECTED:
+            assert lost_and_back.wait(20)
+        assert seen[-2:] == [SessionState.LOST, SessionState.CONNECTED]
+        assert session.generation == 1
+        assert session.session_id != before
+        assert session.exists("/mine") is None
+        unsubscribe()
+
+
+def test_the_session_outlives_a_restart_of_zookeeper(tmp_path: Path) -> None:
+    with EmbeddedZooKeeper(tmp_path) as server, ZkSession(server.connect_string) as session:
+        session.create("/mine", b"x", ephemeral=True)
+        states: list[SessionState] = []
+        session.on_state(states.append)
+        port = server.port
+        server.restart()
+        assert server.port == port
+        assert session.wait_connected(20)
+        assert session.get("/mine")[0] == b"x"
+        assert session.generation == 0
+        assert states == [SessionState.SUSPENDED, SessionState.CONNECTED]
+
+
+def test_the_lease_ends_when_the_server_is_not_heard(tmp_path: Path) -> None:
+    with (
+        EmbeddedZooKeeper(tmp_path) as server,
+        ZkSession(server.connect_string, session_timeout_ms=1000) as session,
+    ):
+        assert session.lease_valid()
+        server.pause()
+        until(lambda: not session.lease_valid())
+        assert session.generation == 0, "only the server can say that the session is over"
+        server.resume()
+        until(session.lease_valid)
+
+
+def test_requests_fail_once_the_session_is_closed(chroot: str) -> None:
+    session = ZkSession(chroot).start()
+    session.close()
+    session.close()
+    assert session.state is SessionState.LOST
+    with pytest.raises(SessionLost, match="closed"):
+        session.get("/")
+
+
+def test_close_ends_a_request_that_waits(tmp_path: Path) -> None:
+    with EmbeddedZooKeeper(tmp_path) as server:
+        session = ZkSession(server.connect_string, session_timeout_ms=60_000).start()
+        server.kill()
+        until(lambda: session.state is SessionState.SUSPENDED)
+        failed: list[Exception] = []
+
+        def read() -> None:
+            try:
+                session.get("/")
+            except RegistryError as error:
+                failed.append(error)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        session.close()
+        reader.join(10)
+        assert not reader.is_alive()
+        assert failed
+
+
+def test_the_embedded_server_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(RegistryError, match="apt-get install openjdk"):
+        EmbeddedZooKeeper(tmp_path).start()
+
+
+def test_the_embedded_server_names_the_package_that_holds_its_jars(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(RegistryError, match=r"pip install .zkbroker\[spark\]"):
+        EmbeddedZooKeeper(tmp_path).start()
+
+
+def test_a_taken_port_is_said_clearly(zookeeper: EmbeddedZooKeeper, tmp_path: Path) -> None:
+    with pytest.raises(RegistryError, match=f"port {zookeeper.port} is taken"):
+        EmbeddedZooKeeper(tmp_path, port=zookeeper.port).start()
+
+
+def test_the_embedded_server_dies_with_a_killed_parent(tmp_path: Path) -> None:
+    program = textwrap.dedent(
+        f"""
+        import os, signal
+        from zkbroker.registry.embedded import EmbeddedZooKeeper
+        server = EmbeddedZooKeeper({str(tmp_path / "zk")!r}).start()
+        print(server.pid, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    pid = int(done.stdout)
+    until(lambda: not _alive(pid))
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def test_the_embedded_server_outlives_the_thread_that_started_it() -> None:
+    server = EmbeddedZooKeeper()
+    starter = threading.Thread(target=server.start)
+    starter.start()
+    starter.join()
+    with server, ZkSession(server.connect_string) as session:
+        assert session.exists("/") is not None
+
+
+def test_a_quorum_survives_the_loss_of_its_leader() -> None:
+    with EmbeddedQuorum() as quorum, ZkSession(quorum.connect_string + "/q") as session:
+        session.create("/kept", b"x")
+        leader = quorum.leader
+        assert leader is not None
+        leader.kill()
+        until(lambda: quorum.leader is not None)
+        assert session.get("/kept")[0] == b"x"
+        name = f"/{uuid.uuid4().hex}"
+        until(lambda: _created(session, name))
+
+
+def _created(session: ZkSession, path: str) -> bool:
+    try:
+        session.create(path)
+    except NodeExists:
+        return True
+    except RegistryError:
+        return False
+    return True

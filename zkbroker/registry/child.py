@@ -1,0 +1,93 @@
+"""Start a child process that cannot outlive this one.
+
+Invariant (Linux): the kernel kills the child when this process ends, even by `kill -9`. The kernel
+watches the *thread* that forked, so that every child is forked from one thread that lives as long
+as the process. The child has a session of its own: Ctrl-C at a terminal reaches this process only,
+which then stops the child in order.
+"""
+
+import ctypes
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import IO
+
+_PR_SET_PDEATHSIG = 1
+# Loaded before any fork: the dynamic loader's lock may be held by another thread at the fork.
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+class _Forker:
+    """The thread that forks."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._requests: queue.SimpleQueue[tuple[Callable[[], object], Future[object]]]
+        self._pid = 0
+
+    def run(self, start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+        done: Future[subprocess.Popen[bytes]] = Future()
+        with self._lock:
+            if self._pid != os.getpid():
+                # At first use, and again in a forked process, where threads do not live on.
+                self._pid = os.getpid()
+                self._requests = queue.SimpleQueue()
+                threading.Thread(
+                    target=self._serve, args=(self._requests,), name="forker", daemon=True
+                ).start()
+            self._requests.put((start, done))  # type: ignore[arg-type]
+        return done.result()
+
+    @staticmethod
+    def _serve(
+        requests: "queue.SimpleQueue[tuple[Callable[[], object], Future[object]]]",
+    ) -> None:
+        while True:
+            start, done = requests.get()
+            try:
+                done.set_result(start())
+            except OSError as error:
+                done.set_exception(error)
+
+
+_FORKER = _Forker()
+
+
+def start_child(command: list[str], *, cwd: Path, output: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start a program that ends with this process.
+
+    Args:
+        command: the program and its arguments.
+        cwd: its working directory.
+        output: a file that receives what it prints.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    parent = os.getpid()
+
+    def bind_to_parent() -> None:
+        if _LIBC is not None:
+            _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent:
+                # It ended between fork and prctl.
+                os._exit(1)
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(  # noqa: S603 - the caller's own command, no shell
+            command,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=bind_to_parent,
+        )
+
+    return _FORKER.run(start)

@@ -1,0 +1,338 @@
+"""A real ZooKeeper as a child process, run from the jars that PySpark ships.
+
+Invariants: `start` returns only when the server answers `srvr`, so that a client connects at the
+first attempt; the server never outlives this process, however it ends (on Linux the kernel kills
+it, elsewhere only an orderly exit stops it); port and data survive `kill` and `restart`. Only
+127.0.0.1 is bound.
+"""
+
+import importlib.util
+import logging
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from zkbroker.errors import RegistryError
+from zkbroker.registry.child import start_child
+
+logger = logging.getLogger(__name__)
+
+MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+JARS = ("zookeeper-3", "zookeeper-jute-", "slf4j-api-", "metrics-core-", "snappy-java-")
+POLL_S = 0.02
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 5.0
+
+
+def find_java() -> str:
+    """Return the path of `java`: that of JAVA_HOME, else of PATH.
+
+    Raises:
+        RegistryError: there is none; the message says how to install it.
+    """
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        java = Path(home) / "bin" / "java"
+        if os.access(java, os.X_OK):
+            return str(java)
+    found = shutil.which("java")
+    if found is None:
+        raise RegistryError(
+            "the embedded ZooKeeper needs Java 17 or later and there is no java command: "
+            "install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), "
+            "or name a running ZooKeeper with zookeeper.connect"
+        )
+    return found
+
+
+def find_jars() -> list[Path]:
+    """Return the jars that make a ZooKeeper server, found without importing PySpark.
+
+    Raises:
+        RegistryError: PySpark is not installed, or it ships no ZooKeeper.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    cure = (
+        'install it (pip install "zkbroker[spark]"), '
+        "or name a running ZooKeeper with zookeeper.connect"
+    )
+    if spec is None or not spec.submodule_search_locations:
+        raise RegistryError(f"the embedded ZooKeeper runs from the jars of pyspark: {cure}")
+    folder = Path(next(iter(spec.submodule_search_locations))) / "jars"
+    jars: list[Path] = []
+    for prefix in JARS:
+        matches = sorted(folder.glob(f"{prefix}*.jar"))
+        if not matches:
+            raise RegistryError(f"pyspark at {folder.parent} ships no {prefix}*.jar: {cure}")
+        jars.append(matches[-1])
+    return jars
+
+
+def free_port() -> int:
+    """Return a TCP port of 127.0.0.1 that nobody listens on at the moment."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def server_mode(port: int, timeout_s: float = 1.0) -> str | None:
+    """Ask a server on 127.0.0.1 for its mode (`standalone`, `leader`, `follower`).
+
+    Returns:
+        None while it does not serve.
+    """
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout_s) as asked:
+            asked.sendall(b"srvr")
+            answer = b""
+            while part := asked.recv(4096):
+                answer += part
+    except OSError:
+        return None
+    for line in answer.decode("ascii", "replace").splitlines():
+        if line.startswith("Mode: "):
+            return line.removeprefix("Mode: ")
+    return None
+
+
+class EmbeddedZooKeeper:
+    """One ZooKeeper server on 127.0.0.1; a context manager.
+
+    Args:
+        data_dir: where it keeps its data; a temporary directory, removed by `stop`, when None.
+        port: client port; a free one when 0. It stays the same over restarts.
+        tick_ms: ZooKeeper's tick; sessions live for 2 ticks at least.
+        heap_mb: the most memory that its Java heap takes, in MiB.
+        java_options: further options of the Java machine.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path | str | None = None,
+        port: int = 0,
+        *,
+        tick_ms: int = 500,
+        heap_mb: int = 64,
+        java_options: tuple[str, ...] = (),
+    ) -> None:
+        self._temporary = data_dir is None
+        self.data_dir = Path(
+            tempfile.mkdtemp(prefix="zkbroker-zookeeper-") if data_dir is None else data_dir
+        )
+        self.port = port or free_port()
+        self._tick_ms = tick_ms
+        self._java_options = (f"-Xmx{heap_mb}m", *java_options)
+        if self._temporary:
+            # Data that is thrown away need not wait for the disk.
+            self._java_options += ("-Dzookeeper.forceSync=no",)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._paused = False
+        self._quorum_lines: tuple[str, ...] = ()
+
+    @property
+    def connect_string(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the server, None while it does not run."""
+        return self._process.pid if self.running and self._process is not None else None
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> Self:
+        """Start the server and wait until it serves.
+
+        Raises:
+            RegistryError: no Java, no jars, the port is taken, or it did not come up.
+        """
+        self.launch()
+        return self.wait_ready(timeout_s)
+
+    def launch(self) -> None:
+        """Start the server without waiting for it."""
+        if self.running:
+            return
+        java, jars = find_java(), find_jars()
+        if server_mode(self.port) is not None:
+            raise RegistryError(
+                f"port {self.port} is taken by another ZooKeeper: stop it, or give another port"
+            )
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        config = self.data_dir / "zoo.cfg"
+        config.write_text("\n".join((*self._config(), *self._quorum_lines, "")))
+        command = [
+            java,
+            *self._java_options,
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-Xshare:auto",
+            "-cp",
+            ":".join(map(str, jars)),
+            MAIN_CLASS,
+            str(config),
+        ]
+        with self._log_path.open("wb") as log:
+            self._process = start_child(command, cwd=self.data_dir, output=log)
+        logger.info("zookeeper started port=%d pid=%d", self.port, self._process.pid)
+
+    def _config(self) -> tuple[str, ...]:
+        return (
+            f"dataDir={self.data_dir.resolve()}",
+            f"clientPort={self.port}",
+            "clientPortAddress=127.0.0.1",
+            f"tickTime={self._tick_ms}",
+            f"minSessionTimeout={2 * self._tick_ms}",
+            "maxSessionTimeout=120000",
+            "admin.enableServer=false",
+            "4lw.commands.whitelist=*",
+            "maxClientCnxns=0",
+        )
+
+    @property
+    def _log_path(self) -> Path:
+        return self.data_dir / "zookeeper.log"
+
+    def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> Self:
+        """Wait until the server answers clients."""
+        deadline = time.monotonic() + timeout_s
+        while server_mode(self.port) is None:
+            if not self.running or time.monotonic() > deadline:
+                said = self._log_path.read_text(errors="replace").strip().splitlines()[-5:]
+                problem = "did not answer in time" if self.running else "ended"
+                self.kill()
+                raise RegistryError(
+                    f"the embedded ZooKeeper on port {self.port} {problem}: "
+                    + (" | ".join(said) or f"is the port taken? see {self._log_path}")
+                )
+            time.sleep(POLL_S)
+        return self
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Stop the server; its data is removed when the directory was a temporary one."""
+        process = self._process
+        if process is not None and process.poll() is None:
+            self.resume()
+            process.terminate()
+            try:
+                process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._process = None
+        if self._temporary:
+            shutil.rmtree(self.data_dir, ignore_errors=True)
+
+    def kill(self) -> None:
+        """End the server at once, as a crash would; the data stays."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+            self._paused = False
+
+    def pause(self) -> None:
+        """Freeze the server: connections stay open and nothing is answered."""
+        if self._process is not None and self.running:
+            os.kill(self._process.pid, signal.SIGSTOP)
+            self._paused = True
+
+    def resume(self) -> None:
+        """Let a frozen server run on."""
+        if self._paused and self._process is not None:
+            os.kill(self._process.pid, signal.SIGCONT)
+            self._paused = False
+
+    def restart(self, timeout_s: float = START_TIMEOUT_S) -> Self:
+        """Kill the server where it runs and start it on the same port and data."""
+        self.kill()
+        return self.start(timeout_s)
+
+    def __enter__(self) -> Self:
+        return self if self.running else self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+class EmbeddedQuorum:
+    """An ensemble of ZooKeeper servers on 127.0.0.1; a context manager.
+
+    Args:
+        data_dir: the servers keep their data in `1`, `2`, … below it; temporary when None.
+        size: how many servers; 3 survive the loss of one.
+    """
+
+    def __init__(
+        self, data_dir: Path | str | None = None, size: int = 3, *, tick_ms: int = 500
+    ) -> None:
+        self._temporary = data_dir is None
+        self.data_dir = Path(
+            tempfile.mkdtemp(prefix="zkbroker-quorum-") if data_dir is None else data_dir
+        )
+        ports = {number: (free_port(), free_port()) for number in range(1, size + 1)}
+        members = tuple(
+            f"server.{number}=127.0.0.1:{peer}:{election}"
+            for number, (peer, election) in ports.items()
+        )
+        self.servers: list[EmbeddedZooKeeper] = []
+        for number in ports:
+            folder = self.data_dir / str(number)
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "myid").write_text(f"{number}\n")
+            server = EmbeddedZooKeeper(folder, tick_ms=tick_ms)
+            server._quorum_lines = ("initLimit=20", "syncLimit=10", *members)
+            self.servers.append(server)
+
+    @property
+    def connect_string(self) -> str:
+        return ",".join(server.connect_string for server in self.servers)
+
+    @property
+    def leader(self) -> EmbeddedZooKeeper | None:
+        """The server that leads at the moment."""
+        for server in self.servers:
+            if server.running and server_mode(server.port) == "leader":
+                return server
+        return None
+
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> Self:
+        """Start all servers and wait until each serves."""
+        for server in self.servers:
+            server.launch()
+        for server in self.servers:
+            server.wait_ready(timeout_s)
+        return self
+
+    def stop(self) -> None:
+        """Stop all servers."""
+        for server in self.servers:
+            server.stop()
+        if self._temporary:
+            shutil.rmtree(self.data_dir, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()

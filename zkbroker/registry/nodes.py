@@ -1,0 +1,149 @@
+"""Nodes and changes to them as data, between the library's terms and the ZooKeeper client's.
+
+Invariant: an exception of the client becomes exactly one exception of `zkbroker.registry.errors`,
+and the answer of a transaction either is empty or names the first operation that was refused.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import kazoo.exceptions as kz
+
+from zkbroker.registry.errors import (
+    BadVersion,
+    ConnectionLost,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    RegistryError,
+    SessionLost,
+    TransactionFailed,
+)
+
+
+class Settable(Protocol):
+    """What a watch may be: something to set, such as an event."""
+
+    def set(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStat:
+    """What ZooKeeper keeps about a node; times in milliseconds since 1970.
+
+    `ephemeral_owner` is the id of the session that the node lives in, 0 for a persistent node.
+    """
+
+    version: int
+    ephemeral_owner: int
+    ctime_ms: int
+    mtime_ms: int
+    children: int
+    created_zxid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    path: str
+    data: bytes = b""
+    ephemeral: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetData:
+    path: str
+    data: bytes
+    version: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    path: str
+    version: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Demands that the node exists, with this version unless -1."""
+
+    path: str
+    version: int = -1
+
+
+Operation = Create | SetData | Delete | Check
+
+_ERRORS: dict[type[kz.KazooException], type[RegistryError]] = {
+    kz.NoNodeError: NoNode,
+    kz.NodeExistsError: NodeExists,
+    kz.BadVersionError: BadVersion,
+    kz.NotEmptyError: NotEmpty,
+    kz.ConnectionLoss: ConnectionLost,
+    kz.OperationTimeoutError: ConnectionLost,
+    kz.SessionExpiredError: SessionLost,
+}
+
+
+def library_error(error: kz.KazooException, path: str) -> RegistryError:
+    """Make the library's exception for one of the client's."""
+    for known, ours in _ERRORS.items():
+        if isinstance(error, known):
+            return ours(f"{path or '/'}: {_TEXTS[ours]}")
+    return RegistryError(f"{path or '/'}: {type(error).__name__} {error}".rstrip())
+
+
+_TEXTS: dict[type[RegistryError], str] = {
+    NoNode: "no such node",
+    NodeExists: "the node exists already",
+    BadVersion: "the node was changed by somebody else",
+    NotEmpty: "the node has children",
+    ConnectionLost: "the connection to ZooKeeper broke",
+    SessionLost: "the ZooKeeper session is over",
+}
+
+
+def node_stat(stat: Any) -> NodeStat:
+    return NodeStat(
+        version=stat.version,
+        ephemeral_owner=stat.ephemeralOwner,
+        ctime_ms=stat.ctime,
+        mtime_ms=stat.mtime,
+        children=stat.numChildren,
+        created_zxid=stat.czxid,
+    )
+
+
+def watcher(watch: Settable | None) -> Callable[[object], None] | None:
+    """Make the client's watch, which sets what was given and returns."""
+    if watch is None:
+        return None
+
+    def fired(_event: object) -> None:
+        watch.set()
+
+    return fired
+
+
+def fill_transaction(transaction: Any, operations: Sequence[Operation]) -> None:
+    """Put the operations into a transaction of the client."""
+    for operation in operations:
+        match operation:
+            case Create(path, data, ephemeral):
+                transaction.create(path, data, ephemeral=ephemeral)
+            case SetData(path, data, version):
+                transaction.set_data(path, data, version)
+            case Delete(path, version):
+                transaction.delete(path, version)
+            case Check(path, version):
+                transaction.check(path, version)
+
+
+def check_results(operations: Sequence[Operation], results: Sequence[object]) -> None:
+    """Raise TransactionFailed when a transaction was refused."""
+    for index, result in enumerate(results):
+        # The operations before and after the one at fault are answered with these two.
+        if isinstance(result, (kz.RolledBackError, kz.RuntimeInconsistency)):
+            continue
+        if isinstance(result, kz.KazooException):
+            path = operations[index].path
+            raise TransactionFailed(index, path, library_error(result, path))

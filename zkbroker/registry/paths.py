@@ -1,0 +1,96 @@
+"""Every path of the ZooKeeper tree, relative to the chroot.
+
+    /brokers/ids/[id]                              E  where a broker listens
+    /brokers/seqid                                 P  its node version numbers generated broker ids
+    /brokers/topics/[topic]                        P  replica assignment
+    /brokers/topics/[topic]/partitions/[n]         P  leader epochs used so far
+    /brokers/topics/[topic]/partitions/[n]/state   E  which broker hosts the partition
+    /config/topics/[topic]                         P  settings of one topic
+    /config/changes/config_change_[seq]            P  notifications that settings changed
+    /admin/delete_topics/[topic]                   P  deletion asked for
+    /controller, /controller_epoch                 E, P
+    /cluster/id                                    P
+    /latest_producer_id_block                      P
+    /consumers/[group]/ids/[consumer]              E  membership and subscription
+    /consumers/[group]/owners/[topic]/[n]          E  which thread owns the partition
+    /consumers/[group]/offsets/[topic]/[n]         P  next offset to consume
+
+E: ephemeral, P: persistent. Nothing else in the library spells a path.
+"""
+
+BROKER_IDS = "/brokers/ids"
+BROKER_SEQID = "/brokers/seqid"
+TOPICS = "/brokers/topics"
+TOPIC_CONFIGS = "/config/topics"
+CONFIG_CHANGES = "/config/changes"
+CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
+DELETE_TOPICS = "/admin/delete_topics"
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+CLUSTER_ID = "/cluster/id"
+PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+CONSUMERS = "/consumers"
+
+PERSISTENT = (
+    BROKER_IDS,
+    BROKER_SEQID,
+    TOPICS,
+    TOPIC_CONFIGS,
+    "/config/brokers",
+    "/config/clients",
+    "/config/users",
+    CONFIG_CHANGES,
+    DELETE_TOPICS,
+    CONSUMERS,
+    "/isr_change_notification",
+    "/log_dir_event_notification",
+)
+"""What a broker makes sure of at its start, so that any tool finds the usual tree."""
+
+
+def broker(broker_id: int) -> str:
+    return f"{BROKER_IDS}/{broker_id}"
+
+
+def topic(name: str) -> str:
+    return f"{TOPICS}/{name}"
+
+
+def partition(name: str, number: int) -> str:
+    return f"{TOPICS}/{name}/partitions/{number}"
+
+
+def partition_state(name: str, number: int) -> str:
+    return f"{TOPICS}/{name}/partitions/{number}/state"
+
+
+def topic_config(name: str) -> str:
+    return f"{TOPIC_CONFIGS}/{name}"
+
+
+def delete_topic(name: str) -> str:
+    return f"{DELETE_TOPICS}/{name}"
+
+
+def consumer_ids(group: str) -> str:
+    return f"{CONSUMERS}/{group}/ids"
+
+
+def consumer(group: str, consumer_id: str) -> str:
+    return f"{CONSUMERS}/{group}/ids/{consumer_id}"
+
+
+def owners(group: str, name: str) -> str:
+    return f"{CONSUMERS}/{group}/owners/{name}"
+
+
+def owner(group: str, name: str, number: int) -> str:
+    return f"{CONSUMERS}/{group}/owners/{name}/{number}"
+
+
+def offsets(group: str, name: str) -> str:
+    return f"{CONSUMERS}/{group}/offsets/{name}"
+
+
+def offset(group: str, name: str, number: int) -> str:
+    return f"{CONSUMERS}/{group}/offsets/{name}/{number}"
