@@ -1,0 +1,59 @@
+import subprocess
+import sys
+
+import click
+import pytest
+
+from zkbroker.cli.main import COMMANDS, cli, run
+from zkbroker.errors import ConfigError
+
+
+def exit_status(command, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        run(command, arguments, "zkbroker")
+    return stopped.value.code or 0
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_explains_itself_with_an_example(name, capsys):
+    assert exit_status(cli, name, "--help") == 0
+    shown = capsys.readouterr().out
+    assert f"Usage: zkbroker {name}" in shown
+    assert "Example" in shown
+
+
+def test_the_help_lists_every_command(capsys):
+    assert exit_status(cli, "--help") == 0
+    shown = capsys.readouterr().out
+    for name in COMMANDS:
+        assert name in shown
+
+
+def test_a_wrong_command_line_exits_with_2(capsys):
+    assert exit_status(cli, "fly") == 2
+    assert "No such command 'fly'" in capsys.readouterr().err
+
+
+def test_a_users_mistake_is_one_line_and_no_traceback(capsys):
+    @click.command()
+    def broken():
+        raise ConfigError("port='eighty' is not allowed: give a whole number")
+
+    assert exit_status(broken) == 1
+    assert capsys.readouterr().err == "error: port='eighty' is not allowed: give a whole number\n"
+
+
+def test_an_interrupt_exits_as_shells_expect():
+    @click.command()
+    def interrupted():
+        raise KeyboardInterrupt
+
+    assert exit_status(interrupted) == 130
+
+
+def test_starting_up_imports_neither_gevent_nor_rich():
+    code = (
+        "import sys, zkbroker.cli\n"
+        "assert not {'gevent', 'rich', 'kazoo', 'pyspark'} & set(sys.modules), sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

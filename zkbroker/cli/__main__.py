@@ -1,0 +1,5 @@
+"""`python -m zkbroker.cli`."""
+
+from zkbroker.cli.main import main
+
+main()

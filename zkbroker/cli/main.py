@@ -1,0 +1,73 @@
+"""The command group and its error handling."""
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+from zkbroker import __version__
+from zkbroker.errors import ZkbrokerError
+
+COMMANDS = {
+    "up": "start a ZooKeeper and brokers on this machine",
+    "zookeeper": "run a ZooKeeper without installing one",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose subcommands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"zkbroker.cli.{cmd_name.replace('-', '_')}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Each command explains itself: zkbroker COMMAND --help",
+)
+@click.version_option(__version__, "--version", message="zkbroker %(version)s")
+def cli() -> None:
+    """Run and use the classic ZooKeeper-coordinated Kafka, in Python."""
+
+
+def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> NoReturn:
+    """Run a command, turn the library's errors into one line each, and exit."""
+    keywords: dict[str, Any] = {"prog_name": name, "standalone_mode": False}
+    try:
+        result = command.main(None if arguments is None else list(arguments), **keywords)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except click.ClickException as mistake:
+        mistake.show()
+        sys.exit(mistake.exit_code)
+    except ZkbrokerError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output has gone, as `| head` does: nothing is left to say to it.
+        sys.stderr.close()
+        sys.exit(0)
+    sys.exit(result if isinstance(result, int) else 0)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Entry point of the `zkbroker` script."""
+    run(cli, arguments, "zkbroker")

@@ -1,0 +1,199 @@
+"""One broker as a child process.
+
+    new --start--> starting --"ready" line--> serving --stop/kill--> stopped --start--> ...
+                       |                         |
+                       +--- exits: start raises, with the end of the broker's log
+
+The child runs `zkbroker broker FILE --stop-with-stdin`: it holds the reading end of a pipe whose
+writing end lives here, and stops cleanly when that closes, however this process ended.
+"""
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from zkbroker.errors import ZkbrokerError
+
+READY_PREFIX = "zkbroker broker ready "
+_LOG_TAIL_LINES = 15
+
+
+class BrokerProcess:
+    """A broker process with its property file and log file in a directory.
+
+    Args:
+        directory: where `broker-ID.properties`, `broker-ID.log` and the data directory
+            `broker-ID` live; made when missing.
+        properties: the broker's properties; `broker.id` is required, `log.dirs` defaults to the
+            data directory, `port` to a free one, `host.name` to 127.0.0.1.
+        environment: variables added to the child's environment.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        properties: Mapping[str, str],
+        *,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.id = int(properties["broker.id"])
+        self.directory = Path(directory)
+        self.data_directory = self.directory / f"broker-{self.id}"
+        self.log_path = self.directory / f"broker-{self.id}.log"
+        self._properties_path = self.directory / f"broker-{self.id}.properties"
+        self._properties = {
+            "host.name": "127.0.0.1",
+            "port": "0",
+            "log.dirs": str(self.data_directory),
+            **properties,
+        }
+        self._environment = dict(environment or {})
+        self._process: subprocess.Popen[str] | None = None
+        self._address: tuple[str, int] | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port on which the broker serves.
+
+        Raises:
+            ZkbrokerError: the broker was never ready.
+        """
+        if self._address is None:
+            raise ZkbrokerError(f"broker {self.id} has not been started")
+        return self._address
+
+    @property
+    def pid(self) -> int | None:
+        """Process id while the process exists."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process exists, also when paused."""
+        return self._process is not None and self._process.poll() is None
+
+    def launch(self) -> None:
+        """Start the process without waiting for it; the port of an earlier run is kept."""
+        if self.alive:
+            raise ZkbrokerError(f"broker {self.id} is running already")
+        self.directory.mkdir(parents=True, exist_ok=True)
+        if self._address is not None:
+            self._properties["port"] = str(self._address[1])
+        lines = [f"{key}={_escape(value)}" for key, value in self._properties.items()]
+        self._properties_path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        command = [sys.executable, "-m", "zkbroker.cli", "broker", str(self._properties_path)]
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                [*command, "--stop-with-stdin"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                # Its own session: Ctrl-C in a terminal reaches only us, and we stop it in order.
+                start_new_session=True,
+                env=os.environ | self._environment,
+            )
+
+    def wait_ready(self, timeout_s: float = 30) -> None:
+        """Wait until the broker serves.
+
+        Raises:
+            ZkbrokerError: it exited, or was not ready in time; the message ends with its log.
+        """
+        process = self._process
+        assert process is not None
+        assert process.stdout is not None
+        deadline = time.monotonic() + timeout_s
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while selector.select(max(0.0, deadline - time.monotonic())):
+                line = process.stdout.readline()
+                if line.startswith(READY_PREFIX):
+                    fields = dict(part.split("=", 1) for part in line.split()[3:])
+                    host, _, port = fields["address"].rpartition(":")
+                    self._address = (host.strip("[]"), int(port))
+                    return
+                if not line:
+                    status = process.wait()
+                    self._close_pipes()
+                    raise ZkbrokerError(
+                        f"broker {self.id} exited with status {status} before it was ready:\n"
+                        f"{self.log_tail()}"
+                    )
+        self.kill()
+        raise ZkbrokerError(
+            f"broker {self.id} was not ready within {timeout_s:g} s:\n{self.log_tail()}"
+        )
+
+    def start(self, timeout_s: float = 30) -> None:
+        """Start the process and wait until it serves."""
+        self.launch()
+        self.wait_ready(timeout_s)
+
+    def stop(self, timeout_s: float = 15) -> bool:
+        """Stop cleanly: deregister, flush, exit. Killed when it takes longer than `timeout_s`.
+
+        Returns:
+            Whether it stopped by itself.
+        """
+        process = self._process
+        if process is None:
+            return True
+        self.request_stop()
+        try:
+            process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return False
+        self._close_pipes()
+        return True
+
+    def request_stop(self) -> None:
+        """Ask the process to stop cleanly, without waiting for it."""
+        if self._process is not None and self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGTERM)
+                # One that was paused could not stop otherwise.
+                self._process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End the process at once, as a crash would (SIGKILL)."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._close_pipes()
+
+    def pause(self) -> None:
+        """Stop the process's clock, as a long garbage collection or a swapping host would."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused process go on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def log_tail(self) -> str:
+        """Return the last lines of the broker's log."""
+        try:
+            text = self.log_path.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return "(no log)"
+        return "\n".join(text.splitlines()[-_LOG_TAIL_LINES:])
+
+    def _close_pipes(self) -> None:
+        assert self._process is not None
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
+
+def _escape(value: str) -> str:
+    return value.replace("\\", "\\\\")

@@ -1,0 +1,146 @@
+"""ZooKeeper and several brokers together.
+
+Start: ZooKeeper, then all brokers at once, ready when the last one serves. Stop is the reverse. The
+data directory holds everything, so a cluster started again on it goes on where it stopped:
+
+    DATA/zookeeper/            data of the embedded ZooKeeper
+    DATA/broker-1/             log directory of broker 1
+    DATA/broker-1.properties   written at each start
+    DATA/broker-1.log          its log lines
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from zkbroker.cluster.process import BrokerProcess
+from zkbroker.errors import ConfigError, ZkbrokerError
+from zkbroker.registry.embedded import EmbeddedZooKeeper
+
+FIRST_BROKER_ID = 1
+
+
+class ClusterProcesses:
+    """A cluster on this machine: brokers as processes, on an embedded or an external ZooKeeper.
+
+    Args:
+        directory: data directory of everything; kept at stop.
+        brokers: how many.
+        zookeeper: `host:port[,host:port][/chroot]` of an external ensemble; embedded without it.
+        zookeeper_port: port of the embedded ZooKeeper, 0 for a free one.
+        ports: one port a broker; free ones without it.
+        properties: properties for every broker.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path,
+        *,
+        brokers: int = 1,
+        zookeeper: str | None = None,
+        zookeeper_port: int = 0,
+        ports: Sequence[int] | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        if brokers < 1:
+            raise ConfigError(f"brokers={brokers} is not allowed: give a whole number from 1")
+        if ports is not None and len(ports) != brokers:
+            raise ConfigError(f"give one port for each of the {brokers} brokers, not {len(ports)}")
+        self.directory = Path(directory)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.embedded = (
+            EmbeddedZooKeeper(self.directory / "zookeeper", port=zookeeper_port)
+            if zookeeper is None
+            else None
+        )
+        self._external = zookeeper
+        self._ports = ports
+        self._properties = dict(properties or {})
+        self._count = brokers
+        self.brokers: list[BrokerProcess] = []
+
+    @property
+    def zookeeper(self) -> str:
+        """Connect string for clients of this cluster."""
+        if self.embedded is not None:
+            return self.embedded.connect_string
+        assert self._external is not None
+        return self._external
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port` of every broker, separated by commas."""
+        return ",".join(
+            f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            for host, port in (broker.address for broker in self.brokers)
+        )
+
+    def start(self, timeout_s: float = 60) -> None:
+        """Start everything and wait until all brokers serve; on failure nothing is left running.
+
+        Raises:
+            ZkbrokerError: ZooKeeper or a broker did not start.
+        """
+        try:
+            if self.embedded is not None:
+                self.embedded.start()
+            self.brokers = [self._broker(index) for index in range(self._count)]
+            for broker in self.brokers:
+                broker.launch()
+            for broker in self.brokers:
+                broker.wait_ready(timeout_s)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self, timeout_s: float = 15) -> bool:
+        """Stop the brokers, then the embedded ZooKeeper.
+
+        Returns:
+            Whether every broker stopped by itself within `timeout_s`.
+        """
+        for broker in self.brokers:
+            broker.request_stop()
+        stopped = [broker.stop(timeout_s) for broker in self.brokers]
+        if self.embedded is not None:
+            self.embedded.stop()
+        return all(stopped)
+
+    def broker(self, broker_id: int) -> BrokerProcess:
+        """Return the broker with an id."""
+        for broker in self.brokers:
+            if broker.id == broker_id:
+                return broker
+        raise ZkbrokerError(f"this cluster has no broker {broker_id}")
+
+    def add_broker(self, timeout_s: float = 30) -> BrokerProcess:
+        """Start one more broker and wait until it serves."""
+        broker = self._broker(len(self.brokers))
+        self.brokers.append(broker)
+        broker.start(timeout_s)
+        return broker
+
+    def _broker(self, index: int) -> BrokerProcess:
+        port = 0 if self._ports is None or index >= len(self._ports) else self._ports[index]
+        return BrokerProcess(
+            self.directory,
+            {
+                "broker.id": str(FIRST_BROKER_ID + index),
+                "port": str(port),
+                "zookeeper.connect": self.zookeeper,
+                **self._properties,
+            },
+        )
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
