@@ -1,0 +1,43 @@
+"""Message formats: bytes to records and back, for magic 0, 1 and 2; no sockets, no files."""
+
+from zkbroker.records.append import AppendPolicy, PreparedSet, check_produce, prepare_append
+from zkbroker.records.builder import MessageSetBuilder
+from zkbroker.records.checksum import crc32, crc32c
+from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, Codec, compress, decompress
+from zkbroker.records.convert import convert
+from zkbroker.records.decode import decode_entry, iter_records
+from zkbroker.records.entries import iter_entries, set_offsets, verify_entry
+from zkbroker.records.record import (
+    CREATE_TIME,
+    LOG_APPEND_TIME,
+    NO_TIMESTAMP,
+    EntryInfo,
+    PartialEntry,
+    Record,
+)
+
+__all__ = [
+    "CREATE_TIME",
+    "LOG_APPEND_TIME",
+    "MAX_DECOMPRESSED_BYTES",
+    "NO_TIMESTAMP",
+    "Codec",
+    "compress",
+    "decompress",
+    "crc32",
+    "crc32c",
+    "Record",
+    "EntryInfo",
+    "PartialEntry",
+    "iter_entries",
+    "verify_entry",
+    "iter_records",
+    "decode_entry",
+    "MessageSetBuilder",
+    "convert",
+    "AppendPolicy",
+    "PreparedSet",
+    "check_produce",
+    "prepare_append",
+    "set_offsets",
+]

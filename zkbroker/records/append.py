@@ -1,0 +1,398 @@
+"""What the broker does to a message set before it is written: validate it, assign its offsets.
+
+Invariant: what comes out is whole, verified and dense from the base offset; the bytes a producer
+sent are kept wherever the format allows it. Rewritten are only compressed magic-0 sets (their inner
+offsets are absolute), wrappers and batches whose relative offsets are not 0, 1, 2 ..., and what a
+pinned format or codec demands.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from zkbroker.errors import (
+    CorruptMessage,
+    ErrorCode,
+    MessageSizeTooLarge,
+    ProtocolError,
+    UnsupportedCompressionType,
+    UnsupportedForMessageFormat,
+)
+from zkbroker.records.batch import batch_payload, build_batch, decode_records, seal_batch
+from zkbroker.records.checksum import crc32
+from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, Codec
+from zkbroker.records.entries import Data, check_crc, iter_entries, read_head, set_offsets
+from zkbroker.records.layout import (
+    ATTRIBUTES_V01_AT,
+    ATTRIBUTES_V2_LOW_AT,
+    CRC_V01_AT,
+    MAGIC_AT,
+    MAX_TIMESTAMP_AT,
+    OFFSET,
+    TIMESTAMP_TYPE_BIT,
+    TIMESTAMP_V1_AT,
+    UINT32,
+)
+from zkbroker.records.messages import (
+    build_message_set,
+    decode_inner,
+    decode_message,
+    split_message,
+    unwrap,
+)
+from zkbroker.records.record import NO_TIMESTAMP, EntryInfo, PartialEntry, Record
+
+NO_LIMIT_MS: Final = 2**63 - 1
+DEFAULT_MAX_MESSAGE_BYTES: Final = 1_000_012
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendPolicy:
+    """What a partition takes and how it stores it.
+
+    Args:
+        max_message_bytes: largest entry, with its 12 bytes of offset and length.
+        timestamp_type: 0 CreateTime, 1 LogAppendTime.
+        max_timestamp_difference_ms: how far a CreateTime may be from the broker's clock.
+        message_format: 0, 1 or 2; None stores what the producer sent.
+        codec: None keeps the producer's.
+        partition_leader_epoch: put into magic-2 batches.
+        allow_control: control batches are the coordinator's, not for clients.
+        max_decompressed_bytes: the most one entry may expand to while it is validated.
+    """
+
+    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
+    timestamp_type: int = 0
+    max_timestamp_difference_ms: int = NO_LIMIT_MS
+    message_format: int | None = None
+    codec: Codec | None = None
+    partition_leader_epoch: int = 0
+    allow_control: bool = False
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedSet:
+    """A validated set with its offsets.
+
+    `offset_of_max_timestamp` is the last offset of the entry with the largest timestamp, as the
+    time index wants it; `batches` are the magic-2 batches with positions in `data`. An empty set
+    has `count` 0 and `last_offset` one below `first_offset`.
+    """
+
+    data: bytes | memoryview
+    first_offset: int
+    last_offset: int
+    count: int
+    max_timestamp: int
+    offset_of_max_timestamp: int
+    batches: list[EntryInfo]
+    min_magic: int
+    max_magic: int
+
+
+def check_produce(data: Data, api_version: int) -> None:
+    """Check what the version of a produce request allows its record sets to hold.
+
+    From version 3 on exactly one batch of magic 2; zstd from version 7 on.
+
+    Raises:
+        CorruptMessage: no batch, more than one, or an older magic.
+        UnsupportedCompressionType: zstd in an older version.
+    """
+    if api_version < 3:
+        return
+    entries = iter_entries(data)
+    first = next(entries, None)
+    if first is None:
+        raise CorruptMessage("a produce request of version 3 or later needs one record batch")
+    if first.magic != 2 or first.size != len(data):
+        raise CorruptMessage("a produce request of version 3 or later holds one batch of magic 2")
+    if first.codec == Codec.ZSTD and api_version < 7:
+        raise UnsupportedCompressionType("zstd needs produce version 7")
+
+
+def prepare_append(data: Data, base_offset: int, policy: AppendPolicy, now_ms: int) -> PreparedSet:
+    """Validate a producer's message set and assign its offsets.
+
+    Args:
+        data: whole entries; changed in place where it is writable and the format allows it.
+        base_offset: the log end offset.
+        policy: of the partition.
+        now_ms: the broker's clock.
+
+    Raises:
+        CorruptMessage: size, CRC, magic, count, depth or trailing bytes are wrong.
+        MessageSizeTooLarge: an entry is above the limit, or expands too far.
+        ProtocolError: INVALID_TIMESTAMP.
+        UnsupportedForMessageFormat: the pinned format cannot hold what was sent.
+    """
+    return _Append(data, base_offset, policy, now_ms).run()
+
+
+class _Append:
+    """One pass over one set: entries are kept where they are, or replaced by rewritten ones."""
+
+    def __init__(self, data: Data, base_offset: int, policy: AppendPolicy, now_ms: int) -> None:
+        writable = isinstance(data, bytearray) or (
+            isinstance(data, memoryview) and not data.readonly
+        )
+        self.buffer = memoryview(data if writable else bytearray(data))
+        self.policy = policy
+        self.now_ms = now_ms
+        self.append_time = now_ms if policy.timestamp_type == 1 else None
+        self.first_offset = base_offset
+        self.next_offset = base_offset
+        self.max_timestamp = NO_TIMESTAMP
+        self.offset_of_max = base_offset - 1
+        self.parts: list[bytes | memoryview] = []
+        self.written = 0
+        self.kept_from = 0
+        self.batches: list[EntryInfo] = []
+        self.magics: set[int] = set()
+        self.loose: list[Record] = []
+        self.loose_bytes = 0
+        self.loose_target = (0, Codec.NONE)
+
+    def run(self) -> PreparedSet:
+        position = 0
+        end = len(self.buffer)
+        limit = self.policy.max_message_bytes
+        while position < end:
+            try:
+                entry = read_head(self.buffer, position)
+            except PartialEntry as error:
+                raise CorruptMessage(f"the message set ends within an entry: {error}") from error
+            if entry.size > limit:
+                raise MessageSizeTooLarge(f"an entry of {entry.size} bytes, over {limit}")
+            check_crc(self.buffer, entry)
+            if entry.timestamp_type == 1:
+                raise ProtocolError(
+                    "a producer may not set the timestamp type to LogAppendTime",
+                    code=ErrorCode.INVALID_TIMESTAMP,
+                )
+            if entry.magic == 2:
+                self._batch(entry)
+            elif entry.codec:
+                self._wrapper(entry)
+            else:
+                self._message(entry)
+            position += entry.size
+        return self._finish()
+
+    def _target(self, entry: EntryInfo) -> tuple[int, Codec]:
+        pinned = self.policy.message_format
+        magic = entry.magic if pinned is None else pinned
+        codec = Codec(entry.codec) if self.policy.codec is None else self.policy.codec
+        if magic < 2 and codec == Codec.ZSTD:
+            raise UnsupportedCompressionType("zstd cannot be stored in message format 0 or 1")
+        return magic, codec
+
+    # -- the three kinds of entry
+
+    def _message(self, entry: EntryInfo) -> None:
+        self._check_timestamp(entry.max_timestamp)
+        split_message(self.buffer, entry.position, entry.size, entry.magic)
+        magic, codec = self._target(entry)
+        if magic == entry.magic and not codec:
+            self._flush()
+            OFFSET.pack_into(self.buffer, entry.position, self.next_offset)
+            timestamp = entry.max_timestamp
+            if magic == 1 and self.append_time is not None:
+                timestamp = self.append_time
+                self._stamp_message(entry, timestamp, 1)
+            self._keep(entry, 1, timestamp)
+            return
+        record = decode_message(self.buffer, entry)
+        if magic < 2 and not codec:
+            self._rewrite(entry, [record], magic, codec)
+            return
+        # Uncompressed messages that become a batch or a wrapper: as many as fit into one.
+        if self.loose and self.loose_bytes + entry.size > self.policy.max_message_bytes // 2:
+            self._flush()
+        if not self.loose:
+            self._leave(entry)
+        self.loose.append(record)
+        self.loose_bytes += entry.size
+        self.loose_target = (magic, codec)
+        self.kept_from = entry.position + entry.size
+
+    def _wrapper(self, entry: EntryInfo) -> None:
+        self._flush()
+        inner = unwrap(self.buffer, entry, self.policy.max_decompressed_bytes)
+        records = decode_inner(inner, entry.magic)
+        magic, codec = self._target(entry)
+        newest = max(record.timestamp for record in records)
+        if entry.magic == 1:
+            self._check_timestamps(records)
+        if magic == entry.magic and codec == entry.codec:
+            first = self.next_offset if magic == 0 else 0
+            if all(record.offset == first + index for index, record in enumerate(records)):
+                count = len(records)
+                OFFSET.pack_into(self.buffer, entry.position, self.next_offset + count - 1)
+                if magic == 1:
+                    if self.append_time is not None:
+                        newest = self.append_time
+                        self._stamp_message(entry, newest, 1)
+                    elif entry.max_timestamp != newest:
+                        self._stamp_message(entry, newest, 0)
+                self._keep(entry, count, newest)
+                return
+        self._rewrite(entry, records, magic, codec)
+
+    def _batch(self, entry: EntryInfo) -> None:
+        self._flush()
+        count = entry.record_count
+        if count == 0 or entry.last_offset - entry.base_offset + 1 != count:
+            raise CorruptMessage(
+                f"a batch of {count} records with last offset delta "
+                f"{entry.last_offset - entry.base_offset}"
+            )
+        if entry.is_control and not self.policy.allow_control:
+            raise CorruptMessage("clients may not write control records")
+        if entry.producer_id >= 0 and entry.base_sequence < 0 and not entry.is_control:
+            raise CorruptMessage(f"producer id {entry.producer_id} without a sequence number")
+        magic, codec = self._target(entry)
+        if magic < 2 and (entry.producer_id >= 0 or entry.is_transactional or entry.is_control):
+            raise UnsupportedForMessageFormat(
+                f"message format {magic} holds neither idempotent nor transactional batches"
+            )
+        payload = batch_payload(self.buffer, entry, self.policy.max_decompressed_bytes)
+        records = decode_records(payload, entry)
+        self._check_timestamps(records)
+        dense = all(record.offset == entry.base_offset + i for i, record in enumerate(records))
+        if magic != 2 or codec != entry.codec or not dense:
+            self._rewrite(entry, records, magic, codec)
+            return
+        newest = max(record.timestamp for record in records)
+        self._place_batch(entry, newest)
+
+    def _place_batch(self, entry: EntryInfo, newest: int) -> None:
+        position = entry.position
+        set_offsets(self.buffer, position, self.next_offset, self.policy.partition_leader_epoch)
+        if self.append_time is not None:
+            newest = self.append_time
+            self.buffer[position + ATTRIBUTES_V2_LOW_AT] |= TIMESTAMP_TYPE_BIT
+        if newest != entry.max_timestamp or self.append_time is not None:
+            OFFSET.pack_into(self.buffer, position + MAX_TIMESTAMP_AT, newest)
+            seal_batch(self.buffer[position : position + entry.size])
+        self._keep(entry, entry.record_count, newest)
+
+    # -- timestamps
+
+    def _check_timestamps(self, records: list[Record]) -> None:
+        if self.policy.max_timestamp_difference_ms != NO_LIMIT_MS:
+            for record in records:
+                self._check_timestamp(record.timestamp)
+
+    def _check_timestamp(self, timestamp: int) -> None:
+        if self.append_time is not None or timestamp == NO_TIMESTAMP:
+            return
+        limit = self.policy.max_timestamp_difference_ms
+        if abs(timestamp - self.now_ms) > limit:
+            raise ProtocolError(
+                f"timestamp {timestamp} is more than {limit} ms from the broker's {self.now_ms}",
+                code=ErrorCode.INVALID_TIMESTAMP,
+            )
+
+    def _stamp_message(self, entry: EntryInfo, timestamp: int, timestamp_type: int) -> None:
+        """Put a timestamp into a magic-1 message and compute its CRC anew."""
+        position = entry.position
+        if timestamp_type:
+            self.buffer[position + ATTRIBUTES_V01_AT] |= TIMESTAMP_TYPE_BIT
+        OFFSET.pack_into(self.buffer, position + TIMESTAMP_V1_AT, timestamp)
+        crc = crc32(self.buffer[position + MAGIC_AT : position + entry.size])
+        UINT32.pack_into(self.buffer, position + CRC_V01_AT, crc)
+
+    # -- what is written
+
+    def _note(self, count: int, timestamp: int, magic: int) -> None:
+        self.next_offset += count
+        self.magics.add(magic)
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+            self.offset_of_max = self.next_offset - 1
+
+    def _keep(self, entry: EntryInfo, count: int, timestamp: int) -> None:
+        """Count an entry that stays where it is."""
+        self._note(count, timestamp, entry.magic)
+        if entry.magic == 2:
+            shifted = self.written + entry.position - self.kept_from
+            self.batches.append(read_head(self.buffer, entry.position)._replace(position=shifted))
+
+    def _leave(self, entry: EntryInfo) -> None:
+        """End the stretch of kept entries before one that is replaced."""
+        kept = self.buffer[self.kept_from : entry.position]
+        if kept:
+            self.parts.append(kept)
+            self.written += len(kept)
+        self.kept_from = entry.position + entry.size
+
+    def _rewrite(self, entry: EntryInfo, records: list[Record], magic: int, codec: Codec) -> None:
+        """Replace an entry by its records in another form."""
+        self._leave(entry)
+        self._write(records, magic, codec, entry)
+
+    def _flush(self) -> None:
+        if self.loose:
+            records, self.loose, self.loose_bytes = self.loose, [], 0
+            self._write(records, *self.loose_target, None)
+
+    def _write(
+        self, records: list[Record], magic: int, codec: Codec, source: EntryInfo | None
+    ) -> None:
+        first = self.next_offset
+        newest = max(record.timestamp for record in records)
+        if self.append_time is not None and magic > 0:
+            newest = self.append_time
+        if magic == 2:
+            batch = source is not None and source.magic == 2
+            part = build_batch(
+                [(r.key, r.value, r.timestamp, r.headers) for r in records],
+                base_offset=first,
+                codec=codec,
+                timestamp_type=self.policy.timestamp_type,
+                append_time=self.append_time,
+                producer_id=source.producer_id if batch and source else -1,
+                producer_epoch=source.producer_epoch if batch and source else -1,
+                base_sequence=source.base_sequence if batch and source else -1,
+                partition_leader_epoch=self.policy.partition_leader_epoch,
+                is_transactional=bool(batch and source and source.is_transactional),
+                is_control=bool(batch and source and source.is_control),
+            )
+        else:
+            part = build_message_set(
+                [(i, r.key, r.value, r.timestamp) for i, r in enumerate(records, first)],
+                magic,
+                codec=codec,
+                append_time=self.append_time,
+            )
+        if len(part) > self.policy.max_message_bytes:
+            raise MessageSizeTooLarge(
+                f"an entry of {len(part)} bytes after conversion, "
+                f"over {self.policy.max_message_bytes}"
+            )
+        if magic == 2:
+            self.batches.append(read_head(part)._replace(position=self.written))
+        self.parts.append(part)
+        self.written += len(part)
+        self._note(len(records), newest, magic)
+
+    def _finish(self) -> PreparedSet:
+        self._flush()
+        data: bytes | memoryview = self.buffer
+        if self.parts:
+            tail = self.buffer[self.kept_from :]
+            if tail:
+                self.parts.append(tail)
+            data = b"".join(self.parts)
+        return PreparedSet(
+            data,
+            self.first_offset,
+            self.next_offset - 1,
+            self.next_offset - self.first_offset,
+            self.max_timestamp,
+            self.offset_of_max,
+            self.batches,
+            min(self.magics, default=2),
+            max(self.magics, default=2),
+        )

@@ -1,0 +1,139 @@
+"""Building what a producer sends: one message set of one magic and codec.
+
+Invariant: `build` may be called again and gives the same bytes; a built set is never changed, so a
+retry sends what was sent.
+"""
+
+from typing import Final
+
+from zkbroker.records.batch import Unsent, build_batch
+from zkbroker.records.codec import Codec
+from zkbroker.records.layout import (
+    BATCH_HEADER_BYTES,
+    MESSAGE_V0,
+    MESSAGE_V1,
+)
+from zkbroker.records.messages import build_message_set
+from zkbroker.records.record import NO_TIMESTAMP, Headers
+
+# The most that a magic-2 record adds to its key, value and headers: length 5, attributes 1,
+# timestamp 10, offset 5, two lengths of 5, header count 5.
+_RECORD_OVERHEAD_V2: Final = 36
+_HEADER_OVERHEAD: Final = 10
+_OVERHEADS: Final = (MESSAGE_V0.size + 4, MESSAGE_V1.size + 4, _RECORD_OVERHEAD_V2)
+
+
+class MessageSetBuilder:
+    """Collects records and encodes them into one message set (magic 0, 1) or batch (magic 2)."""
+
+    __slots__ = (
+        "_codec",
+        "_level",
+        "_magic",
+        "_overhead",
+        "_producer",
+        "_records",
+        "_size",
+        "_transactional",
+    )
+
+    def __init__(
+        self,
+        magic: int = 2,
+        codec: Codec = Codec.NONE,
+        *,
+        compression_level: int | None = None,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        is_transactional: bool = False,
+    ) -> None:
+        """Start an empty set.
+
+        Args:
+            magic: 0, 1 or 2.
+            codec: ZSTD is for magic 2 only.
+            compression_level: of the codec; None is its default.
+            producer_id: magic 2, an idempotent producer's, with epoch and sequence.
+            producer_epoch: see `producer_id`.
+            base_sequence: see `producer_id`.
+            is_transactional: magic 2, part of a transaction.
+
+        Raises:
+            ValueError: no such magic, or what that magic cannot hold.
+        """
+        if magic not in (0, 1, 2):
+            raise ValueError(f"magic {magic}: not 0, 1 or 2")
+        if magic < 2 and (codec == Codec.ZSTD or producer_id >= 0 or is_transactional):
+            raise ValueError(f"magic {magic} holds neither zstd nor producer ids nor transactions")
+        self._magic = magic
+        self._codec = codec
+        self._level = compression_level
+        self._producer = (producer_id, producer_epoch, base_sequence)
+        self._transactional = is_transactional
+        self._records: list[Unsent] = []
+        self._overhead = _OVERHEADS[magic]
+        self._size = BATCH_HEADER_BYTES if magic == 2 else (_OVERHEADS[magic] if codec else 0)
+
+    @property
+    def count(self) -> int:
+        """How many records were appended."""
+        return len(self._records)
+
+    @property
+    def size_bytes(self) -> int:
+        """An upper bound of the size before compression."""
+        return self._size
+
+    def append(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> None:
+        """Append a record; timestamps need magic 1, headers magic 2.
+
+        Raises:
+            ValueError: headers in a magic that has none.
+        """
+        size = self._overhead
+        if key is not None:
+            size += len(key)
+        if value is not None:
+            size += len(value)
+        if headers:
+            if self._magic < 2:
+                raise ValueError(f"magic {self._magic} has no headers")
+            for name, content in headers:
+                size += _HEADER_OVERHEAD + 3 * len(name) + len(content or b"")
+        self._size += size
+        self._records.append(
+            (key, value, NO_TIMESTAMP if timestamp_ms is None else timestamp_ms, headers)
+        )
+
+    def build(self, base_offset: int = 0) -> bytes:
+        """Encode what was appended; nothing appended is no bytes.
+
+        Args:
+            base_offset: of the first record; a producer sends 0.
+        """
+        if not self._records:
+            return b""
+        if self._magic == 2:
+            producer_id, producer_epoch, base_sequence = self._producer
+            return build_batch(
+                self._records,
+                base_offset=base_offset,
+                codec=self._codec,
+                level=self._level,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                base_sequence=base_sequence,
+                is_transactional=self._transactional,
+            )
+        rows = [
+            (offset, key, value, timestamp)
+            for offset, (key, value, timestamp, _) in enumerate(self._records, base_offset)
+        ]
+        return build_message_set(rows, self._magic, codec=self._codec, level=self._level)

@@ -1,0 +1,18 @@
+"""The two checksums of the formats: CRC-32 (magic 0 and 1) and CRC-32C (magic 2).
+
+CRC-32 covers a message from its magic byte to its end; CRC-32C covers a batch from its attributes
+to its end. Both take any buffer without copying it.
+"""
+
+from crc32c import crc32c as _crc32c
+from isal.isal_zlib import crc32 as _crc32
+
+
+def crc32(data: bytes | bytearray | memoryview) -> int:
+    """Return the CRC-32 (IEEE 802.3) of the bytes as an unsigned integer."""
+    return _crc32(data)
+
+
+def crc32c(data: bytes | bytearray | memoryview) -> int:
+    """Return the CRC-32C (Castagnoli) of the bytes as an unsigned integer."""
+    return _crc32c(data)

@@ -1,0 +1,176 @@
+"""Compression codecs of the message formats, and decompression that cannot be made to explode.
+
+Attribute bits 0-2 of a message or batch name the codec. Snappy is written in xerial framing and
+read in both; LZ4 is a frame whose header checksum was computed wrongly up to magic 0 (see
+`lz4frame`); Zstandard exists in magic 2 only.
+
+Invariant: no input makes `decompress` return, or hold, much more than `max_bytes`.
+"""
+
+import threading
+import zlib
+from enum import IntEnum
+from typing import Final, cast
+
+import zstandard
+from isal import isal_zlib
+
+from zkbroker.errors import ConfigError, CorruptMessage, MessageSizeTooLarge
+from zkbroker.records import lz4frame, xerial
+
+# What one compressed entry may expand to. A batch is compressed from at most a few MiB; this leaves
+# room for very repetitive ones and bounds what a hostile one can cost.
+MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
+
+_GZIP_WINDOW_BITS: Final = 31
+_ISAL_MAX_LEVEL: Final = 3
+# The library's stubs declare its exception as an instance.
+_ISAL_ERROR = cast("type[Exception]", isal_zlib.error)
+
+
+class Codec(IntEnum):
+    """A codec by its number in the attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+    @classmethod
+    def from_name(cls, name: str) -> "Codec":
+        """Return the codec with the name used in configurations: none, gzip, snappy, lz4, zstd.
+
+        Raises:
+            ConfigError: there is none of that name.
+        """
+        wanted = name.strip().lower()
+        if wanted in ("uncompressed", ""):
+            return cls.NONE
+        for codec in cls:
+            if wanted == codec.label:
+                return codec
+        raise ConfigError(
+            f"unknown compression codec {name!r}: use none, gzip, snappy, lz4 or zstd"
+        )
+
+    @property
+    def label(self) -> str:
+        """The name used in configurations."""
+        return self.name.lower()
+
+
+class _PerThread(threading.local):
+    """Zstandard contexts: costly to make, and not to be shared between threads."""
+
+    def __init__(self) -> None:
+        self.compressors: dict[int, zstandard.ZstdCompressor] = {}
+        self.decompressor = zstandard.ZstdDecompressor()
+
+
+_zstd = _PerThread()
+
+
+def compress(codec: Codec, data: bytes, *, level: int | None = None, magic: int = 2) -> bytes:
+    """Compress the payload of one entry.
+
+    Args:
+        codec: any but NONE.
+        data: the inner message set or records.
+        level: of gzip (0-9; 0-3 by ISA-L, above by zlib), lz4 or zstd; None is each one's default.
+        magic: of the entry; LZ4 up to magic 0 has its own header checksum.
+    """
+    if codec == Codec.GZIP:
+        if level is None or 0 <= level <= _ISAL_MAX_LEVEL:
+            effort = _ISAL_MAX_LEVEL if level is None else level
+            return isal_zlib.compress(data, effort, _GZIP_WINDOW_BITS)
+        return zlib.compress(data, level, _GZIP_WINDOW_BITS)
+    if codec == Codec.SNAPPY:
+        return xerial.compress(data)
+    if codec == Codec.LZ4:
+        return lz4frame.compress(data, level=level, legacy_checksum=magic == 0)
+    if codec == Codec.ZSTD:
+        effort = 3 if level is None else level
+        compressor = _zstd.compressors.get(effort)
+        if compressor is None:
+            compressor = _zstd.compressors[effort] = zstandard.ZstdCompressor(level=effort)
+        return compressor.compress(data)
+    raise ValueError("nothing to compress with: codec NONE")
+
+
+def decompress(
+    codec: int, data: bytes | memoryview, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> bytes:
+    """Decompress the payload of one entry.
+
+    Args:
+        codec: the number in the attributes.
+        data: the compressed bytes.
+        max_bytes: the most it may expand to.
+
+    Raises:
+        CorruptMessage: not a stream of that codec, or of no known codec, or cut off.
+        MessageSizeTooLarge: it expands beyond `max_bytes`.
+    """
+    try:
+        if codec == Codec.GZIP:
+            out = _gunzip(data, max_bytes)
+        elif codec == Codec.SNAPPY:
+            out = xerial.decompress(data, max_bytes)
+        elif codec == Codec.LZ4:
+            out = lz4frame.decompress(data, max_bytes)
+        elif codec == Codec.ZSTD:
+            out = _unzstd(data, max_bytes)
+        else:
+            raise CorruptMessage(f"unknown compression codec {codec}")
+    except (ValueError, RuntimeError, EOFError, _ISAL_ERROR) as error:
+        raise CorruptMessage(f"cannot decompress, codec {codec}: {error}") from error
+    except zstandard.ZstdError as error:
+        raise CorruptMessage(f"cannot decompress, codec {codec}: {error}") from error
+    if len(out) > max_bytes:
+        raise MessageSizeTooLarge(f"a compressed entry expands beyond {max_bytes} bytes")
+    return out
+
+
+def _gunzip(data: bytes | memoryview, max_bytes: int) -> bytes:
+    parts: list[bytes] = []
+    room = max_bytes + 1
+    rest: bytes | memoryview = data
+    while True:
+        stream = isal_zlib.decompressobj(_GZIP_WINDOW_BITS)
+        part = stream.decompress(rest, room)
+        parts.append(part)
+        room -= len(part)
+        if room <= 0:
+            break
+        if not stream.eof:
+            raise EOFError("the gzip stream is cut off")
+        rest = stream.unused_data
+        if rest[:2] != b"\x1f\x8b":
+            break
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _unzstd(data: bytes | memoryview, max_bytes: int) -> bytes:
+    if not len(data):
+        raise EOFError("no zstd frame")
+    size = zstandard.frame_content_size(data)
+    if size > max_bytes:
+        raise MessageSizeTooLarge(f"a compressed entry expands to {size} bytes, over {max_bytes}")
+    if size > 0:
+        return _zstd.decompressor.decompress(data)
+    source = _zstd.decompressor.decompressobj()
+    parts: list[bytes] = []
+    room = max_bytes
+    view = memoryview(data)
+    position = 0
+    # A frame without its size comes out piece by piece: a small piece of input cannot make more
+    # than a bounded piece of output before the total is looked at again.
+    while position < len(view) and not source.eof and room >= 0:
+        part = source.decompress(view[position : position + 4096])
+        position += 4096
+        parts.append(part)
+        room -= len(part)
+    if room >= 0 and not source.eof:
+        raise EOFError("the zstd frame is cut off")
+    return b"".join(parts)
