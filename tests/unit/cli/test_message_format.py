@@ -1,0 +1,71 @@
+import json
+
+import pytest
+
+from zkbroker.cli.message_format import compile_format, json_line, parse_delimiter
+from zkbroker.errors import ConfigError
+
+
+class Message:
+    def __init__(self, key=b"k", value=b"value", headers=(), timestamp=1500, timestamp_type=0):
+        self.offset = 7
+        self.timestamp = timestamp
+        self.timestamp_type = timestamp_type
+        self.key = key
+        self.value = value
+        self.headers = headers
+
+
+def show(text, **message):
+    return compile_format(text, null=b"NULL")("visits", 3, Message(**message))
+
+
+def test_every_token():
+    assert show("%t %p %o %T %k/%K %s/%S %%\\n") == b"visits 3 7 1500 k/1 value/5 %\n"
+
+
+def test_null_key_and_value():
+    assert show("%k %K %s %S", key=None, value=None) == b"NULL -1 NULL -1"
+
+
+def test_binary_length():
+    assert show("%R%s", value=b"abc") == b"\0\0\0\3abc"
+
+
+def test_headers():
+    assert show("%h", headers=(("a", b"1"), ("b", None))) == b"a=1,b=NULL"
+
+
+def test_text_outside_ascii_and_escapes():
+    assert show("ü\\t\\x01\\\\") == "ü\t\x01\\".encode()
+
+
+@pytest.mark.parametrize("text", ["%q", "%", "\\q", "\\x1", "\\"])
+def test_a_broken_format_names_what_is_allowed(text):
+    with pytest.raises(ConfigError, match="give"):
+        compile_format(text)
+
+
+def test_delimiters():
+    assert parse_delimiter("\\t") == b"\t"
+    assert parse_delimiter("::\\x01") == b"::\x01"
+
+
+def test_json_lines_have_kcats_fields():
+    message = Message(headers=(("a", b"1"), ("b", None)), timestamp_type=1)
+    assert json.loads(json_line("visits", 3, message)) == {
+        "topic": "visits",
+        "partition": 3,
+        "offset": 7,
+        "tstype": "logappend",
+        "ts": 1500,
+        "headers": ["a", "1", "b", None],
+        "key": "k",
+        "payload": "value",
+    }
+
+
+def test_json_of_nulls_and_of_bytes_that_are_no_text():
+    shown = json.loads(json_line("t", 0, Message(key=None, value=b"\xff", timestamp_type=-1)))
+    assert (shown["key"], shown["payload"], shown["tstype"]) == (None, "\ufffd", "unknown")
+    assert "headers" not in shown
