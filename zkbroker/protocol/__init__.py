@@ -1,0 +1,36 @@
+"""The wire protocol: messages as data, one versioned codec, framing; no sockets, no files.
+
+Record sets pass through as opaque bytes or as slices of a file.
+"""
+
+from zkbroker.protocol.api import SUPPORTED_VERSIONS, ApiKey, supported
+from zkbroker.protocol.codec import Piece, Records
+from zkbroker.protocol.errors import MalformedFrame, UnsupportedRequest
+from zkbroker.protocol.framing import (
+    RequestHeader,
+    decode_header,
+    decode_request,
+    decode_response,
+    encode_request,
+    encode_response,
+    frame_size,
+)
+from zkbroker.protocol.messages import MESSAGES
+
+__all__ = [
+    "ApiKey",
+    "SUPPORTED_VERSIONS",
+    "supported",
+    "MESSAGES",
+    "RequestHeader",
+    "Piece",
+    "Records",
+    "decode_header",
+    "decode_request",
+    "encode_request",
+    "decode_response",
+    "encode_response",
+    "frame_size",
+    "MalformedFrame",
+    "UnsupportedRequest",
+]

@@ -1,0 +1,128 @@
+"""The codec: turns the wire metadata of a message into one decoder and one encoder per version.
+
+Invariant: a (message, version) pair is compiled once, to straight-line Python: neighbouring fields
+of fixed size, and the length word that follows them, are one `struct` call; nested arrays are
+inlined loops. Nesting is as deep as the dataclasses are, so no input can recurse.
+
+Decoding refuses a length or count that does not fit into the bytes that remain before anything is
+allocated for it. Bytes behind the last field are ignored, as genuine brokers do.
+
+Decoders are `decode(view, position) -> (message, position)`; encoders `encode(message, pieces)`
+append bytes-like objects and file slices to a list.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeAlias, TypeVar
+
+from zkbroker.fileslice import FileSlice
+from zkbroker.protocol.codegen import decoder_source, encoder_source
+from zkbroker.protocol.errors import MalformedFrame
+
+Piece: TypeAlias = bytes | bytearray | memoryview | FileSlice
+Records: TypeAlias = Piece | list[Piece] | None
+Message = TypeVar("Message")
+
+Decoder: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
+Encoder: TypeAlias = Callable[[Any, list[Piece]], None]
+
+_DECODERS: dict[tuple[type[Any], int], Decoder] = {}
+_ENCODERS: dict[tuple[type[Any], int], Encoder] = {}
+
+
+def decode(
+    message: type[Message], version: int, data: bytes | bytearray | memoryview, position: int = 0
+) -> tuple[Message, int]:
+    """Decode one message.
+
+    Args:
+        message: its class.
+        version: which version of it the bytes are.
+        data: the bytes; records fields of the result are views of them.
+        position: where in the bytes the message begins.
+
+    Returns:
+        The message, and the position of the first byte behind it.
+
+    Raises:
+        MalformedFrame: the bytes are not such a message.
+    """
+    view = data if isinstance(data, memoryview) else memoryview(data)
+    try:
+        result: tuple[Message, int] = decoder(message, version)(view, position)
+    except struct.error as error:
+        raise MalformedFrame(f"{message.__name__} v{version} is cut short") from error
+    return result
+
+
+def encode(message: object, version: int) -> list[Piece]:
+    """Encode one message as pieces, in order.
+
+    Raises:
+        ValueError: a value does not fit its wire type, or is None where null is not allowed.
+    """
+    pieces: list[Piece] = []
+    try:
+        encoder(type(message), version)(message, pieces)
+    except struct.error as error:
+        msg = f"{type(message).__name__} v{version} holds a value that does not fit: {error}"
+        raise ValueError(msg) from error
+    return pieces
+
+
+def encode_bytes(message: object, version: int) -> bytes:
+    """Encode a message that holds no file slice as one byte string.
+
+    Raises:
+        ValueError: as `encode`.
+    """
+    return b"".join(encode(message, version))  # type: ignore[arg-type]  # no slices by contract
+
+
+def total_size(pieces: list[Piece]) -> int:
+    """How many bytes the pieces are on the wire."""
+    return sum(map(len, pieces))
+
+
+def decoder(message: type[Any], version: int) -> Decoder:
+    """The compiled decoder of one version; it raises MalformedFrame or struct.error."""
+    known = _DECODERS.get((message, version))
+    if known is None:
+        source, names = decoder_source(message, version)
+        known = _compile(source, "decode", f"{message.__name__} v{version}", names)
+        _DECODERS[message, version] = known
+    return known
+
+
+def encoder(message: type[Any], version: int) -> Encoder:
+    """The compiled encoder of one version; it raises ValueError or struct.error."""
+    known = _ENCODERS.get((message, version))
+    if known is None:
+        source, names = encoder_source(message, version)
+        known = _compile(source, "encode", f"{message.__name__} v{version}", names)
+        _ENCODERS[message, version] = known
+    return known
+
+
+def _compile(source: str, name: str, title: str, names: dict[str, Any]) -> Any:
+    scope = {**names, "refuse": _refuse, "refuse_null": _refuse_null, "record_size": _record_size}
+    code = compile(source, f"<{name} {title}>", "exec")
+    exec(code, scope)  # noqa: S102 - the source is made of our own class metadata, never of input
+    return scope[name]
+
+
+def _refuse(field: str) -> NoReturn:
+    raise MalformedFrame(f"{field}: length or count does not fit")
+
+
+def _refuse_null(field: str) -> NoReturn:
+    msg = f"{field} is None, which this version does not allow"
+    raise ValueError(msg)
+
+
+def _record_size(value: Records) -> int:
+    if value is None:
+        return -1
+    if isinstance(value, list):
+        return total_size(value)
+    return len(value)

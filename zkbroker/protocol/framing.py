@@ -1,0 +1,191 @@
+"""Frames: requests and responses with their headers.
+
+    request   size:int32 | api_key:int16 api_version:int16 correlation_id:int32 client_id:string?
+              | body
+    response  size:int32 | correlation_id:int32 | body
+
+Invariant: `size` counts everything behind itself, file slices included. A frame handed to a decoder
+is without `size`. A response to ApiVersions in a version that is not served has the layout of
+version 0; every other unserved request is refused.
+"""
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from zkbroker.fileslice import FileSlice
+from zkbroker.protocol import codec
+from zkbroker.protocol.api import ApiKey, supported
+from zkbroker.protocol.codec import Piece
+from zkbroker.protocol.errors import MalformedFrame, UnsupportedRequest
+from zkbroker.protocol.messages import MESSAGES, ApiVersionsRequest
+
+SIZE_BYTES = 4
+_SIZE = struct.Struct(">i")
+_CORRELATION_ID = struct.Struct(">i")
+_REQUEST_HEADER = struct.Struct(">hhih")
+_JOIN_BELOW_BYTES = 4096  # a smaller record set is cheaper copied into the header than sent alone
+
+
+@dataclass(slots=True)
+class RequestHeader:
+    """What precedes every request; api_key and api_version may be ones that are not served."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+def frame_size(prefix: bytes | bytearray | memoryview, max_bytes: int) -> int:
+    """Read the size that precedes a frame.
+
+    Args:
+        prefix: the first 4 bytes.
+        max_bytes: the largest frame that is taken (socket.request.max.bytes).
+
+    Raises:
+        MalformedFrame: the size is negative or larger than `max_bytes`.
+    """
+    size: int = _SIZE.unpack_from(prefix)[0]
+    if not 0 <= size <= max_bytes:
+        raise MalformedFrame(f"frame of {size} bytes, at most {max_bytes} are taken")
+    return size
+
+
+def decode_header(frame: memoryview) -> tuple[RequestHeader, int]:
+    """Decode the header of a request, whatever API and version it is for.
+
+    Returns:
+        The header, and where the body begins. For the flexible headers of later protocol levels
+        that is the position of their tagged fields.
+
+    Raises:
+        MalformedFrame: the frame is shorter than its header.
+    """
+    try:
+        api_key, version, correlation_id, length = _REQUEST_HEADER.unpack_from(frame)
+    except struct.error as error:
+        raise MalformedFrame("request is shorter than its header") from error
+    position = _REQUEST_HEADER.size
+    if length < 0:
+        if length != -1:
+            raise MalformedFrame(f"client id of {length} bytes")
+        return RequestHeader(api_key, version, correlation_id, None), position
+    end = position + length
+    if end > len(frame):
+        raise MalformedFrame("request ends within the client id")
+    client_id = str(frame[position:end], "utf-8", "replace")
+    return RequestHeader(api_key, version, correlation_id, client_id), end
+
+
+def decode_request(frame: bytes | bytearray | memoryview) -> tuple[RequestHeader, Any]:
+    """Decode a request.
+
+    Args:
+        frame: the request without its size. Records fields of the result are views of it, writable
+            if it is.
+
+    Returns:
+        The header and the request. An ApiVersions request of an unserved version, whose body need
+        not be understood, is an empty one: answer it with error 35.
+
+    Raises:
+        UnsupportedRequest: the API or version is not served.
+        MalformedFrame: the bytes are no request.
+    """
+    view = frame if isinstance(frame, memoryview) else memoryview(frame)
+    header, position = decode_header(view)
+    if not supported(header.api_key, header.api_version):
+        if header.api_key == ApiKey.API_VERSIONS:
+            return header, ApiVersionsRequest()
+        raise UnsupportedRequest(header)
+    request_class = MESSAGES[ApiKey(header.api_key)][0]
+    return header, codec.decode(request_class, header.api_version, view, position)[0]
+
+
+def encode_request(header: RequestHeader, request: Any) -> list[Piece]:
+    """Encode a request, size included.
+
+    Returns:
+        The pieces to send, in order; large record sets are pieces of their own, not copied.
+
+    Raises:
+        ValueError: a value does not fit its wire type.
+    """
+    client_id = None if header.client_id is None else header.client_id.encode()
+    length = -1 if client_id is None else len(client_id)
+    fixed = _REQUEST_HEADER.pack(header.api_key, header.api_version, header.correlation_id, length)
+    body = codec.encode(request, header.api_version)
+    return _framed(fixed + (client_id or b""), body)
+
+
+def encode_response(correlation_id: int, response: Any, version: int) -> list[Piece]:
+    """Encode a response, size included.
+
+    Args:
+        correlation_id: that of the request.
+        response: the message.
+        version: the request's version.
+
+    Returns:
+        The pieces to send, in order; file slices and large record sets are pieces of their own.
+
+    Raises:
+        ValueError: a value does not fit its wire type.
+    """
+    body = codec.encode(response, answer_version(response, version))
+    return _framed(_CORRELATION_ID.pack(correlation_id), body)
+
+
+def answer_version(response: Any, version: int) -> int:
+    """The layout in which a request of `version` is answered: 0 for an unserved ApiVersions."""
+    if isinstance(response, MESSAGES[ApiKey.API_VERSIONS][1]) and not supported(
+        ApiKey.API_VERSIONS, version
+    ):
+        return 0
+    return version
+
+
+def decode_response(
+    api_key: int, version: int, frame: bytes | bytearray | memoryview
+) -> tuple[int, Any]:
+    """Decode a response to a request of this API and version.
+
+    Args:
+        api_key: that of the request.
+        version: that of the request; an ApiVersions answer with error 35 is read as version 0.
+        frame: the response without its size; records fields of the result are views of it.
+
+    Returns:
+        The correlation id and the response.
+
+    Raises:
+        MalformedFrame: the bytes are no such response.
+    """
+    view = frame if isinstance(frame, memoryview) else memoryview(frame)
+    try:
+        correlation_id: int = _CORRELATION_ID.unpack_from(view)[0]
+    except struct.error as error:
+        raise MalformedFrame("response is shorter than its correlation id") from error
+    response_class = MESSAGES[ApiKey(api_key)][1]
+    if api_key == ApiKey.API_VERSIONS and not supported(api_key, version):
+        version = 0
+    return correlation_id, codec.decode(response_class, version, view, _CORRELATION_ID.size)[0]
+
+
+def _framed(header: bytes, body: list[Piece]) -> list[Piece]:
+    size = len(header) + codec.total_size(body)
+    gathered: list[bytes | bytearray | memoryview] = [_SIZE.pack(size), header]
+    parts: list[Piece] = []
+    for piece in body:
+        if not isinstance(piece, FileSlice) and len(piece) < _JOIN_BELOW_BYTES:
+            gathered.append(piece)
+            continue
+        if gathered:
+            parts.append(b"".join(gathered))
+            gathered = []
+        parts.append(piece)
+    if gathered:
+        parts.append(b"".join(gathered))
+    return parts

@@ -1,0 +1,35 @@
+"""ApiVersions (18): what a broker serves.
+
+A request of a version that is not served is answered all the same, in the layout of version 0 with
+error 35 and the table, so that a newer client can fall back.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkbroker.protocol.api import SUPPORTED_VERSIONS, ApiKey
+from zkbroker.protocol.schema import array, int16, int32
+
+
+@dataclass(slots=True)
+class ApiVersionsRequest:
+    api_key: ClassVar[ApiKey] = ApiKey.API_VERSIONS
+
+
+@dataclass(slots=True)
+class ApiVersion:
+    key: int = int16()
+    min_version: int = int16()
+    max_version: int = int16()
+
+
+@dataclass(slots=True)
+class ApiVersionsResponse:
+    error_code: int = int16()
+    versions: list[ApiVersion] = array(ApiVersion)
+    throttle_time_ms: int = int32(since=1)
+
+
+def served_versions() -> list[ApiVersion]:
+    """The table of what is served, as the answer carries it."""
+    return [ApiVersion(key, low, high) for key, (low, high) in SUPPORTED_VERSIONS.items()]

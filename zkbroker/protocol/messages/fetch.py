@@ -1,0 +1,89 @@
+"""Fetch (1): read record sets from partitions, waiting for data if asked to.
+
+`max_bytes` of the whole answer came with 3, transactions with 4, the log start offset with 5, fetch
+sessions with 7 (session id 0 and epoch -1 mean none), leader epochs with 9, zstd with 10.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkbroker.protocol.api import ApiKey
+from zkbroker.protocol.codec import Records
+from zkbroker.protocol.schema import Kind, array, int8, int16, int32, int64, records, string
+
+NO_LIMIT_BYTES = 0x7FFFFFFF
+
+
+@dataclass(slots=True)
+class FetchRequestPartition:
+    """Args: max_bytes bounds this partition's share of the answer."""
+
+    partition: int = int32()
+    current_leader_epoch: int = int32(since=9, default=-1)
+    fetch_offset: int = int64()
+    log_start_offset: int = int64(since=5, default=-1)
+    max_bytes: int = int32()
+
+
+@dataclass(slots=True)
+class FetchRequestTopic:
+    topic: str = string()
+    partitions: list[FetchRequestPartition] = array(FetchRequestPartition)
+
+
+@dataclass(slots=True)
+class ForgottenTopic:
+    topic: str = string()
+    partitions: list[int] = array(Kind.INT32)
+
+
+@dataclass(slots=True)
+class FetchRequest:
+    """Args: replica_id -1 for a client; isolation_level 0 read uncommitted, 1 read committed."""
+
+    api_key: ClassVar[ApiKey] = ApiKey.FETCH
+
+    replica_id: int = int32(default=-1)
+    max_wait_ms: int = int32()
+    min_bytes: int = int32()
+    max_bytes: int = int32(since=3, default=NO_LIMIT_BYTES)
+    isolation_level: int = int8(since=4)
+    session_id: int = int32(since=7)
+    session_epoch: int = int32(since=7, default=-1)
+    topics: list[FetchRequestTopic] = array(FetchRequestTopic)
+    forgotten_topics: list[ForgottenTopic] = array(ForgottenTopic, since=7)
+
+
+@dataclass(slots=True)
+class AbortedTransaction:
+    producer_id: int = int64()
+    first_offset: int = int64()
+
+
+@dataclass(slots=True)
+class FetchResponsePartition:
+    """Args: aborted_transactions is null for a reader of uncommitted records."""
+
+    partition: int = int32()
+    error_code: int = int16()
+    high_watermark: int = int64(default=-1)
+    last_stable_offset: int = int64(since=4, default=-1)
+    log_start_offset: int = int64(since=5, default=-1)
+    aborted_transactions: list[AbortedTransaction] | None = array(
+        AbortedTransaction, since=4, nullable=4, default=None
+    )
+    records: Records = records()
+
+
+@dataclass(slots=True)
+class FetchResponseTopic:
+    topic: str = string()
+    partitions: list[FetchResponsePartition] = array(FetchResponsePartition)
+
+
+@dataclass(slots=True)
+class FetchResponse:
+    throttle_time_ms: int = int32(since=1)
+    error_code: int = int16(since=7)
+    session_id: int = int32(since=7)
+    topics: list[FetchResponseTopic] = array(FetchResponseTopic)

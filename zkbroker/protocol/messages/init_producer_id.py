@@ -1,0 +1,23 @@
+"""InitProducerId (22): the identity of an idempotent producer."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkbroker.protocol.api import ApiKey
+from zkbroker.protocol.schema import int16, int32, int64, string
+
+
+@dataclass(slots=True)
+class InitProducerIdRequest:
+    api_key: ClassVar[ApiKey] = ApiKey.INIT_PRODUCER_ID
+
+    transactional_id: str | None = string(nullable=0, default=None)
+    transaction_timeout_ms: int = int32(default=60000)
+
+
+@dataclass(slots=True)
+class InitProducerIdResponse:
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    producer_id: int = int64(default=-1)
+    producer_epoch: int = int16(default=-1)

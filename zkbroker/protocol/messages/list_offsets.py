@@ -1,0 +1,61 @@
+"""ListOffsets (2): which offset a point in time has.
+
+Timestamp -1 asks for the log end offset, -2 for the log start offset. Version 0 answers a list of
+segment base offsets, newest first; later ones a single offset with its timestamp.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkbroker.protocol.api import ApiKey
+from zkbroker.protocol.schema import Kind, array, int8, int16, int32, int64, string
+
+LATEST_TIMESTAMP = -1
+EARLIEST_TIMESTAMP = -2
+
+
+@dataclass(slots=True)
+class ListOffsetsRequestPartition:
+    partition: int = int32()
+    current_leader_epoch: int = int32(since=4, default=-1)
+    timestamp: int = int64(default=LATEST_TIMESTAMP)
+    max_num_offsets: int = int32(until=0, default=1)
+
+
+@dataclass(slots=True)
+class ListOffsetsRequestTopic:
+    topic: str = string()
+    partitions: list[ListOffsetsRequestPartition] = array(ListOffsetsRequestPartition)
+
+
+@dataclass(slots=True)
+class ListOffsetsRequest:
+    api_key: ClassVar[ApiKey] = ApiKey.LIST_OFFSETS
+
+    replica_id: int = int32(default=-1)
+    isolation_level: int = int8(since=2)
+    topics: list[ListOffsetsRequestTopic] = array(ListOffsetsRequestTopic)
+
+
+@dataclass(slots=True)
+class ListOffsetsResponsePartition:
+    """Args: offsets for version 0; timestamp and offset, both -1 if there is none, for later."""
+
+    partition: int = int32()
+    error_code: int = int16()
+    offsets: list[int] = array(Kind.INT64, until=0)
+    timestamp: int = int64(since=1, default=-1)
+    offset: int = int64(since=1, default=-1)
+    leader_epoch: int = int32(since=4, default=-1)
+
+
+@dataclass(slots=True)
+class ListOffsetsResponseTopic:
+    topic: str = string()
+    partitions: list[ListOffsetsResponsePartition] = array(ListOffsetsResponsePartition)
+
+
+@dataclass(slots=True)
+class ListOffsetsResponse:
+    throttle_time_ms: int = int32(since=2)
+    topics: list[ListOffsetsResponseTopic] = array(ListOffsetsResponseTopic)

@@ -1,0 +1,127 @@
+"""How a member of a group finds its coordinator, joins, gets its share, stays and leaves.
+
+FindCoordinator (10), JoinGroup (11), Heartbeat (12), LeaveGroup (13), SyncGroup (14). The bytes of
+protocol metadata and assignments belong to the members; a coordinator passes them through.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkbroker.protocol.api import ApiKey
+from zkbroker.protocol.schema import array, int8, int16, int32, raw, string
+
+GROUP_COORDINATOR = 0
+TRANSACTION_COORDINATOR = 1
+
+
+@dataclass(slots=True)
+class FindCoordinatorRequest:
+    """Args: key is a group id for key_type 0, a transactional id for key_type 1."""
+
+    api_key: ClassVar[ApiKey] = ApiKey.FIND_COORDINATOR
+
+    key: str = string()
+    key_type: int = int8(since=1)
+
+
+@dataclass(slots=True)
+class FindCoordinatorResponse:
+    throttle_time_ms: int = int32(since=1)
+    error_code: int = int16()
+    error_message: str | None = string(since=1, nullable=1, default=None)
+    node_id: int = int32(default=-1)
+    host: str = string()
+    port: int = int32(default=-1)
+
+
+@dataclass(slots=True)
+class JoinGroupProtocol:
+    name: str = string()
+    metadata: bytes = raw()
+
+
+@dataclass(slots=True)
+class JoinGroupRequest:
+    """Args: rebalance_timeout_ms -1 where the version has none: the session timeout holds."""
+
+    api_key: ClassVar[ApiKey] = ApiKey.JOIN_GROUP
+
+    group_id: str = string()
+    session_timeout_ms: int = int32()
+    rebalance_timeout_ms: int = int32(since=1, default=-1)
+    member_id: str = string()
+    protocol_type: str = string()
+    protocols: list[JoinGroupProtocol] = array(JoinGroupProtocol)
+
+
+@dataclass(slots=True)
+class JoinGroupMember:
+    member_id: str = string()
+    metadata: bytes = raw()
+
+
+@dataclass(slots=True)
+class JoinGroupResponse:
+    """Args: members is filled for the leader only."""
+
+    throttle_time_ms: int = int32(since=2)
+    error_code: int = int16()
+    generation_id: int = int32(default=-1)
+    protocol_name: str = string()
+    leader: str = string()
+    member_id: str = string()
+    members: list[JoinGroupMember] = array(JoinGroupMember)
+
+
+@dataclass(slots=True)
+class HeartbeatRequest:
+    api_key: ClassVar[ApiKey] = ApiKey.HEARTBEAT
+
+    group_id: str = string()
+    generation_id: int = int32(default=-1)
+    member_id: str = string()
+
+
+@dataclass(slots=True)
+class HeartbeatResponse:
+    throttle_time_ms: int = int32(since=1)
+    error_code: int = int16()
+
+
+@dataclass(slots=True)
+class LeaveGroupRequest:
+    api_key: ClassVar[ApiKey] = ApiKey.LEAVE_GROUP
+
+    group_id: str = string()
+    member_id: str = string()
+
+
+@dataclass(slots=True)
+class LeaveGroupResponse:
+    throttle_time_ms: int = int32(since=1)
+    error_code: int = int16()
+
+
+@dataclass(slots=True)
+class SyncGroupAssignment:
+    member_id: str = string()
+    assignment: bytes = raw()
+
+
+@dataclass(slots=True)
+class SyncGroupRequest:
+    """Args: assignments come from the leader; the others send none."""
+
+    api_key: ClassVar[ApiKey] = ApiKey.SYNC_GROUP
+
+    group_id: str = string()
+    generation_id: int = int32(default=-1)
+    member_id: str = string()
+    assignments: list[SyncGroupAssignment] = array(SyncGroupAssignment)
+
+
+@dataclass(slots=True)
+class SyncGroupResponse:
+    throttle_time_ms: int = int32(since=1)
+    error_code: int = int16()
+    assignment: bytes = raw()

@@ -1,0 +1,55 @@
+"""Metadata (3): the brokers, and who leads which partition.
+
+In version 0 an empty list of topics asks for all; from 1 on null does, and an empty list asks for
+none.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkbroker.protocol.api import ApiKey
+from zkbroker.protocol.schema import Kind, array, boolean, int16, int32, string
+
+
+@dataclass(slots=True)
+class MetadataRequest:
+    api_key: ClassVar[ApiKey] = ApiKey.METADATA
+
+    topics: list[str] | None = array(Kind.STRING, nullable=1)
+    allow_auto_topic_creation: bool = boolean(since=4, default=True)
+
+
+@dataclass(slots=True)
+class MetadataBroker:
+    node_id: int = int32()
+    host: str = string()
+    port: int = int32()
+    rack: str | None = string(since=1, nullable=1, default=None)
+
+
+@dataclass(slots=True)
+class MetadataPartition:
+    error_code: int = int16()
+    partition: int = int32()
+    leader: int = int32(default=-1)
+    leader_epoch: int = int32(since=7, default=-1)
+    replicas: list[int] = array(Kind.INT32)
+    isr: list[int] = array(Kind.INT32)
+    offline_replicas: list[int] = array(Kind.INT32, since=5)
+
+
+@dataclass(slots=True)
+class MetadataTopic:
+    error_code: int = int16()
+    topic: str = string()
+    is_internal: bool = boolean(since=1)
+    partitions: list[MetadataPartition] = array(MetadataPartition)
+
+
+@dataclass(slots=True)
+class MetadataResponse:
+    throttle_time_ms: int = int32(since=3)
+    brokers: list[MetadataBroker] = array(MetadataBroker)
+    cluster_id: str | None = string(since=2, nullable=2, default=None)
+    controller_id: int = int32(since=1, default=-1)
+    topics: list[MetadataTopic] = array(MetadataTopic)

@@ -1,0 +1,97 @@
+"""OffsetCommit (8) and OffsetFetch (9): where a group has got to.
+
+Version 0 of both keeps the offsets in ZooKeeper, later ones in the topic `__consumer_offsets`. A
+commit may set its own retention in 2-4; OffsetFetch asks for all partitions with null from 2 on.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkbroker.protocol.api import ApiKey
+from zkbroker.protocol.schema import Kind, array, int16, int32, int64, string
+
+
+@dataclass(slots=True)
+class OffsetCommitRequestPartition:
+    """Args: timestamp, in version 1 only, counts as the time of the commit; -1 means now."""
+
+    partition: int = int32()
+    offset: int = int64()
+    leader_epoch: int = int32(since=6, default=-1)
+    timestamp: int = int64(since=1, until=1, default=-1)
+    metadata: str | None = string(nullable=0)
+
+
+@dataclass(slots=True)
+class OffsetCommitRequestTopic:
+    topic: str = string()
+    partitions: list[OffsetCommitRequestPartition] = array(OffsetCommitRequestPartition)
+
+
+@dataclass(slots=True)
+class OffsetCommitRequest:
+    """Args: generation_id -1 and member_id "" for a consumer outside group management."""
+
+    api_key: ClassVar[ApiKey] = ApiKey.OFFSET_COMMIT
+
+    group_id: str = string()
+    generation_id: int = int32(since=1, default=-1)
+    member_id: str = string(since=1)
+    retention_time_ms: int = int64(since=2, until=4, default=-1)
+    topics: list[OffsetCommitRequestTopic] = array(OffsetCommitRequestTopic)
+
+
+@dataclass(slots=True)
+class OffsetCommitResponsePartition:
+    partition: int = int32()
+    error_code: int = int16()
+
+
+@dataclass(slots=True)
+class OffsetCommitResponseTopic:
+    topic: str = string()
+    partitions: list[OffsetCommitResponsePartition] = array(OffsetCommitResponsePartition)
+
+
+@dataclass(slots=True)
+class OffsetCommitResponse:
+    throttle_time_ms: int = int32(since=3)
+    topics: list[OffsetCommitResponseTopic] = array(OffsetCommitResponseTopic)
+
+
+@dataclass(slots=True)
+class OffsetFetchRequestTopic:
+    topic: str = string()
+    partitions: list[int] = array(Kind.INT32)
+
+
+@dataclass(slots=True)
+class OffsetFetchRequest:
+    api_key: ClassVar[ApiKey] = ApiKey.OFFSET_FETCH
+
+    group_id: str = string()
+    topics: list[OffsetFetchRequestTopic] | None = array(OffsetFetchRequestTopic, nullable=2)
+
+
+@dataclass(slots=True)
+class OffsetFetchResponsePartition:
+    """Args: offset -1 where nothing was committed."""
+
+    partition: int = int32()
+    offset: int = int64(default=-1)
+    leader_epoch: int = int32(since=5, default=-1)
+    metadata: str | None = string(nullable=0)
+    error_code: int = int16()
+
+
+@dataclass(slots=True)
+class OffsetFetchResponseTopic:
+    topic: str = string()
+    partitions: list[OffsetFetchResponsePartition] = array(OffsetFetchResponsePartition)
+
+
+@dataclass(slots=True)
+class OffsetFetchResponse:
+    throttle_time_ms: int = int32(since=3)
+    topics: list[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic)
+    error_code: int = int16(since=2)

@@ -1,0 +1,154 @@
+"""Topics made, grown, emptied and removed.
+
+CreateTopics (19), DeleteTopics (20), DeleteRecords (21), CreatePartitions (37).
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkbroker.protocol.api import ApiKey
+from zkbroker.protocol.schema import Kind, array, boolean, int16, int32, int64, string
+
+
+@dataclass(slots=True)
+class ReplicaAssignment:
+    partition: int = int32()
+    broker_ids: list[int] = array(Kind.INT32)
+
+
+@dataclass(slots=True)
+class TopicConfig:
+    name: str = string()
+    value: str | None = string(nullable=0, default=None)
+
+
+@dataclass(slots=True)
+class NewTopic:
+    """Args: partitions and replication_factor are -1 when the assignments are given."""
+
+    topic: str = string()
+    num_partitions: int = int32(default=-1)
+    replication_factor: int = int16(default=-1)
+    assignments: list[ReplicaAssignment] = array(ReplicaAssignment)
+    configs: list[TopicConfig] = array(TopicConfig)
+
+
+@dataclass(slots=True)
+class CreateTopicsRequest:
+    api_key: ClassVar[ApiKey] = ApiKey.CREATE_TOPICS
+
+    topics: list[NewTopic] = array(NewTopic)
+    timeout_ms: int = int32(default=30000)
+    validate_only: bool = boolean(since=1)
+
+
+@dataclass(slots=True)
+class CreatedTopic:
+    topic: str = string()
+    error_code: int = int16()
+    error_message: str | None = string(since=1, nullable=1, default=None)
+
+
+@dataclass(slots=True)
+class CreateTopicsResponse:
+    throttle_time_ms: int = int32(since=2)
+    topics: list[CreatedTopic] = array(CreatedTopic)
+
+
+@dataclass(slots=True)
+class DeleteTopicsRequest:
+    api_key: ClassVar[ApiKey] = ApiKey.DELETE_TOPICS
+
+    topics: list[str] = array(Kind.STRING)
+    timeout_ms: int = int32(default=30000)
+
+
+@dataclass(slots=True)
+class DeletedTopic:
+    topic: str = string()
+    error_code: int = int16()
+
+
+@dataclass(slots=True)
+class DeleteTopicsResponse:
+    throttle_time_ms: int = int32(since=1)
+    topics: list[DeletedTopic] = array(DeletedTopic)
+
+
+@dataclass(slots=True)
+class DeleteRecordsRequestPartition:
+    """Args: offset is the new log start offset; -1 means the high watermark."""
+
+    partition: int = int32()
+    offset: int = int64()
+
+
+@dataclass(slots=True)
+class DeleteRecordsRequestTopic:
+    topic: str = string()
+    partitions: list[DeleteRecordsRequestPartition] = array(DeleteRecordsRequestPartition)
+
+
+@dataclass(slots=True)
+class DeleteRecordsRequest:
+    api_key: ClassVar[ApiKey] = ApiKey.DELETE_RECORDS
+
+    topics: list[DeleteRecordsRequestTopic] = array(DeleteRecordsRequestTopic)
+    timeout_ms: int = int32(default=30000)
+
+
+@dataclass(slots=True)
+class DeleteRecordsResponsePartition:
+    partition: int = int32()
+    low_watermark: int = int64(default=-1)
+    error_code: int = int16()
+
+
+@dataclass(slots=True)
+class DeleteRecordsResponseTopic:
+    topic: str = string()
+    partitions: list[DeleteRecordsResponsePartition] = array(DeleteRecordsResponsePartition)
+
+
+@dataclass(slots=True)
+class DeleteRecordsResponse:
+    throttle_time_ms: int = int32()
+    topics: list[DeleteRecordsResponseTopic] = array(DeleteRecordsResponseTopic)
+
+
+@dataclass(slots=True)
+class NewPartitionAssignment:
+    broker_ids: list[int] = array(Kind.INT32)
+
+
+@dataclass(slots=True)
+class NewPartitions:
+    """Args: count is the new total; assignments, one per added partition, may be null."""
+
+    topic: str = string()
+    count: int = int32()
+    assignments: list[NewPartitionAssignment] | None = array(
+        NewPartitionAssignment, nullable=0, default=None
+    )
+
+
+@dataclass(slots=True)
+class CreatePartitionsRequest:
+    api_key: ClassVar[ApiKey] = ApiKey.CREATE_PARTITIONS
+
+    topics: list[NewPartitions] = array(NewPartitions)
+    timeout_ms: int = int32(default=30000)
+    validate_only: bool = boolean()
+
+
+@dataclass(slots=True)
+class CreatedPartitions:
+    topic: str = string()
+    error_code: int = int16()
+    error_message: str | None = string(nullable=0, default=None)
+
+
+@dataclass(slots=True)
+class CreatePartitionsResponse:
+    throttle_time_ms: int = int32()
+    topics: list[CreatedPartitions] = array(CreatedPartitions)

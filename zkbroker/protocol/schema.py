@@ -1,0 +1,153 @@
+"""Messages as data: how a dataclass says what its fields look like on the wire, and since when.
+
+Invariant: one dataclass per message for all its versions. The order of the fields is the order on
+the wire in every version; a field is present in the versions `since <= version <= until`; a field
+that a version lacks keeps its default when decoding and is left out when encoding.
+
+    int8 int16 int32 int64   big-endian, signed         boolean   one byte, 0 or 1
+    string                   int16 length, UTF-8        raw       int32 length, bytes
+    records                  like raw, but never copied: a view of the frame when decoded; bytes,
+                             views and file slices (or a list of them) when encoded
+    array                    int32 count, items         null      length or count -1
+"""
+
+from dataclasses import MISSING, dataclass, field, fields
+from enum import Enum
+from typing import Any
+
+_WIRE = "wire"
+
+
+class Kind(Enum):
+    """The wire types; the value is the name used in the documentation."""
+
+    INT8 = "int8"
+    INT16 = "int16"
+    INT32 = "int32"
+    INT64 = "int64"
+    BOOLEAN = "boolean"
+    STRING = "string"
+    RAW = "bytes"
+    RECORDS = "records"
+    ARRAY = "array"
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """What one field looks like on the wire.
+
+    Args:
+        kind: its wire type.
+        since: the first version that has it.
+        until: the last version that has it; None while it is still there.
+        nullable: the first version in which null is allowed; None if it never is.
+        item: for an array, the kind of its items, or the dataclass they are.
+    """
+
+    kind: Kind
+    since: int = 0
+    until: int | None = None
+    nullable: int | None = None
+    item: "Kind | type[Any] | None" = None
+
+    def present(self, version: int) -> bool:
+        """Whether `version` of the message has the field."""
+        return self.since <= version and (self.until is None or version <= self.until)
+
+    def allows_null(self, version: int) -> bool:
+        """Whether the field may be null in `version`."""
+        return self.nullable is not None and version >= self.nullable
+
+
+@dataclass(frozen=True, slots=True)
+class WireField:
+    """One field of a message: its name in the dataclass and its wire form."""
+
+    name: str
+    wire: Wire
+
+
+def _field(wire: Wire, default: Any) -> Any:
+    if default is list:
+        return field(default_factory=list, metadata={_WIRE: wire})
+    return field(default=default, metadata={_WIRE: wire})
+
+
+def int8(*, since: int = 0, until: int | None = None, default: int = 0) -> Any:
+    """A signed byte."""
+    return _field(Wire(Kind.INT8, since, until), default)
+
+
+def int16(*, since: int = 0, until: int | None = None, default: int = 0) -> Any:
+    """A signed 16-bit integer."""
+    return _field(Wire(Kind.INT16, since, until), default)
+
+
+def int32(*, since: int = 0, until: int | None = None, default: int = 0) -> Any:
+    """A signed 32-bit integer."""
+    return _field(Wire(Kind.INT32, since, until), default)
+
+
+def int64(*, since: int = 0, until: int | None = None, default: int = 0) -> Any:
+    """A signed 64-bit integer."""
+    return _field(Wire(Kind.INT64, since, until), default)
+
+
+def boolean(*, since: int = 0, until: int | None = None, default: bool = False) -> Any:
+    """A byte that is 0 or 1; any other value reads as true."""
+    return _field(Wire(Kind.BOOLEAN, since, until), default)
+
+
+def string(
+    *,
+    since: int = 0,
+    until: int | None = None,
+    nullable: int | None = None,
+    default: str | None = "",
+) -> Any:
+    """A text of at most 32767 bytes; bytes that are not UTF-8 read as U+FFFD, as in Java."""
+    return _field(Wire(Kind.STRING, since, until, nullable), default)
+
+
+def raw(
+    *,
+    since: int = 0,
+    until: int | None = None,
+    nullable: int | None = None,
+    default: bytes | None = b"",
+) -> Any:
+    """Bytes, copied out of the frame when decoded."""
+    return _field(Wire(Kind.RAW, since, until, nullable), default)
+
+
+def records(*, since: int = 0, nullable: int | None = 0) -> Any:
+    """A record set, passed through without a copy."""
+    return _field(Wire(Kind.RECORDS, since, None, nullable), None)
+
+
+def array(
+    item: Kind | type[Any],
+    *,
+    since: int = 0,
+    until: int | None = None,
+    nullable: int | None = None,
+    default: Any = list,
+) -> Any:
+    """A list of `item`: a kind, or a dataclass made of these fields."""
+    return _field(Wire(Kind.ARRAY, since, until, nullable, item), default)
+
+
+def wire_fields(message: type[Any]) -> tuple[WireField, ...]:
+    """The fields of a message in wire order, those of all versions.
+
+    Raises:
+        TypeError: a field lacks wire metadata or a default, a mistake in the message's definition.
+    """
+    found = []
+    for item in fields(message):
+        wire = item.metadata.get(_WIRE)
+        if wire is None or (item.default is MISSING and item.default_factory is MISSING):
+            msg = f"{message.__name__}.{item.name} has no wire type or no default"
+            raise TypeError(msg)
+        found.append(WireField(item.name, wire))
+    return tuple(found)
