@@ -222,7 +222,8 @@ def _encode_sized(writer: _Writer, run: _Run, field: WireField, value: str) -> N
     writer.line(f"    {length} = {size}({variable})")
     run.add(_LENGTH_FORMATS[wire.kind], length)
     run.flush_encode()
-    writer.line(f"if {length} > 0:")
+    # an empty record set is passed on all the same: whoever sends it closes its file slice
+    writer.line(f"if {length} {'>=' if wire.kind is Kind.RECORDS else '>'} 0:")
     writer.depth += 1
     if wire.kind is Kind.ARRAY:
         _encode_items(writer, wire, variable, length)

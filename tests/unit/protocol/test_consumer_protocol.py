@@ -1,0 +1,84 @@
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.wire_messages import message_strategy
+from zkbroker.protocol import MalformedFrame, decode_request
+from zkbroker.protocol.consumer_protocol import (
+    Assignment,
+    Subscription,
+    TopicPartitions,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+    flatten,
+    group_by_topic,
+)
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "data" / "wire" / "kafka-2.3.0.jsonl"
+
+
+def test_a_subscription_is_the_genuine_bytes():
+    assert encode_subscription(Subscription(["t"], b"u")) == bytes.fromhex(
+        "0000 00000001 000174 00000001 75"
+    )
+    assert encode_subscription(Subscription(["t"])) == bytes.fromhex(
+        "0000 00000001 000174 ffffffff"
+    )
+    owned = Subscription(["t"], None, [TopicPartitions("t", [2])])
+    assert encode_subscription(owned, 1) == bytes.fromhex(
+        "0001 00000001 000174 ffffffff 00000001 000174 00000001 00000002"
+    )
+
+
+def test_an_assignment_is_the_genuine_bytes():
+    assert encode_assignment(Assignment([TopicPartitions("t", [0, 2])], b"")) == bytes.fromhex(
+        "0000 00000001 000174 00000002 00000000 00000002 00000000"
+    )
+
+
+def test_a_recorded_join_holds_a_readable_subscription():
+    entries = map(json.loads, GOLDEN.read_text().splitlines())
+    entry = next(e for e in entries if e["name"] == "JoinGroup v0")
+    request = decode_request(bytes.fromhex(entry["request"]))[1]
+    metadata = request.protocols[0].metadata
+    subscription = decode_subscription(metadata)
+    assert subscription.topics == ["wire-t"]
+    assert encode_subscription(subscription) == metadata
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@settings(deadline=None, derandomize=True, max_examples=30)
+@given(data=st.data())
+def test_both_survive_a_round_trip(version, data):
+    subscription = data.draw(message_strategy(Subscription, version))
+    assignment = data.draw(message_strategy(Assignment, version))
+    assert decode_subscription(encode_subscription(subscription, version)) == subscription
+    assert decode_assignment(encode_assignment(assignment, version)) == assignment
+
+
+def test_later_versions_are_read_as_far_as_they_are_known():
+    owned = Subscription(["t"], None, [TopicPartitions("t", [2])])
+    later = b"\0\3" + encode_subscription(owned, 1)[2:] + b"generation and rack"
+    assert decode_subscription(later) == owned
+
+
+def test_no_bytes_are_an_empty_assignment():
+    assert decode_assignment(b"") == Assignment()
+
+
+@pytest.mark.parametrize("data", [b"", b"\0", b"\xff\xff\0\0\0\0", b"\0\0\0\0\0\7"])
+def test_what_is_no_subscription_is_malformed(data):
+    with pytest.raises(MalformedFrame):
+        decode_subscription(data)
+
+
+def test_partitions_are_gathered_by_topic_and_back():
+    pairs = [("b", 1), ("a", 0), ("b", 0)]
+    gathered = group_by_topic(pairs)
+    assert gathered == [TopicPartitions("b", [1, 0]), TopicPartitions("a", [0])]
+    assert flatten(gathered) == [("b", 1), ("b", 0), ("a", 0)]

@@ -1,0 +1,132 @@
+import pytest
+
+from zkbroker.errors import ErrorCode, UnsupportedVersion
+from zkbroker.fileslice import FileSlice
+from zkbroker.protocol import (
+    SUPPORTED_VERSIONS,
+    ApiKey,
+    MalformedFrame,
+    RequestHeader,
+    UnsupportedRequest,
+    decode_request,
+    decode_response,
+    encode_request,
+    encode_response,
+    frame_size,
+)
+from zkbroker.protocol.messages import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FetchResponse,
+    HeartbeatRequest,
+    ProduceRequest,
+    served_versions,
+)
+from zkbroker.protocol.messages.fetch import FetchResponsePartition, FetchResponseTopic
+from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
+
+# what a client of 2.4 or later sends first: header v2 with tagged fields, compact strings
+FLEXIBLE_API_VERSIONS = bytes.fromhex(
+    "0012 0003 00000001 0004 726b3939 00 05 726b3939 04 312e3200 00"
+)
+
+
+def test_a_request_is_the_documented_bytes():
+    header = RequestHeader(ApiKey.HEARTBEAT, 1, 7, "me")
+    parts = encode_request(header, HeartbeatRequest("g", 3, "m"))
+    assert b"".join(parts) == bytes.fromhex(
+        "00000016 000c 0001 00000007 00026d65 000167 00000003 00016d"
+    )
+
+
+def test_a_client_id_may_be_null():
+    frame = b"".join(encode_request(RequestHeader(18, 0, 1, None), ApiVersionsRequest()))
+    assert frame == bytes.fromhex("0000000a 0012 0000 00000001 ffff")
+    assert decode_request(frame[4:])[0].client_id is None
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version"), [(0, 8), (0, -1), (4, 0), (99, 0), (-1, 0), (17, 0)]
+)
+def test_an_unserved_request_is_refused_and_says_who_asked_for_what(api_key, version):
+    frame = b"".join(encode_request(RequestHeader(18, 0, 1, "old-app"), ApiVersionsRequest()))[4:]
+    frame = (
+        api_key.to_bytes(2, "big", signed=True)
+        + version.to_bytes(2, "big", signed=True)
+        + frame[4:]
+    )
+    with pytest.raises(UnsupportedRequest) as caught:
+        decode_request(frame)
+    assert caught.value.header == RequestHeader(api_key, version, 1, "old-app")
+    assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
+    assert isinstance(caught.value, UnsupportedVersion)
+
+
+def test_a_newer_api_versions_request_is_answered_with_error_35_in_the_oldest_layout():
+    header, request = decode_request(FLEXIBLE_API_VERSIONS)
+    assert header == RequestHeader(ApiKey.API_VERSIONS, 3, 1, "rk99")
+    assert request == ApiVersionsRequest()
+    answer = ApiVersionsResponse(error_code=35, versions=served_versions(), throttle_time_ms=9)
+    frame = b"".join(encode_response(header.correlation_id, answer, header.api_version))[4:]
+    assert frame[:10].hex() == "000000010023" + len(SUPPORTED_VERSIONS).to_bytes(4, "big").hex()
+    assert len(frame) == 10 + 6 * len(SUPPORTED_VERSIONS)  # no throttle time
+    correlation_id, decoded = decode_response(ApiKey.API_VERSIONS, 3, frame)
+    assert correlation_id == 1
+    assert decoded.error_code == 35
+    assert decoded.versions == answer.versions
+
+
+@pytest.mark.parametrize("size", range(10))
+def test_a_request_shorter_than_its_header_is_malformed(size):
+    with pytest.raises(MalformedFrame):
+        decode_request(bytes.fromhex("0012 0000 00000001 0001")[:size])
+
+
+def test_a_client_id_that_does_not_fit_is_malformed():
+    with pytest.raises(MalformedFrame):
+        decode_request(bytes.fromhex("0012 0000 00000001 7fff"))
+    with pytest.raises(MalformedFrame):
+        decode_request(bytes.fromhex("0012 0000 00000001 fffe"))
+
+
+def test_a_response_without_a_correlation_id_is_malformed():
+    with pytest.raises(MalformedFrame):
+        decode_response(ApiKey.API_VERSIONS, 0, b"\0\0\0")
+
+
+@pytest.mark.parametrize("prefix", ["ffffffff", "80000000", "00000065", "7fffffff"])
+def test_a_frame_size_outside_the_bound_is_malformed(prefix):
+    with pytest.raises(MalformedFrame):
+        frame_size(bytes.fromhex(prefix), 100)
+
+
+def test_a_frame_size_within_the_bound_is_read():
+    assert frame_size(bytearray.fromhex("00000064"), 100) == 100
+
+
+def test_a_file_slice_is_a_part_of_its_own_and_counted_in_the_size():
+    piece = FileSlice(fd=-1, position=0, size=5000)
+    partitions = [FetchResponsePartition(0, records=piece), FetchResponsePartition(1, records=b"x")]
+    response = FetchResponse(topics=[FetchResponseTopic("t", partitions)])
+    head, slice_, tail = encode_response(5, response, 4)
+    assert slice_ is piece
+    assert int.from_bytes(head[:4], "big") == len(head) - 4 + 5000 + len(tail)
+
+
+def test_an_empty_file_slice_still_reaches_whoever_is_to_close_it():
+    piece = FileSlice(fd=-1, position=0, size=0)
+    response = FetchResponse(
+        topics=[FetchResponseTopic("t", [FetchResponsePartition(0, records=piece)])]
+    )
+    assert any(part is piece for part in encode_response(5, response, 4))
+
+
+def test_a_large_record_set_is_sent_without_a_copy_and_a_small_one_in_one_piece():
+    large, small = bytes(10_000), b"small"
+    for data, parts in ((large, 2), (small, 1)):
+        request = ProduceRequest(
+            topics=[ProduceRequestTopic("t", [ProduceRequestPartition(0, data)])]
+        )
+        pieces = encode_request(RequestHeader(0, 2, 1, "p"), request)
+        assert len(pieces) == parts
+        assert (pieces[-1] is data) == (data is large)

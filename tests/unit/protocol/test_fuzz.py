@@ -1,0 +1,123 @@
+"""Whatever bytes arrive: a message, or one of the two declared exceptions."""
+
+import json
+import random
+import struct
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from zkbroker.protocol import (
+    SUPPORTED_VERSIONS,
+    MalformedFrame,
+    UnsupportedRequest,
+    decode_request,
+    decode_response,
+    supported,
+)
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "data" / "wire"
+
+
+def golden_frames():
+    """(frame, None) for requests, (frame, (api, version)) for responses."""
+    frames = []
+    for path in sorted(GOLDEN.glob("*.jsonl")):
+        for line in path.read_text().splitlines():
+            entry = json.loads(line)
+            frames.append((bytes.fromhex(entry["request"]), None))
+            if entry["response"] and supported(entry["api_key"], entry["api_version"]):
+                response = bytes.fromhex(entry["response"])
+                frames.append((response, (entry["api_key"], entry["api_version"])))
+    return frames
+
+
+def mutate(frame, rng, protected):
+    """Flip, overwrite with hostile numbers, cut, repeat or insert; 1 to 4 times."""
+    data = bytearray(frame)
+    for _ in range(rng.randint(1, 4)):
+        if len(data) <= protected:
+            break
+        at = rng.randrange(protected, len(data))
+        match rng.randrange(6):
+            case 0:
+                data[at] ^= 1 << rng.randrange(8)
+            case 1:
+                hostile = struct.pack(">i", rng.choice([-1, -2, 2**31 - 1, -(2**31), 65536, 1000]))
+                data[at : at + 4] = hostile
+            case 2:
+                data[at : at + 2] = struct.pack(">h", rng.choice([-1, -2, 32767, -32768, 255]))
+            case 3:
+                del data[at:]
+            case 4:
+                end = min(len(data), at + rng.randint(1, 32))
+                data[at:at] = data[at:end]
+            case _:
+                data[at:at] = rng.randbytes(rng.randint(1, 8))
+    return data
+
+
+def decode_all(count, seed):
+    rng = random.Random(seed)
+    frames = golden_frames()
+    outcomes = {"decoded": 0, "malformed": 0, "unsupported": 0}
+    for number in range(count):
+        frame, response_of = frames[number % len(frames)]
+        # mostly the body, so that the mutants get past the header
+        data = mutate(frame, rng, protected=0 if rng.random() < 0.1 else min(8, len(frame)))
+        try:
+            if response_of is None:
+                decode_request(data)
+            else:
+                decode_response(*response_of, data)
+            outcomes["decoded"] += 1
+        except MalformedFrame:
+            outcomes["malformed"] += 1
+        except UnsupportedRequest:
+            outcomes["unsupported"] += 1
+    return outcomes
+
+
+def compile_everything():
+    from zkbroker.protocol import MESSAGES, codec
+
+    for api_key, (low, high) in SUPPORTED_VERSIONS.items():
+        for version in range(low, high + 1):
+            for message in MESSAGES[api_key]:
+                codec.decoder(message, version)
+
+
+@pytest.mark.parametrize(
+    "count", [5_000, pytest.param(100_000, marks=[pytest.mark.soak, pytest.mark.timeout(900)])]
+)
+def test_mutated_frames_raise_nothing_undeclared_and_leave_no_memory_behind(count):
+    compile_everything()
+    decode_all(1_000, seed=1)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        outcomes = decode_all(count, seed=2)
+        after, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sum(outcomes.values()) == count
+    assert min(outcomes["decoded"], outcomes["malformed"]) > count // 10, outcomes
+    assert after - before < 100_000
+    assert peak - before < 4_000_000  # the golden frames themselves are below 1 MB
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_noise_raises_nothing_undeclared(seed):
+    rng = random.Random(seed)
+    for api_key, (low, high) in SUPPORTED_VERSIONS.items():
+        for version in range(low, high + 1):
+            noise = rng.randbytes(rng.randrange(64))
+            try:
+                decode_request(struct.pack(">hhih", api_key, version, 0, -1) + noise)
+            except MalformedFrame:
+                pass
+            try:
+                decode_response(api_key, version, noise)
+            except MalformedFrame:
+                pass

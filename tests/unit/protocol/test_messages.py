@@ -1,0 +1,72 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.wire_messages import EVERY_MESSAGE, message_strategy
+from zkbroker.protocol import (
+    MESSAGES,
+    SUPPORTED_VERSIONS,
+    ApiKey,
+    RequestHeader,
+    codec,
+    decode_request,
+    decode_response,
+    encode_request,
+    encode_response,
+)
+from zkbroker.protocol.schema import wire_fields
+
+IDS = [f"{message.__name__}-v{version}" for message, version in EVERY_MESSAGE]
+
+
+@pytest.mark.parametrize(("message", "version"), EVERY_MESSAGE, ids=IDS)
+@settings(deadline=None, derandomize=True, max_examples=25)
+@given(data=st.data())
+def test_every_version_of_every_message_survives_a_round_trip(message, version, data):
+    original = data.draw(message_strategy(message, version))
+    encoded = codec.encode_bytes(original, version)
+    decoded, end = codec.decode(message, version, encoded)
+    assert decoded == original
+    assert end == len(encoded)
+    assert codec.encode_bytes(decoded, version) == encoded
+
+
+@pytest.mark.parametrize(("message", "version"), EVERY_MESSAGE, ids=IDS)
+def test_a_default_message_can_be_encoded_in_every_version(message, version):
+    decoded, _ = codec.decode(message, version, codec.encode_bytes(message(), version))
+    assert decoded == message()
+
+
+@pytest.mark.parametrize("api_key", ApiKey)
+def test_every_api_has_versions_and_two_messages_that_know_it(api_key):
+    request, response = MESSAGES[api_key]
+    assert request.api_key is api_key
+    assert request.__name__.removesuffix("Request") == response.__name__.removesuffix("Response")
+    low, high = SUPPORTED_VERSIONS[api_key]
+    assert 0 <= low <= high
+
+
+@pytest.mark.parametrize("api_key", ApiKey)
+def test_no_field_begins_or_ends_outside_the_served_versions(api_key):
+    _, high = SUPPORTED_VERSIONS[api_key]
+    for message in MESSAGES[api_key]:
+        for field in wire_fields(message):
+            assert field.wire.since <= high
+            assert field.wire.until is None or field.wire.until < high
+
+
+@pytest.mark.parametrize("api_key", ApiKey)
+@settings(deadline=None, derandomize=True, max_examples=10)
+@given(data=st.data())
+def test_requests_and_responses_survive_their_frames(api_key, data):
+    version = data.draw(st.integers(*SUPPORTED_VERSIONS[api_key]))
+    request = data.draw(message_strategy(MESSAGES[api_key][0], version))
+    response = data.draw(message_strategy(MESSAGES[api_key][1], version))
+    client_id = data.draw(st.none() | st.text(max_size=10))
+    header = RequestHeader(api_key, version, data.draw(st.integers(-(2**31), 2**31 - 1)), client_id)
+    frame = b"".join(encode_request(header, request))
+    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+    assert decode_request(frame[4:]) == (header, request)
+    frame = b"".join(encode_response(header.correlation_id, response, version))
+    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+    assert decode_response(api_key, version, frame[4:]) == (header.correlation_id, response)

@@ -1,0 +1,100 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.wire_messages import message_strategy
+from zkbroker.protocol import MalformedFrame, codec
+from zkbroker.protocol.offsets_topic import (
+    GroupKey,
+    GroupMemberValue,
+    GroupValue,
+    OffsetKey,
+    OffsetValue,
+    decode_group,
+    decode_key,
+    decode_offset,
+    encode_group,
+    encode_key,
+    encode_offset,
+)
+
+
+def test_keys_are_the_genuine_bytes():
+    assert encode_key(OffsetKey("g", "t", 3)) == bytes.fromhex("0001 000167 000174 00000003")
+    assert encode_key(GroupKey("g")) == bytes.fromhex("0002 000167")
+
+
+def test_keys_of_every_version_are_read_and_later_ones_skipped():
+    assert decode_key(bytes.fromhex("0000 000167 000174 00000003")) == OffsetKey("g", "t", 3)
+    assert decode_key(bytes.fromhex("0001 000167 000174 00000003")) == OffsetKey("g", "t", 3)
+    assert decode_key(bytes.fromhex("0002 000167")) == GroupKey("g")
+    assert decode_key(bytes.fromhex("0003 000167")) is None
+
+
+def test_an_offset_without_a_leader_epoch_is_written_as_every_reader_since_0_9_reads_it():
+    value = OffsetValue(offset=5, metadata="m", commit_timestamp_ms=1)
+    assert encode_offset(value) == bytes.fromhex(
+        "0001 0000000000000005 00016d 0000000000000001 ffffffffffffffff"
+    )
+
+
+def test_an_offset_with_a_leader_epoch_is_written_in_the_version_that_has_one():
+    value = OffsetValue(offset=5, leader_epoch=2, metadata="m", commit_timestamp_ms=1)
+    assert encode_offset(value) == bytes.fromhex(
+        "0003 0000000000000005 00000002 00016d 0000000000000001"
+    )
+
+
+def test_an_expiry_asked_for_is_not_lost_for_a_leader_epoch():
+    value = OffsetValue(5, 2, "m", 1, expire_timestamp_ms=9)
+    assert decode_offset(encode_offset(value)).expire_timestamp_ms == 9
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        (0, OffsetValue(5, metadata="m", commit_timestamp_ms=7)),
+        (1, OffsetValue(5, metadata="m", commit_timestamp_ms=7, expire_timestamp_ms=9)),
+        (2, OffsetValue(5, metadata="m", commit_timestamp_ms=7)),
+        (3, OffsetValue(5, leader_epoch=2, metadata="m", commit_timestamp_ms=7)),
+    ],
+)
+def test_offsets_of_every_version_are_read(version, expected):
+    body = {
+        0: "0000000000000005 00016d 0000000000000007",
+        1: "0000000000000005 00016d 0000000000000007 0000000000000009",
+        2: "0000000000000005 00016d 0000000000000007",
+        3: "0000000000000005 00000002 00016d 0000000000000007",
+    }[version]
+    assert decode_offset(version.to_bytes(2, "big") + bytes.fromhex(body)) == expected
+
+
+def test_a_group_is_the_genuine_bytes():
+    member = GroupMemberValue("m", None, "c", "/h", 60000, 10000, b"S", b"A")
+    value = GroupValue("consumer", 4, "range", "m", 8, [member])
+    assert encode_group(value) == bytes.fromhex(
+        "0002 0008636f6e73756d6572 00000004 000572616e6765 00016d 0000000000000008"
+        " 00000001 00016d 000163 00022f68 0000ea60 00002710 0000000153 0000000141"
+    )
+
+
+@pytest.mark.parametrize("version", range(4))
+@settings(deadline=None, derandomize=True, max_examples=30)
+@given(data=st.data())
+def test_groups_of_every_version_are_read(version, data):
+    value = data.draw(message_strategy(GroupValue, version))
+    written = version.to_bytes(2, "big") + codec.encode_bytes(value, version)
+    assert decode_group(written) == value
+
+
+@pytest.mark.parametrize("decoder", [decode_offset, decode_group])
+@pytest.mark.parametrize("data", ["", "00", "0004", "ffff", "0001"])
+def test_what_is_no_value_is_malformed(decoder, data):
+    with pytest.raises(MalformedFrame):
+        decoder(bytes.fromhex(data))
+
+
+@pytest.mark.parametrize("data", ["", "00", "0001", "0001000167000174"])
+def test_what_is_no_key_is_malformed(data):
+    with pytest.raises(MalformedFrame):
+        decode_key(bytes.fromhex(data))

@@ -1,0 +1,31 @@
+from zkbroker.protocol import SUPPORTED_VERSIONS
+from zkbroker.protocol.table import FieldRow, protocol_markdown, protocol_table
+
+
+def test_every_api_is_listed_with_its_versions():
+    assert [(r.api_key, r.min_version, r.max_version) for r in protocol_table()] == [
+        (key, *versions) for key, versions in sorted(SUPPORTED_VERSIONS.items())
+    ]
+
+
+def test_fields_are_listed_in_wire_order_with_type_versions_and_depth():
+    produce = protocol_table()[0]
+    assert produce.request == (
+        FieldRow(0, "transactional_id", "string?", "3+"),
+        FieldRow(0, "acks", "int16", "0+"),
+        FieldRow(0, "timeout_ms", "int32", "0+"),
+        FieldRow(0, "topics", "[]", "0+"),
+        FieldRow(1, "topic", "string", "0+"),
+        FieldRow(1, "partitions", "[]", "0+"),
+        FieldRow(2, "partition", "int32", "0+"),
+        FieldRow(2, "records", "records?", "0+"),
+    )
+
+
+def test_the_markdown_names_spans_and_late_nulls():
+    text = protocol_markdown()
+    assert "| 0 | Produce | 0-7 |" in text
+    assert "| `retention_time_ms` | int64 | 2-4 |" in text
+    assert "| · · `timestamp` | int64 | 1 |" in text
+    assert "| `topics` | [string]? (null from 1) | 0+ |" in text
+    assert "### ListGroups request\n\nNo fields." in text
