@@ -1,0 +1,99 @@
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zkbroker.network.frames import FrameError, FrameReader
+
+
+class Stream:
+    """Hands out bytes in pieces of given sizes."""
+
+    def __init__(self, data: bytes, sizes: list[int]) -> None:
+        self.data = data
+        self.sizes = sizes
+        self.largest_view = 0
+
+    def receive_into(self, view: memoryview) -> int:
+        self.largest_view = max(self.largest_view, len(view))
+        want = self.sizes.pop(0) if self.sizes else len(view)
+        chunk = self.data[: min(want, len(view))]
+        self.data = self.data[len(chunk) :]
+        view[: len(chunk)] = chunk
+        return len(chunk)
+
+
+def framed(*bodies: bytes) -> bytes:
+    return b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
+
+
+@given(
+    st.lists(st.binary(max_size=9000), max_size=8),
+    st.lists(st.integers(1, 6000), max_size=40),
+)
+def test_frames_come_out_whole_however_the_stream_is_cut(
+    bodies: list[bytes], sizes: list[int]
+) -> None:
+    reader = FrameReader(Stream(framed(*bodies), sizes).receive_into, 10_000)
+    got = []
+    while (frame := reader.next_frame()) is not None:
+        assert not frame.readonly
+        got.append(frame)
+    assert [bytes(frame) for frame in got] == bodies
+    assert not reader.in_frame
+
+
+def test_frames_are_buffers_of_their_own() -> None:
+    reader = FrameReader(Stream(framed(b"aaaa", b"bbbb"), []).receive_into, 100)
+    first, second = reader.next_frame(), reader.next_frame()
+    assert first is not None
+    assert second is not None
+    first[0:4] = b"xxxx"
+    assert bytes(second) == b"bbbb"
+
+
+def test_large_frames_are_received_whole() -> None:
+    body = random.Random(7).randbytes(1_500_000)
+    reader = FrameReader(Stream(framed(body, body), []).receive_into, 2_000_000)
+    assert [reader.next_frame() == body, reader.next_frame() == body] == [True, True]
+
+
+def test_memory_is_taken_as_bytes_arrive_not_as_announced() -> None:
+    stream = Stream((100_000_000).to_bytes(4, "big") + bytes(1000), [])
+    with pytest.raises(FrameError, match="closed after 1000 of 100000000"):
+        FrameReader(stream.receive_into, 200_000_000).next_frame()
+    assert stream.largest_view <= 64 * 1024
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 101, 2**31 - 1])
+def test_a_length_out_of_bounds_is_refused_with_its_bytes(size: int) -> None:
+    prefix = size.to_bytes(4, "big", signed=True)
+    with pytest.raises(FrameError, match=f"frame length {size} ") as caught:
+        FrameReader(Stream(prefix + b"x", []).receive_into, 100).next_frame()
+    assert caught.value.start == prefix
+
+
+def test_the_end_between_frames_is_no_error_and_within_one_is() -> None:
+    reader = FrameReader(Stream(framed(b"ok"), []).receive_into, 100)
+    assert reader.next_frame() == b"ok"
+    assert reader.next_frame() is None
+    for cut in (1, 3, 5):
+        reader = FrameReader(Stream(framed(b"okay")[:cut], []).receive_into, 100)
+        with pytest.raises(FrameError, match="peer closed after"):
+            reader.next_frame()
+
+
+def test_in_frame_tells_a_begun_frame() -> None:
+    states = []
+    stream = Stream(framed(b"abcdef"), [2, 4, 2, 2])
+
+    def receive_into(view: memoryview) -> int:
+        states.append(reader.in_frame)
+        return stream.receive_into(view)
+
+    reader = FrameReader(receive_into, 100)
+    reader.next_frame()
+    assert states[0] is False
+    assert states[1:] == [True] * (len(states) - 1)
+    assert not reader.in_frame

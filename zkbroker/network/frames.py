@@ -1,0 +1,122 @@
+"""Frames: `size:int32 (big-endian) · size bytes`, cut out of a stream of bytes.
+
+Invariant: every frame is received into a buffer of its own, writable and never reused, so that
+what is decoded from it may keep views of it; memory is taken as bytes arrive, not as the length
+prefix promises, so that a peer that announces much and sends nothing costs nothing.
+
+The reader knows no socket: it calls `receive_into(view) -> count`, which waits for at least one
+byte and returns 0 at the end of the stream. Blocking sockets and gevent's hub both fit.
+"""
+
+from collections.abc import Callable
+
+from zkbroker.errors import ZkbrokerError
+
+SCRATCH_BYTES = 4096
+_FIRST_BUFFER_BYTES = 64 * 1024
+_GROWTH = 4
+
+
+class FrameError(ZkbrokerError):
+    """The stream of bytes cannot be cut into frames; the connection must be closed.
+
+    `start` holds the four bytes that should have been a length, where they were none.
+    """
+
+    def __init__(self, message: str, start: bytes = b"") -> None:
+        super().__init__(message)
+        self.start = start
+
+
+class FrameReader:
+    """Cuts one stream into frames.
+
+    Args:
+        receive_into: fills a writable view from the stream; see the module.
+        max_frame_bytes: a longer frame is refused before memory is taken for it.
+        scratch: where the first bytes of a frame land. Readers that are never between
+            `receive_into` and its return at the same time (greenlets of one hub) may share one.
+    """
+
+    __slots__ = ("_max_frame_bytes", "_receive_into", "_rest", "_scratch", "_trusted", "in_frame")
+
+    def __init__(
+        self,
+        receive_into: Callable[[memoryview], int],
+        max_frame_bytes: int,
+        scratch: memoryview | None = None,
+    ) -> None:
+        self._receive_into = receive_into
+        self._max_frame_bytes = max_frame_bytes
+        self._scratch = memoryview(bytearray(SCRATCH_BYTES)) if scratch is None else scratch
+        self._rest = memoryview(b"")
+        self._trusted = _FIRST_BUFFER_BYTES
+        self.in_frame = False
+        """Whether the first byte of a frame has come and its last has not."""
+
+    @property
+    def buffered(self) -> bool:
+        """Whether bytes of the next frame have been received already."""
+        return len(self._rest) > 0
+
+    def next_frame(self) -> memoryview | None:
+        """Wait for one frame and return its bytes without the length, or None at the end.
+
+        Raises:
+            FrameError: the length is negative or above the limit, or the stream ended in a frame.
+            OSError: what `receive_into` raises.
+        """
+        have = self._rest
+        shared = False
+        while len(have) < 4:
+            count = self._receive_into(self._scratch)
+            if count == 0:
+                if len(have):
+                    raise FrameError(f"peer closed after {len(have)} of 4 length bytes")
+                return None
+            self.in_frame = True
+            if len(have):
+                have = memoryview(bytes(have) + bytes(self._scratch[:count]))
+            elif count < 4:
+                have = memoryview(bytes(self._scratch[:count]))
+            else:
+                have, shared = self._scratch[:count], True
+            self._rest = have if not shared else self._rest[:0]
+        size = int.from_bytes(have[:4], "big", signed=True)
+        if not 0 <= size <= self._max_frame_bytes:
+            raise FrameError(
+                f"frame length {size} is not within 0 to {self._max_frame_bytes}", bytes(have[:4])
+            )
+        end = 4 + size
+        if len(have) >= end:
+            frame = bytearray(have[4:end])
+            rest = have[end:]
+            self._rest = memoryview(bytes(rest)) if shared and len(rest) else rest
+            if not len(rest):
+                self._rest = memoryview(b"")
+                self.in_frame = False
+            return memoryview(frame)
+        self._rest = memoryview(b"")
+        frame = self._receive_rest(have[4:], size)
+        self.in_frame = False
+        return memoryview(frame)
+
+    def _receive_rest(self, start: memoryview, size: int) -> bytearray:
+        filled = len(start)
+        frame = bytearray(min(size, max(self._trusted, filled)))
+        frame[:filled] = start
+        while True:
+            room = len(frame)
+            with memoryview(frame) as view:
+                while filled < room:
+                    with view[filled:] as target:
+                        count = self._receive_into(target)
+                    if count == 0:
+                        raise FrameError(f"peer closed after {filled} of {size} frame bytes")
+                    filled += count
+            if room == size:
+                break
+            frame.extend(bytes(min(size, room * _GROWTH) - room))
+        if size > self._trusted:
+            self._trusted = size
+        return frame

@@ -1,0 +1,183 @@
+"""One client's connection on the server: a greenlet that reads, has handled, and answers.
+
+Invariant: requests of one connection are handled one after the other, so answers leave in the order
+of requests, and a client that does not read its answers is not read from either: that is the
+backpressure, and it concerns nobody else. Every file slice of an answer is closed exactly once,
+whether it was sent or not.
+"""
+
+import logging
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from zkbroker.errors import StorageError, ZkbrokerError
+from zkbroker.fileslice import FileSlice
+from zkbroker.network.frames import FrameError, FrameReader
+from zkbroker.network.stream import HubStream, Part
+
+if TYPE_CHECKING:
+    from zkbroker.network.server import Server
+
+logger = logging.getLogger(__name__)
+
+_MAX_AFTER_STOP = 64
+_FOREIGN = {
+    b"GET ": "an HTTP request",
+    b"POST": "an HTTP request",
+    b"HEAD": "an HTTP request",
+    b"PUT ": "an HTTP request",
+    b"SSH-": "an SSH client",
+    b"\x16\x03\x01\x02": "a TLS handshake",
+    b"\x16\x03\x01\x00": "a TLS handshake",
+    b"\x16\x03\x01\x01": "a TLS handshake",
+}
+
+
+class CloseConnection(ZkbrokerError):
+    """A handler gives up the connection; the message is logged with the peer's address."""
+
+
+class Session:
+    """State of one connection that handlers may read and write.
+
+    Args:
+        server: whose connection it is.
+        stream: the socket.
+        address: `host:port` of the peer.
+        ip: the peer's address alone.
+        listener: name of the listener it came through.
+    """
+
+    __slots__ = (
+        "_close_reason",
+        "_reader",
+        "_server",
+        "_stream",
+        "address",
+        "busy",
+        "client_id",
+        "context",
+        "ip",
+        "listener",
+        "requests",
+        "writing",
+    )
+
+    def __init__(
+        self, server: "Server", stream: HubStream, address: str, ip: str, listener: str
+    ) -> None:
+        self._server = server
+        self._stream = stream
+        self._reader = FrameReader(
+            stream.receive_into, server.limits.max_request_bytes, server.scratch
+        )
+        self._close_reason: str | None = None
+        self.address = address
+        self.ip = ip
+        self.listener = listener
+        self.client_id: str | None = None
+        self.context: object = None
+        """Whatever the handler wants to keep between requests of this connection."""
+        self.requests = 0
+        self.busy = False
+        self.writing = False
+
+    @property
+    def active_at(self) -> float:
+        """When the last byte went in or out, on the monotonic clock, in seconds."""
+        return self._stream.active_at
+
+    @property
+    def in_frame(self) -> bool:
+        """Whether a request has begun to come and is not whole yet."""
+        return self._reader.in_frame
+
+    @contextmanager
+    def parked(self) -> Iterator[None]:
+        """Wait inside for data to come, without counting as a request that is worked on."""
+        self._server.release_request()
+        try:
+            yield
+        finally:
+            self._server.acquire_request()
+
+    def abort(self, reason: str) -> None:
+        """End the connection from another greenlet; `reason` is logged."""
+        if self._close_reason is None:
+            self._close_reason = reason
+            self._stream.shut_down(socket.SHUT_RDWR)
+
+    def finish(self) -> None:
+        """Let it answer what has come and then end."""
+        self._stream.shut_down(socket.SHUT_RD)
+
+    def serve(self, handle: "Callable[[Session, memoryview], Sequence[Part] | None]") -> None:
+        """Serve until either side ends it. Never raises for what the peer did."""
+        reason = "closed by peer"
+        level = logging.DEBUG
+        try:
+            self._serve(handle)
+        except CloseConnection as error:
+            reason, level = str(error), logging.WARNING
+        except FrameError as error:
+            reason, level = _explain(error), logging.WARNING
+        except StorageError as error:
+            reason, level = str(error), logging.ERROR
+        except OSError as error:
+            reason = str(error)
+        except Exception:
+            # One connection must not take the broker with it; the traceback is in the log.
+            logger.exception("handler failed peer=%s client_id=%s", self.address, self.client_id)
+            reason, level = "a handler failed", logging.ERROR
+        finally:
+            self._stream.close()
+        if self._close_reason is not None:
+            reason, level = self._close_reason, logging.WARNING
+        logger.log(
+            level,
+            "connection closed peer=%s client_id=%s requests=%d reason=%s",
+            self.address,
+            self.client_id,
+            self.requests,
+            reason,
+        )
+
+    def _serve(self, handle: "Callable[[Session, memoryview], Sequence[Part] | None]") -> None:
+        server = self._server
+        stream = self._stream
+        next_frame = self._reader.next_frame
+        after_stop = 0
+        while (frame := next_frame()) is not None:
+            self.requests += 1
+            self.busy = True
+            server.acquire_request()
+            try:
+                parts = handle(self, frame)
+                if parts:
+                    self._answer(parts)
+            finally:
+                server.release_request()
+                self.busy = False
+            del frame
+            if server.stopping:
+                after_stop += 1
+                if after_stop >= _MAX_AFTER_STOP:
+                    return
+            stream.be_fair()
+
+    def _answer(self, parts: Sequence[Part]) -> None:
+        self.writing = True
+        try:
+            self._stream.send(parts)
+        finally:
+            self.writing = False
+            for part in parts:
+                if isinstance(part, FileSlice):
+                    part.close()
+
+
+def _explain(error: FrameError) -> str:
+    what = _FOREIGN.get(error.start)
+    return f"{error}; that is {what}, not a request of this protocol" if what else str(error)
