@@ -189,15 +189,9 @@ class OffsetOutOfRange(ProtocolError):
 
 
 class CorruptMessage(ProtocolError):
-    """A CRC does not match, or bytes cannot be a message set.
-
-    A decoder sets `position`, where in its data the bad entry begins, and `base_offset`, where the
-    entry's head could be read.
-    """
+    """A CRC does not match, or bytes cannot be a message set."""
 
     code = ErrorCode.CORRUPT_MESSAGE
-    position: int | None = None
-    base_offset: int | None = None
 
 
 class UnknownTopicOrPartition(ProtocolError):

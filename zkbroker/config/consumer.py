@@ -1,0 +1,291 @@
+"""Settings of the consumers, in the spellings of 0.7 and of 0.8-0.10.
+
+Invariant: a property file of either generation means here what it meant there. The generations
+differ in some defaults, so a file that spells its group `groupid` (0.7) gets the defaults of 0.7.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from zkbroker.config.schema import Bool, Int, Str, from_properties, option, validate
+from zkbroker.errors import ConfigError
+
+SMALLEST = "smallest"
+LARGEST = "largest"
+FAIL = "fail"
+
+_DEFAULTS_OF_0_7 = {
+    "autooffset.reset": SMALLEST,
+    "autocommit.interval.ms": "10000",
+    "queuedchunks.max": "10",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ResetPolicy:
+    """Where to go on when an offset is not in the log; newer spellings are understood too."""
+
+    _newer: ClassVar[Mapping[str, str]] = {"earliest": SMALLEST, "latest": LARGEST, "none": FAIL}
+
+    def parse(self, text: str) -> str:
+        lowered = text.strip().lower()
+        return self._newer.get(lowered, lowered)
+
+    def check(self, value: Any) -> None:
+        if value not in (SMALLEST, LARGEST, FAIL):
+            raise ValueError
+
+    @property
+    def allowed(self) -> str:
+        return "one of smallest, largest, fail (or earliest, latest, none)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerConfig:
+    """Settings of a `ConsumerConnector`."""
+
+    IGNORED: ClassVar[Mapping[str, str]] = {
+        "backoff.increment.ms": "an idle fetch waits at the broker (fetch.wait.max.ms)",
+        "mirror.topics.whitelist": "mirroring is not part of the consumer",
+        "mirror.topics.blacklist": "mirroring is not part of the consumer",
+        "mirror.consumer.numthreads": "mirroring is not part of the consumer",
+        "shallowiterator.enable": "streams always deliver single messages",
+        "zookeeper.sync.time.ms": "watches tell of a change; nothing waits for a fixed time",
+        "zk.synctime.ms": "watches tell of a change; nothing waits for a fixed time",
+        "kafka.metrics.reporters": "metrics are read from the connector",
+        "kafka.metrics.polling.interval.secs": "metrics are read from the connector",
+        "kafka.csv.metrics.reporter.enabled": "metrics are read from the connector",
+        "kafka.csv.metrics.dir": "metrics are read from the connector",
+    }
+
+    group_id: str = option(
+        "group.id",
+        "groupid",
+        kind=Str(empty=False),
+        doc="Name of the consumer group; its members share the partitions.",
+    )
+    zookeeper_connect: str = option(
+        "zookeeper.connect",
+        "zk.connect",
+        kind=Str(empty=False),
+        doc="ZooKeeper servers as host:port,host:port with an optional /chroot at the end.",
+    )
+    consumer_id: str = option(
+        "consumer.id",
+        "consumerid",
+        default="",
+        kind=Str(),
+        doc="Replaces the generated host-time-random part of this member's id.",
+    )
+    client_id: str = option(
+        "client.id",
+        default="",
+        kind=Str(),
+        doc="Sent with every request, for the broker's logs; the group id when empty.",
+    )
+    zookeeper_session_timeout_ms: int = option(
+        "zookeeper.session.timeout.ms",
+        "zk.sessiontimeout.ms",
+        default=6000,
+        kind=Int(100),
+        doc="How long ZooKeeper waits for this member before it gives its partitions away.",
+    )
+    zookeeper_connection_timeout_ms: int = option(
+        "zookeeper.connection.timeout.ms",
+        "zk.connectiontimeout.ms",
+        default=6000,
+        kind=Int(1),
+        doc="How long the start waits for a connection to ZooKeeper.",
+    )
+    socket_timeout_ms: int = option(
+        "socket.timeout.ms",
+        default=30_000,
+        kind=Int(1),
+        doc="How long to wait for a broker's answer, beyond the wait asked of it.",
+    )
+    socket_receive_buffer_bytes: int = option(
+        "socket.receive.buffer.bytes",
+        "socket.buffersize",
+        default=64 * 1024,
+        kind=Int(-1),
+        doc="Receive buffer of each connection; -1 leaves it to the system.",
+    )
+    fetch_message_max_bytes: int = option(
+        "fetch.message.max.bytes",
+        "fetch.size",
+        default=1024 * 1024,
+        kind=Int(1, 2**31 - 1),
+        doc="Bytes asked of one partition in one fetch.",
+    )
+    fetch_message_limit_bytes: int = option(
+        "fetch.message.limit.bytes",
+        default=64 * 1024 * 1024,
+        kind=Int(1, 2**31 - 1),
+        doc="How far the fetch size is doubled for a message that does not fit.",
+    )
+    fetch_response_max_bytes: int = option(
+        "fetch.response.max.bytes",
+        default=32 * 1024 * 1024,
+        kind=Int(1, 2**31 - 1),
+        doc="Bytes of one answer over all its partitions, from brokers that know the limit.",
+    )
+    fetch_min_bytes: int = option(
+        "fetch.min.bytes",
+        default=1,
+        kind=Int(0, 2**31 - 1),
+        doc="A fetch is answered when so many bytes are there, or fetch.wait.max.ms passed.",
+    )
+    fetch_wait_max_ms: int = option(
+        "fetch.wait.max.ms",
+        default=100,
+        kind=Int(0, 2**31 - 1),
+        doc="Longest time that a broker holds a fetch for which too little is there.",
+    )
+    num_consumer_fetchers: int = option(
+        "num.consumer.fetchers",
+        default=1,
+        kind=Int(1, 64),
+        doc="Fetchers (and connections) for each broker.",
+    )
+    refresh_leader_backoff_ms: int = option(
+        "refresh.leader.backoff.ms",
+        default=200,
+        kind=Int(1),
+        doc="Time between two looks for the leader of a partition that has none.",
+    )
+    queued_max_message_chunks: int = option(
+        "queued.max.message.chunks",
+        "queuedchunks.max",
+        default=2,
+        kind=Int(1),
+        doc="Fetched chunks that wait in one stream; each partition may always have one.",
+    )
+    auto_commit_enable: bool = option(
+        "auto.commit.enable",
+        "autocommit.enable",
+        default=True,
+        kind=Bool(),
+        doc="Whether to commit the offsets of consumed messages from time to time.",
+    )
+    auto_commit_interval_ms: int = option(
+        "auto.commit.interval.ms",
+        "autocommit.interval.ms",
+        default=60_000,
+        kind=Int(1),
+        doc="Time between two automatic commits.",
+    )
+    auto_offset_reset: str = option(
+        "auto.offset.reset",
+        "autooffset.reset",
+        default=LARGEST,
+        kind=ResetPolicy(),
+        doc="Where to start when the group has no offset, or one that is not in the log.",
+    )
+    consumer_timeout_ms: int = option(
+        "consumer.timeout.ms",
+        default=-1,
+        kind=Int(-1),
+        doc="A stream without a message for so long raises ConsumerTimeout; -1 waits for ever.",
+    )
+    rebalance_max_retries: int = option(
+        "rebalance.max.retries",
+        "rebalance.retries.max",
+        default=4,
+        kind=Int(0),
+        doc="Tries of one rebalance before a warning is logged; it is then tried on, for ever.",
+    )
+    rebalance_backoff_ms: int = option(
+        "rebalance.backoff.ms",
+        default=2000,
+        kind=Int(1),
+        doc="Longest time between two tries of a rebalance; the actual time is random below it.",
+    )
+    rebalance_drain_ms: int = option(
+        "rebalance.drain.ms",
+        default=300,
+        kind=Int(0),
+        doc="How long a rebalance waits for messages in hand, so that they are not redelivered.",
+    )
+    partition_assignment_strategy: str = option(
+        "partition.assignment.strategy",
+        default="range",
+        kind=Str(("range", "roundrobin")),
+        doc="How partitions are shared; all members of a group must agree.",
+    )
+    exclude_internal_topics: bool = option(
+        "exclude.internal.topics",
+        default=True,
+        kind=Bool(),
+        doc="Whether topic filters leave out topics such as __consumer_offsets.",
+    )
+    offsets_storage: str = option(
+        "offsets.storage",
+        default="zookeeper",
+        kind=Str(("zookeeper", "kafka")),
+        doc="Where the group's offsets are kept.",
+    )
+    dual_commit_enabled: bool | None = option(
+        "dual.commit.enabled",
+        default=None,
+        kind=Bool(),
+        doc="With offsets.storage=kafka: commit to ZooKeeper as well (true by default then).",
+    )
+    offsets_channel_backoff_ms: int = option(
+        "offsets.channel.backoff.ms",
+        default=1000,
+        kind=Int(1),
+        doc="Time between two tries to reach the group's coordinator.",
+    )
+    offsets_channel_socket_timeout_ms: int = option(
+        "offsets.channel.socket.timeout.ms",
+        default=10_000,
+        kind=Int(1),
+        doc="How long to wait for an answer of the coordinator.",
+    )
+    offsets_commit_max_retries: int = option(
+        "offsets.commit.max.retries",
+        default=5,
+        kind=Int(0),
+        doc="How often a commit at shutdown is tried again.",
+    )
+
+    def __post_init__(self) -> None:
+        validate(self)
+        if self.fetch_message_limit_bytes < self.fetch_message_max_bytes:
+            raise ConfigError(
+                f"fetch.message.limit.bytes={self.fetch_message_limit_bytes} is not allowed: "
+                f"give at least fetch.message.max.bytes={self.fetch_message_max_bytes}"
+            )
+        if "/" in self.group_id or "/" in self.consumer_id:
+            raise ConfigError(
+                "group.id and consumer.id become names in ZooKeeper: they must not contain '/'"
+            )
+
+    @classmethod
+    def from_properties(
+        cls, properties: Mapping[str, str], *, warn: Callable[[str], None] | None = None
+    ) -> "ConsumerConfig":
+        """Build the settings from properties of either generation.
+
+        Raises:
+            ConfigError: a value is not allowed, or the group or ZooKeeper is missing.
+        """
+        if "groupid" in properties and "group.id" not in properties:
+            properties = {**_DEFAULTS_OF_0_7, **properties}
+        return from_properties(cls, properties, warn=warn)
+
+    @property
+    def effective_client_id(self) -> str:
+        """The client id that requests carry."""
+        return self.client_id or self.group_id
+
+    @property
+    def commits_to_zookeeper(self) -> bool:
+        """Whether offsets are written to ZooKeeper."""
+        return self.offsets_storage == "zookeeper" or self.dual_commit
+
+    @property
+    def dual_commit(self) -> bool:
+        """Whether offsets are written to both storages."""
+        return self.offsets_storage == "kafka" and self.dual_commit_enabled is not False

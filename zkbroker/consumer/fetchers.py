@@ -1,0 +1,129 @@
+"""The fetchers of a connector, and the search for leaders.
+
+    new or given back --> pending --(leader known)--> the fetcher of that broker
+
+Invariant: a partition that is not revoked is either pending or with one fetcher. A partition
+without a leader is looked for again every `refresh.leader.backoff.ms`.
+"""
+
+import logging
+from collections.abc import Iterable
+
+from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.consumer.fetcher import BrokerFetcher, ClusterView
+from zkbroker.consumer.partition import ConsumedPartition, TopicPartition
+from zkbroker.errors import ClientError, ProtocolError, RegistryError
+from zkbroker.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+_IDLE_S = 1.0
+
+
+class Fetchers:
+    """All fetchers of one connector.
+
+    Args:
+        cluster: tells leaders and gives connections.
+        config: the consumer's settings.
+        runtime: the connector's.
+    """
+
+    def __init__(self, cluster: ClusterView, config: ConsumerConfig, runtime: Runtime) -> None:
+        self._cluster = cluster
+        self._config = config
+        self._runtime = runtime
+        self._lock = runtime.lock()
+        self._pending: dict[TopicPartition, ConsumedPartition] = {}
+        self._given_back = False
+        self._fetchers: dict[tuple[int, int], BrokerFetcher] = {}
+        self._work = runtime.event()
+        self._stopping = runtime.event()
+        self._finder = runtime.spawn(self._find_leaders, name="leader-finder")
+
+    def start(self, partitions: Iterable[ConsumedPartition]) -> None:
+        """Fetch these partitions, each until it is revoked."""
+        with self._lock:
+            self._pending.update((partition.key, partition) for partition in partitions)
+        self._work.set()
+
+    def wake(self) -> None:
+        """Let every fetcher look again at what has room."""
+        # Not under the lock: a stream calls it for every chunk, and a fetcher that is missed here
+        # has just begun and looks by itself.
+        for fetcher in list(self._fetchers.values()):
+            fetcher.wake()
+
+    def close(self, timeout_s: float) -> bool:
+        """Stop all fetchers; False when one still runs after `timeout_s`."""
+        self._stopping.set()
+        self._work.set()
+        ended = self._finder.join(timeout_s)
+        with self._lock:
+            fetchers = list(self._fetchers.values())
+        for fetcher in fetchers:
+            fetcher.stop()
+        for fetcher in fetchers:
+            ended = fetcher.join(timeout_s) and ended
+        return ended
+
+    def _give_back(self, partitions: Iterable[ConsumedPartition]) -> None:
+        with self._lock:
+            for partition in partitions:
+                if not partition.revoked:
+                    # Never over a newer ownership of the same partition.
+                    self._pending.setdefault(partition.key, partition)
+            self._given_back = True
+        self._work.set()
+
+    def _find_leaders(self) -> None:
+        while not self._stopping.is_set():
+            self._work.clear()
+            with self._lock:
+                given_back, self._given_back = self._given_back, False
+                pending = [p for p in self._pending.values() if not p.revoked]
+                self._pending = {p.key: p for p in pending}
+            if not pending:
+                self._work.wait(_IDLE_S)
+                continue
+            if given_back:
+                # What was known of leaders has just proved wrong; give the cluster time to elect.
+                self._stopping.wait(self._config.refresh_leader_backoff_ms / 1000)
+            unknown = [p for p in pending if self._cluster.leader(*p.key) is None]
+            if given_back or unknown:
+                self._refresh(pending)
+            missing = [p for p in pending if not self._assign(p)]
+            if missing:
+                logger.info(
+                    "partitions without leader count=%d first=%s-%d", len(missing), *missing[0].key
+                )
+                self._stopping.wait(self._config.refresh_leader_backoff_ms / 1000)
+
+    def _refresh(self, partitions: Iterable[ConsumedPartition]) -> None:
+        try:
+            self._cluster.refresh(sorted({partition.topic for partition in partitions}))
+        except (ProtocolError, ClientError, RegistryError) as error:
+            logger.warning("leaders not refreshed error=%s", error)
+
+    def _assign(self, partition: ConsumedPartition) -> bool:
+        """Hand a partition to the fetcher of its leader; False when there is no leader."""
+        leader = self._cluster.leader(*partition.key)
+        if leader is None:
+            return False
+        number = (hash(partition.topic) + partition.partition) % self._config.num_consumer_fetchers
+        with self._lock:
+            if self._stopping.is_set() or self._pending.get(partition.key) is not partition:
+                return True
+            del self._pending[partition.key]
+            fetcher = self._fetchers.get((leader, number))
+            if fetcher is None:
+                fetcher = self._fetchers[leader, number] = BrokerFetcher(
+                    leader,
+                    number,
+                    cluster=self._cluster,
+                    config=self._config,
+                    runtime=self._runtime,
+                    give_back=self._give_back,
+                )
+        fetcher.add(partition)
+        return True

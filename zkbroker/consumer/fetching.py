@@ -1,0 +1,84 @@
+"""Fetch requests and what their answers hold, without a socket.
+
+The answer of one partition is a message set whose last entry may be cut off; its first entry may
+begin before the offset asked for. When not even the first entry is whole, the fetch size was too
+small: it is doubled up to a limit.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from zkbroker.consumer.partition import TopicPartition
+from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
+from zkbroker.protocol.messages import FetchRequest
+from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
+from zkbroker.records import iter_entries
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to fetch of one partition: from `offset` on, about `max_bytes`."""
+
+    offset: int
+    max_bytes: int
+
+
+def fetch_request(
+    wanted: Mapping[TopicPartition, Wanted] | Sequence[tuple[TopicPartition, Wanted]],
+    *,
+    max_wait_ms: int,
+    min_bytes: int,
+    max_bytes: int,
+) -> FetchRequest:
+    """Build a full fetch (no fetch session) of several partitions, in the order given."""
+    topics: list[FetchRequestTopic] = []
+    items = wanted.items() if isinstance(wanted, Mapping) else wanted
+    for (topic, partition), want in items:
+        # Brokers fill an answer in the order of the request, so the order is kept; partitions of
+        # one topic share an entry when they follow each other.
+        if not topics or topics[-1].topic != topic:
+            topics.append(FetchRequestTopic(topic=topic))
+        topics[-1].partitions.append(
+            FetchRequestPartition(
+                partition=partition, fetch_offset=want.offset, max_bytes=want.max_bytes
+            )
+        )
+    return FetchRequest(
+        max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, topics=topics
+    )
+
+
+def offset_after(records: bytes | memoryview) -> int | None:
+    """Return the offset after the last whole entry, None when not even the first is whole.
+
+    Raises:
+        CorruptMessage: the first entry is nonsense. (Later nonsense only ends the walk: the next
+            fetch begins with it.)
+    """
+    last: int | None = None
+    try:
+        for entry in iter_entries(records):
+            last = entry.last_offset
+    except CorruptMessage:
+        if last is None:
+            raise
+    return None if last is None else last + 1
+
+
+def doubled(size_bytes: int, limit_bytes: int, where: str) -> int:
+    """Return the next fetch size for a message that did not fit.
+
+    Args:
+        size_bytes: what was not enough.
+        limit_bytes: the largest allowed.
+        where: topic, partition and offset, for the error.
+
+    Raises:
+        MessageSizeTooLarge: the limit was not enough.
+    """
+    if size_bytes >= limit_bytes:
+        raise MessageSizeTooLarge(
+            f"{where}: the message is larger than {limit_bytes} bytes; raise the limit of the "
+            "fetch size (fetch.message.limit.bytes) or seek past it"
+        )
+    return min(size_bytes * 2, limit_bytes)

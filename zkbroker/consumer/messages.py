@@ -1,0 +1,52 @@
+"""What a stream yields, and what it may raise.
+
+`MessageAndMetadata` is a named tuple: a whole chunk of them is made without a Python call for
+each, and a user can unpack it.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from zkbroker.errors import ClientError
+
+Decoder = Callable[[bytes], Any]
+"""Turns the bytes of a key or value into an object; not called for null."""
+
+
+class MessageAndMetadata(NamedTuple):
+    """One message of a stream.
+
+    `timestamp` is in milliseconds, -1 when the message format has none; `timestamp_type` is 0 for
+    the producer's clock, 1 for the broker's, -1 for none. `headers` are (name, value) pairs.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    key: Any
+    value: Any
+    timestamp: int
+    timestamp_type: int
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class ConsumerTimeout(ClientError):
+    """No message came within `consumer.timeout.ms`; the stream can be read on."""
+
+
+class ConsumerClosed(ClientError):
+    """The connector was shut down."""
+
+
+def string_decoder(encoding: str = "utf-8") -> Decoder:
+    """Return a decoder of text.
+
+    Args:
+        encoding: name of the character encoding; bytes that are not in it raise
+            `UnicodeDecodeError` from the stream, which then goes on with the next message.
+    """
+
+    def decode(data: bytes) -> str:
+        return data.decode(encoding)
+
+    return decode

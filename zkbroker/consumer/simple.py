@@ -1,0 +1,364 @@
+"""The simple consumer: one broker, every request spelled out, nothing remembered.
+
+    fetch(topic, partition, offset, max_bytes) -> a message set and where to go on
+
+For programs that keep offsets themselves (loaders, replayers, tools). It follows no leader and no
+group: ask `zkbroker.discovery` which broker leads a partition.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TypeVar
+
+from zkbroker.consumer.fetching import Wanted, doubled, fetch_request, offset_after
+from zkbroker.consumer.kafka_offsets import KafkaOffsets, commit_offsets, fetch_offsets
+from zkbroker.consumer.lookup import list_offsets, one_offset, valid_range
+from zkbroker.consumer.partition import TopicPartition
+from zkbroker.errors import (
+    ClientError,
+    ErrorCode,
+    NetworkError,
+    OffsetOutOfRange,
+    ProtocolError,
+    UnsupportedVersion,
+    protocol_error,
+)
+from zkbroker.network import BrokerConnection
+from zkbroker.protocol import ApiKey
+from zkbroker.protocol.messages.fetch import FetchResponsePartition
+from zkbroker.records import Record, iter_records
+from zkbroker.runtime import Runtime, get_runtime
+
+DEFAULT_FETCH_BYTES = 1024 * 1024
+DEFAULT_LIMIT_BYTES = 64 * 1024 * 1024
+_OLDEST_WITH_LISTS_OF_OFFSETS = 0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    """What to fetch: messages of a partition from `offset` on, about `max_bytes` of them."""
+
+    topic: str
+    partition: int
+    offset: int
+    max_bytes: int = DEFAULT_FETCH_BYTES
+
+
+class MessageSet:
+    """The messages of one fetch; iterate over it for `Record`s.
+
+    Attributes:
+        topic, partition, offset: what was asked for.
+        raw: the bytes as they came, their last entry perhaps cut off.
+        high_watermark: the offset after the last message that may be read; -1 with an error.
+        next_offset: where the next fetch goes on.
+        error: why there are no messages (only in answers to `multifetch`); iterating raises it.
+    """
+
+    def __init__(
+        self,
+        request: FetchRequest,
+        raw: bytes | memoryview = b"",
+        *,
+        high_watermark: int = -1,
+        next_offset: int | None = None,
+        error: ProtocolError | None = None,
+    ) -> None:
+        self.topic = request.topic
+        self.partition = request.partition
+        self.offset = request.offset
+        self.raw = raw
+        self.high_watermark = high_watermark
+        self.next_offset = request.offset if next_offset is None else next_offset
+        self.error = error
+
+    def __iter__(self) -> Iterator[Record]:
+        """Decode the messages, their CRC verified; control batches are not messages.
+
+        Raises:
+            CorruptMessage: at the entry whose CRC does not match.
+        """
+        if self.error is not None:
+            raise self.error
+        return iter_records(self.raw, start_offset=self.offset)
+
+
+class SimpleConsumer:
+    """A consumer of one broker; connects when first used, and again after a lost connection.
+
+    Args:
+        host: of the broker.
+        port: of the broker.
+        socket_timeout_ms: how long to wait for an answer, beyond the wait asked of the broker.
+        buffer_bytes: receive buffer of the connection; -1 leaves it to the system.
+        client_id: sent with every request.
+        max_fetch_bytes: how far the fetch size is doubled for a message that does not fit.
+        max_wait_ms: how long the broker may hold a fetch for which there is nothing.
+        fetch_version: highest version of the fetch request to use; None for the newest.
+        runtime: `threads`, `gevent` or a `Runtime`.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        socket_timeout_ms: int = 30_000,
+        buffer_bytes: int = 64 * 1024,
+        client_id: str = "",
+        max_fetch_bytes: int = DEFAULT_LIMIT_BYTES,
+        max_wait_ms: int = 100,
+        fetch_version: int | None = None,
+        runtime: str | Runtime = "threads",
+    ) -> None:
+        self.host = host
+        self.port = port
+        self._runtime = get_runtime(runtime)
+        self._socket_timeout_ms = socket_timeout_ms
+        self._buffer_bytes = buffer_bytes
+        self._client_id = client_id
+        self._limit_bytes = max_fetch_bytes
+        self._max_wait_ms = max_wait_ms
+        self._fetch_version = fetch_version
+        self._connections: dict[tuple[str, int], BrokerConnection] = {}
+        self._closed = False
+
+    # -- messages
+
+    def fetch(self, request: FetchRequest) -> MessageSet:
+        """Fetch messages of one partition.
+
+        A message larger than `max_bytes` is fetched with twice the size, again and again up to
+        the limit of this consumer.
+
+        Raises:
+            OffsetOutOfRange: with the valid range in it.
+            MessageSizeTooLarge: the limit is not enough for the message.
+            ProtocolError: any other error of the broker, or the connection.
+        """
+        found = self.multifetch([request])[0]
+        if found.error is not None:
+            raise found.error
+        return found
+
+    def multifetch(self, requests: Sequence[FetchRequest]) -> list[MessageSet]:
+        """Fetch messages of several partitions in one request.
+
+        Returns:
+            A message set for each request, in their order. One whose partition cannot be read
+            has its `error` set.
+
+        Raises:
+            ProtocolError: the request failed as a whole.
+        """
+        found: list[MessageSet | None] = [None] * len(requests)
+        sizes = [request.max_bytes for request in requests]
+        open_ = list(range(len(requests)))
+        while open_:
+            # An answer names topic and partition only: one of each in a request.
+            batch = list({(requests[i].topic, requests[i].partition): i for i in open_}.values())
+            answers = self._fetch([(requests[i], sizes[i]) for i in batch])
+            for i in batch:
+                request = requests[i]
+                part = answers.get((request.topic, request.partition))
+                try:
+                    found[i] = self._message_set(request, part)
+                    if found[i] is None:
+                        where = f"{request.topic}-{request.partition} at offset {request.offset}"
+                        sizes[i] = doubled(sizes[i], self._limit_bytes, where)
+                except ProtocolError as error:
+                    found[i] = MessageSet(request, error=error)
+            open_ = [i for i in open_ if found[i] is None]
+        return [done for done in found if done is not None]
+
+    def _fetch(
+        self, batch: Sequence[tuple[FetchRequest, int]]
+    ) -> dict[TopicPartition, FetchResponsePartition]:
+        wanted = [((r.topic, r.partition), Wanted(r.offset, size)) for r, size in batch]
+        message = fetch_request(
+            wanted,
+            max_wait_ms=self._max_wait_ms,
+            min_bytes=1,
+            max_bytes=max(self._limit_bytes, sum(size for _, size in batch)),
+        )
+        timeout_s = (self._socket_timeout_ms + self._max_wait_ms) / 1000
+
+        def ask(connection: BrokerConnection) -> dict[TopicPartition, FetchResponsePartition]:
+            version = connection.best_version(ApiKey.FETCH, at_most=self._fetch_version)
+            response = connection.request(message, version, timeout_s)
+            if response.error_code:
+                raise protocol_error(response.error_code, "fetch")
+            return {
+                (answer.topic, part.partition): part
+                for answer in response.topics
+                for part in answer.partitions
+            }
+
+        return self._ask(ask)
+
+    def _message_set(
+        self, request: FetchRequest, part: FetchResponsePartition | None
+    ) -> MessageSet | None:
+        """Make the set of one answer; None when not even one message was whole."""
+        where = f"fetch of {request.topic}-{request.partition} at offset {request.offset}"
+        if part is None:
+            raise ProtocolError(f"{where}: the broker did not answer for it")
+        if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise self._out_of_range(request, where)
+        if part.error_code:
+            raise protocol_error(part.error_code, where)
+        raw = part.records if isinstance(part.records, bytes | memoryview) else b""
+        next_offset = offset_after(raw) if raw else request.offset
+        if next_offset is None:
+            return None
+        return MessageSet(
+            request,
+            raw,
+            high_watermark=part.high_watermark,
+            next_offset=max(next_offset, request.offset),
+        )
+
+    def _out_of_range(self, request: FetchRequest, where: str) -> OffsetOutOfRange:
+        earliest, latest = self._ask(lambda c: valid_range(c, request.topic, request.partition))
+        return OffsetOutOfRange(
+            f"{where}: the log holds {earliest} to {latest}", earliest=earliest, latest=latest
+        )
+
+    # -- offsets
+
+    def get_offsets_before(
+        self, topic: str, partition: int, time: int, max_num_offsets: int
+    ) -> list[int]:
+        """Return offsets that were valid before a time, newest first.
+
+        The granularity is that of segments: the offsets are where segments begin.
+
+        Args:
+            topic: name of the topic.
+            partition: number of the partition.
+            time: milliseconds, `LATEST_TIME` (-1) or `EARLIEST_TIME` (-2).
+            max_num_offsets: how many at most.
+
+        Raises:
+            ProtocolError: the broker refuses or cannot be reached.
+        """
+        wanted = {(topic, partition): time}
+
+        def ask(connection: BrokerConnection) -> list[int]:
+            try:
+                version = connection.best_version(
+                    ApiKey.LIST_OFFSETS, at_most=_OLDEST_WITH_LISTS_OF_OFFSETS
+                )
+            except UnsupportedVersion:
+                # A broker too new for lists of offsets answers one.
+                version = connection.best_version(ApiKey.LIST_OFFSETS)
+            found = list_offsets(
+                connection, wanted, max_num_offsets=max_num_offsets, version=version
+            )[topic, partition]
+            if isinstance(found, ProtocolError):
+                raise found
+            return found[:max_num_offsets]
+
+        return self._ask(ask)
+
+    def offset_for_time(self, topic: str, partition: int, time_ms: int) -> int | None:
+        """Return the offset of the first message at or after a time, None when there is none.
+
+        Raises:
+            ProtocolError: the broker refuses (its log may have no timestamps) or is not reached.
+        """
+        return self._ask(lambda connection: one_offset(connection, topic, partition, time_ms))
+
+    def commit_offsets(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, int],
+        *,
+        storage: str = "zookeeper",
+    ) -> None:
+        """Commit offsets for a group.
+
+        Args:
+            group: the group id.
+            offsets: (topic, partition) -> offset of the next message to consume.
+            storage: `zookeeper` (this broker writes them there) or `kafka` (its coordinator is
+                found and asked).
+
+        Raises:
+            ProtocolError: the first offset that was refused.
+        """
+        if storage == "zookeeper":
+            self._ask(lambda connection: commit_offsets(connection, group, offsets, version=0))
+        else:
+            self._kafka(group, storage).commit(offsets)
+
+    def fetch_offsets(
+        self, group: str, partitions: Sequence[TopicPartition], *, storage: str = "zookeeper"
+    ) -> dict[TopicPartition, int | None]:
+        """Return the committed offsets of a group, None where there is none.
+
+        Raises:
+            ProtocolError: the broker refuses or cannot be reached.
+        """
+        if storage == "zookeeper":
+            return self._ask(lambda c: fetch_offsets(c, group, partitions, version=0))
+        return self._kafka(group, storage).read(partitions)
+
+    def _kafka(self, group: str, storage: str) -> KafkaOffsets:
+        if storage != "kafka":
+            raise ClientError(f"storage={storage!r} is not allowed: give zookeeper or kafka")
+        return KafkaOffsets(
+            group,
+            any_connection=lambda: self._connection(self.host, self.port),
+            connect=lambda _, host, port: self._connection(host, port),
+            runtime=self._runtime,
+        )
+
+    # -- the connection
+
+    def _connection(self, host: str, port: int) -> BrokerConnection:
+        if self._closed:
+            raise ClientError("the consumer is closed")
+        connection = self._connections.get((host, port))
+        if connection is None or connection.closed:
+            connection = self._connections[host, port] = BrokerConnection(
+                self._runtime,
+                host,
+                port,
+                client_id=self._client_id,
+                request_timeout_ms=self._socket_timeout_ms,
+                receive_buffer_bytes=self._buffer_bytes,
+            )
+        return connection
+
+    def _ask(self, question: Callable[[BrokerConnection], T]) -> T:
+        """Ask the broker, once more over a new connection when the old one was lost."""
+        fresh = (self.host, self.port) not in self._connections
+        connection = self._connection(self.host, self.port)
+        try:
+            return question(connection)
+        except NetworkError:
+            if fresh or self._closed:
+                raise
+            connection.close()
+            return question(self._connection(self.host, self.port))
+
+    def close(self) -> None:
+        """Close the connection; the consumer cannot be used afterwards."""
+        self._closed = True
+        for connection in self._connections.values():
+            connection.close()
+
+    def __enter__(self) -> "SimpleConsumer":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
