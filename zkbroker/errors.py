@@ -189,9 +189,15 @@ class OffsetOutOfRange(ProtocolError):
 
 
 class CorruptMessage(ProtocolError):
-    """A CRC does not match, or bytes cannot be a message set."""
+    """A CRC does not match, or bytes cannot be a message set.
+
+    A decoder sets `position`, where in its data the bad entry begins, and `base_offset`, where the
+    entry's head could be read.
+    """
 
     code = ErrorCode.CORRUPT_MESSAGE
+    position: int | None = None
+    base_offset: int | None = None
 
 
 class UnknownTopicOrPartition(ProtocolError):

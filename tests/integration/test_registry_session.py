@@ -2,15 +2,12 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 
-import gevent
 import pytest
-from kazoo.client import KazooClient
 
+from tests.support.zookeeper import expire, until
 from zkbroker.errors import RegistryError
 from zkbroker.registry import (
     BadVersion,
@@ -27,21 +24,6 @@ from zkbroker.registry import (
     ZkSession,
 )
 from zkbroker.registry.embedded import EmbeddedQuorum, EmbeddedZooKeeper, free_port
-
-
-def expire(session: ZkSession) -> None:
-    """End the session on the server as if its time had run out."""
-    thief = KazooClient(session.hosts, client_id=session._live().client_id)
-    thief.start()
-    thief.stop()
-    thief.close()
-
-
-def until(condition: Callable[[], bool], timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "the awaited condition did not come true"
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
@@ -126,10 +108,7 @@ def test_an_expired_session_is_reported_lost_then_connected_as_a_new_one(
         seen: list[SessionState] = []
         unsubscribe = session.on_state(seen.append)
         before = session.session_id
-        if runtime == "gevent":
-            gevent.get_hub().threadpool.apply(expire, (session,))
-        else:
-            expire(session)
+        expire(session)
         lost_and_back = session.runtime.event()
         session.on_state(
             lambda state: lost_and_back.set() if state is SessionState.CONNECTED else None

@@ -1,12 +1,13 @@
 """Message formats: bytes to records and back, for magic 0, 1 and 2; no sockets, no files."""
 
 from zkbroker.records.append import AppendPolicy, PreparedSet, check_produce, prepare_append
-from zkbroker.records.builder import MessageSetBuilder
+from zkbroker.records.builder import MessageSetBuilder, encode_message_set, max_encoded_bytes
 from zkbroker.records.checksum import crc32, crc32c
 from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, Codec, compress, decompress
 from zkbroker.records.convert import convert
-from zkbroker.records.decode import decode_entry, iter_records
+from zkbroker.records.decode import Columns, RecordLists, decode_columns, decode_lists, iter_records
 from zkbroker.records.entries import iter_entries, set_offsets, verify_entry
+from zkbroker.records.portable import decode_entry
 from zkbroker.records.record import (
     CREATE_TIME,
     LOG_APPEND_TIME,
@@ -33,7 +34,13 @@ __all__ = [
     "verify_entry",
     "iter_records",
     "decode_entry",
+    "decode_lists",
+    "RecordLists",
+    "decode_columns",
+    "Columns",
     "MessageSetBuilder",
+    "encode_message_set",
+    "max_encoded_bytes",
     "convert",
     "AppendPolicy",
     "PreparedSet",

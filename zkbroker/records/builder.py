@@ -4,6 +4,7 @@ Invariant: `build` may be called again and gives the same bytes; a built set is 
 retry sends what was sent.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from zkbroker.records.batch import Unsent, build_batch
@@ -16,11 +17,73 @@ from zkbroker.records.layout import (
 from zkbroker.records.messages import build_message_set
 from zkbroker.records.record import NO_TIMESTAMP, Headers
 
-# The most that a magic-2 record adds to its key, value and headers: length 5, attributes 1,
-# timestamp 10, offset 5, two lengths of 5, header count 5.
-_RECORD_OVERHEAD_V2: Final = 36
+# The most that a record adds to its key and value: in magic 2 length 5, attributes 1, timestamp 10,
+# offset 5, two lengths of 5, header count 5; a header adds two lengths more.
+RECORD_OVERHEAD_BYTES: Final = (MESSAGE_V0.size + 4, MESSAGE_V1.size + 4, 36)
 _HEADER_OVERHEAD: Final = 10
-_OVERHEADS: Final = (MESSAGE_V0.size + 4, MESSAGE_V1.size + 4, _RECORD_OVERHEAD_V2)
+
+
+def max_encoded_bytes(
+    magic: int, key: bytes | None, value: bytes | None, headers: Headers = ()
+) -> int:
+    """Return the most bytes that a record takes in a set, uncompressed.
+
+    To this comes once for a set what is around it: 61 bytes in magic 2, one message's overhead for
+    a compressed set of magic 0 or 1.
+    """
+    size = RECORD_OVERHEAD_BYTES[magic]
+    if key is not None:
+        size += len(key)
+    if value is not None:
+        size += len(value)
+    for name, content in headers:
+        size += _HEADER_OVERHEAD + 4 * len(name) + len(content or b"")
+    return size
+
+
+def encode_message_set(
+    records: Sequence[Unsent],
+    *,
+    magic: int = 2,
+    codec: Codec = Codec.NONE,
+    compression_level: int | None = None,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    is_transactional: bool = False,
+    base_offset: int = 0,
+) -> bytes:
+    """Encode one message set (magic 0, 1) or one batch (magic 2); no records are no bytes.
+
+    Args:
+        records: key, value, timestamp in ms (-1 none), headers (empty below magic 2).
+        magic: 0, 1 or 2.
+        codec: ZSTD is for magic 2 only.
+        compression_level: of the codec; None is its default.
+        producer_id: magic 2, an idempotent producer's, with epoch and sequence.
+        producer_epoch: see `producer_id`.
+        base_sequence: see `producer_id`.
+        is_transactional: magic 2, part of a transaction.
+        base_offset: of the first record; a producer sends 0.
+    """
+    if not records:
+        return b""
+    if magic == 2:
+        return build_batch(
+            records,
+            base_offset=base_offset,
+            codec=codec,
+            level=compression_level,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            is_transactional=is_transactional,
+        )
+    rows = [
+        (offset, key, value, timestamp)
+        for offset, (key, value, timestamp, _) in enumerate(records, base_offset)
+    ]
+    return build_message_set(rows, magic, codec=codec, level=compression_level)
 
 
 class MessageSetBuilder:
@@ -30,7 +93,6 @@ class MessageSetBuilder:
         "_codec",
         "_level",
         "_magic",
-        "_overhead",
         "_producer",
         "_records",
         "_size",
@@ -72,8 +134,8 @@ class MessageSetBuilder:
         self._producer = (producer_id, producer_epoch, base_sequence)
         self._transactional = is_transactional
         self._records: list[Unsent] = []
-        self._overhead = _OVERHEADS[magic]
-        self._size = BATCH_HEADER_BYTES if magic == 2 else (_OVERHEADS[magic] if codec else 0)
+        wrapper = RECORD_OVERHEAD_BYTES[magic] if codec else 0
+        self._size = BATCH_HEADER_BYTES if magic == 2 else wrapper
 
     @property
     def count(self) -> int:
@@ -97,17 +159,9 @@ class MessageSetBuilder:
         Raises:
             ValueError: headers in a magic that has none.
         """
-        size = self._overhead
-        if key is not None:
-            size += len(key)
-        if value is not None:
-            size += len(value)
-        if headers:
-            if self._magic < 2:
-                raise ValueError(f"magic {self._magic} has no headers")
-            for name, content in headers:
-                size += _HEADER_OVERHEAD + 3 * len(name) + len(content or b"")
-        self._size += size
+        if headers and self._magic < 2:
+            raise ValueError(f"magic {self._magic} has no headers")
+        self._size += max_encoded_bytes(self._magic, key, value, headers)
         self._records.append(
             (key, value, NO_TIMESTAMP if timestamp_ms is None else timestamp_ms, headers)
         )
@@ -118,22 +172,15 @@ class MessageSetBuilder:
         Args:
             base_offset: of the first record; a producer sends 0.
         """
-        if not self._records:
-            return b""
-        if self._magic == 2:
-            producer_id, producer_epoch, base_sequence = self._producer
-            return build_batch(
-                self._records,
-                base_offset=base_offset,
-                codec=self._codec,
-                level=self._level,
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                base_sequence=base_sequence,
-                is_transactional=self._transactional,
-            )
-        rows = [
-            (offset, key, value, timestamp)
-            for offset, (key, value, timestamp, _) in enumerate(self._records, base_offset)
-        ]
-        return build_message_set(rows, self._magic, codec=self._codec, level=self._level)
+        producer_id, producer_epoch, base_sequence = self._producer
+        return encode_message_set(
+            self._records,
+            magic=self._magic,
+            codec=self._codec,
+            compression_level=self._level,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            is_transactional=self._transactional,
+            base_offset=base_offset,
+        )

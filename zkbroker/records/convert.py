@@ -9,9 +9,9 @@ Invariant: offsets never change; whole entries only.
 
 from zkbroker.errors import UnsupportedCompressionType
 from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, Codec
-from zkbroker.records.decode import decode_entry
 from zkbroker.records.entries import Data, iter_entries
 from zkbroker.records.messages import build_message_set, rows
+from zkbroker.records.portable import decode_entry
 
 
 def convert(

@@ -1,36 +1,25 @@
-"""Deep walk: records out of any mix of magics, as a reader meets them in a fetch.
+"""Records out of any mix of magics, as a reader meets them in a fetch.
+
+Three shapes of the same walk: `iter_records` one by one, `decode_lists` a Python list for each
+column, `decode_columns` buffers as Arrow lays them out.
 
 Invariant: what comes out are whole, verified records in log order; a partial entry at the end (the
 fetch was cut there) is dropped without a word; control batches never come out.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
 
-from zkbroker.records.batch import decode_batch
+from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
+from zkbroker.records import kernels
 from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES
-from zkbroker.records.entries import Data, iter_entries
-from zkbroker.records.messages import decode_message, decode_wrapper
-from zkbroker.records.record import EntryInfo, Record
+from zkbroker.records.entries import Data
+from zkbroker.records.portable import NO_END, Buffer
+from zkbroker.records.record import Headers, Record
 
-
-def decode_entry(
-    data: Data,
-    entry: EntryInfo,
-    *,
-    verify_crc: bool = True,
-    max_bytes: int = MAX_DECOMPRESSED_BYTES,
-) -> list[Record]:
-    """Decode the records of one entry, control records too; `verify_crc` is for inner messages.
-
-    Raises:
-        CorruptMessage: what is inside contradicts the head.
-        MessageSizeTooLarge: it expands beyond `max_bytes`.
-    """
-    if entry.magic == 2:
-        return decode_batch(data, entry, max_bytes)
-    if entry.codec:
-        return decode_wrapper(data, entry, verify_crc=verify_crc, max_bytes=max_bytes)
-    return [decode_message(data, entry)]
+# So many records are decoded ahead of the one that `iter_records` gives out.
+_READ_AHEAD_RECORDS: Final = 1024
 
 
 def iter_records(
@@ -53,11 +42,110 @@ def iter_records(
         MessageSizeTooLarge: an entry expands beyond the limit.
     """
     raw = data if isinstance(data, bytes) else bytes(data)
-    for entry in iter_entries(raw, verify_crc=verify_crc):
-        if entry.last_offset < start_offset or entry.is_control:
-            continue
-        records = decode_entry(raw, entry, verify_crc=verify_crc, max_bytes=max_decompressed_bytes)
-        if entry.base_offset >= start_offset and records[0].offset >= start_offset:
-            yield from records
-        else:
-            yield from (record for record in records if record.offset >= start_offset)
+    position = 0
+    while True:
+        records, reached, _, error = kernels.decode_records(
+            raw,
+            position,
+            start_offset,
+            NO_END,
+            verify_crc,
+            max_decompressed_bytes,
+            _READ_AHEAD_RECORDS,
+        )
+        yield from records
+        if error is not None:
+            raise error
+        if reached == position:
+            return
+        position = reached
+
+
+@dataclass(slots=True)
+class RecordLists:
+    """Decoded records, a list for each column.
+
+    `headers` is None when no record has any. `next_offset` is the one after the last whole entry,
+    past control batches too. `error` is what stopped the walk; everything before it is here.
+    """
+
+    count: int
+    offsets: list[int]
+    timestamps: list[int]
+    timestamp_types: list[int]
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    headers: list[Headers] | None
+    next_offset: int
+    error: CorruptMessage | MessageSizeTooLarge | None
+
+
+def decode_lists(
+    data: Data,
+    *,
+    start_offset: int = 0,
+    verify_crc: bool = True,
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+) -> RecordLists:
+    """Decode a fetched message set into lists; arguments as of `iter_records`, raises nothing."""
+    raw = data if isinstance(data, bytes) else bytes(data)
+    found = kernels.decode_lists(raw, start_offset, NO_END, verify_crc, max_decompressed_bytes)
+    return RecordLists(len(found[0]), *found)
+
+
+@dataclass(slots=True)
+class Columns:
+    """Decoded records as buffers that Arrow takes without a copy.
+
+    Offsets and timestamps are int64, timestamp types int32 (-1 none, 0 create, 1 append), all in
+    the machine's byte order; the offsets of keys and values are int32, one more than there are
+    records, the first 0; a validity is a bitmap, lowest bit first, or None when nothing is null.
+    `next_offset` is the one after the last whole entry that was taken, past control batches and
+    batches outside the range too.
+    """
+
+    count: int
+    offsets: Buffer
+    timestamps: Buffer
+    timestamp_types: Buffer
+    key_offsets: Buffer
+    key_data: Buffer
+    key_validity: Buffer | None
+    value_offsets: Buffer
+    value_data: Buffer
+    value_validity: Buffer | None
+    headers: list[Headers] | None
+    next_offset: int
+
+
+def decode_columns(
+    data: Data,
+    *,
+    start_offset: int = 0,
+    end_offset: int | None = None,
+    verify_crc: bool = True,
+    headers: bool = False,
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+) -> Columns:
+    """Decode a fetched message set into columns.
+
+    Args:
+        data: entries of any magic; a partial one at the end is dropped.
+        start_offset: records below it are left out.
+        end_offset: records from it on are left out; None is no end.
+        verify_crc: check every checksum, outer and inner.
+        headers: give the headers too.
+        max_decompressed_bytes: the most one entry may expand to.
+
+    Raises:
+        CorruptMessage: with the `position` and `base_offset` of the bad entry.
+        MessageSizeTooLarge: an entry expands beyond the limit.
+    """
+    raw = data if isinstance(data, bytes) else bytes(data)
+    end = NO_END if end_offset is None else end_offset
+    count, offsets, timestamps, types, keys, values, found_headers, next_offset, error = (
+        kernels.decode_columns(raw, start_offset, end, verify_crc, headers, max_decompressed_bytes)
+    )
+    if error is not None:
+        raise error
+    return Columns(count, offsets, timestamps, types, *keys, *values, found_headers, next_offset)

@@ -4,7 +4,7 @@ Invariant: an exception of the client becomes exactly one exception of `zkbroker
 and the answer of a transaction either is empty or names the first operation that was refused.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -113,15 +113,30 @@ def node_stat(stat: Any) -> NodeStat:
     )
 
 
-def watcher(watch: Settable | None) -> Callable[[object], None] | None:
-    """Make the client's watch, which sets what was given and returns."""
-    if watch is None:
-        return None
+class Watcher:
+    """The client's watch, which sets what was given and returns.
 
-    def fired(_event: object) -> None:
-        watch.set()
+    Two for the same thing to set are equal, so that reading a node again and again leaves one
+    watch at the client and not one for every time.
+    """
 
-    return fired
+    __slots__ = ("_watch",)
+
+    def __init__(self, watch: Settable) -> None:
+        self._watch = watch
+
+    def __call__(self, _event: object) -> None:
+        self._watch.set()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Watcher) and other._watch == self._watch
+
+    def __hash__(self) -> int:
+        return hash(self._watch)
+
+
+def watcher(watch: Settable | None) -> Watcher | None:
+    return None if watch is None else Watcher(watch)
 
 
 def fill_transaction(transaction: Any, operations: Sequence[Operation]) -> None:
@@ -138,12 +153,13 @@ def fill_transaction(transaction: Any, operations: Sequence[Operation]) -> None:
                 transaction.check(path, version)
 
 
-def check_results(operations: Sequence[Operation], results: Sequence[object]) -> None:
-    """Raise TransactionFailed when a transaction was refused."""
+def refusal(operations: Sequence[Operation], results: Sequence[object]) -> TransactionFailed | None:
+    """Return why a transaction was refused, None when it was done."""
     for index, result in enumerate(results):
         # The operations before and after the one at fault are answered with these two.
         if isinstance(result, (kz.RolledBackError, kz.RuntimeInconsistency)):
             continue
         if isinstance(result, kz.KazooException):
             path = operations[index].path
-            raise TransactionFailed(index, path, library_error(result, path))
+            return TransactionFailed(index, path, library_error(result, path))
+    return None

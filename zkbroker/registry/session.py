@@ -28,15 +28,22 @@ from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
 
 from zkbroker.errors import RegistryError
-from zkbroker.registry.errors import ConnectionLost, NodeExists, NoNode, NotEmpty, SessionLost
+from zkbroker.registry.errors import (
+    ConnectionLost,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    SessionLost,
+    TransactionFailed,
+)
 from zkbroker.registry.nodes import (
     NodeStat,
     Operation,
     Settable,
-    check_results,
     fill_transaction,
     library_error,
     node_stat,
+    refusal,
     watcher,
 )
 from zkbroker.runtime import Runtime, Task, get_runtime
@@ -149,8 +156,12 @@ class ZkSession:
             max_delay=RECONNECT_MAX_S,
             sleep_func=handler.sleep_func,
         )
+        # The client waits for the answer to a connection for its session timeout divided by the
+        # number of addresses. A server that has just started may accept one and never answer it:
+        # with a single address the session would be over before the second attempt.
+        addresses = hosts.split(",")
         return KazooClient(
-            hosts=hosts,
+            hosts=",".join(addresses * (1 if len(addresses) > 2 else 3)),
             timeout=self.session_timeout_ms / 1000,
             handler=handler,
             connection_retry=forever,
@@ -304,11 +315,22 @@ class ZkSession:
             self._read(lambda: self._live().get_children_async(path, watcher(watch)), path)
         )
 
-    def get_many(self, paths: Sequence[str]) -> list[tuple[bytes, NodeStat] | None]:
-        """Read many nodes in one flight; None for one that does not exist."""
+    def get_many(
+        self, paths: Sequence[str], watches: Sequence[Settable] | None = None
+    ) -> list[tuple[bytes, NodeStat] | None]:
+        """Read many nodes in one flight; None (and no watch) for one that does not exist.
+
+        Args:
+            paths: the nodes.
+            watches: one for each node.
+        """
+        watchers = [None] * len(paths) if watches is None else [watcher(w) for w in watches]
 
         def ask() -> list[Any]:
-            pending = [self._live().get_async(path) for path in paths]
+            pending = [
+                self._live().get_async(path, watch)
+                for path, watch in zip(paths, watchers, strict=True)
+            ]
             found: list[Any] = []
             for path, result in zip(paths, pending, strict=True):
                 try:
@@ -386,12 +408,28 @@ class ZkSession:
         if not operations:
             return
 
-        def send() -> Any:
-            transaction = self._live().transaction()
-            fill_transaction(transaction, operations)
-            return transaction.commit_async()
+        refused = self.transactions([operations])[0]
+        if refused is not None:
+            raise refused
 
-        check_results(operations, self._call(send, operations[0].path))
+    def transactions(
+        self, batches: Sequence[Sequence[Operation]]
+    ) -> list[TransactionFailed | None]:
+        """Do many transactions in one flight, each all or nothing, in order.
+
+        Returns:
+            for each, None when it was done and else why it was refused.
+        """
+        pending = []
+        for operations in batches:
+            with _translated(operations[0].path):
+                transaction = self._live().transaction()
+                fill_transaction(transaction, operations)
+                pending.append(transaction.commit_async())
+        return [
+            refusal(operations, self._await(result, operations[0].path))
+            for operations, result in zip(batches, pending, strict=True)
+        ]
 
     # -- how a request is made
 

@@ -1,0 +1,171 @@
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.support.zookeeper import expire, until
+from zkbroker.errors import RegistryError
+from zkbroker.registry import BrokerIdInUse, ZkSession, paths
+from zkbroker.registry.brokers import (
+    BrokerInfo,
+    BrokersWatch,
+    broker,
+    list_brokers,
+    next_broker_id,
+    prepare_tree,
+)
+from zkbroker.registry.presence import BrokerPresence, SessionRecord, register_broker
+
+
+def test_a_registration_appears_and_goes_with_the_session(zk: ZkSession, chroot: str) -> None:
+    assert list_brokers(zk) == {}
+    with ZkSession(chroot) as other:
+        register_broker(other, BrokerInfo(10, "h", 1))
+        register_broker(other, BrokerInfo(9, "h", 2, rack="r"))
+        assert list(list_brokers(zk)) == [9, 10]
+        found = broker(zk, 9)
+        assert found is not None
+        assert found.rack == "r"
+    assert list_brokers(zk) == {}
+    assert broker(zk, 9) is None
+
+
+def test_an_id_in_use_is_a_clear_error(zk: ZkSession, chroot: str) -> None:
+    register_broker(zk, BrokerInfo(1, "one", 9092))
+    with (
+        ZkSession(chroot) as other,
+        pytest.raises(BrokerIdInUse, match=r"broker id 1 is in use by a broker at one:9092: .*id"),
+    ):
+        register_broker(other, BrokerInfo(1, "two", 9092), wait_ms=50)
+    assert list_brokers(zk)[1].host == "one"
+
+
+def test_a_loopback_address_is_no_proof_of_a_dead_predecessor(zk: ZkSession, chroot: str) -> None:
+    register_broker(zk, BrokerInfo(1, "127.0.0.1", 9092))
+    with ZkSession(chroot) as other, pytest.raises(BrokerIdInUse):
+        register_broker(other, BrokerInfo(1, "127.0.0.1", 9092), listening=True, wait_ms=50)
+
+
+def test_the_stale_node_of_a_killed_predecessor_is_waited_out(zk: ZkSession, chroot: str) -> None:
+    predecessor = ZkSession(chroot).start()
+    register_broker(predecessor, BrokerInfo(1, "old", 1))
+    ending = threading.Timer(0.3, predecessor.close)
+    ending.start()
+    register_broker(zk, BrokerInfo(1, "new", 2), wait_ms=60_000)
+    ending.join()
+    assert list_brokers(zk)[1].host == "new"
+
+
+def test_the_recorded_session_of_a_predecessor_is_taken_over_at_once(
+    zk: ZkSession, chroot: str, tmp_path: Path
+) -> None:
+    record = SessionRecord(tmp_path / "session.json")
+    with ZkSession(chroot) as predecessor:
+        first = BrokerPresence(predecessor, BrokerInfo(1, "127.0.0.1", 1), record=record)
+        first.start()
+        assert record.load() == predecessor.session_id
+        # As after `kill -9`: nothing deregisters, the node stands in the old session.
+        second = BrokerPresence(zk, BrokerInfo(1, "127.0.0.1", 2), record=record)
+        first._closed = True
+        second.start()
+        stat = zk.exists(paths.broker(1))
+        assert stat is not None
+        assert stat.ephemeral_owner == zk.session_id
+        second.close()
+        assert zk.exists(paths.broker(1)) is None
+
+
+def test_a_node_left_by_hand_is_not_taken_over(zk: ZkSession) -> None:
+    zk.create(paths.broker(1), BrokerInfo(1, "h", 1).to_json(), parents=True)
+    with pytest.raises(BrokerIdInUse):
+        register_broker(zk, BrokerInfo(1, "h", 1), listening=True, wait_ms=50)
+
+
+@pytest.mark.parametrize("runtime", ["threads", "gevent"])
+def test_a_broker_registers_again_after_its_session_was_lost(chroot: str, runtime: str) -> None:
+    with ZkSession(chroot, runtime=runtime) as session, ZkSession(chroot) as reader:
+        calls: list[int] = []
+        presence = BrokerPresence(
+            session, BrokerInfo(1, "h", 1), on_registered=lambda: calls.append(session.session_id)
+        )
+        presence.start()
+        expire(session)
+        until(lambda: len(calls) == 2)
+        assert calls[0] != calls[1]
+        stat = reader.exists(paths.broker(1))
+        assert stat is not None
+        assert stat.ephemeral_owner == session.session_id
+        presence.close()
+        assert reader.exists(paths.broker(1)) is None
+
+
+def test_a_broker_registers_again_when_its_node_is_removed(zk: ZkSession, chroot: str) -> None:
+    presence = BrokerPresence(zk, BrokerInfo(1, "h", 1))
+    presence.start()
+    with ZkSession(chroot) as other:
+        other.delete(paths.broker(1))
+        until(lambda: other.exists(paths.broker(1)) is not None)
+    presence.close()
+
+
+def test_a_failing_callback_is_called_again(zk: ZkSession) -> None:
+    attempts: list[int] = []
+
+    def registered() -> None:
+        attempts.append(1)
+        if len(attempts) == 2:
+            raise RegistryError("not yet")
+
+    presence = BrokerPresence(zk, BrokerInfo(1, "h", 1), on_registered=registered)
+    presence.start()
+    expire(zk)
+    until(lambda: len(attempts) == 3)
+    presence.close()
+
+
+def test_the_list_of_brokers_is_kept_up_to_date(zk: ZkSession, chroot: str) -> None:
+    views: list[dict[int, BrokerInfo]] = []
+    watch = BrokersWatch(zk, views.append)
+    watch.start()
+    assert views == [{}]
+    with ZkSession(chroot) as other:
+        register_broker(other, BrokerInfo(1, "h", 1))
+        until(lambda: list(views[-1]) == [1])
+        other.set(paths.broker(1), BrokerInfo(1, "moved", 1).to_json())
+        until(lambda: views[-1][1].host == "moved")
+        other.create(f"{paths.BROKER_IDS}/2", b"not json")
+        other.create(f"{paths.BROKER_IDS}/3", BrokerInfo(3, "h", 3).to_json())
+        until(lambda: list(views[-1]) == [1, 3])
+    until(lambda: 1 not in views[-1])
+    expire(zk)
+    until(lambda: zk.generation == 1 and zk.wait_connected(10))
+    with ZkSession(chroot) as other:
+        register_broker(other, BrokerInfo(5, "h", 1))
+        until(lambda: 5 in views[-1])
+    watch.close()
+
+
+def test_generated_ids_are_above_1000_and_unique(zk: ZkSession) -> None:
+    assert [next_broker_id(zk), next_broker_id(zk), next_broker_id(zk)] == [1001, 1002, 1003]
+
+
+def test_the_written_json_has_the_keys_and_types_of_genuine_brokers() -> None:
+    lines = Path("tests/golden/data/znodes/kafka-2.3.0.txt").read_text().splitlines()
+    golden = json.loads(next(line for line in lines if "/brokers/ids/0" in line).split("  ->  ")[1])
+    ours = json.loads(BrokerInfo(0, "127.0.0.1", 29092, timestamp_ms=1795178465904).to_json())
+    assert ours == golden
+
+
+def test_the_persistent_tree_is_that_of_genuine_brokers(zk: ZkSession) -> None:
+    prepare_tree(zk)
+    lines = Path("tests/golden/data/znodes/kafka-2.3.0.txt").read_text().splitlines()
+    for line in lines:
+        kind, path = line.split()[:2]
+        depth = path.count("/")
+        under = ("/brokers/topics/", "/config/topics/", "/config/changes/", "/controller")
+        kept = kind == "P" and depth <= 2 and "->" not in line and path not in {"/", "/cluster"}
+        if kept and not path.startswith(under):
+            stat = zk.exists(path)
+            assert stat is not None, path
+            assert stat.ephemeral_owner == 0

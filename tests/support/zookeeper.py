@@ -1,0 +1,39 @@
+"""Helpers of the tests against a real ZooKeeper."""
+
+import socket
+import struct
+import time
+from collections.abc import Callable
+
+import gevent
+
+from zkbroker.registry import ZkSession
+
+
+def end_session(hosts: str, identity: tuple[int, bytes]) -> None:
+    """Close a session from a second connection, before the first one can take it back."""
+    session_id, password = identity
+    connect = struct.pack(">iqiqi16s?", 0, 0, 10_000, session_id, 16, password, False)
+    close = struct.pack(">ii", 1, -11)
+    host, _, port = hosts.split(",")[0].rpartition(":")
+    with socket.create_connection((host, int(port)), 10) as thief:
+        thief.sendall(b"".join(struct.pack(">i", len(part)) + part for part in (connect, close)))
+        while thief.recv(1024):
+            pass
+
+
+def expire(session: ZkSession) -> None:
+    """End the session on the server as if its time had run out."""
+    identity = session._live().client_id
+    if session.runtime.name == "gevent":
+        gevent.get_hub().threadpool.apply(end_session, (session.hosts, identity))
+    else:
+        end_session(session.hosts, identity)
+
+
+def until(condition: Callable[[], bool], timeout_s: float = 30) -> None:
+    """Wait for what another task or process brings about."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "the awaited condition did not come true"
+        gevent.sleep(0.01)

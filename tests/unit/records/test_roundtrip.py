@@ -1,0 +1,194 @@
+"""What is encoded comes out again: all magics, all codecs, edge values."""
+
+import itertools
+from array import array
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.records.strategies import FORMATS, formats_and_records
+from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
+from zkbroker.records import (
+    AppendPolicy,
+    Codec,
+    MessageSetBuilder,
+    convert,
+    decode_columns,
+    decode_lists,
+    encode_message_set,
+    iter_entries,
+    iter_records,
+    max_encoded_bytes,
+    prepare_append,
+)
+
+OFFSETS = st.sampled_from([0, 1, 63, 64, 2**31, 2**40, 2**62])
+
+
+def expected(magic, records, base_offset):
+    kind = 0 if magic else -1
+    return [
+        (base_offset + index, timestamp, kind, key, value, headers)
+        for index, (key, value, timestamp, headers) in enumerate(records)
+    ]
+
+
+@settings(deadline=None, derandomize=True, max_examples=300)
+@given(formats_and_records(), OFFSETS)
+def test_encode_then_decode_gives_the_same_records(case, base_offset):
+    magic, codec, records = case
+    data = encode_message_set(records, magic=magic, codec=codec, base_offset=base_offset)
+    assert list(iter_records(data)) == expected(magic, records, base_offset)
+
+
+@settings(deadline=None, derandomize=True, max_examples=150)
+@given(st.lists(formats_and_records(max_size=4), min_size=1, max_size=4), st.data())
+def test_the_three_shapes_of_decoding_agree(cases, data):
+    raw = b""
+    offset = 0
+    for magic, codec, records in cases:
+        raw += encode_message_set(records, magic=magic, codec=codec, base_offset=offset)
+        offset += len(records)
+    start = data.draw(st.integers(0, offset))
+    end = data.draw(st.one_of(st.none(), st.integers(start, offset)))
+    one_by_one = list(iter_records(raw, start_offset=start))
+    lists = decode_lists(raw, start_offset=start)
+    assert lists.error is None
+    assert lists.next_offset == offset
+    found = zip(
+        lists.offsets,
+        lists.timestamps,
+        lists.timestamp_types,
+        lists.keys,
+        lists.values,
+        lists.headers or [()] * lists.count,
+        strict=True,
+    )
+    assert list(found) == one_by_one
+    columns = decode_columns(raw, start_offset=start, end_offset=end, headers=True)
+    wanted = [r for r in one_by_one if end is None or r.offset < end]
+    assert columns.count == len(wanted)
+    assert list(array("q", bytes(columns.offsets))) == [r.offset for r in wanted]
+    assert list(array("q", bytes(columns.timestamps))) == [r.timestamp for r in wanted]
+    assert list(array("i", bytes(columns.timestamp_types))) == [r.timestamp_type for r in wanted]
+    assert columns.headers == [r.headers for r in wanted]
+    for field, offsets, content, validity in (
+        ("key", columns.key_offsets, columns.key_data, columns.key_validity),
+        ("value", columns.value_offsets, columns.value_data, columns.value_validity),
+    ):
+        ends = array("i", bytes(offsets))
+        content = bytes(content)
+        cells = [content[a:b] for a, b in itertools.pairwise(ends)]
+        if validity is not None:
+            bits = bytes(validity)
+            cells = [c if bits[i >> 3] >> (i & 7) & 1 else None for i, c in enumerate(cells)]
+        assert cells == [getattr(r, field) for r in wanted]
+
+
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(formats_and_records(), OFFSETS)
+def test_append_keeps_the_records_and_makes_offsets_dense(case, base_offset):
+    magic, codec, records = case
+    data = encode_message_set(records, magic=magic, codec=codec)
+    prepared = prepare_append(bytearray(data), base_offset, AppendPolicy(), 0)
+    assert list(iter_records(prepared.data)) == expected(magic, records, base_offset)
+    assert prepared.count == len(records)
+    assert prepared.max_timestamp == max(r[2] for r in records)
+    heads = list(iter_entries(prepared.data, verify_crc=True))
+    assert heads[-1].last_offset == prepared.last_offset
+
+
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(formats_and_records(), st.sampled_from([0, 1, 2]), st.sampled_from([None, *Codec]))
+def test_a_pinned_format_or_codec_keeps_keys_values_and_order(case, pinned, target):
+    magic, codec, records = case
+    stored = codec if target is None else target
+    if stored == Codec.ZSTD and pinned < 2:
+        return
+    data = encode_message_set(records, magic=magic, codec=codec)
+    policy = AppendPolicy(message_format=pinned, codec=target)
+    prepared = prepare_append(bytearray(data), 5, policy, 0)
+    found = list(iter_records(prepared.data))
+    assert [(r.offset, r.key, r.value) for r in found] == [
+        (5 + index, r[0], r[1]) for index, r in enumerate(records)
+    ]
+    entries = list(iter_entries(prepared.data, verify_crc=True))
+    assert {entry.magic for entry in entries} == {pinned}
+    assert {entry.codec for entry in entries} == {stored}
+    if magic and pinned:
+        assert [r.timestamp for r in found] == [r[2] for r in records]
+    if magic == 2 and pinned == 2:
+        assert [r.headers for r in found] == [r[3] for r in records]
+
+
+@settings(deadline=None, derandomize=True, max_examples=100)
+@given(formats_and_records(), st.sampled_from([0, 1]), OFFSETS)
+def test_conversion_down_keeps_offsets_keys_values_and_codec(case, to_magic, base_offset):
+    magic, codec, records = case
+    if codec == Codec.ZSTD:
+        return
+    data = encode_message_set(records, magic=magic, codec=codec, base_offset=base_offset)
+    down = convert(data, to_magic)
+    assert [(r.offset, r.key, r.value) for r in iter_records(down)] == [
+        (base_offset + index, r[0], r[1]) for index, r in enumerate(records)
+    ]
+    assert {e.codec for e in iter_entries(down, verify_crc=True)} == {codec}
+    assert max(e.magic for e in iter_entries(down)) <= to_magic
+
+
+@pytest.mark.parametrize(("magic", "codec"), FORMATS)
+def test_every_cut_drops_the_partial_entry_only(magic, codec):
+    records = [(b"k%d" % i, b"v" * 50, 1000 + i if magic else -1, ()) for i in range(3)]
+    first = encode_message_set(records, magic=magic, codec=codec)
+    second = encode_message_set(records, magic=magic, codec=codec, base_offset=3)
+    whole = first + second
+    ends = {e.position + e.size: e.last_offset + 1 for e in iter_entries(whole)}
+    for cut in range(len(whole) + 1):
+        want = max((count for end, count in ends.items() if end <= cut), default=0)
+        assert [r.offset for r in iter_records(whole[:cut])] == list(range(want))
+        lists = decode_lists(whole[:cut])
+        assert (lists.count, lists.next_offset, lists.error) == (want, want, None)
+
+
+@pytest.mark.parametrize(("magic", "codec"), FORMATS)
+def test_a_corrupt_entry_is_reported_with_its_place_and_what_was_before_it(magic, codec):
+    records = [(None, b"v" * 50, -1, ())] * 3
+    first = encode_message_set(records, magic=magic, codec=codec)
+    second = bytearray(encode_message_set(records, magic=magic, codec=codec, base_offset=3))
+    second[-1] ^= 1
+    data = first + second
+    bad = list(iter_entries(data))[-1]
+    lists = decode_lists(data)
+    assert isinstance(lists.error, CorruptMessage)
+    assert (lists.error.position, lists.error.base_offset) == (bad.position, bad.base_offset)
+    assert lists.count == lists.next_offset == (3 if magic == 2 or codec else 5)
+    with pytest.raises(CorruptMessage) as caught:
+        decode_columns(data)
+    assert caught.value.position == bad.position
+
+
+@pytest.mark.parametrize(("magic", "codec"), [f for f in FORMATS if f[1]])
+def test_a_decompression_bomb_is_refused_at_the_named_limit(magic, codec):
+    data = encode_message_set([(None, bytes(3_000_000), -1, ())], magic=magic, codec=codec)
+    assert len(data) < 300_000
+    with pytest.raises(MessageSizeTooLarge):
+        list(iter_records(data, max_decompressed_bytes=1_000_000))
+    policy = AppendPolicy(max_decompressed_bytes=1_000_000)
+    with pytest.raises(MessageSizeTooLarge):
+        prepare_append(bytearray(data), 0, policy, 0)
+    assert len(list(iter_records(data))) == 1
+
+
+@settings(deadline=None, derandomize=True, max_examples=100)
+@given(formats_and_records())
+def test_the_size_bound_of_a_builder_holds(case):
+    magic, _, records = case
+    builder = MessageSetBuilder(magic)
+    for key, value, timestamp, found in records:
+        builder.append(key, value, timestamp, found)
+    built = builder.build()
+    assert len(built) <= builder.size_bytes
+    assert builder.build() == built
+    bound = sum(max_encoded_bytes(magic, r[0], r[1], r[3]) for r in records)
+    assert len(built) <= bound + 61

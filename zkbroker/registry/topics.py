@@ -1,0 +1,286 @@
+"""Topics: replica assignment, settings, deletion.
+
+    /brokers/topics/[topic]        {"version":1,"partitions":{"0":[1],"1":[2]}}
+    /config/topics/[topic]         {"version":1,"config":{"retention.ms":"1000"}}
+    /config/changes/config_change_ "topic" | {"version":1,"entity_type":"topics","entity_name":"t"}
+                                   | {"version":2,"entity_path":"topics/t"}
+    /admin/delete_topics/[topic]   empty
+
+Invariant: a topic and its settings appear in one transaction; the assignment is changed only under
+the node version that was read, so that two who change it at once never lose one another's change.
+Whoever writes these nodes by hand or with a genuine tool is followed.
+"""
+
+import contextlib
+import json
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from zkbroker.errors import InvalidTopic, RegistryError
+from zkbroker.registry import paths
+from zkbroker.registry.errors import BadVersion, NodeExists, NoNode, TransactionFailed
+from zkbroker.registry.nodes import Create, Operation, SetData, Settable
+from zkbroker.registry.session import ZkSession
+
+logger = logging.getLogger(__name__)
+
+Assignment = dict[int, tuple[int, ...]]
+"""Partition number → broker ids of its replicas, the preferred leader first."""
+
+MAX_NAME = 249
+_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+_ATTEMPTS = 20
+
+
+def check_topic_name(name: str) -> None:
+    """Check that a name can be a topic's.
+
+    Raises:
+        InvalidTopic: it cannot; the message says why.
+    """
+    if not name:
+        raise InvalidTopic("a topic name must not be empty")
+    if len(name) > MAX_NAME:
+        raise InvalidTopic(
+            f"topic name {name[:40]}… has {len(name)} characters, at most {MAX_NAME}"
+        )
+    if name in {".", ".."} or not _NAME.fullmatch(name):
+        raise InvalidTopic(f"topic name {name!r} is not of [a-zA-Z0-9._-], or is . or ..")
+
+
+# -- assignment
+
+
+def encode_assignment(assignment: Mapping[int, Sequence[int]]) -> bytes:
+    partitions = {str(number): list(assignment[number]) for number in sorted(assignment)}
+    return json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":")).encode()
+
+
+def decode_assignment(name: str, data: bytes) -> Assignment:
+    """Read a topic's node.
+
+    Raises:
+        RegistryError: it holds no assignment (some tools create it empty and fill it after).
+    """
+    try:
+        partitions = json.loads(data)["partitions"]
+        return {
+            int(number): tuple(int(broker) for broker in partitions[number])
+            for number in sorted(partitions, key=int)
+        }
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise RegistryError(
+            f"{paths.topic(name)} holds no replica assignment: {data[:200]!r}"
+        ) from error
+
+
+def list_topics(session: ZkSession, watch: Settable | None = None) -> list[str]:
+    """Return the names of all topics, sorted."""
+    while True:
+        try:
+            return session.children(paths.TOPICS, watch)
+        except NoNode:
+            if watch is None:
+                return []
+            session.ensure_path(paths.TOPICS)
+
+
+def assignment(session: ZkSession, name: str, watch: Settable | None = None) -> Assignment | None:
+    """Return a topic's replica assignment, None when there is no such topic.
+
+    Raises:
+        RegistryError: the node holds something else.
+    """
+    try:
+        return decode_assignment(name, session.get(paths.topic(name), watch)[0])
+    except NoNode:
+        return None
+
+
+def assignments(session: ZkSession, names: Sequence[str] | None = None) -> dict[str, Assignment]:
+    """Return the replica assignments of many topics (all when not named), read in one flight.
+
+    A topic that does not exist, or whose node cannot be read, is left out.
+    """
+    wanted = list_topics(session) if names is None else list(names)
+    found: dict[str, Assignment] = {}
+    for name, node in zip(
+        wanted, session.get_many([paths.topic(name) for name in wanted]), strict=True
+    ):
+        if node is not None:
+            try:
+                found[name] = decode_assignment(name, node[0])
+            except RegistryError as error:
+                logger.warning("topic unreadable error=%s", error)
+    return found
+
+
+def create_topic(
+    session: ZkSession,
+    name: str,
+    assignment: Mapping[int, Sequence[int]],
+    config: Mapping[str, str] | None = None,
+) -> None:
+    """Create a topic; the brokers named in the assignment pick it up.
+
+    Args:
+        session: a started session.
+        name: the topic.
+        assignment: partition → broker ids.
+        config: settings of the topic.
+
+    Raises:
+        InvalidTopic: the name cannot be a topic's.
+        NodeExists: the topic exists.
+    """
+    check_topic_name(name)
+    for _ in range(_ATTEMPTS):
+        if session.exists(paths.topic(name)) is not None:
+            raise NodeExists(f"topic {name} exists already")
+        try:
+            stat = session.exists(paths.topic_config(name))
+            settings = encode_config(config or {})
+            write: Operation = (
+                Create(paths.topic_config(name), settings)
+                if stat is None
+                else SetData(paths.topic_config(name), settings, stat.version)
+            )
+            session.transaction([write, Create(paths.topic(name), encode_assignment(assignment))])
+        except TransactionFailed as refused:
+            if isinstance(refused.cause, NoNode):
+                session.ensure_path(paths.TOPICS)
+                session.ensure_path(paths.TOPIC_CONFIGS)
+            continue
+        logger.info("topic created topic=%s partitions=%d", name, len(assignment))
+        return
+    raise RegistryError(f"topic {name} is being created by too many at once")
+
+
+def add_partitions(session: ZkSession, name: str, added: Mapping[int, Sequence[int]]) -> Assignment:
+    """Add partitions to a topic and return the whole assignment.
+
+    Raises:
+        NoNode: there is no such topic.
+        RegistryError: a partition exists already.
+    """
+    for _ in range(_ATTEMPTS):
+        data, stat = session.get(paths.topic(name))
+        current = decode_assignment(name, data)
+        both = current.keys() & added.keys()
+        if both:
+            raise RegistryError(f"partition {min(both)} of topic {name} exists already")
+        whole = current | {number: tuple(replicas) for number, replicas in added.items()}
+        with contextlib.suppress(BadVersion):
+            session.set(paths.topic(name), encode_assignment(whole), stat.version)
+            return whole
+    raise RegistryError(f"topic {name} is being changed by too many at once")
+
+
+# -- deletion
+
+
+def mark_for_deletion(session: ZkSession, name: str) -> None:
+    """Ask for the deletion of a topic; the controller carries it out.
+
+    Raises:
+        NoNode: there is no such topic.
+    """
+    if session.exists(paths.topic(name)) is None:
+        raise NoNode(f"topic {name} does not exist")
+    with contextlib.suppress(NodeExists):
+        session.create(paths.delete_topic(name), parents=True)
+
+
+def topics_to_delete(session: ZkSession, watch: Settable | None = None) -> list[str]:
+    """Return the topics whose deletion was asked for."""
+    while True:
+        try:
+            return session.children(paths.DELETE_TOPICS, watch)
+        except NoNode:
+            if watch is None:
+                return []
+            session.ensure_path(paths.DELETE_TOPICS)
+
+
+def remove_topic(session: ZkSession, name: str) -> None:
+    """Remove all nodes of a topic and the mark; the controller's part of a deletion.
+
+    May be repeated after it was interrupted: the mark goes last.
+    """
+    for path in (paths.topic(name), paths.topic_config(name), paths.delete_topic(name)):
+        session.delete(path, recursive=True)
+    logger.info("topic removed topic=%s", name)
+
+
+# -- settings
+
+
+def encode_config(config: Mapping[str, str]) -> bytes:
+    settings = {key: str(config[key]) for key in sorted(config)}
+    return json.dumps({"version": 1, "config": settings}, separators=(",", ":")).encode()
+
+
+def decode_config(name: str, data: bytes) -> dict[str, str]:
+    """Read a topic's settings; none when the node is empty.
+
+    Raises:
+        RegistryError: the node holds something else.
+    """
+    if not data:
+        return {}
+    try:
+        settings = json.loads(data).get("config") or {}
+        return {str(key): str(value) for key, value in settings.items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise RegistryError(
+            f"{paths.topic_config(name)} holds no settings: {data[:200]!r}"
+        ) from error
+
+
+def topic_config(session: ZkSession, name: str, watch: Settable | None = None) -> dict[str, str]:
+    """Return the settings of a topic that differ from the brokers' defaults."""
+    try:
+        return decode_config(name, session.get(paths.topic_config(name), watch)[0])
+    except NoNode:
+        return {}
+
+
+def set_topic_config(session: ZkSession, name: str, config: Mapping[str, str]) -> None:
+    """Replace the settings of a topic and notify the brokers.
+
+    Raises:
+        NoNode: there is no such topic.
+    """
+    if session.exists(paths.topic(name)) is None:
+        raise NoNode(f"topic {name} does not exist")
+    session.ensure_path(paths.topic_config(name))
+    session.set(paths.topic_config(name), encode_config(config))
+    notify_config_change(session, name)
+
+
+def notify_config_change(session: ZkSession, name: str) -> None:
+    """Leave a notification that the settings of a topic changed."""
+    note = json.dumps({"version": 2, "entity_path": f"topics/{name}"}, separators=(",", ":"))
+    session.create(paths.CONFIG_CHANGE_PREFIX, note.encode(), sequential=True, parents=True)
+
+
+def changed_topic(data: bytes) -> str | None:
+    """Return the topic that a change notification of any generation names.
+
+    Returns:
+        None when it concerns something else than a topic, or cannot be read.
+    """
+    try:
+        note: Any = json.loads(data)
+    except ValueError:
+        return None
+    if isinstance(note, str):
+        return note
+    if not isinstance(note, dict):
+        return None
+    if note.get("version") == 1 and note.get("entity_type") == "topics":
+        return str(note.get("entity_name"))
+    kind, slash, name = str(note.get("entity_path", "")).partition("/")
+    return name if note.get("version") == 2 and kind == "topics" and slash else None
