@@ -1,0 +1,200 @@
+"""Dumps of the files beside a segment.
+
+    .index       { relative offset:int32  position:int32 }*
+    .timeindex   { timestamp:int64  relative offset:int32 }*
+    .snapshot    version:int16  crc32c:uint32  count:int32  { producer id:int64  epoch:int16
+                 last sequence:int32  last offset:int64  offset delta:int32  timestamp:int64
+                 coordinator epoch:int32  first offset of the transaction:int64 }*
+    .txnindex    { version:int16  producer id:int64  first, last, last stable offset:int64 }*
+
+Invariant: lines of the genuine tool on standard output come out of the iterator, its complaints go
+to `report`.
+"""
+
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from zkbroker.errors import CorruptMessage
+from zkbroker.records import EntryInfo, crc32c, decode_entry, iter_entries
+
+Report = Callable[[str], None]
+
+_INDEX_ENTRY: Final = struct.Struct(">ii")
+_TIME_ENTRY: Final = struct.Struct(">qi")
+_SNAPSHOT_HEAD: Final = struct.Struct(">hIi")
+_SNAPSHOT_ENTRY: Final = struct.Struct(">qhiqiqiq")
+_SNAPSHOT_CRC_FROM: Final = 6
+_TXN_ENTRY: Final = struct.Struct(">hqqqq")
+
+
+def dump_index(
+    path: Path, log: memoryview, *, verify_only: bool, sanity_only: bool, report: Report
+) -> Iterator[str]:
+    """Dump an offset index and compare it with its log.
+
+    An entry is right if its offset lies between its position and the next entry's: 2.x writes the
+    last offset of an append, which may hold many messages, 0.8 and 0.9 the first.
+    """
+    base = int(path.stem)
+    raw = path.read_bytes()
+    entries = [_INDEX_ENTRY.unpack_from(raw, at) for at in range(0, len(raw) - 7, 8)]
+    if not entries:
+        yield f"{path} is empty."
+        return
+    if sanity_only:
+        yield from _sanity(path, len(raw) % _INDEX_ENTRY.size, entries[-1][0] < 0, report)
+        return
+    mismatches: list[tuple[int, int]] = []
+    for number, (relative, position) in enumerate(entries):
+        if relative == 0 and number:
+            break  # the zeros of a pre-allocated file
+        offset = base + relative
+        found = _entry_at(log, position)
+        after = _entry_at(log, entries[number + 1][1]) if number + 1 < len(entries) else None
+        if found is None:
+            mismatches.append((offset, -1))
+        elif offset < _first_offset(log, found) or (
+            after is not None and offset >= after.last_offset
+        ):
+            mismatches.append((offset, found.last_offset))
+        if not verify_only:
+            yield f"offset: {offset} position: {position}"
+    if mismatches:
+        report(f"Mismatches in :{path.absolute()}")
+        for indexed, offset in mismatches:
+            report(f"  Index offset: {indexed}, log offset: {offset}")
+
+
+def dump_time_index(
+    path: Path, log: memoryview, *, verify_only: bool, sanity_only: bool, report: Report
+) -> Iterator[str]:
+    """Dump a time index and compare it with its log.
+
+    An entry names an offset of the log entry that has its timestamp as the largest.
+    """
+    base = int(path.stem)
+    raw = path.read_bytes()
+    entries = [_TIME_ENTRY.unpack_from(raw, at) for at in range(0, len(raw) - 11, 12)]
+    if sanity_only:
+        bad = bool(entries) and entries[-1][1] < 0
+        yield from _sanity(path, len(raw) % _TIME_ENTRY.size, bad, report)
+        return
+    wrong: list[str] = []
+    unordered: list[str] = []
+    absent: list[str] = []
+    previous = -1
+    walk = iter_entries(log)
+    current = next(walk, None)
+    for number, (timestamp, relative) in enumerate(entries):
+        if relative == 0 and number:
+            break
+        offset = base + relative
+        while current is not None and current.last_offset < offset:
+            current = next(walk, None)
+        if current is None or offset < _first_offset(log, current):
+            found = -1 if current is None else current.last_offset
+            absent.append(f"Indexed offset: {offset}, found log offset: {found}")
+        else:
+            newest = max(record.timestamp for record in decode_entry(log, current))
+            if newest != timestamp:
+                wrong.append(f"  Index timestamp: {timestamp}, log timestamp: {newest}")
+            if previous >= timestamp:
+                unordered.append(
+                    f"  Index timestamp: {timestamp}, Previously indexed timestamp: {previous}"
+                )
+        if not verify_only:
+            yield f"timestamp: {timestamp} offset: {offset}"
+        previous = timestamp
+    for title, lines in (
+        (f"Found timestamp mismatch in :{path.absolute()}", wrong),
+        (f"Found out of order timestamp in :{path.absolute()}", unordered),
+        ("The following indexed offsets are not found in the log.", absent),
+    ):
+        if lines:
+            report(title)
+            for line in lines:
+                report(line)
+
+
+def dump_snapshot(path: Path, report: Report) -> Iterator[str]:
+    """Dump the producers of a snapshot."""
+    raw = path.read_bytes()
+    if len(raw) < _SNAPSHOT_HEAD.size:
+        report(f"Snapshot failed schema validation: {len(raw)} bytes")
+        return
+    version, crc, count = _SNAPSHOT_HEAD.unpack_from(raw)
+    if version != 1:
+        report(f"Snapshot contained an unknown file version {version}")
+        return
+    computed = crc32c(raw[_SNAPSHOT_CRC_FROM:])
+    if crc != computed:
+        report(f"Snapshot is corrupt (CRC is no longer valid). Stored {crc}, computed {computed}")
+        return
+    if len(raw) != _SNAPSHOT_HEAD.size + count * _SNAPSHOT_ENTRY.size:
+        report(f"Snapshot failed schema validation: {count} producers in {len(raw)} bytes")
+        return
+    for (
+        producer_id,
+        epoch,
+        sequence,
+        offset,
+        delta,
+        timestamp,
+        coordinator,
+        first,
+    ) in _SNAPSHOT_ENTRY.iter_unpack(raw[_SNAPSHOT_HEAD.size :]):
+        line = (
+            f"producerId: {producer_id} producerEpoch: {epoch} coordinatorEpoch: {coordinator} "
+            f"currentTxnFirstOffset: {'None' if first < 0 else f'Some({first})'} "
+        )
+        if offset >= 0:
+            line += (
+                f"firstSequence: {_back(sequence, delta)} lastSequence: {sequence} "
+                f"lastOffset: {offset} offsetDelta: {delta} timestamp: {timestamp}"
+            )
+        yield line
+
+
+def dump_transaction_index(path: Path) -> Iterator[str]:
+    """Dump an index of aborted transactions."""
+    raw = path.read_bytes()
+    whole = len(raw) - len(raw) % _TXN_ENTRY.size
+    for version, producer_id, first, last, stable in _TXN_ENTRY.iter_unpack(raw[:whole]):
+        yield (
+            f"version: {version} producerId: {producer_id} firstOffset: {first} "
+            f"lastOffset: {last} lastStableOffset: {stable}"
+        )
+
+
+def _back(sequence: int, delta: int) -> int:
+    """Sequence numbers wrap from 2**31 - 1 to 0."""
+    return (sequence - delta) % 2**31
+
+
+def _sanity(path: Path, rest: int, below: bool, report: Report) -> Iterator[str]:
+    if rest:
+        report(f"{path} is corrupt: {rest} bytes after the last whole entry")
+    elif below:
+        report(f"{path} is corrupt: its last offset is below its base offset")
+    else:
+        yield f"{path} passed sanity check."
+
+
+def _entry_at(log: memoryview, position: int) -> EntryInfo | None:
+    if not 0 <= position < len(log):
+        return None
+    try:
+        return next(iter_entries(log, position=position), None)
+    except CorruptMessage:
+        return None
+
+
+def _first_offset(log: memoryview, entry: EntryInfo) -> int:
+    if entry.record_count >= 0:
+        return entry.base_offset
+    try:
+        return decode_entry(log, entry)[0].offset
+    except CorruptMessage:
+        return entry.base_offset
