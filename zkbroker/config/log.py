@@ -1,0 +1,420 @@
+"""Settings of the log: broker-wide spellings of every generation and the overrides of a topic.
+
+Invariant: a `LogConfig` is the complete, effective configuration of one topic's logs. The broker's
+properties give the defaults; `with_topic_overrides` applies what the topic's own configuration in
+ZooKeeper says, under the topic-level names of 0.8.1 and later. Names and defaults are those of the
+genuine 0.7.2, 0.8.2 and 0.10.2 code.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from zkbroker.config.schema import Bool, Int, Kind, Str, StrList, StrMap, option, options, validate
+from zkbroker.errors import ConfigError
+
+_INT32_MAX = 2**31 - 1
+_LONG_MAX = 2**63 - 1
+_HOUR_MS = 3_600_000
+_MINUTE_MS = 60_000
+_WEEK_MS = 168 * _HOUR_MS
+
+_VERSION = re.compile(r"(?:(0)\.(\d+)|([1-9]\d*)\.\d+)(?:[.\-].*)?$")
+
+
+def magic_of_format(text: str) -> int | None:
+    """Return the magic that a `message.format.version` pins, None for `producer`.
+
+    Args:
+        text: `producer` (store as sent), a magic `0`, `1`, `2`, or a Kafka version: below 0.10 is
+            magic 0, 0.10 is magic 1, 0.11 and later are magic 2.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if text == "producer":
+        return None
+    if text in ("0", "1", "2"):
+        return int(text)
+    match = _VERSION.match(text)
+    if match is None:
+        raise ValueError(text)
+    if match.group(3) is not None:
+        return 2
+    minor = int(match.group(2))
+    return 0 if minor < 10 else 1 if minor == 10 else 2
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFormat:
+    """`producer`, a magic, or a Kafka version that implies one."""
+
+    def parse(self, text: str) -> str:
+        return text.strip()
+
+    def check(self, value: Any) -> None:
+        if not isinstance(value, str):
+            raise ValueError
+        magic_of_format(value)
+
+    @property
+    def allowed(self) -> str:
+        return "producer, 0, 1, 2 or a Kafka version such as 0.10.2"
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupPolicy:
+    """`delete`, `compact` or both, kept as sorted text with commas."""
+
+    def parse(self, text: str) -> str:
+        return ",".join(sorted({part.strip().lower() for part in text.split(",")}))
+
+    def check(self, value: Any) -> None:
+        if value not in ("delete", "compact", "compact,delete"):
+            raise ValueError
+
+    @property
+    def allowed(self) -> str:
+        return "delete, compact, or both separated by a comma"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    """Effective settings of one topic's logs. Sizes in bytes, times in milliseconds."""
+
+    segment_bytes: int = option(
+        "log.segment.bytes",
+        "log.file.size",
+        default=1024**3,
+        kind=Int(14, _INT32_MAX),
+        doc="Size in bytes at which a new segment file is begun.",
+    )
+    roll_ms: int = option(
+        "log.roll.ms",
+        ("log.roll.hours", _HOUR_MS),
+        default=_WEEK_MS,
+        kind=Int(1),
+        doc="Age in ms of a segment's first message at which a new segment file is begun.",
+    )
+    roll_jitter_ms: int = option(
+        "log.roll.jitter.ms",
+        ("log.roll.jitter.hours", _HOUR_MS),
+        default=0,
+        kind=Int(0),
+        doc="Largest random time in ms taken off `log.roll.ms`, so that logs do not roll at once.",
+    )
+    index_max_bytes: int = option(
+        "log.index.size.max.bytes",
+        default=10 * 1024**2,
+        kind=Int(12, _INT32_MAX),
+        doc="Size in bytes of a pre-allocated index; a full index begins a new segment.",
+    )
+    index_interval_bytes: int = option(
+        "log.index.interval.bytes",
+        default=4096,
+        kind=Int(0, _INT32_MAX),
+        doc="Bytes of log between two entries of the sparse indexes.",
+    )
+    retention_ms: int = option(
+        "log.retention.ms",
+        ("log.retention.minutes", _MINUTE_MS),
+        ("log.retention.hours", _HOUR_MS),
+        default=_WEEK_MS,
+        kind=Int(-1),
+        doc="Age in ms after which a segment may be deleted; -1 keeps for ever.",
+    )
+    retention_bytes: int = option(
+        "log.retention.bytes",
+        "log.retention.size",
+        default=-1,
+        kind=Int(-1),
+        doc="Bytes of log kept for each partition; -1 is without limit.",
+    )
+    retention_policy: str = option(
+        "log.retention.policy",
+        default="time-and-size",
+        kind=Str(empty=False),
+        doc="Deletion policy, a name of the entry point group `zkbroker.retention_policies`.",
+    )
+    cleanup_policy: str = option(
+        "log.cleanup.policy",
+        default="delete",
+        kind=CleanupPolicy(),
+        doc="delete: old segments are deleted; compact: they are kept.",
+    )
+    flush_messages: int = option(
+        "log.flush.interval.messages",
+        "log.flush.interval",
+        default=_LONG_MAX,
+        kind=Int(1),
+        doc="An acknowledgement waits until fewer than this many messages are not yet on disk.",
+    )
+    flush_ms: int = option(
+        "log.flush.interval.ms",
+        "log.default.flush.interval.ms",
+        "log.flush.scheduler.interval.ms",
+        "log.default.flush.scheduler.interval.ms",
+        default=_LONG_MAX,
+        kind=Int(1),
+        doc="Longest time in ms that a written message stays out of stable storage.",
+    )
+    max_message_bytes: int = option(
+        "message.max.bytes",
+        "max.message.size",
+        default=1_000_012,
+        kind=Int(0, _INT32_MAX),
+        doc="Largest message (with its offset and size fields), or batch, that is taken.",
+    )
+    file_delete_delay_ms: int = option(
+        "log.segment.delete.delay.ms",
+        "log.delete.delay.ms",
+        default=60_000,
+        kind=Int(0),
+        doc="Time in ms between a segment's leaving the log and the removal of its files.",
+    )
+    message_format_version: str = option(
+        "log.message.format.version",
+        default="producer",
+        kind=MessageFormat(),
+        doc="Format messages are stored in: `producer` stores what was sent and converts nothing.",
+    )
+    timestamp_type: str = option(
+        "log.message.timestamp.type",
+        default="CreateTime",
+        kind=Str(("CreateTime", "LogAppendTime")),
+        doc="Whether a message keeps its producer's timestamp or gets the broker's.",
+    )
+    timestamp_difference_max_ms: int = option(
+        "log.message.timestamp.difference.max.ms",
+        default=_LONG_MAX,
+        kind=Int(0),
+        doc="Largest difference in ms between a CreateTime and the broker's clock.",
+    )
+    compression_type: str = option(
+        "compression.type",
+        default="producer",
+        kind=Str(("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")),
+        doc="Codec messages are stored with: `producer` keeps the one they were sent with.",
+    )
+    preallocate: bool = option(
+        "log.preallocate",
+        default=False,
+        kind=Bool(),
+        doc="Accepted and without effect: segment files grow as they are written.",
+    )
+    min_insync_replicas: int = option(
+        "min.insync.replicas",
+        default=1,
+        kind=Int(1),
+        doc="Replicas that must have a message before acks=-1 is answered; there is one replica.",
+    )
+    accepted: Mapping[str, str] = field(default_factory=dict)
+    """Overrides of options that have no effect here, as they were given."""
+
+    TOPIC_FIELDS: ClassVar[Mapping[str, str]] = {
+        "cleanup.policy": "cleanup_policy",
+        "compression.type": "compression_type",
+        "file.delete.delay.ms": "file_delete_delay_ms",
+        "flush.messages": "flush_messages",
+        "flush.ms": "flush_ms",
+        "index.interval.bytes": "index_interval_bytes",
+        "max.message.bytes": "max_message_bytes",
+        "message.format.version": "message_format_version",
+        "message.timestamp.difference.max.ms": "timestamp_difference_max_ms",
+        "message.timestamp.type": "timestamp_type",
+        "min.insync.replicas": "min_insync_replicas",
+        "preallocate": "preallocate",
+        "retention.bytes": "retention_bytes",
+        "retention.ms": "retention_ms",
+        "retention.policy": "retention_policy",
+        "segment.bytes": "segment_bytes",
+        "segment.index.bytes": "index_max_bytes",
+        "segment.jitter.ms": "roll_jitter_ms",
+        "segment.ms": "roll_ms",
+    }
+    TOPIC_ACCEPTED: ClassVar[Mapping[str, str]] = {
+        "delete.retention.ms": "86400000",
+        "follower.replication.throttled.replicas": "",
+        "leader.replication.throttled.replicas": "",
+        "message.downconversion.enable": "true",
+        "min.cleanable.dirty.ratio": "0.5",
+        "min.compaction.lag.ms": "0",
+        "unclean.leader.election.enable": "false",
+    }
+    """Topic-level names that are taken and have no effect, with their genuine defaults."""
+    TOPIC_OVERRIDES: ClassVar[frozenset[str]] = frozenset(TOPIC_FIELDS) | frozenset(TOPIC_ACCEPTED)
+
+    def __post_init__(self) -> None:
+        validate(self)
+
+    @property
+    def pinned_magic(self) -> int | None:
+        """The magic every message is converted to, None when stored as sent."""
+        return magic_of_format(self.message_format_version)
+
+    @property
+    def compacted(self) -> bool:
+        """Whether the topic asks for compaction, so that its offsets may have gaps."""
+        return "compact" in self.cleanup_policy
+
+    def with_topic_overrides(self, overrides: Mapping[str, str]) -> "LogConfig":
+        """Return these settings with a topic's own on top.
+
+        Args:
+            overrides: topic-level names, such as `retention.ms`, to text.
+
+        Raises:
+            ConfigError: an unknown name or a value that is not allowed.
+        """
+        kinds = {declared.name: declared_option.kind for declared, declared_option in _OPTIONS}
+        values: dict[str, Any] = {}
+        accepted = dict(self.accepted)
+        for name, text in overrides.items():
+            if name in self.TOPIC_ACCEPTED:
+                accepted[name] = text
+                continue
+            if name not in self.TOPIC_FIELDS:
+                raise ConfigError(f"{name} is not a configuration of a topic")
+            target = self.TOPIC_FIELDS[name]
+            values[target] = _parse_override(name, text, kinds[target])
+        return replace(self, accepted=accepted, **values)
+
+    def topic_values(self) -> dict[str, str]:
+        """Return every topic-level name with its effective value as text."""
+        values = {name: _text(getattr(self, at)) for name, at in self.TOPIC_FIELDS.items()}
+        return dict(sorted((values | dict(self.TOPIC_ACCEPTED) | dict(self.accepted)).items()))
+
+
+_OPTIONS = tuple(options(LogConfig))
+
+
+def _parse_override(name: str, text: str, kind: Kind) -> Any:
+    try:
+        value = kind.parse(text)
+        kind.check(value)
+    except ValueError:
+        raise ConfigError(f"{name}={text!r} is not allowed: give {kind.allowed}") from None
+    return value
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogManagerConfig:
+    """Settings of all logs of a broker together."""
+
+    log_dirs: tuple[str, ...] = option(
+        "log.dirs",
+        "log.dir",
+        default=("/tmp/kafka-logs",),  # noqa: S108 - the genuine default
+        kind=StrList(1),
+        doc="Data directories, separated by commas; partitions are spread over them.",
+    )
+    flush_scheduler_ms: int = option(
+        "log.flush.scheduler.interval.ms",
+        "log.default.flush.scheduler.interval.ms",
+        default=_LONG_MAX,
+        kind=Int(1),
+        doc="Longest time in ms between two looks for logs to flush; sooner where one is due.",
+    )
+    retention_check_ms: int = option(
+        "log.retention.check.interval.ms",
+        ("log.cleanup.interval.mins", _MINUTE_MS),
+        default=300_000,
+        kind=Int(1),
+        doc="Time in ms between two looks for segments to delete.",
+    )
+    recovery_checkpoint_ms: int = option(
+        "log.flush.offset.checkpoint.interval.ms",
+        default=60_000,
+        kind=Int(1),
+        doc="Time in ms between two writes of the recovery points.",
+    )
+    start_offset_checkpoint_ms: int = option(
+        "log.flush.start.offset.checkpoint.interval.ms",
+        default=60_000,
+        kind=Int(1),
+        doc="Time in ms between two writes of the log start offsets.",
+    )
+    open_segments: int = option(
+        "log.open.segments",
+        default=256,
+        kind=Int(1),
+        doc="Segments besides the active ones whose files are kept open between reads.",
+    )
+    producer_id_expiration_ms: int = option(
+        "transactional.id.expiration.ms",
+        default=604_800_000,
+        kind=Int(1),
+        doc="Time in ms after which the state of a silent idempotent producer is forgotten.",
+    )
+    topic_segment_bytes: Mapping[str, int] = option(
+        "log.segment.bytes.per.topic",
+        "topic.log.file.size",
+        default_factory=dict,
+        kind=StrMap(),
+        doc="Segment sizes of single topics, `topic:bytes` (0.7 and 0.8.0).",
+    )
+    topic_roll_hours: Mapping[str, int] = option(
+        "log.roll.hours.per.topic",
+        "topic.log.roll.hours",
+        default_factory=dict,
+        kind=StrMap(),
+        doc="Roll ages of single topics, `topic:hours` (0.7 and 0.8.0).",
+    )
+    topic_retention_hours: Mapping[str, int] = option(
+        "log.retention.hours.per.topic",
+        "topic.log.retention.hours",
+        default_factory=dict,
+        kind=StrMap(),
+        doc="Retention times of single topics, `topic:hours` (0.7 and 0.8.0).",
+    )
+    topic_retention_bytes: Mapping[str, int] = option(
+        "log.retention.bytes.per.topic",
+        "topic.log.retention.size",
+        default_factory=dict,
+        kind=StrMap(),
+        doc="Retention sizes of single topics, `topic:bytes` (0.7 and 0.8.0).",
+    )
+    topic_flush_ms: Mapping[str, int] = option(
+        "log.flush.interval.ms.per.topic",
+        "topic.flush.intervals.ms",
+        default_factory=dict,
+        kind=StrMap(),
+        doc="Flush intervals of single topics, `topic:ms` (0.7 and 0.8.0).",
+    )
+
+    IGNORED: ClassVar[Mapping[str, str]] = {
+        "num.recovery.threads.per.data.dir": "each data directory is recovered by one task",
+        "log.cleaner.enable": "logs are not compacted",
+        "log.cleaner.threads": "logs are not compacted",
+    }
+
+    def __post_init__(self) -> None:
+        validate(self)
+
+    def topic_overrides(self, topic: str) -> dict[str, str]:
+        """Return what the old per-topic maps say about a topic, under topic-level names."""
+        found: dict[str, str] = {}
+        for name, by_topic, factor in (
+            ("segment.bytes", self.topic_segment_bytes, 1),
+            ("segment.ms", self.topic_roll_hours, _HOUR_MS),
+            ("retention.ms", self.topic_retention_hours, _HOUR_MS),
+            ("retention.bytes", self.topic_retention_bytes, 1),
+            ("flush.ms", self.topic_flush_ms, 1),
+        ):
+            if topic in by_topic:
+                found[name] = str(by_topic[topic] * factor)
+        return found
+
+
+LOG_KEYS: frozenset[str] = frozenset(
+    key
+    for config in (LogConfig, LogManagerConfig)
+    for _, declared_option in options(config)
+    for key, _ in declared_option.keys
+) | frozenset(LogManagerConfig.IGNORED)
+"""Every key of a properties file that this module reads or knows to be without effect."""
