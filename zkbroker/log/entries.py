@@ -1,0 +1,124 @@
+"""Walking the entries of a segment file by their headers.
+
+    0       8      12     16    17         23                35             43
+    offset  size   crc or magic attributes last_offset_delta max_timestamp  ...   (magic 2)
+    int64   int32  epoch  int8             int32             int64
+
+The offset of a magic-0 or magic-1 entry is its last (and, uncompressed, its only) offset; a
+magic-2 batch ends at `offset + last_offset_delta`.
+
+Invariant: nothing here trusts a position: a header that cannot be one raises `CorruptMessage`.
+"""
+
+import os
+from collections.abc import Iterator
+from struct import Struct
+
+from zkbroker.errors import CorruptMessage
+from zkbroker.records import EntryInfo, iter_entries
+
+_HEADER = Struct(">qiiB")
+_DELTA = Struct(">i")
+_DELTA_AT = 23
+_PREFIX = 12
+_NEEDED = _DELTA_AT + _DELTA.size
+_LEAST_SIZE = (14, 14, 49)
+_PAGE = 4096
+_CHUNK = 1 << 20
+SMALLEST_ENTRY = _PREFIX + min(_LEAST_SIZE)
+
+
+def find_entry(
+    fd: int, position: int, end: int, offset: int, *, at_most: int | None = None
+) -> tuple[int, int] | None:
+    """Find the first entry that ends at or after an offset.
+
+    Args:
+        fd: descriptor of the segment's file.
+        position: where an entry begins, in bytes.
+        end: end of the entries, in bytes.
+        offset: the offset looked for.
+        at_most: the header at `position` may not hold a larger offset than this.
+
+    Returns:
+        (position, size), both in bytes; None when no entry reaches the offset.
+
+    Raises:
+        CorruptMessage: what is met is no entry, or the first one is not the one expected.
+    """
+    unpack = _HEADER.unpack_from
+    # The first look is a page, as far as a sparse index leaves to walk; then larger ones.
+    look = _PAGE
+    while end - position >= SMALLEST_ENTRY:
+        block = os.pread(fd, min(look, end - position), position)
+        look = _CHUNK
+        at = 0
+        while at + SMALLEST_ENTRY <= len(block):
+            found, size, _, magic = unpack(block, at)
+            if magic > 2 or size < _LEAST_SIZE[magic] or position + at + _PREFIX + size > end:
+                raise CorruptMessage(f"no entry at position {position + at}")
+            if at_most is not None:
+                if found > at_most:
+                    raise CorruptMessage(f"another entry at position {position + at}")
+                at_most = None
+            last = found
+            if magic == 2:
+                if at + _NEEDED > len(block):
+                    break
+                last += _DELTA.unpack_from(block, at + _DELTA_AT)[0]
+            if last >= offset:
+                return position + at, _PREFIX + size
+            at += _PREFIX + size
+        if at == 0:
+            raise CorruptMessage(f"the file ends at {position + len(block)}, not at {end}")
+        position += at
+    return None
+
+
+def walk(fd: int, position: int, end: int) -> Iterator[tuple[int, EntryInfo]]:
+    """Yield (position in the file, entry) for every whole entry in a range of a file.
+
+    Raises:
+        CorruptMessage: what is met is no entry.
+    """
+    look = _CHUNK
+    while end - position >= SMALLEST_ENTRY:
+        block = os.pread(fd, min(look, end - position), position)
+        used = 0
+        for info in iter_entries(block):
+            yield position + info.position, info
+            used = info.position + info.size
+        if used == 0:
+            if len(block) < min(look, end - position) or len(block) == end - position:
+                return
+            look *= 4
+            continue
+        look = _CHUNK
+        position += used
+
+
+def max_magic(fd: int, position: int, end: int) -> tuple[int, int]:
+    """Walk the entries that begin in a range of a file.
+
+    Returns:
+        (largest magic, -1 for none; position behind the last entry, which may be past `end`).
+
+    Raises:
+        CorruptMessage: what is met is no entry.
+    """
+    unpack = _HEADER.unpack_from
+    found = -1
+    while end - position >= SMALLEST_ENTRY:
+        block = os.pread(fd, min(_CHUNK, end - position), position)
+        if len(block) < SMALLEST_ENTRY:
+            break
+        at = 0
+        while at + SMALLEST_ENTRY <= len(block):
+            _, size, _, magic = unpack(block, at)
+            if magic > 2 or size < _LEAST_SIZE[magic]:
+                raise CorruptMessage(f"no entry at position {position + at}")
+            if magic > found:
+                found = magic
+            at += _PREFIX + size
+        position += at
+    return found, position

@@ -1,0 +1,98 @@
+"""The file system calls of the log, in one replaceable place.
+
+Invariant: every byte that must survive a power cut goes through a `FileSystem`: it is written by
+`write` or `pwrite`, and counts as stable only after `fsync` of its file and, for a name that was
+created, renamed or removed, after `fsync_dir` of the directory. Tests replace the class to cut the
+power, to fill the disk and to make it fail.
+"""
+
+import os
+from pathlib import Path
+
+
+class FileSystem:
+    """The operating system's calls; every method raises OSError as they do."""
+
+    def open(self, path: Path, flags: int) -> int:
+        """Open a file and return its descriptor; a new file gets mode 0644."""
+        return os.open(path, flags | os.O_CLOEXEC, 0o644)
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    def write(self, fd: int, data: bytes | bytearray | memoryview) -> int:
+        """Write at the descriptor's end (it is opened with O_APPEND); may write less."""
+        return os.write(fd, data)
+
+    def pwrite(self, fd: int, data: bytes, position: int) -> int:
+        return os.pwrite(fd, data, position)
+
+    def truncate(self, fd: int, size: int) -> None:
+        os.ftruncate(fd, size)
+
+    def fsync(self, fd: int) -> None:
+        os.fsync(fd)
+
+    def fsync_dir(self, path: Path) -> None:
+        """Make the names in a directory stable."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename a file or directory; an existing file of the target name is replaced."""
+        source.replace(target)
+
+    def unlink(self, path: Path) -> None:
+        path.unlink()
+
+    def mkdir(self, path: Path) -> None:
+        """Make a directory and its parents; one that exists is left alone."""
+        path.mkdir(parents=True, exist_ok=True)
+
+    def rmdir(self, path: Path) -> None:
+        path.rmdir()
+
+    def write_file(self, path: Path, data: bytes, *, durable: bool = True) -> None:
+        """Replace a small file as a whole: after a crash it holds the old bytes or the new.
+
+        Args:
+            path: the file; `<name>.tmp` beside it is used on the way.
+            data: its whole content.
+            durable: whether the new content must survive a power cut from now on.
+        """
+        temporary = path.with_name(path.name + ".tmp")
+        fd = self.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+        try:
+            self.write_all(fd, data)
+            # Also without `durable`: a rename that outlives the bytes would leave an empty file.
+            self.fsync(fd)
+        finally:
+            self.close(fd)
+        self.rename(temporary, path)
+        if durable:
+            self.fsync_dir(path.parent)
+
+    def write_all(self, fd: int, data: bytes | bytearray | memoryview) -> None:
+        """Write every byte of `data`, in as many calls as the operating system wants."""
+        written = self.write(fd, data)
+        if written == len(data):
+            return
+        rest = memoryview(data)[written:]
+        while rest:
+            rest = rest[self.write(fd, rest) :]
+
+    def remove_tree(self, path: Path) -> None:
+        """Remove a directory of files with everything in it; one that is gone is no error."""
+        try:
+            children = list(path.iterdir())
+        except FileNotFoundError:
+            return
+        for child in children:
+            if child.is_dir() and not child.is_symlink():
+                self.remove_tree(child)
+            else:
+                self.unlink(child)
+        self.rmdir(path)

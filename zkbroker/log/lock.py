@@ -1,0 +1,48 @@
+"""One broker per data directory.
+
+Invariant: while a `DirectoryLock` is held no other process, and no other lock of this process, has
+it. It is the same POSIX lock on `.lock` that the genuine broker takes, so that the two never share
+a directory; the operating system drops it when the process dies.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+
+from zkbroker.errors import StorageError
+from zkbroker.log import names
+
+# POSIX locks belong to the process, so a second lock in the same process would be granted.
+_held: set[Path] = set()
+
+
+class DirectoryLock:
+    """The lock of a data directory, taken when made and given up by `release`.
+
+    Raises:
+        StorageError: somebody else has it, or the file cannot be opened.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._path = (directory / names.LOCK).resolve()
+        if self._path in _held:
+            raise StorageError(f"data directory {directory} is already in use by this process")
+        try:
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise StorageError(f"cannot lock data directory {directory}: {error}") from error
+        try:
+            fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._fd)
+            raise StorageError(
+                f"data directory {directory} is in use by another broker: stop it, or give this "
+                "one another log.dirs"
+            ) from error
+        _held.add(self._path)
+
+    def release(self) -> None:
+        """Give the directory up; a second call does nothing."""
+        if self._path in _held:
+            _held.discard(self._path)
+            os.close(self._fd)

@@ -1,0 +1,350 @@
+"""One segment: a log file with its two indexes.
+
+Invariant: every message in a segment has an offset of at least its base offset, which names its
+files, and offsets grow. Only `size` bytes of the file count; bytes behind them are not yet, or no
+longer, part of the log. The files of a segment that is not written are opened when read and kept
+open while anybody holds them, also after they were deleted.
+"""
+
+import logging
+import os
+from collections import OrderedDict
+from pathlib import Path
+
+from zkbroker.errors import CorruptMessage
+from zkbroker.fileslice import FileSlice
+from zkbroker.log import names
+from zkbroker.log.entries import SMALLEST_ENTRY, find_entry, max_magic, walk
+from zkbroker.log.fs import FileSystem
+from zkbroker.log.index import OffsetIndex, TimeIndex
+from zkbroker.runtime import Lock, Runtime
+
+logger = logging.getLogger(__name__)
+
+
+class SegmentFiles:
+    """Open files of a segment, closed when the last holder releases them."""
+
+    __slots__ = ("_lock", "_refs", "fd", "fs", "offsets", "times")
+
+    def __init__(
+        self, fs: FileSystem, lock: Lock, fd: int, offsets: OffsetIndex, times: TimeIndex
+    ) -> None:
+        self.fs = fs
+        self._lock = lock
+        self.fd = fd
+        self.offsets = offsets
+        self.times = times
+        self._refs = 1
+
+    def acquire(self) -> None:
+        """Hold the files open until one more `release`."""
+        with self._lock:
+            self._refs += 1
+
+    def release(self) -> None:
+        """Give up one hold."""
+        with self._lock:
+            self._refs -= 1
+            if self._refs:
+                return
+        self.offsets.close()
+        self.times.close()
+        self.fs.close(self.fd)
+
+
+class Segment:
+    """A segment of a log. All its methods are called by one task at a time."""
+
+    def __init__(
+        self, fs: FileSystem, directory: Path, base_offset: int, *, index_interval_bytes: int
+    ) -> None:
+        self.fs = fs
+        self.directory = directory
+        self.base_offset = base_offset
+        self.size = 0
+        self.index_interval_bytes = index_interval_bytes
+        self.first_timestamp = -1
+        """Timestamp of the first message, ms; the age of the segment counts from it."""
+        self.files: SegmentFiles | None = None
+        self.suffix = ""
+        """Appended to the names of the files once the segment left the log."""
+        self._max_timestamp: int | None = None
+        self._offset_of_max = base_offset
+        self._unindexed_bytes = 0
+        self._magics: tuple[int, int, int] = (0, 0, -1)
+
+    def path(self, suffix: str) -> Path:
+        """Return the path of one of the segment's files."""
+        return self.directory / (names.file_name(self.base_offset, suffix) + self.suffix)
+
+    # Writing
+
+    def open_for_append(self, lock: Lock, index_max_bytes: int) -> None:
+        """Open the files for writing, and create those that are missing.
+
+        Raises:
+            OSError: one of them cannot be opened.
+        """
+        fd = self.fs.open(self.path(names.LOG), os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        offsets = None
+        try:
+            offsets = OffsetIndex(
+                self.fs, self.path(names.INDEX), self.base_offset, max_bytes=index_max_bytes
+            )
+            times = TimeIndex(
+                self.fs, self.path(names.TIMEINDEX), self.base_offset, max_bytes=index_max_bytes
+            )
+        except OSError:
+            if offsets is not None:
+                offsets.close()
+            self.fs.close(fd)
+            raise
+        self.files = SegmentFiles(self.fs, lock, fd, offsets, times)
+        last = offsets.last_entry
+        self._unindexed_bytes = self.size - (last[1] if last else 0)
+
+    def append(
+        self,
+        data: bytes | bytearray | memoryview,
+        last_offset: int,
+        max_timestamp: int,
+        offset_of_max: int,
+        magic: int,
+    ) -> None:
+        """Write one message set at the end, with a single call of the operating system.
+
+        Raises:
+            OSError: it could not be written; the file was cut back to its size before where that
+                was possible.
+        """
+        files = self.files
+        assert files is not None
+        size = len(data)
+        try:
+            written = self.fs.write(files.fd, data)
+            if written != size:
+                self.fs.write_all(files.fd, memoryview(data)[written:])
+        except OSError:
+            self.fs.truncate(files.fd, self.size)
+            raise
+        position = self.size
+        self.size = position + size
+        if self._magics[1] == position:
+            # The memory of magics reaches the end, so it goes on growing with the log.
+            self._magics = (self._magics[0], self.size, max(self._magics[2], magic))
+        if self._max_timestamp is None or max_timestamp > self._max_timestamp:
+            self._max_timestamp = max_timestamp
+            self._offset_of_max = offset_of_max
+        if self._unindexed_bytes > self.index_interval_bytes:
+            files.offsets.append(last_offset, position)
+            files.times.append(self._max_timestamp, self._offset_of_max)
+            self._unindexed_bytes = 0
+        self._unindexed_bytes += size
+
+    def note_timestamps(self, largest: int, offset: int) -> None:
+        """Set the largest timestamp (ms, -1 for none) and an offset it was reached at."""
+        self._max_timestamp = largest
+        self._offset_of_max = offset
+
+    @property
+    def index_full(self) -> bool:
+        """Whether an index of a segment that is written has no room left."""
+        files = self.files
+        return files is not None and (files.offsets.full or files.times.full)
+
+    def finish(self) -> None:
+        """End the writing: note the largest timestamp and trim the indexes."""
+        files = self.files
+        assert files is not None
+        if self._max_timestamp is not None:
+            files.times.append(self._max_timestamp, self._offset_of_max)
+        files.offsets.trim()
+        files.times.trim()
+
+    # Reading
+
+    def open_for_read(self, lock: Lock) -> SegmentFiles:
+        """Open the files read-only; indexes that are missing or wrong are rebuilt.
+
+        Raises:
+            OSError: one of them cannot be read.
+        """
+        fd = self.fs.open(self.path(names.LOG), os.O_RDONLY)
+        try:
+            try:
+                offsets, times = self._open_indexes()
+            except (FileNotFoundError, CorruptMessage) as error:
+                self._rebuild_files(fd, str(error))
+                offsets, times = self._open_indexes()
+        except BaseException:
+            self.fs.close(fd)
+            raise
+        return SegmentFiles(self.fs, lock, fd, offsets, times)
+
+    def _open_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        offsets = OffsetIndex(self.fs, self.path(names.INDEX), self.base_offset)
+        try:
+            last = offsets.last_entry
+            if last is not None and not (0 < last[1] < self.size and last[0] >= self.base_offset):
+                raise CorruptMessage("the offset index points outside the log")
+            return offsets, TimeIndex(self.fs, self.path(names.TIMEINDEX), self.base_offset)
+        except BaseException:
+            offsets.close()
+            raise
+
+    def _rebuild_files(self, fd: int, reason: str) -> None:
+        logger.warning("index rebuilt file=%s reason=%s", self.path(names.INDEX), reason)
+        # Twelve bytes for every interval are enough for either index.
+        room = 12 * (self.size // max(self.index_interval_bytes, SMALLEST_ENTRY) + 2)
+        for suffix in (names.INDEX, names.TIMEINDEX):
+            self.path(suffix).unlink(missing_ok=True)
+        offsets = OffsetIndex(self.fs, self.path(names.INDEX), self.base_offset, max_bytes=room)
+        try:
+            times = TimeIndex(self.fs, self.path(names.TIMEINDEX), self.base_offset, max_bytes=room)
+            try:
+                fill_indexes(self, fd, offsets, times)
+                times.trim()
+            finally:
+                times.close()
+            offsets.trim()
+        finally:
+            offsets.close()
+
+    def find(self, files: SegmentFiles, offset: int) -> tuple[int, int] | None:
+        """Return (position, size in bytes) of the first entry that ends at or after an offset.
+
+        Raises:
+            CorruptMessage: the log is damaged there.
+            OSError: it cannot be read.
+        """
+        indexed, position = files.offsets.lookup(offset)
+        if not position:
+            return find_entry(files.fd, 0, self.size, offset)
+        try:
+            return find_entry(files.fd, position, self.size, offset, at_most=indexed)
+        except CorruptMessage as error:
+            # Either the index or the log is wrong; a walk from the start tells, once.
+            logger.warning(
+                "index unusable file=%s position=%d reason=%s",
+                self.path(names.INDEX),
+                position,
+                error,
+            )
+            self._repair_indexes(files)
+            return find_entry(files.fd, 0, self.size, offset)
+
+    def _repair_indexes(self, files: SegmentFiles) -> None:
+        if files.offsets.writable:
+            files.offsets.clear()
+            files.times.clear()
+            fill_indexes(self, files.fd, files.offsets, files.times)
+            return
+        self._rebuild_files(files.fd, "does not fit the log")
+        offsets, times = self._open_indexes()
+        files.offsets.close()
+        files.times.close()
+        files.offsets, files.times = offsets, times
+
+    def slice(self, files: SegmentFiles, position: int, size: int) -> FileSlice:
+        """Return a range of the log file that stays readable until it is closed."""
+        files.acquire()
+        return FileSlice(files.fd, position, size, files.release)
+
+    def max_magic(self, files: SegmentFiles, position: int, size: int) -> int:
+        """Return the largest magic of the entries in a range; walked ranges are remembered.
+
+        Args:
+            files: the segment's open files.
+            position: where an entry begins.
+            size: of the range in bytes; its last entry may be cut.
+        """
+        start, end, magic = self._magics
+        wanted = min(position + size, self.size)
+        if start <= position and wanted <= end:
+            return magic
+        if not start <= position <= end:
+            start, end, magic = position, position, -1
+        seen, end = max_magic(files.fd, end, wanted)
+        magic = max(magic, seen)
+        self._magics = (start, end, magic)
+        return magic
+
+    def largest_timestamp(self, files: SegmentFiles) -> tuple[int, int]:
+        """Return the largest timestamp in ms, -1 for none, and the offset it was indexed with."""
+        if self._max_timestamp is None:
+            last = files.times.last_entry
+            self._max_timestamp, self._offset_of_max = last or (-1, self.base_offset)
+        return self._max_timestamp, self._offset_of_max
+
+
+def fill_indexes(segment: Segment, fd: int, offsets: OffsetIndex, times: TimeIndex) -> None:
+    """Index a segment by walking it; a damaged place ends the walk.
+
+    Also notes the segment's largest timestamp.
+    """
+    unindexed = 0
+    largest, at = -1, segment.base_offset
+    try:
+        for position, info in walk(fd, 0, segment.size):
+            if info.max_timestamp > largest:
+                largest, at = info.max_timestamp, info.last_offset
+            if unindexed > segment.index_interval_bytes:
+                offsets.append(info.last_offset, position)
+                times.append(largest, at)
+                unindexed = 0
+            unindexed += info.size
+    except CorruptMessage as error:
+        logger.warning("log damaged file=%s reason=%s", segment.path(names.LOG), error)
+    times.append(largest, at)
+    segment.note_timestamps(largest, at)
+
+
+class OpenFiles:
+    """The open files of segments that are only read: the most recently used ones stay open."""
+
+    def __init__(self, runtime: Runtime, limit: int) -> None:
+        self._lock = runtime.lock()
+        self._limit = limit
+        self._recent: OrderedDict[int, Segment] = OrderedDict()
+
+    @property
+    def lock(self) -> Lock:
+        """Guards every count of holders."""
+        return self._lock
+
+    def acquire(self, segment: Segment) -> SegmentFiles:
+        """Open a segment's files if they are not, and hold them; the caller releases them.
+
+        Raises:
+            OSError: they cannot be opened.
+        """
+        with self._lock:
+            files = segment.files
+            if files is None:
+                files = segment.files = segment.open_for_read(self._lock)
+                self.add(segment)
+            elif id(segment) in self._recent:
+                self._recent.move_to_end(id(segment))
+            files.acquire()
+            return files
+
+    def add(self, segment: Segment) -> None:
+        """Take over the hold that a segment has on its own open files."""
+        with self._lock:
+            self._recent[id(segment)] = segment
+            while len(self._recent) > self._limit:
+                _, oldest = self._recent.popitem(last=False)
+                _drop(oldest)
+
+    def forget(self, segment: Segment) -> None:
+        """Give up the hold on a segment that leaves its log."""
+        with self._lock:
+            self._recent.pop(id(segment), None)
+            _drop(segment)
+
+
+def _drop(segment: Segment) -> None:
+    files, segment.files = segment.files, None
+    if files is not None:
+        files.release()
