@@ -56,19 +56,20 @@ class FileSystem:
         path.rmdir()
 
     def write_file(self, path: Path, data: bytes, *, durable: bool = True) -> None:
-        """Replace a small file as a whole: after a crash it holds the old bytes or the new.
+        """Replace a small file as a whole: a reader sees the old bytes or the new.
 
         Args:
             path: the file; `<name>.tmp` beside it is used on the way.
             data: its whole content.
-            durable: whether the new content must survive a power cut from now on.
+            durable: whether the new content must survive a power cut from now on; without, a
+                power cut may leave the file torn, which its reader must be able to tell.
         """
         temporary = path.with_name(path.name + ".tmp")
         fd = self.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
         try:
             self.write_all(fd, data)
-            # Also without `durable`: a rename that outlives the bytes would leave an empty file.
-            self.fsync(fd)
+            if durable:
+                self.fsync(fd)
         finally:
             self.close(fd)
         self.rename(temporary, path)

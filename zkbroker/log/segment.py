@@ -6,6 +6,7 @@ longer, part of the log. The files of a segment that is not written are opened w
 open while anybody holds them, also after they were deleted.
 """
 
+import contextlib
 import logging
 import os
 from collections import OrderedDict
@@ -161,6 +162,20 @@ class Segment:
             files.times.append(self._max_timestamp, self._offset_of_max)
         files.offsets.trim()
         files.times.trim()
+
+    def sync_indexes(self) -> None:
+        """Make the indexes stable; files that are gone need not be.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        for suffix in (names.INDEX, names.TIMEINDEX):
+            with contextlib.suppress(FileNotFoundError):
+                fd = self.fs.open(self.path(suffix), os.O_RDONLY)
+                try:
+                    self.fs.fsync(fd)
+                finally:
+                    self.fs.close(fd)
 
     # Reading
 

@@ -1,0 +1,92 @@
+"""What the log's tests share: message sets, managers over a temporary directory, readers."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from zkbroker.config.log import LogConfig, LogManagerConfig
+from zkbroker.log import FileSystem, Log, LogManager, TopicPartition
+from zkbroker.records import Codec, MessageSetBuilder, Record, iter_records
+
+TP = TopicPartition("my-topic", 0)
+NEVER_MS = 2**62
+
+
+class Clock:
+    """A clock that moves when told."""
+
+    def __init__(self, now: int = 1_700_000_000_000) -> None:
+        self.now = now
+
+    def __call__(self) -> int:
+        return self.now
+
+    def advance(self, ms: int) -> None:
+        self.now += ms
+
+
+def message_set(
+    count: int,
+    *,
+    magic: int = 2,
+    codec: Codec = Codec.NONE,
+    size: int = 100,
+    timestamp: int = 1_700_000_000_000,
+    prefix: str = "v",
+    **builder: Any,
+) -> bytes:
+    """Return a set of `count` messages; their values are `<prefix><i>` padded to `size`."""
+    built = MessageSetBuilder(magic, codec, **builder)
+    for index in range(count):
+        value = f"{prefix}{index}".encode().ljust(size, b".")
+        built.append(f"k{index}".encode(), value, timestamp + index)
+    return built.build()
+
+
+def make_manager(
+    *directories: Path,
+    overrides: Mapping[str, Mapping[str, str]] | None = None,
+    fs: FileSystem | None = None,
+    clock: Clock | None = None,
+    manager: Mapping[str, Any] | None = None,
+    **log: Any,
+) -> LogManager:
+    """Return a manager that was not started; its background tasks find nothing to do."""
+    return LogManager(
+        LogManagerConfig(log_dirs=tuple(map(str, directories)), **(manager or {})),
+        LogConfig(**log),
+        topic_overrides=overrides,
+        now_ms=clock or Clock(),
+        fs=fs,
+    )
+
+
+@contextmanager
+def started(*directories: Path, **settings: Any) -> Iterator[LogManager]:
+    """Start a manager, and close it at the end."""
+    manager = make_manager(*directories, **settings)
+    manager.start()
+    try:
+        yield manager
+    finally:
+        manager.close()
+
+
+def crash(manager: LogManager) -> None:
+    """Leave everything as a killed process would: files as they are, locks gone."""
+    manager.abandon()
+
+
+def read_all(log: Log, *, start: int | None = None, max_bytes: int = 1 << 20) -> list[Record]:
+    """Read a log to its end, as a consumer does."""
+    offset = log.log_start_offset if start is None else start
+    found: list[Record] = []
+    while data := log.read_bytes(offset, max_bytes):
+        before = offset
+        for record in iter_records(data, start_offset=offset):
+            found.append(record)
+            offset = record.offset + 1
+        if offset == before:
+            break
+    return found

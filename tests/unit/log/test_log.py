@@ -1,0 +1,114 @@
+import random
+
+import pytest
+
+from tests.support.logs import TP, crash, make_manager, message_set, read_all, started
+from zkbroker.errors import CorruptMessage, ErrorCode, OffsetOutOfRange, ProtocolError
+from zkbroker.log import TopicPartition
+from zkbroker.records import Codec, iter_records
+
+
+def test_what_is_appended_is_read_with_dense_offsets_over_many_segments(tmp_path):
+    with started(tmp_path, segment_bytes=5000) as manager:
+        log = manager.get_or_create(TP)
+        for index in range(60):
+            codec = Codec.GZIP if index % 4 == 3 else Codec.NONE
+            result = log.append(message_set(7, magic=index % 3, codec=codec))
+            assert (result.base_offset, result.last_offset) == (7 * index, 7 * index + 6)
+        assert len(log.segments) > 5
+        records = read_all(log, max_bytes=1500)
+        assert [record.offset for record in records] == list(range(420))
+        assert all(record.value.startswith(b"v%d" % (at % 7)) for at, record in enumerate(records))
+        assert log.high_watermark == log.log_end_offset == 420
+
+
+def test_every_offset_is_found_by_its_own_read(tmp_path):
+    with started(tmp_path, segment_bytes=20_000, index_interval_bytes=300) as manager:
+        log = manager.get_or_create(TP)
+        chosen = random.Random(7)
+        while log.log_end_offset < 900:
+            log.append(message_set(chosen.randint(1, 9), magic=chosen.randint(0, 2)))
+        for offset in range(900):
+            data = log.read_bytes(offset, 1)
+            assert next(iter_records(data, start_offset=offset)).offset == offset
+
+
+def test_a_read_outside_the_log_says_what_is_inside(tmp_path):
+    with started(tmp_path) as manager:
+        log = manager.get_or_create(TP)
+        log.append(message_set(3))
+        assert log.read(3, 1000).slice is None
+        for offset in (-1, 4):
+            with pytest.raises(OffsetOutOfRange) as raised:
+                log.read(offset, 1000)
+            assert (raised.value.earliest, raised.value.latest) == (0, 3)
+
+
+def test_an_old_fetch_may_cut_the_first_entry_and_a_new_one_may_not(tmp_path):
+    with started(tmp_path) as manager:
+        log = manager.get_or_create(TP)
+        whole = log.append(message_set(5)).size_bytes
+        assert len(log.read_bytes(0, 70, min_one_entry=False)) == 70
+        assert len(log.read_bytes(0, 70)) == whole
+
+
+def test_a_refused_set_leaves_no_byte(tmp_path):
+    with started(tmp_path, max_message_bytes=500) as manager:
+        log = manager.get_or_create(TP)
+        damaged = bytearray(message_set(2))
+        damaged[-1] ^= 1
+        with pytest.raises(CorruptMessage):
+            log.append(damaged)
+        with pytest.raises(ProtocolError) as raised:
+            log.append(message_set(20))
+        assert raised.value.code is ErrorCode.MESSAGE_TOO_LARGE
+        with pytest.raises(CorruptMessage):
+            log.append(b"")
+        assert log.size_bytes == 0
+        assert log.log_end_offset == 0
+
+
+def test_a_set_larger_than_a_segment_is_refused_with_its_code(tmp_path):
+    with started(tmp_path, segment_bytes=1000) as manager:
+        with pytest.raises(ProtocolError) as raised:
+            manager.get_or_create(TP).append(message_set(20))
+        assert raised.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+def test_listeners_hear_of_every_append_until_they_leave(tmp_path):
+    heard = []
+    with started(tmp_path) as manager:
+        log = manager.get_or_create(TP)
+
+        def listener() -> None:
+            heard.append(log.log_end_offset)
+
+        log.add_append_listener(listener)
+        log.append(message_set(2))
+        log.append(message_set(1))
+        log.remove_append_listener(listener)
+        log.append(message_set(1))
+    assert heard == [2, 3]
+
+
+def test_a_clean_stop_and_a_crash_keep_everything(tmp_path):
+    with started(tmp_path, segment_bytes=5000) as manager:
+        log = manager.get_or_create(TP)
+        for _ in range(30):
+            log.append(message_set(4))
+    manager = make_manager(tmp_path, segment_bytes=5000)
+    assert manager.start() == []
+    log = manager.get(TP)
+    assert log.log_end_offset == log.recovery_point == 120
+    log.append(message_set(4))
+    crash(manager)
+    with started(tmp_path) as manager:
+        assert [record.offset for record in read_all(manager.get(TP))] == list(range(124))
+
+
+def test_the_topic_of_a_partition_may_hold_dashes_and_digits(tmp_path):
+    tp = TopicPartition("a-1-b.c_d-2", 11)
+    with started(tmp_path) as manager:
+        manager.get_or_create(tp).append(message_set(1))
+    with started(tmp_path) as manager:
+        assert manager.get(tp).log_end_offset == 1

@@ -1,0 +1,53 @@
+"""What the logs of one data directory share, and the directory's health.
+
+Invariant: the first error of the disk takes the directory offline for good: what was written since
+the last successful fsync may be lost, and an fsync that failed once and then succeeds has saved
+nothing. The other directories go on.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from zkbroker.errors import StorageError
+from zkbroker.log.fs import FileSystem
+from zkbroker.log.segment import OpenFiles
+from zkbroker.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class LogContext:
+    """A data directory as its logs see it.
+
+    Args:
+        root: the data directory.
+        runtime: concurrency.
+        fs: the file system.
+        now_ms: the clock.
+        open_files: files of segments that are only read.
+        on_offline: called once, when the directory fails.
+    """
+
+    root: Path
+    runtime: Runtime
+    fs: FileSystem
+    now_ms: Callable[[], int]
+    open_files: OpenFiles
+    on_offline: Callable[["LogContext"], None] = lambda _: None
+    offline: str | None = field(default=None, init=False)
+    """Why the directory cannot be used, None when it can."""
+
+    def fail(self, error: OSError) -> StorageError:
+        """Take the directory offline and return the error to raise."""
+        if self.offline is None:
+            self.offline = f"{error.strerror or error} ({error.filename or self.root})"
+            logger.error("data directory offline path=%s reason=%s", self.root, self.offline)
+            self.on_offline(self)
+        return self.error(self.offline)
+
+    def error(self, reason: str) -> StorageError:
+        """Return an error that names the directory."""
+        return StorageError(f"data directory {self.root} cannot be used: {reason}")

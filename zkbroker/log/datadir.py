@@ -1,0 +1,155 @@
+"""One data directory: lock, `meta.properties`, checkpoints, the clean-shutdown marker.
+
+Invariant: from `open` to `close` the directory is locked. The clean-shutdown marker is gone, and
+that is on stable storage, before anything is appended; it is written only after everything else
+was closed without an error.
+"""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from zkbroker.errors import ConfigError, StorageError
+from zkbroker.log import checkpoints, names
+from zkbroker.log.checkpoints import MetaProperties
+from zkbroker.log.context import LogContext
+from zkbroker.log.lock import DirectoryLock
+from zkbroker.log.log import Log
+from zkbroker.log.names import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+class DataDirectory:
+    """A data directory of the broker and what the manager knows of it."""
+
+    def __init__(self, context: LogContext) -> None:
+        self.context = context
+        self.root = context.root
+        self.meta = MetaProperties(None, None)
+        self.clean = False
+        self.recovery_points: dict[TopicPartition, int] = {}
+        self.start_offsets: dict[TopicPartition, int] = {}
+        self._lock: DirectoryLock | None = None
+
+    def open(self) -> None:
+        """Lock the directory and read what lies beside the partitions.
+
+        Raises:
+            StorageError: somebody else uses it. A disk that fails takes it offline instead.
+        """
+        try:
+            self.context.fs.mkdir(self.root)
+            self._lock = DirectoryLock(self.root)
+            self.meta = checkpoints.read_meta(self.root)
+            self.clean = (self.root / names.CLEAN_SHUTDOWN).exists()
+            self.recovery_points = self._read(names.RECOVERY_POINTS)
+            self.start_offsets = self._read(names.START_OFFSETS)
+        except OSError as error:
+            self.context.fail(error)
+
+    def _read(self, name: str) -> dict[TopicPartition, int]:
+        try:
+            return checkpoints.read_offsets(self.root / name)
+        except StorageError as error:
+            # Without it more is verified than needed, and deleted messages come back: both safe.
+            logger.warning("checkpoint ignored reason=%s", error)
+            self.clean = False
+            return {}
+
+    def begin(self) -> None:
+        """Remove the clean-shutdown marker for good; to be done before the first append."""
+        try:
+            if self.clean:
+                self.context.fs.unlink(self.root / names.CLEAN_SHUTDOWN)
+            self.context.fs.fsync_dir(self.root)
+        except OSError as error:
+            self.context.fail(error)
+
+    def partitions(self) -> list[tuple[TopicPartition, Path]]:
+        """Return the partitions whose directories are here; deleted ones are removed."""
+        found: list[tuple[TopicPartition, Path]] = []
+        for path in sorted(self.root.iterdir()):
+            if not path.is_dir():
+                continue
+            if names.is_delete_directory(path):
+                self.context.fs.remove_tree(path)
+                continue
+            try:
+                found.append((TopicPartition.parse(path.name), path))
+            except ValueError:
+                logger.warning("directory ignored path=%s", path)
+        return found
+
+    def write_meta(self, meta: MetaProperties) -> None:
+        """Note whose directory it is."""
+        if self.context.offline is None and meta != self.meta:
+            try:
+                checkpoints.write_meta(self.context.fs, self.root, meta)
+                self.meta = meta
+            except OSError as error:
+                self.context.fail(error)
+
+    def write_checkpoints(self, logs: Mapping[TopicPartition, Log]) -> None:
+        """Write the recovery points, start offsets and high watermarks of the logs here."""
+        if self.context.offline is not None:
+            return
+        fs, root = self.context.fs, self.root
+        points = {tp: log.recovery_point for tp, log in logs.items()}
+        marks = {tp: log.high_watermark for tp, log in logs.items()}
+        starts = {
+            tp: log.log_start_offset
+            for tp, log in logs.items()
+            if log.log_start_offset > log.segments[0].base_offset
+        }
+        try:
+            checkpoints.write_offsets(fs, root / names.RECOVERY_POINTS, points)
+            checkpoints.write_offsets(fs, root / names.HIGH_WATERMARKS, marks)
+            checkpoints.write_offsets(fs, root / names.START_OFFSETS, starts)
+        except OSError as error:
+            self.context.fail(error)
+
+    def mark_clean(self) -> None:
+        """Write the clean-shutdown marker."""
+        if self.context.offline is None:
+            try:
+                self.context.fs.write_file(self.root / names.CLEAN_SHUTDOWN, b"")
+            except OSError as error:
+                self.context.fail(error)
+
+    def close(self) -> None:
+        """Give the directory up."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+
+def agree(directories: list[DataDirectory], broker_id: int | None) -> MetaProperties:
+    """Return the ids that the directories agree on.
+
+    Args:
+        directories: those that could be opened.
+        broker_id: as configured; None or a negative one takes what is stored.
+
+    Raises:
+        ConfigError: they contradict each other, or the configuration.
+    """
+    ids: dict[int, Path] = {}
+    clusters: dict[str, Path] = {}
+    for directory in directories:
+        if directory.meta.broker_id is not None:
+            ids[directory.meta.broker_id] = directory.root
+        if directory.meta.cluster_id is not None:
+            clusters[directory.meta.cluster_id] = directory.root
+    if len(ids) > 1 or len(clusters) > 1:
+        raise ConfigError(
+            f"log.dirs belong to different brokers: broker.id {ids}, cluster.id {clusters} in "
+            f"their {names.META_PROPERTIES}"
+        )
+    stored = next(iter(ids), None)
+    if broker_id is not None and broker_id >= 0 and stored is not None and stored != broker_id:
+        raise ConfigError(
+            f"broker.id={broker_id} does not match broker.id={stored} stored in "
+            f"{ids[stored] / names.META_PROPERTIES}: set the stored id, or give other log.dirs"
+        )
+    return MetaProperties(stored, next(iter(clusters), None))

@@ -1,0 +1,267 @@
+"""Opening the directory of a partition.
+
+    leftovers (.deleted, .cleaned, .swap, *.tmp) -> segments -> recovery -> producers -> LogState
+
+Invariant: what is opened holds exactly the longest valid prefix of what is stored behind the
+recovery point, whatever the crash left. After a clean shutdown no message is read: only names and
+sizes, and the headers behind the last entry of the last index.
+"""
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from zkbroker.errors import CorruptMessage
+from zkbroker.log import names
+from zkbroker.log.entries import walk
+from zkbroker.log.epochs import LeaderEpochs
+from zkbroker.log.fs import FileSystem
+from zkbroker.log.index import OffsetIndex, TimeIndex
+from zkbroker.log.producer_state import ProducerState, drop_snapshots, snapshots
+from zkbroker.log.recovery import Cut, cut, scan_segment
+from zkbroker.log.replace import finish_replacement
+from zkbroker.log.results import LogState
+from zkbroker.log.segment import Segment
+from zkbroker.records import EntryInfo
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPlan:
+    """How a partition's directory is to be opened.
+
+    Args:
+        fs: the file system.
+        directory: of the partition.
+        clean: the broker stopped cleanly, so nothing has to be verified.
+        recovery_point: offset below which everything is on stable storage.
+        log_start_offset: as checkpointed, 0 when it was not.
+        index_interval_bytes: bytes of log between two index entries.
+        gaps_allowed: the topic is compacted.
+        now_ms: the clock.
+    """
+
+    fs: FileSystem
+    directory: Path
+    clean: bool
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    index_interval_bytes: int = 4096
+    gaps_allowed: bool = False
+    now_ms: Callable[[], int]
+
+
+def load(plan: LoadPlan) -> tuple[LogState, list[Cut]]:
+    """Open a partition's directory; it runs in any thread and keeps no file open.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    fs, directory = plan.fs, plan.directory
+    fs.mkdir(directory)
+    finish_replacement(fs, directory)
+    segments = _segments(plan)
+    cuts: list[Cut] = []
+    if not segments:
+        segments = [_segment(plan, plan.log_start_offset, 0)]
+        recovered, end = 0, plan.log_start_offset
+    else:
+        recovered, end = _recover(plan, segments, cuts)
+    if not plan.clean:
+        # A snapshot may have outlived the messages it speaks of.
+        drop_snapshots(fs, directory, above=end)
+    epochs = LeaderEpochs(fs, directory)
+    epochs.truncate(end)
+    start = max(segments[0].base_offset, min(plan.log_start_offset, end))
+    state = LogState(
+        segments=segments,
+        log_start_offset=start,
+        log_end_offset=end,
+        # What was verified is not on stable storage for that, except where it was before.
+        recovery_point=end if plan.clean else min(plan.recovery_point, end),
+        producers=_load_producers(plan, segments, end),
+        epochs=epochs,
+    )
+    if recovered:
+        logger.info(
+            "log recovered directory=%s segments=%d log_end_offset=%d", directory, recovered, end
+        )
+    return state, cuts
+
+
+def _segment(plan: LoadPlan, base_offset: int, size: int) -> Segment:
+    segment = Segment(
+        plan.fs, plan.directory, base_offset, index_interval_bytes=plan.index_interval_bytes
+    )
+    segment.size = size
+    return segment
+
+
+def _segments(plan: LoadPlan) -> list[Segment]:
+    found: list[Segment] = []
+    indexes: list[tuple[int, Path]] = []
+    with os.scandir(plan.directory) as listing:
+        for item in listing:
+            base = names.offset_of_file(item.name, names.LOG)
+            if base is not None:
+                found.append(_segment(plan, base, item.stat().st_size))
+                continue
+            for suffix in (names.INDEX, names.TIMEINDEX, names.TXNINDEX):
+                base = names.offset_of_file(item.name, suffix)
+                if base is not None:
+                    indexes.append((base, Path(item.path)))
+            if item.name.endswith((names.DELETED, names.CLEANED, names.SWAP, ".tmp")):
+                plan.fs.unlink(Path(item.path))
+    bases = {segment.base_offset for segment in found}
+    for base, path in indexes:
+        if base not in bases:
+            plan.fs.unlink(path)
+    return sorted(found, key=lambda segment: segment.base_offset)
+
+
+def _recover(plan: LoadPlan, segments: list[Segment], cuts: list[Cut]) -> tuple[int, int]:
+    """Verify what has to be, and cut; returns how many segments were read, and the log's end."""
+    first = len(segments) - 1
+    if plan.clean:
+        try:
+            return 0, _end_of_segment(segments[-1])
+        except CorruptMessage as error:
+            logger.warning("log not clean directory=%s reason=%s", plan.directory, error)
+    else:
+        while first > 0 and segments[first].base_offset > plan.recovery_point:
+            first -= 1
+    end = segments[first].base_offset
+    for index in range(first, len(segments)):
+        segment = segments[index]
+        later = segments[index + 1 :]
+        path = segment.path(names.LOG)
+        rebuilt = _IndexBuilder(plan.fs, segment)
+        scan = scan_segment(
+            path,
+            segment.base_offset,
+            next_base=later[0].base_offset if later else None,
+            gaps_allowed=plan.gaps_allowed,
+            on_entry=rebuilt.add,
+        )
+        end = scan.next_offset
+        segment.size = scan.valid_bytes
+        rebuilt.write()
+        if scan.reason is not None:
+            paths = [each.path(names.LOG) for each in later]
+            cuts += cut(plan.fs, path, scan, plan.now_ms(), later=paths)
+            for each in later:
+                for suffix in (names.INDEX, names.TIMEINDEX, names.TXNINDEX):
+                    each.path(suffix).unlink(missing_ok=True)
+            del segments[index + 1 :]
+            return index + 1 - first, end
+    return len(segments) - first, end
+
+
+class _IndexBuilder:
+    """Collects the index entries of a segment while it is scanned."""
+
+    def __init__(self, fs: FileSystem, segment: Segment) -> None:
+        self._fs = fs
+        self._segment = segment
+        self._offsets: list[tuple[int, int]] = []
+        self._times: list[tuple[int, int]] = []
+        self._unindexed = 0
+        self._largest = -1
+        self._at = segment.base_offset
+
+    def add(self, position: int, info: EntryInfo) -> None:
+        """Note a valid entry."""
+        if position == 0:
+            self._segment.first_timestamp = info.base_timestamp
+        if info.max_timestamp > self._largest:
+            self._largest, self._at = info.max_timestamp, info.last_offset
+        if self._unindexed > self._segment.index_interval_bytes:
+            self._offsets.append((info.last_offset, position))
+            self._times.append((self._largest, self._at))
+            self._unindexed = 0
+        self._unindexed += info.size
+
+    def write(self) -> None:
+        """Write both index files anew."""
+        segment = self._segment
+        self._times.append((self._largest, self._at))
+        room = 12 * (len(self._offsets) + 2)
+        for suffix in (names.INDEX, names.TIMEINDEX):
+            segment.path(suffix).unlink(missing_ok=True)
+        offsets = OffsetIndex(
+            self._fs, segment.path(names.INDEX), segment.base_offset, max_bytes=room
+        )
+        for offset, position in self._offsets:
+            offsets.append(offset, position)
+        offsets.trim()
+        offsets.close()
+        times = TimeIndex(
+            self._fs, segment.path(names.TIMEINDEX), segment.base_offset, max_bytes=room
+        )
+        for timestamp, offset in self._times:
+            times.append(timestamp, offset)
+        times.trim()
+        times.close()
+        segment.note_timestamps(self._largest, self._at)
+
+
+def _end_of_segment(segment: Segment) -> int:
+    """Return the offset after a segment, reading only what lies behind its last index entry.
+
+    Raises:
+        CorruptMessage: it does not end with a whole entry.
+    """
+    if segment.size == 0:
+        return segment.base_offset
+    position = 0
+    try:
+        index = OffsetIndex(segment.fs, segment.path(names.INDEX), segment.base_offset)
+        try:
+            if index.last_entry is not None and 0 < index.last_entry[1] < segment.size:
+                position = index.last_entry[1]
+        finally:
+            index.close()
+    except FileNotFoundError:
+        pass
+    fd = os.open(segment.path(names.LOG), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        end, next_offset = position, segment.base_offset
+        for at, info in walk(fd, position, segment.size):
+            if info.last_offset < next_offset:
+                raise CorruptMessage(f"offset {info.last_offset} goes back at position {at}")
+            end, next_offset = at + info.size, info.last_offset + 1
+        if end != segment.size:
+            raise CorruptMessage(f"a torn entry at position {end}")
+        return next_offset
+    finally:
+        os.close(fd)
+
+
+def _load_producers(plan: LoadPlan, segments: list[Segment], end: int) -> ProducerState:
+    state, start = ProducerState(), segments[0].base_offset
+    for offset in reversed(snapshots(plan.directory)):
+        path = plan.directory / names.file_name(offset, names.SNAPSHOT)
+        if offset > end:
+            continue
+        try:
+            state, start = ProducerState.from_snapshot(path.read_bytes()), max(start, offset)
+            break
+        except ValueError as error:
+            logger.warning("snapshot ignored file=%s reason=%s", path, error)
+    for index, segment in enumerate(segments):
+        following = segments[index + 1].base_offset if index + 1 < len(segments) else end
+        if following <= start or segment.size == 0:
+            continue
+        fd = os.open(segment.path(names.LOG), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            for _, info in walk(fd, 0, segment.size):
+                if info.magic == 2 and info.producer_id >= 0 and info.base_offset >= start:
+                    state.update(info)
+        except CorruptMessage as error:
+            logger.warning("log damaged file=%s reason=%s", segment.path(names.LOG), error)
+        finally:
+            os.close(fd)
+    return state

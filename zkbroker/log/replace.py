@@ -1,0 +1,128 @@
+"""Replacing a range of segments by rewritten ones, all or nothing.
+
+    1. write every new segment as *.cleaned, fsync
+    2. write `replace-plan` (the old range, the new base offsets), fsync: the point of no return
+    3. rename *.cleaned to *.swap; rename the old files to *.deleted; rename *.swap to their names
+    4. remove `replace-plan`
+
+Invariant: after a crash a log has all of the old range or all of the new: without a plan what was
+written is dropped, with one the steps are done to the end. A genuine broker that opens the
+directory finishes a swap by its own rules, which know the same suffixes.
+"""
+
+import contextlib
+import os
+from pathlib import Path
+
+from zkbroker.errors import CorruptMessage, StorageError
+from zkbroker.log import names
+from zkbroker.log.entries import walk
+from zkbroker.log.fs import FileSystem
+
+PLAN = "replace-plan"
+
+
+def write_plan(fs: FileSystem, directory: Path, start: int, end: int, bases: list[int]) -> None:
+    """Note that the segments with base offsets in `[start, end)` give way to those at `bases`."""
+    text = f"0\n{start} {end}\n{' '.join(map(str, bases))}\n"
+    fs.write_file(directory / PLAN, text.encode())
+
+
+def finish_replacement(fs: FileSystem, directory: Path) -> None:
+    """Do the steps of a plan to the end; without a plan do what the genuine broker does.
+
+    Raises:
+        OSError: the disk failed.
+        StorageError: the plan cannot be read.
+    """
+    plan = directory / PLAN
+    try:
+        lines = plan.read_text().splitlines()
+    except FileNotFoundError:
+        _finish_foreign_swap(fs, directory)
+        return
+    try:
+        start, end = map(int, lines[1].split())
+        bases = list(map(int, lines[2].split()))
+    except (IndexError, ValueError):
+        raise StorageError(f"{plan} cannot be read") from None
+    carry_out(fs, directory, start, end, bases)
+
+
+def carry_out(fs: FileSystem, directory: Path, start: int, end: int, bases: list[int]) -> None:
+    """Steps 3 and 4; each can be done again after a crash.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    for base in sorted(bases, reverse=True):
+        for suffix in reversed(names.SEGMENT_SUFFIXES):
+            name = names.file_name(base, suffix)
+            with contextlib.suppress(FileNotFoundError):
+                fs.rename(directory / (name + names.CLEANED), directory / (name + names.SWAP))
+    fs.fsync_dir(directory)
+    waiting = {path.name for path in directory.iterdir() if path.name.endswith(names.SWAP)}
+    for path in list(directory.iterdir()):
+        for suffix in names.SEGMENT_SUFFIXES:
+            found = names.offset_of_file(path.name, suffix)
+            if found is None or not start <= found < end:
+                continue
+            # A new file without its .swap was put in place before the crash.
+            new = found in bases and names.file_name(found, names.LOG) + names.SWAP not in waiting
+            if not new:
+                fs.rename(path, path.with_name(path.name + names.DELETED))
+    _put_in_place(fs, directory, waiting)
+    fs.unlink(directory / PLAN)
+
+
+def _put_in_place(fs: FileSystem, directory: Path, swaps: set[str]) -> None:
+    # The log file is the last to get its name: until then the segment's own indexes are there.
+    for name in sorted(swaps, key=lambda each: (each[:20], each.endswith(names.LOG + names.SWAP))):
+        fs.rename(directory / name, directory / name.removesuffix(names.SWAP))
+    fs.fsync_dir(directory)
+
+
+def _finish_foreign_swap(fs: FileSystem, directory: Path) -> None:
+    """Finish or drop what a genuine broker left of a compaction.
+
+    Its *.cleaned files become *.swap from the highest base offset down; so a *.swap at or past a
+    *.cleaned belongs to a set that was never complete.
+    """
+    found = [path.name for path in directory.iterdir()]
+    cleaned = [name for name in found if name.endswith(names.CLEANED)]
+    swaps = [name for name in found if name.endswith(names.SWAP)]
+    if not swaps:
+        return
+    least = min(cleaned, default="~")
+    complete = {name for name in swaps if name[:20] < least[:20]}
+    for name in swaps:
+        if name not in complete:
+            fs.unlink(directory / name)
+    for name in cleaned:
+        fs.unlink(directory / name)
+    for name in complete:
+        if name.endswith(names.LOG + names.SWAP):
+            _give_way(fs, directory, int(name[:20]), _last_offset(directory / name))
+    _put_in_place(fs, directory, complete)
+
+
+def _give_way(fs: FileSystem, directory: Path, first: int, last: int) -> None:
+    for path in list(directory.iterdir()):
+        for suffix in names.SEGMENT_SUFFIXES:
+            base = names.offset_of_file(path.name, suffix)
+            if base is not None and first <= base <= max(first, last):
+                fs.rename(path, path.with_name(path.name + names.DELETED))
+
+
+def _last_offset(path: Path) -> int:
+    last = -1
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        for _, info in walk(fd, 0, os.fstat(fd).st_size):
+            last = info.last_offset
+    except CorruptMessage:
+        # The recovery that follows deals with it; what it holds before counts.
+        pass
+    finally:
+        os.close(fd)
+    return last

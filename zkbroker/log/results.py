@@ -1,0 +1,71 @@
+"""What a log answers, and what it begins with."""
+
+from dataclasses import dataclass
+
+from zkbroker.fileslice import FileSlice
+from zkbroker.log.epochs import LeaderEpochs
+from zkbroker.log.producer_state import ProducerState
+from zkbroker.log.segment import Segment, SegmentFiles
+
+
+@dataclass(frozen=True, slots=True)
+class AppendResult:
+    """Where a message set was stored.
+
+    Args:
+        base_offset: offset of its first message.
+        last_offset: offset of its last message.
+        log_append_time_ms: the timestamp all its messages got, -1 when they kept theirs.
+        log_start_offset: first offset of the log.
+        count: how many messages.
+        size_bytes: bytes written.
+        duplicate: it was stored before, and these are its offsets; nothing was written.
+    """
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    count: int
+    size_bytes: int
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReadResult:
+    """What a read found; whoever gets it closes the slice.
+
+    Args:
+        slice: whole or cut entries, the first of which holds the offset asked for; None at the
+            log's end.
+        high_watermark: end of what may be read.
+        log_start_offset: first offset of the log.
+        segment: where the slice is from.
+    """
+
+    slice: FileSlice | None
+    high_watermark: int
+    log_start_offset: int
+    segment: Segment | None = None
+    files: SegmentFiles | None = None
+
+    def max_magic(self) -> int:
+        """Return the largest magic among the entries of the slice, -1 for none.
+
+        To be called before the slice is closed.
+        """
+        if self.slice is None or self.segment is None or self.files is None:
+            return -1
+        return self.segment.max_magic(self.files, self.slice.position, self.slice.size)
+
+
+@dataclass(slots=True)
+class LogState:
+    """What a log begins with, as `loading` found it on disk."""
+
+    segments: list[Segment]
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+    producers: ProducerState
+    epochs: LeaderEpochs
