@@ -29,6 +29,7 @@ from kazoo.retry import KazooRetry
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry.errors import (
+    BadVersion,
     ConnectionLost,
     NodeExists,
     NoNode,
@@ -39,6 +40,7 @@ from zkbroker.registry.errors import (
 from zkbroker.registry.nodes import (
     NodeStat,
     Operation,
+    SetData,
     Settable,
     fill_transaction,
     library_error,
@@ -375,6 +377,24 @@ class ZkSession:
             BadVersion: a version was given and the node has another.
         """
         return node_stat(self._call(lambda: self._live().set_async(path, data, version), path))
+
+    def set_many(self, writes: Sequence[SetData]) -> list[NodeStat | RegistryError]:
+        """Replace the data of many nodes in one flight.
+
+        Returns:
+            for each, its new stat or why it was not written (NoNode, BadVersion).
+        """
+        pending = []
+        for write in writes:
+            with _translated(write.path):
+                pending.append(self._live().set_async(write.path, write.data, write.version))
+        answers: list[NodeStat | RegistryError] = []
+        for write, result in zip(writes, pending, strict=True):
+            try:
+                answers.append(node_stat(self._await(result, write.path)))
+            except (NoNode, BadVersion) as error:
+                answers.append(error)
+        return answers
 
     def delete(
         self, path: str, version: int = -1, *, recursive: bool = False, missing_ok: bool = False

@@ -1,0 +1,92 @@
+import json
+import re
+import threading
+
+from tests.support.zookeeper import expire, until
+from zkbroker.registry import ZkSession, paths
+from zkbroker.registry.cluster_id import cluster_id, read_cluster_id
+from zkbroker.registry.controller import ControllerElection, controller_epoch, current_controller
+from zkbroker.registry.producer_ids import ProducerIds, claim_block
+
+
+def test_the_cluster_id_is_made_once(zk: ZkSession, chroot: str) -> None:
+    assert read_cluster_id(zk) is None
+    with ZkSession(chroot) as other:
+        assert cluster_id(zk) == cluster_id(other) == read_cluster_id(zk)
+    assert re.fullmatch(r"[a-zA-Z0-9_-]{22}", cluster_id(zk))
+    assert json.loads(zk.get(paths.CLUSTER_ID)[0]) == {"version": "1", "id": cluster_id(zk)}
+
+
+def test_producer_ids_are_unique_in_the_cluster(zk: ZkSession, chroot: str) -> None:
+    with ZkSession(chroot) as other:
+        supplies = [ProducerIds(zk, 0), ProducerIds(other, 1)]
+        taken: list[int] = []
+
+        def take(supply: ProducerIds) -> None:
+            taken.extend([supply.next_id() for _ in range(1500)])
+
+        tasks = [threading.Thread(target=take, args=(s,)) for s in supplies for _ in range(2)]
+        for task in tasks:
+            task.start()
+        for task in tasks:
+            task.join()
+    assert len(taken) == len(set(taken)) == 6000
+
+
+def test_the_first_blocks_are_those_of_genuine_brokers(zk: ZkSession) -> None:
+    assert claim_block(zk, 3) == range(1000)
+    golden = {"version": 1, "broker": 3, "block_start": "0", "block_end": "999"}
+    assert json.loads(zk.get(paths.PRODUCER_ID_BLOCK)[0]) == golden
+    assert claim_block(zk, 3) == range(1000, 2000)
+
+
+def test_one_broker_is_elected_and_the_next_when_it_leaves(zk: ZkSession, chroot: str) -> None:
+    elected: list[tuple[int, int]] = []
+    resigned: list[int] = []
+    assert current_controller(zk) is None
+    with ZkSession(chroot) as other:
+        first, second = (
+            ControllerElection(
+                session,
+                number,
+                on_elected=lambda epoch, n=number: elected.append((n, epoch)),
+                on_resigned=lambda n=number: resigned.append(n),
+            )
+            for number, session in ((1, other), (2, zk))
+        )
+        first.start()
+        second.start()
+        assert (first.is_controller, second.is_controller) == (True, False)
+        assert current_controller(zk) == 1
+        assert controller_epoch(zk) == 1
+        node = json.loads(zk.get(paths.CONTROLLER)[0])
+        assert node.keys() == {"version", "brokerid", "timestamp"}
+        first.close()
+        until(lambda: second.is_controller)
+        assert elected == [(1, 1), (2, 2)]
+        assert resigned == [1]
+    second.close()
+    assert current_controller(zk) is None
+
+
+def test_the_office_is_lost_with_the_session_and_won_with_a_new_epoch(zk: ZkSession) -> None:
+    elected: list[int] = []
+    election = ControllerElection(zk, 1, on_elected=elected.append)
+    election.start()
+    expire(zk)
+    until(lambda: len(elected) == 2)
+    assert election.is_controller
+    assert elected == [1, 2]
+    election.close()
+
+
+def test_the_office_is_stood_for_again_when_the_node_is_removed(zk: ZkSession, chroot: str) -> None:
+    resigned: list[int] = []
+    election = ControllerElection(zk, 1, on_resigned=lambda: resigned.append(1))
+    election.start()
+    with ZkSession(chroot) as other:
+        other.delete(paths.CONTROLLER)
+        until(lambda: controller_epoch(other) == 2)
+    until(lambda: election.is_controller)
+    assert resigned == [1]
+    election.close()

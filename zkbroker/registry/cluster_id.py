@@ -1,0 +1,41 @@
+"""The cluster's id: `/cluster/id` holds `{"version":"1","id":"…"}`.
+
+Invariant: made once, by whoever comes first, and never changed; 22 characters of [a-zA-Z0-9_-], the
+URL-safe Base64 form of 16 random bytes.
+"""
+
+import base64
+import json
+import uuid
+
+from zkbroker.errors import RegistryError
+from zkbroker.registry import paths
+from zkbroker.registry.errors import NodeExists, NoNode
+from zkbroker.registry.session import ZkSession
+
+
+def read_cluster_id(session: ZkSession) -> str | None:
+    """Return the cluster's id, None when it has none yet."""
+    try:
+        data, _ = session.get(paths.CLUSTER_ID)
+    except NoNode:
+        return None
+    try:
+        return str(json.loads(data)["id"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise RegistryError(f"{paths.CLUSTER_ID} holds no cluster id: {data[:100]!r}") from error
+
+
+def cluster_id(session: ZkSession) -> str:
+    """Return the cluster's id; made when there is none."""
+    while True:
+        found = read_cluster_id(session)
+        if found is not None:
+            return found
+        fresh = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        data = json.dumps({"version": "1", "id": fresh}, separators=(",", ":")).encode()
+        try:
+            session.create(paths.CLUSTER_ID, data, parents=True)
+        except NodeExists:
+            continue
+        return fresh
