@@ -39,5 +39,12 @@ format: $(STAMP)
 bench: $(STAMP)
 	@$(PYTHON) -m bench
 
+docs: $(STAMP)
+	@$(PYTHON) scripts/generate_docs.py
+
+docs-check: $(STAMP)
+	@$(PYTHON) scripts/generate_docs.py --check
+	@$(VENV)/bin/mkdocs build --strict --quiet --site-dir $(VENV)/site
+
 clean:
 	rm -rf $(VENV) $(DATA) build dist *.egg-info

@@ -1,6 +1,7 @@
 """The command group and its error handling."""
 
 import importlib
+import logging
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -13,6 +14,8 @@ from zkbroker.errors import ZkbrokerError
 COMMANDS = {
     "up": "start a ZooKeeper and brokers on this machine",
     "zookeeper": "run a ZooKeeper without installing one",
+    "dump-log": "print what segments and indexes hold",
+    "doctor": "check whether this machine can run brokers",
 }
 
 
@@ -46,6 +49,8 @@ def cli() -> None:
 
 def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> NoReturn:
     """Run a command, turn the library's errors into one line each, and exit."""
+    # What the ZooKeeper client has to say reaches people as our own errors.
+    logging.getLogger("kazoo").addHandler(logging.NullHandler())
     keywords: dict[str, Any] = {"prog_name": name, "standalone_mode": False}
     try:
         result = command.main(None if arguments is None else list(arguments), **keywords)

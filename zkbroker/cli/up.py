@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from zkbroker.cli.settings import parse_settings
 from zkbroker.errors import ZkbrokerError
 
 _WATCH_INTERVAL_S = 0.5
@@ -60,12 +61,7 @@ def command(
     """
     from zkbroker.cluster import ClusterProcesses
 
-    properties: dict[str, str] = {}
-    for setting in settings:
-        key, separator, value = setting.partition("=")
-        if not separator:
-            raise click.BadParameter(f"{setting!r} is not KEY=VALUE", param_hint="--set")
-        properties[key.strip()] = value.strip()
+    properties = parse_settings(settings, "--set")
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

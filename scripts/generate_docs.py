@@ -1,0 +1,108 @@
+"""Writes the reference pages of the manual from the code they describe.
+
+python scripts/generate_docs.py          writes them
+python scripts/generate_docs.py --check  exit status 1 when a page is not what the code says
+"""
+
+import argparse
+import importlib
+import sys
+from dataclasses import MISSING
+from pathlib import Path
+
+from zkbroker.config.schema import options
+from zkbroker.protocol.table import protocol_markdown
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+CONFIGURATIONS = (
+    ("Broker", "zkbroker.config.broker", "BrokerConfig"),
+    ("Log and topics", "zkbroker.config.log", "LogConfig"),
+    ("Producer", "zkbroker.config.producer", "ProducerConfig"),
+    ("Consumer", "zkbroker.config.consumer", "ConsumerConfig"),
+)
+
+
+def configuration_markdown() -> str:
+    """Return the configuration reference."""
+    lines = [
+        "# Configuration",
+        "",
+        "Property files of Kafka 0.7 to 2.x work unmodified: each option is accepted in the",
+        "spelling of each generation, the first one of a row counts when several are given. An",
+        "unknown name is a warning that names the nearest known one; a bad value is an error that",
+        "says what is allowed.",
+        "",
+        "*This page is generated from the configuration classes.*",
+    ]
+    for title, module, name in CONFIGURATIONS:
+        config = getattr(importlib.import_module(module), name)
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            "| Name | Default | Allowed | Meaning |",
+            "|---|---|---|---|",
+        ]
+        for declared, option in options(config):
+            names = "<br>".join(
+                f"`{key}`" + (f" (times {factor:,})" if factor != 1 else "")
+                for key, factor in option.keys
+            )
+            default = declared.default
+            if default is MISSING:
+                default = "required" if declared.default_factory is MISSING else "none"
+            lines.append(
+                f"| {names} | {_shown(default)} | {_cell(option.kind.allowed)} "
+                f"| {_cell(option.doc)} |"
+            )
+        ignored = getattr(config, "IGNORED", {})
+        if ignored:
+            lines += ["", "Known and without effect:", "", "| Name | Why |", "|---|---|"]
+            lines += [f"| `{key}` | {_cell(reason)} |" for key, reason in ignored.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None or value == "" else _cell(str(value))
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def protocol_page() -> str:
+    """Return the protocol reference."""
+    return (
+        "# Protocol\n\n"
+        "The requests served and their fields, by version. *This page is generated from the\n"
+        "message classes.*\n\n" + protocol_markdown().rstrip() + "\n"
+    )
+
+
+PAGES = {"configuration.md": configuration_markdown, "protocol.md": protocol_page}
+
+
+def main() -> int:
+    """Write or check the pages."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="only say whether they are current")
+    check = parser.parse_args().check
+    stale = []
+    for name, make in PAGES.items():
+        page = DOCS / name
+        text = make()
+        if check and (not page.exists() or page.read_text(encoding="utf-8") != text):
+            stale.append(name)
+        elif not check:
+            page.write_text(text, encoding="utf-8")
+    for name in stale:
+        print(f"docs/{name} is not what the code says; run: make docs", file=sys.stderr)
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

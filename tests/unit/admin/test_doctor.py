@@ -1,0 +1,67 @@
+import socket
+
+from zkbroker.admin import doctor
+from zkbroker.errors import RegistryError
+
+
+def test_a_healthy_machine_needs_nothing_done(tmp_path):
+    findings = doctor.diagnose(data=tmp_path / "not" / "yet")
+    checks = {finding.check: finding for finding in findings}
+    assert set(checks) == {
+        "Python",
+        "Java",
+        "ZooKeeper jars",
+        "open files",
+        "data directory",
+        "disk space",
+    }
+    for check in ("Python", "Java", "ZooKeeper jars", "data directory"):
+        assert checks[check].ok, checks[check]
+        assert checks[check].cure == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_port_in_use_is_named_with_a_cure():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        finding = doctor.check_port(port)
+    assert not finding.ok
+    assert str(port) in finding.check
+    assert "in use" in finding.found
+    assert "another port" in finding.cure
+    assert doctor.check_port(port).ok
+
+
+def test_a_directory_that_cannot_be_written(tmp_path, monkeypatch):
+    def refuse(**_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(doctor.tempfile, "NamedTemporaryFile", refuse)
+    finding = doctor.check_data_directory(tmp_path / "data")
+    assert not finding.ok
+    assert "Permission denied" in finding.found
+    assert "chown" in finding.cure
+
+
+def test_a_data_directory_that_is_a_file(tmp_path):
+    (tmp_path / "file").write_text("")
+    finding = doctor.check_data_directory(tmp_path / "file")
+    assert not finding.ok
+    assert "log.dirs" in finding.cure
+
+
+def test_missing_java_says_how_to_install_it(monkeypatch):
+    def missing():
+        raise RegistryError("no java was found")
+
+    monkeypatch.setattr(doctor, "find_java", missing)
+    finding = doctor.check_java()
+    assert (finding.ok, finding.found) == (False, "no java was found")
+    assert "openjdk-17" in finding.cure
+
+
+def test_little_disk_space_and_few_open_files_are_said(monkeypatch, tmp_path):
+    monkeypatch.setattr(doctor, "MIN_FREE_BYTES", 1 << 60)
+    monkeypatch.setattr(doctor, "MIN_OPEN_FILES", 1 << 40)
+    assert not doctor.check_disk_space(tmp_path).ok
+    assert "ulimit -n" in doctor.check_open_files().cure

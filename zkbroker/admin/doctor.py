@@ -1,0 +1,191 @@
+"""Checks whether a machine can run brokers, and says what to do where it cannot.
+
+Each check is independent; none changes anything but a probe file that it removes.
+"""
+
+import os
+import resource
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from zkbroker.errors import RegistryError
+from zkbroker.registry.brokers import list_brokers
+from zkbroker.registry.embedded import find_jars, find_java
+from zkbroker.registry.session import ZkSession
+
+MIN_PYTHON = (3, 11)
+MIN_FREE_BYTES = 1 << 30
+MIN_OPEN_FILES = 4096
+MAX_CLOCK_SKEW_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The outcome of one check.
+
+    Args:
+        check: what was looked at.
+        ok: whether it is as it should be.
+        found: what was found, one sentence.
+        cure: what to do; empty when nothing needs doing.
+    """
+
+    check: str
+    ok: bool
+    found: str
+    cure: str = ""
+
+
+def diagnose(
+    *, data: Path, ports: tuple[int, ...] = (), zookeeper: str | None = None
+) -> list[Finding]:
+    """Run every check.
+
+    Args:
+        data: a directory that a broker would use; it need not exist yet.
+        ports: ports that should be free.
+        zookeeper: connect string of an ensemble to look at.
+    """
+    checks: list[Callable[[], Finding]] = [
+        check_python,
+        check_java,
+        check_zookeeper_jars,
+        check_open_files,
+        lambda: check_data_directory(data),
+        lambda: check_disk_space(data),
+    ]
+    checks += [lambda port=port: check_port(port) for port in ports]  # type: ignore[misc] # mypy does not infer a lambda with a default
+    findings = [check() for check in checks]
+    if zookeeper is not None:
+        findings += check_zookeeper(zookeeper)
+    return findings
+
+
+def check_python() -> Finding:
+    """Python is new enough."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    needed = ".".join(map(str, MIN_PYTHON))
+    ok = sys.version_info >= MIN_PYTHON
+    return Finding("Python", ok, f"version {version}", "" if ok else f"install Python {needed}+")
+
+
+def check_java() -> Finding:
+    """Java is there and new enough; only Spark and the embedded ZooKeeper need it."""
+    try:
+        return Finding("Java", True, find_java())
+    except RegistryError as error:
+        return Finding(
+            "Java",
+            False,
+            str(error),
+            "install it, as with: apt-get install openjdk-17-jre-headless",
+        )
+
+
+def check_zookeeper_jars() -> Finding:
+    """The jars of the embedded ZooKeeper are there."""
+    try:
+        return Finding("ZooKeeper jars", True, str(find_jars()[0].parent))
+    except RegistryError as error:
+        return Finding(
+            "ZooKeeper jars",
+            False,
+            str(error),
+            "install the extra, pip install 'zkbroker[spark]', or use an external ZooKeeper",
+        )
+
+
+def check_open_files() -> Finding:
+    """The process may open enough files: each partition keeps three or more open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    ok = soft >= MIN_OPEN_FILES
+    cure = f"raise it: ulimit -n {min(max(hard, MIN_OPEN_FILES), 100_000)}"
+    return Finding("open files", ok, f"limit {soft}", "" if ok else cure)
+
+
+def check_data_directory(data: Path) -> Finding:
+    """Files can be written where the data directory is, or would be."""
+    place = _existing(data)
+    try:
+        with tempfile.NamedTemporaryFile(dir=place, prefix=".zkbroker-doctor-"):
+            return Finding("data directory", True, f"{data} can be written")
+    except OSError as error:
+        return Finding(
+            "data directory",
+            False,
+            f"{place} cannot be written: {error.strerror}",
+            f"give this user the directory: chown {_user()} {place}, or choose another log.dirs",
+        )
+
+
+def check_disk_space(data: Path) -> Finding:
+    """There is room for a segment."""
+    free = shutil.disk_usage(_existing(data)).free
+    ok = free >= MIN_FREE_BYTES
+    cure = "free some, set log.retention.bytes, or choose another log.dirs"
+    return Finding("disk space", ok, f"{free / (1 << 30):.1f} GiB free", "" if ok else cure)
+
+
+def check_port(port: int) -> Finding:
+    """A port can be listened on."""
+    name = f"port {port}"
+    try:
+        with socket.create_server(("127.0.0.1", port)):
+            return Finding(name, True, "free")
+    except OSError as error:
+        return Finding(
+            name,
+            False,
+            f"cannot be listened on: {error.strerror}",
+            f"stop what uses it (ss -ltnp 'sport = :{port}') or set another port",
+        )
+
+
+def check_zookeeper(connect: str) -> list[Finding]:
+    """An ensemble answers, its clock agrees with ours, and which brokers it knows."""
+    probe = f"/zkbroker-doctor-{os.getpid()}"
+    try:
+        with ZkSession(connect) as session:
+            session.create(probe, ephemeral=True)
+            stat = session.exists(probe)
+            now = time.time()
+            session.delete(probe)
+            brokers = list_brokers(session)
+    except RegistryError as error:
+        return [
+            Finding(
+                "ZooKeeper",
+                False,
+                str(error),
+                "start one with `zkbroker zookeeper`, or correct the address",
+            )
+        ]
+    known = ", ".join(f"{b.id} at {b.host}:{b.port}" for b in brokers.values()) or "none"
+    skew = abs(now - stat.ctime_ms / 1000) if stat is not None else 0.0
+    agreed = skew <= MAX_CLOCK_SKEW_S
+    return [
+        Finding("ZooKeeper", True, f"{connect} answers; brokers: {known}"),
+        Finding(
+            "clock",
+            agreed,
+            f"{skew:.1f} s from ZooKeeper's",
+            "" if agreed else "synchronise the clocks, as with chrony or systemd-timesyncd",
+        ),
+    ]
+
+
+def _existing(path: Path) -> Path:
+    place = path.absolute()
+    while not place.exists():
+        place = place.parent
+    return place
+
+
+def _user() -> str:
+    return os.environ.get("USER") or str(os.getuid())

@@ -1,0 +1,45 @@
+"""`zkbroker doctor`: can this machine run brokers, and what to do if not."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from zkbroker.cli.output import json_option, print_json, print_table
+
+
+@click.command(
+    "doctor",
+    epilog="\b\nExamples:\n"
+    "  zkbroker doctor\n"
+    "  zkbroker doctor --data /var/zkbroker --port 9092 --zookeeper zk1:2181",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    default=Path("/tmp/kafka-logs"),  # noqa: S108 - the default of log.dirs
+    show_default=True,
+    help="The data directory a broker would use.",
+)
+@click.option(
+    "--port", "ports", type=click.IntRange(1, 65535), multiple=True, help="A port to be free."
+)
+@click.option("--zookeeper", "-z", metavar="HOST:PORT[/CHROOT]", help="An ensemble to look at.")
+@json_option
+def command(data: Path, ports: tuple[int, ...], zookeeper: str | None, as_json: bool) -> None:
+    """Check whether this machine can run brokers, and say what to do if not.
+
+    Exit status 1 when something needs doing.
+    """
+    from zkbroker.admin.doctor import diagnose
+
+    findings = diagnose(data=data, ports=ports, zookeeper=zookeeper)
+    if as_json:
+        print_json([{f: getattr(each, f) for f in each.__slots__} for each in findings])
+    else:
+        print_table(
+            ["", "check", "found", "what to do"],
+            [["ok" if f.ok else "BAD", f.check, f.found, f.cure] for f in findings],
+        )
+    if not all(finding.ok for finding in findings):
+        sys.exit(1)
