@@ -1,0 +1,192 @@
+"""A static list of brokers: everything is asked of one of them by Metadata requests.
+
+Invariant: the list only serves to find a first broker; after the first answer any broker of the
+cluster is asked, so that the list may name brokers that are gone.
+"""
+
+import logging
+import random
+from collections.abc import Collection, Iterable, Sequence
+
+from zkbroker.discovery.view import (
+    BrokerAddress,
+    Connector,
+    NoBrokersAvailable,
+    PartitionInfo,
+    Partitions,
+    View,
+)
+from zkbroker.errors import (
+    ClientError,
+    ErrorCode,
+    NetworkError,
+    ProtocolError,
+    RequestTimedOut,
+    protocol_error,
+)
+from zkbroker.network import BrokerConnection
+from zkbroker.protocol import ApiKey
+from zkbroker.protocol.messages import MetadataRequest, MetadataResponse
+from zkbroker.runtime import Event
+
+logger = logging.getLogger(__name__)
+
+# The first version in which a reader can say that the topic is not to be created.
+NO_CREATION_VERSION = 4
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Split `host:port`, `[v6]:port` or 0.7's `id:host:port`.
+
+    Raises:
+        ClientError: it is none of these.
+    """
+    host, _, port = text.strip().rpartition(":")
+    prefix, colon, rest = host.partition(":")
+    if colon and prefix.isdigit() and not host.startswith("["):
+        host = rest
+    if not host or not port.isdigit():
+        raise ClientError(f"broker address {text!r} is not host:port")
+    return host.strip("[]"), int(port)
+
+
+def view_of(response: MetadataResponse, topics: Collection[str]) -> View:
+    """Turn an answer into a view of `topics`; those it does not name are unknown."""
+    brokers = {
+        broker.node_id: BrokerAddress(broker.node_id, broker.host, broker.port, broker.rack)
+        for broker in response.brokers
+    }
+    found: dict[str, Partitions | ProtocolError] = {
+        topic: protocol_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} does not exist")
+        for topic in topics
+    }
+    for each in response.topics:
+        if each.topic not in found:
+            continue
+        if each.error_code != ErrorCode.NONE:
+            found[each.topic] = protocol_error(each.error_code, f"topic {each.topic}")
+            continue
+        found[each.topic] = tuple(
+            sorted(
+                PartitionInfo(
+                    each.topic,
+                    partition.partition,
+                    partition.leader if partition.leader in brokers else None,
+                )
+                for partition in each.partitions
+            )
+        )
+    controller = response.controller_id if response.controller_id in brokers else None
+    return View(brokers, found, controller)
+
+
+def ask(
+    connection: BrokerConnection, topics: Collection[str] | None, *, create: bool = False
+) -> MetadataResponse:
+    """Send a Metadata request.
+
+    Args:
+        connection: to any broker.
+        topics: those to read; None for all.
+        create: have the broker create those that do not exist.
+    """
+    version = connection.best_version(ApiKey.METADATA)
+    names: list[str] | None = None if topics is None else sorted(topics)
+    if version < NO_CREATION_VERSION and not create and names:
+        # Naming a topic would create it; all topics are read instead.
+        names = None
+    if version == 0 and names is None:
+        names = []  # an empty list asks for all in version 0, which cannot ask for none
+    response: MetadataResponse = connection.request(
+        MetadataRequest(topics=names, allow_auto_topic_creation=create), version
+    )
+    return response
+
+
+class StaticSource:
+    """Finds the cluster through a list of brokers.
+
+    Args:
+        addresses: `host:port` each; 0.7's `id:host:port` is understood.
+    """
+
+    def __init__(self, addresses: Sequence[str] | str) -> None:
+        listed = addresses.split(",") if isinstance(addresses, str) else addresses
+        self._bootstrap = [parse_address(text) for text in listed if text.strip()]
+        if not self._bootstrap:
+            raise ClientError("the list of brokers is empty: give host:port")
+        self._known: dict[int, BrokerAddress] = {}
+        self._connection: BrokerConnection | None = None
+        self._connector: Connector | None = None
+
+    def start(self, connector: Connector, changed: Event) -> None:
+        self._connector = connector
+
+    def read(self, topics: Collection[str]) -> View:
+        connection = self._any()
+        try:
+            view = view_of(ask(connection, topics), topics)
+        except (NetworkError, RequestTimedOut) as error:
+            # One more try with another broker; a second failure is the caller's to handle.
+            connection.close()
+            logger.debug("metadata failed broker=%s error=%s", connection.address, error)
+            view = view_of(ask(self._any(), topics), topics)
+        self._known = dict(view.brokers) or self._known
+        return view
+
+    def all_topics(self) -> list[str] | None:
+        return None
+
+    def only_connection(self) -> BrokerConnection | None:
+        return None
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def _any(self) -> BrokerConnection:
+        if self._connection is not None and not self._connection.closed:
+            return self._connection
+        assert self._connector is not None
+        known = [(broker.host, broker.port) for broker in self._known.values()]
+        random.shuffle(known)
+        self._connection = first_answering(self._connector, [*known, *self._bootstrap])
+        return self._connection
+
+
+def all_topics(connection: BrokerConnection) -> list[str]:
+    """Ask for the names of all topics."""
+    return sorted(each.topic for each in ask(connection, None).topics)
+
+
+def request_creation(connection: BrokerConnection, topic: str) -> None:
+    """Ask for a topic in the way that creates it.
+
+    Raises:
+        ProtocolError: it will not be created.
+    """
+    for each in ask(connection, [topic], create=True).topics:
+        if each.topic == topic and each.error_code not in (
+            ErrorCode.NONE,
+            ErrorCode.LEADER_NOT_AVAILABLE,
+        ):
+            raise protocol_error(each.error_code, f"topic {topic}")
+
+
+def first_answering(connector: Connector, addresses: Iterable[tuple[str, int]]) -> BrokerConnection:
+    """Return a connection to the first broker that can be reached.
+
+    Raises:
+        NoBrokersAvailable: none can.
+    """
+    failures: dict[str, str] = {}
+    for host, port in dict.fromkeys(addresses):
+        try:
+            return connector.dial(host, port)
+        except (NetworkError, RequestTimedOut) as error:
+            failures[f"{host}:{port}"] = str(error)
+    raise NoBrokersAvailable(
+        "no broker can be reached: "
+        + ("; ".join(failures.values()) or "none is registered")
+        + ": start one, or correct the addresses"
+    )
