@@ -1,0 +1,441 @@
+"""Configuration of a producer, in the spellings of the 0.7, 0.8 and 0.9+ producers.
+
+Three names changed their meaning or default between generations:
+
+- `batch.size` counts messages in 0.7 and bytes in the clients that have `bootstrap.servers`; it is
+  read as bytes exactly where `bootstrap.servers` stands beside it.
+- acknowledgements default to 1, not to 0 as in 0.8: without them a lost message goes unnoticed.
+- a full queue makes `send` wait by default (0.8, -1), not fail at once (0.7, 0).
+"""
+
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkbroker.config import schema
+from zkbroker.config.schema import Bool, Int, Str, StrList, option
+from zkbroker.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_CODEC_NUMBERS = dict(enumerate(_CODECS))
+_ADDRESS = re.compile(r"^(?:\w+://)?(?:\[[^\]]+\]|[^:\[\]]+):(\d{1,5})$")
+_LEGACY_ADDRESS = re.compile(r"^(-?\d+):([^:]+:\d{1,5}(?::\d+)?)$")
+_FOREVER = 2**31 - 1
+
+
+class _Codec(Str):
+    """A codec by name or by the number that 0.7 used."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(choices=_CODECS)
+
+    def parse(self, text: str) -> str:
+        text = text.strip().lower()
+        if text.isdigit() and int(text) in _CODEC_NUMBERS:
+            return _CODEC_NUMBERS[int(text)]
+        return {"uncompressed": "none"}.get(text, text)
+
+
+class _Acks(Int):
+    """-1, 0 or 1, or `all`."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(-1, 1)
+
+    def parse(self, text: str) -> int:
+        return -1 if text.strip().lower() == "all" else super().parse(text)
+
+    @property
+    def allowed(self) -> str:
+        return "0, 1, -1 or all"
+
+
+class _Addresses(StrList):
+    """`host:port` pairs; the `id:host:port` of 0.7's broker.list loses its id."""
+
+    __slots__ = ()
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        return tuple(_strip_id(part) for part in super().parse(text))
+
+    def check(self, value: object) -> None:
+        super().check(value)
+        assert isinstance(value, tuple)
+        for address in value:
+            found = _ADDRESS.match(address)
+            if found is None or not 0 < int(found.group(1)) < 65_536:
+                raise ValueError
+
+    @property
+    def allowed(self) -> str:
+        return "host:port pairs separated by commas"
+
+
+def _strip_id(text: str) -> str:
+    legacy = _LEGACY_ADDRESS.match(text)
+    # 0.7 also allowed id:host:port:partitions; the number of partitions comes from the broker.
+    return ":".join(legacy.group(2).split(":")[:2]) if legacy else text
+
+
+_OLD_CONSUMER_SIDE = "it belongs to the consumer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerConfig:
+    """How a producer finds brokers, batches, retries and gives up."""
+
+    IGNORED: ClassVar[Mapping[str, str]] = {
+        "zk.read.num.retries": "watches keep the topic's partitions current",
+        "zk.synctime.ms": "watches keep the topic's partitions current",
+        "zookeeper.sync.time.ms": "watches keep the topic's partitions current",
+        "reconnect.interval": "a connection is used until it breaks",
+        "reconnect.time.interval.ms": "a connection is used until it breaks",
+        "producer.retry.count": "message.send.max.retries is the name",
+        "groupid": _OLD_CONSUMER_SIDE,
+        "group.id": _OLD_CONSUMER_SIDE,
+    }
+
+    zookeeper_connect: str = option(
+        "zookeeper.connect",
+        "zk.connect",
+        default="",
+        kind=Str(),
+        doc="ZooKeeper servers as host:port pairs separated by commas, with an optional /chroot at "
+        "the end; brokers and topics are then found there and kept current by watches.",
+    )
+    broker_list: tuple[str, ...] = option(
+        "metadata.broker.list",
+        "broker.list",
+        "bootstrap.servers",
+        default=(),
+        kind=_Addresses(),
+        doc="Brokers to ask for the cluster's metadata, as host:port pairs (0.7's id:host:port is "
+        "understood); an alternative to zookeeper.connect.",
+    )
+    broker_address: tuple[str, ...] = option(
+        "broker.address",
+        default=(),
+        kind=_Addresses(),
+        doc="One host:port of a TCP load balancer: everything goes over a single connection to "
+        "the broker behind it, and only topics that this broker hosts can be sent to.",
+    )
+    client_id: str = option(
+        "client.id",
+        "clientid",
+        default="zkbroker-producer",
+        kind=Str(),
+        doc="Name sent with each request, for the broker's log.",
+    )
+    producer_type: str = option(
+        "producer.type",
+        default="sync",
+        kind=Str(choices=("sync", "async")),
+        doc="sync: send returns when the broker answered. async: send puts the message on a queue "
+        "and returns a future.",
+    )
+    required_acks: int = option(
+        "request.required.acks",
+        "acks",
+        default=1,
+        kind=_Acks(),
+        doc="0: the broker does not answer; 1: the leader has stored the message; -1 or all: all "
+        "in-sync replicas have. The 0.8 producer's default was 0.",
+    )
+    request_timeout_ms: int = option(
+        "request.timeout.ms",
+        "socket.timeout.ms",
+        "timeout.ms",
+        default=10_000,
+        kind=Int(1, _FOREVER),
+        doc="How long to wait for the answer to a request, in ms.",
+    )
+    connect_timeout_ms: int = option(
+        "connect.timeout.ms",
+        default=5_000,
+        kind=Int(1, _FOREVER),
+        doc="How long to wait for a connection to a broker, in ms.",
+    )
+    zookeeper_session_timeout_ms: int = option(
+        "zookeeper.session.timeout.ms",
+        "zk.sessiontimeout.ms",
+        default=6_000,
+        kind=Int(1, _FOREVER),
+        doc="Time-out of the ZooKeeper session, in ms.",
+    )
+    zookeeper_connect_timeout_ms: int = option(
+        "zookeeper.connection.timeout.ms",
+        "zk.connectiontimeout.ms",
+        default=6_000,
+        kind=Int(1, _FOREVER),
+        doc="How long to wait for ZooKeeper at the start, in ms.",
+    )
+    linger_ms: int = option(
+        "queue.buffering.max.ms",
+        "queue.time",
+        "linger.ms",
+        default=5_000,
+        kind=Int(0, _FOREVER),
+        doc="How long a message may wait in async mode for others to share its batch, in ms.",
+    )
+    queue_max_messages: int = option(
+        "queue.buffering.max.messages",
+        "queue.size",
+        default=10_000,
+        kind=Int(1, _FOREVER),
+        doc="Most messages that may be unresolved (queued or in flight).",
+    )
+    queue_max_bytes: int = option(
+        "queue.buffering.max.bytes",
+        "buffer.memory",
+        default=64 * 1024 * 1024,
+        kind=Int(1),
+        doc="Most bytes of keys and values that may be unresolved (queued or in flight).",
+    )
+    enqueue_timeout_ms: int = option(
+        "queue.enqueue.timeout.ms",
+        "queue.enqueueTimeout.ms",
+        "max.block.ms",
+        default=-1,
+        kind=Int(-1, _FOREVER),
+        doc="How long send waits while the queue is full, in ms: 0 fails at once, -1 waits as "
+        "long as it takes.",
+    )
+    batch_messages: int = option(
+        "batch.num.messages",
+        "batch.size",
+        default=200,
+        kind=Int(1, _FOREVER),
+        doc="In async mode a batch leaves as soon as this many messages wait for its partition; "
+        "it takes more, up to batch.max.bytes, when they came in faster than they left.",
+    )
+    batch_max_bytes: int = option(
+        "batch.max.bytes",
+        default=900_000,
+        kind=Int(1, _FOREVER),
+        doc="Most bytes of one batch before compression; keep it below the brokers' "
+        "message.max.bytes. A larger single message goes in a batch of its own.",
+    )
+    max_request_bytes: int = option(
+        "max.request.size",
+        "max.message.size",
+        default=8 * 1024 * 1024,
+        kind=Int(1, _FOREVER),
+        doc="Most bytes of one message before compression (a larger one fails at once), and "
+        "about the most of one request.",
+    )
+    compression_codec: str = option(
+        "compression.codec",
+        "compression.type",
+        default="none",
+        kind=_Codec(),
+        doc="Codec of the batches.",
+    )
+    compressed_topics: tuple[str, ...] = option(
+        "compressed.topics",
+        default=(),
+        kind=StrList(),
+        doc="Topics to compress; all where the list is empty.",
+    )
+    compression_level: int = option(
+        "compression.level",
+        default=-1,
+        kind=Int(-1, 22),
+        doc="Level of the codec; -1 is the codec's own default.",
+    )
+    message_format: str = option(
+        "message.format",
+        default="auto",
+        kind=Str(choices=("auto", "0", "1", "2")),
+        doc="Message format (magic) to write; auto takes the newest that the broker understands.",
+    )
+    max_retries: int = option(
+        "message.send.max.retries",
+        "num.retries",
+        "retries",
+        default=-1,
+        kind=Int(-1, _FOREVER),
+        doc="How often a batch is sent again after a failure that may pass. -1: 3 times, or with "
+        "enable.idempotence as often as delivery.timeout.ms allows.",
+    )
+    retry_backoff_ms: int = option(
+        "retry.backoff.ms",
+        default=100,
+        kind=Int(0, _FOREVER),
+        doc="Wait before each retry, in which the metadata is refreshed, in ms.",
+    )
+    delivery_timeout_ms: int = option(
+        "delivery.timeout.ms",
+        default=120_000,
+        kind=Int(1, _FOREVER),
+        doc="A message that is not acknowledged this long after send fails, in ms.",
+    )
+    close_timeout_ms: int = option(
+        "close.timeout.ms",
+        default=30_000,
+        kind=Int(0, _FOREVER),
+        doc="How long close waits for queued messages when it is given no time-out, and the "
+        "interpreter's exit for producers that were not closed, in ms.",
+    )
+    max_in_flight: int = option(
+        "max.in.flight.requests.per.connection",
+        default=5,
+        kind=Int(1, 1_000),
+        doc="Most unanswered requests to one broker. Order within a partition is kept in any case.",
+    )
+    idempotence: bool = option(
+        "enable.idempotence",
+        default=False,
+        kind=Bool(),
+        doc="Number the batches so that a retry is never stored twice; needs acks other than 0 "
+        "and brokers that speak message format 2.",
+    )
+    metadata_max_age_ms: int = option(
+        "topic.metadata.refresh.interval.ms",
+        "metadata.max.age.ms",
+        default=600_000,
+        kind=Int(-1, _FOREVER),
+        doc="Age at which metadata is read again without a cause, in ms; -1: only after failures.",
+    )
+    send_buffer_bytes: int = option(
+        "send.buffer.bytes",
+        "buffer.size",
+        default=100 * 1024,
+        kind=Int(-1, _FOREVER),
+        doc="Send buffer of the sockets, in bytes; -1 leaves the system's.",
+    )
+    receive_buffer_bytes: int = option(
+        "receive.buffer.bytes",
+        default=-1,
+        kind=Int(-1, _FOREVER),
+        doc="Receive buffer of the sockets, in bytes; -1 leaves the system's.",
+    )
+    encoder: str = option(
+        "serializer.class",
+        "value.serializer",
+        default="DefaultEncoder",
+        kind=Str(empty=False),
+        doc="Encoder of values: a name of ours, a Java class known to us, an import path "
+        "(package.module:Name) or an entry point of zkbroker.encoders.",
+    )
+    key_encoder: str = option(
+        "key.serializer.class",
+        "key.serializer",
+        default="",
+        kind=Str(),
+        doc="Encoder of keys; that of the values when empty.",
+    )
+    partitioner: str = option(
+        "partitioner.class",
+        default="DefaultPartitioner",
+        kind=Str(empty=False),
+        doc="Partitioner: as for serializer.class, entry points of zkbroker.partitioners.",
+    )
+    event_handler: str = option(
+        "event.handler",
+        default="",
+        kind=Str(),
+        doc="What takes batches off the queue instead of the default handler; entry points of "
+        "zkbroker.event_handlers.",
+    )
+    event_handler_properties: str = option(
+        "event.handler.props",
+        default="",
+        kind=Str(),
+        doc="Properties file given to the event handler's init.",
+    )
+    callback_handler: str = option(
+        "callback.handler",
+        default="",
+        kind=Str(),
+        doc="What is called at each stage of the queue; entry points of "
+        "zkbroker.callback_handlers.",
+    )
+    callback_handler_properties: str = option(
+        "callback.handler.props",
+        default="",
+        kind=Str(),
+        doc="Properties file given to the callback handler's init.",
+    )
+    interceptors: tuple[str, ...] = option(
+        "interceptor.classes",
+        default=(),
+        kind=StrList(),
+        doc="Interceptors, called in this order; entry points of zkbroker.interceptors.",
+    )
+
+    def __post_init__(self) -> None:
+        """Check each option and the combinations that cannot work."""
+        schema.validate(self)
+        sources = [
+            name
+            for name, value in (
+                ("zookeeper.connect", self.zookeeper_connect),
+                ("metadata.broker.list", self.broker_list),
+                ("broker.address", self.broker_address),
+            )
+            if value
+        ]
+        if not sources:
+            raise ConfigError(
+                "no way to find brokers: set zookeeper.connect, metadata.broker.list or "
+                "broker.address"
+            )
+        if len(sources) > 1:
+            raise ConfigError(f"{' and '.join(sources)} are both set: give one way to find brokers")
+        if len(self.broker_address) > 1:
+            raise ConfigError(
+                f"broker.address={','.join(self.broker_address)!r} is not allowed: give the one "
+                "address of the load balancer, or list brokers in metadata.broker.list"
+            )
+        if self.idempotence and self.required_acks == 0:
+            raise ConfigError(
+                "enable.idempotence=true needs request.required.acks=1 or -1: with 0 the broker "
+                "does not answer and nothing can be retried"
+            )
+        if self.idempotence and self.message_format in ("0", "1"):
+            raise ConfigError(
+                f"enable.idempotence=true needs message.format=2 or auto, not "
+                f"{self.message_format}: the older formats hold no sequence numbers"
+            )
+        if self.idempotence and self.max_in_flight > 5:
+            raise ConfigError(
+                f"max.in.flight.requests.per.connection={self.max_in_flight} is not allowed with "
+                "enable.idempotence=true: give 5 or fewer, brokers remember five batches"
+            )
+
+    @property
+    def retries(self) -> int:
+        """The number of retries in effect."""
+        if self.max_retries >= 0:
+            return self.max_retries
+        return _FOREVER if self.idempotence else 3
+
+    def compresses(self, topic: str) -> bool:
+        """Whether batches of the topic are compressed."""
+        if self.compression_codec == "none":
+            return False
+        return not self.compressed_topics or topic in self.compressed_topics
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> "ProducerConfig":
+        """Build from properties in any generation's spelling.
+
+        Raises:
+            ConfigError: a value or a combination is not allowed.
+        """
+        given = dict(properties)
+        if "bootstrap.servers" in given and "batch.size" in given:
+            given.setdefault("batch.max.bytes", given.pop("batch.size"))
+        if "metadata.broker.list" in given or "bootstrap.servers" in given:
+            for key in ("zookeeper.connect", "zk.connect"):
+                if given.pop(key, None) is not None:
+                    logger.warning("config key=%s has no effect beside a list of brokers", key)
+        return schema.from_properties(cls, given)

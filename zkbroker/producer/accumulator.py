@@ -1,0 +1,203 @@
+"""What waits to be sent, by partition; pure, the clock is an argument.
+
+    append ─▶ open batch ─▶ full batches ─▶ take ─▶ in flight ─▶ settled
+                                ▲                      │
+                                └─── put_back ─────────┘
+
+Invariants:
+- Batches of one partition leave in the order in which their messages came. A batch that failed goes
+  back to its old place, and nothing later leaves before it.
+- Without sequence numbers at most one batch of a partition is in flight, so that a retry cannot
+  overtake; with them as many as the connection takes, since the broker refuses gaps.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from zkbroker.producer.batch import Batch
+from zkbroker.producer.future import SendFuture
+
+RECORD_OVERHEAD_BYTES = 40
+"""Upper bound of what any format adds to a record's key, value and headers."""
+
+
+class PartitionQueue:
+    """The batches of one partition.
+
+    Attributes:
+        batches: those waiting, oldest first; the last one may be open.
+        in_flight: those taken and not settled.
+        producer_id: under which its batches are numbered; with epoch and next sequence.
+        renumber: whether its next new batch needs another producer id.
+    """
+
+    __slots__ = (
+        "batches",
+        "in_flight",
+        "next_sequence",
+        "partition",
+        "producer_epoch",
+        "producer_id",
+        "renumber",
+        "topic",
+    )
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.batches: deque[Batch] = deque()
+        self.in_flight: list[Batch] = []
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.next_sequence = 0
+        self.renumber = False
+
+
+class Accumulator:
+    """All partition queues.
+
+    Args:
+        linger_s: how long an open batch waits for more.
+        batch_messages: a batch with so many messages does not wait.
+        batch_max_bytes: a batch takes no message beyond this, unless it is its only one.
+        max_in_flight: batches of one partition that may be in flight.
+    """
+
+    def __init__(
+        self, *, linger_s: float, batch_messages: int, batch_max_bytes: int, max_in_flight: int
+    ) -> None:
+        self._linger_s = linger_s
+        self._batch_messages = batch_messages
+        self._batch_max_bytes = batch_max_bytes
+        self._max_in_flight = max_in_flight
+        self.queues: dict[tuple[str, int], PartitionQueue] = {}
+        # Those with waiting batches, so that idle partitions cost nothing.
+        self._active: dict[tuple[str, int], PartitionQueue] = {}
+
+    def append(self, topic: str, partition: int, future: SendFuture, now: float) -> None:
+        """Add a message to its partition's open batch, or open one."""
+        key = (topic, partition)
+        queue = self._active.get(key) or self._activate(key)
+        batches = queue.batches
+        if batches:
+            batch = batches[-1]
+            size = batch.size + future.size
+            if size <= self._batch_max_bytes and not batch.closed:
+                batch.size = size
+                batch.futures.append(future)
+                return
+            batch.close()
+        batch = Batch(topic, partition, now)
+        batch.futures.append(future)
+        batch.size = future.size
+        batches.append(batch)
+
+    def extend(self, topic: str, partition: int, futures: Iterable[SendFuture], now: float) -> None:
+        """Add messages to one partition, in order."""
+        for future in futures:
+            self.append(topic, partition, future, now)
+
+    def _activate(self, key: tuple[str, int]) -> PartitionQueue:
+        queue = self.queues.get(key)
+        if queue is None:
+            queue = self.queues[key] = PartitionQueue(*key)
+        self._active[key] = queue
+        return queue
+
+    def ready(self, now: float, *, hurry: bool) -> list[PartitionQueue]:
+        """Return the partitions whose first batch may leave now, the longest waiting first.
+
+        Args:
+            now: `time.monotonic()`.
+            hurry: do not let open batches wait for more messages.
+        """
+        found = [queue for queue in self._active.values() if self.may_leave(queue, now, hurry)]
+        found.sort(key=lambda queue: queue.batches[0].first_at)
+        return found
+
+    def may_leave(self, queue: PartitionQueue, now: float, hurry: bool) -> bool:
+        """Whether the first batch of `queue` may leave now."""
+        if not queue.batches or len(queue.in_flight) >= self._max_in_flight:
+            return False
+        batch = queue.batches[0]
+        if batch.returned:
+            # After a failure wait for all that is in flight: they come back to be sent in order.
+            return now >= batch.not_before and not queue.in_flight
+        return (
+            hurry
+            or batch.closed
+            or len(batch.futures) >= self._batch_messages
+            or now >= batch.first_at + self._linger_s
+        )
+
+    def next_deadline(self, now: float) -> float | None:
+        """Return when `ready` may next say more only because time passed; None for never."""
+        deadline: float | None = None
+        for queue in self._active.values():
+            if not queue.batches or len(queue.in_flight) >= self._max_in_flight:
+                continue
+            batch = queue.batches[0]
+            if batch.returned and queue.in_flight:
+                continue
+            at = batch.not_before if batch.returned else batch.first_at + self._linger_s
+            if deadline is None or at < deadline:
+                deadline = at
+        return deadline
+
+    def take(self, queue: PartitionQueue) -> Batch:
+        """Move the first batch of `queue` to those in flight, and return it."""
+        batch = queue.batches.popleft()
+        if not batch.closed:
+            batch.close()
+        queue.in_flight.append(batch)
+        if not queue.batches:
+            self._active.pop((queue.topic, queue.partition), None)
+        return batch
+
+    def settle(self, batch: Batch) -> PartitionQueue:
+        """Forget a batch that was in flight and is resolved."""
+        queue = self.queues[batch.topic, batch.partition]
+        if batch in queue.in_flight:
+            queue.in_flight.remove(batch)
+        return queue
+
+    def put_back(self, batch: Batch, replacements: Iterable[Batch] | None = None) -> PartitionQueue:
+        """Return a batch that was in flight to its place in the queue.
+
+        Args:
+            batch: it, taken before and not settled.
+            replacements: what goes back instead of it, in order.
+        """
+        queue = self.settle(batch)
+        for each in reversed([batch] if replacements is None else list(replacements)):
+            each.returned = True
+            position = 0
+            while position < len(queue.batches) and queue.batches[position].ordinal < each.ordinal:
+                position += 1
+            queue.batches.insert(position, each)
+        self._active[queue.topic, queue.partition] = queue
+        return queue
+
+    def discard(self, batch: Batch) -> None:
+        """Forget a batch, waiting or in flight."""
+        queue = self.settle(batch)
+        if batch in queue.batches:
+            queue.batches.remove(batch)
+        if not queue.batches:
+            self._active.pop((queue.topic, queue.partition), None)
+
+    def waiting(self) -> Iterator[Batch]:
+        """Yield every batch that is not in flight."""
+        for queue in list(self._active.values()):
+            yield from list(queue.batches)
+
+    def unresolved(self) -> Iterator[Batch]:
+        """Yield every batch that is waiting or in flight."""
+        for queue in list(self.queues.values()):
+            yield from list(queue.in_flight)
+            yield from list(queue.batches)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing waits; batches may be in flight."""
+        return not self._active

@@ -1,0 +1,94 @@
+"""Where a user's code can join in.
+
+    send ─ interceptor.on_send ─ before_enqueue ─▶ queue ─ after_enqueue
+                                                     │
+      after_dequeue ◀────────────────────────────────┘
+           │
+      event handler (encodes, partitions, hands on) ─ before_send ─▶ broker
+                                                                       │
+      interceptor.on_acknowledgement ◀─ after_send ◀───────────────────┘
+    close: last_batch_before_close, then close
+
+Every method may block only as long as the sending of other messages may wait. An exception from a
+handler fails the messages it was given; it is never swallowed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+from zkbroker.producer.message import KeyedMessage, RecordMetadata
+
+Deliver = Callable[[Sequence[KeyedMessage]], None]
+
+
+@runtime_checkable
+class EventHandler(Protocol):
+    """Takes dequeued messages instead of the default handler."""
+
+    def handle(self, messages: Sequence[KeyedMessage], deliver: Deliver) -> None:
+        """Deal with messages that left the queue.
+
+        Args:
+            messages: those that left the queue together, not encoded.
+            deliver: hands messages (these or others) to the default handling. Futures of messages
+                that are not delivered resolve with offset -1 when this method returns.
+        """
+
+
+class CallbackHandler:
+    """Is called at each stage of the queue; subclass and override what is wanted."""
+
+    def init(self, properties: Mapping[str, str]) -> None:
+        """Receive the properties of `callback.handler.props` before anything else."""
+
+    def before_enqueue(self, message: KeyedMessage) -> KeyedMessage:
+        """Return the message to enqueue; called in `send`."""
+        return message
+
+    def after_enqueue(self, message: KeyedMessage, added: bool) -> None:
+        """Learn whether the message was enqueued; called in `send`."""
+
+    def after_dequeue(self, messages: list[KeyedMessage]) -> list[KeyedMessage]:
+        """Return the messages to go on with; those left out fail with `Dropped`."""
+        return messages
+
+    def before_send(self, messages: list[KeyedMessage]) -> list[KeyedMessage]:
+        """Return the messages of one batch of one partition to send; as `after_dequeue`."""
+        return messages
+
+    def after_send(
+        self,
+        messages: Sequence[KeyedMessage],
+        metadata: Sequence[RecordMetadata],
+        error: BaseException | None,
+    ) -> None:
+        """Learn that messages were delivered (`metadata` of each), or not (`error`)."""
+
+    def last_batch_before_close(self) -> list[KeyedMessage]:
+        """Return messages to send before the producer closes."""
+        return []
+
+    def undelivered(self, failed: Sequence[tuple[KeyedMessage, BaseException]]) -> None:
+        """Receive what was not delivered when the producer closed."""
+
+    def close(self) -> None:
+        """Release what the handler holds; nothing is called after it."""
+
+
+class Interceptor:
+    """Sees every message before it is encoded and every outcome; subclass and override."""
+
+    def on_send(self, message: KeyedMessage) -> KeyedMessage:
+        """Return the message to send, changed or not; called in `send`."""
+        return message
+
+    def on_acknowledgement(
+        self,
+        message: KeyedMessage,
+        metadata: RecordMetadata | None,
+        error: BaseException | None,
+    ) -> None:
+        """Learn the outcome: `metadata` or `error`."""
+
+    def close(self) -> None:
+        """Release what the interceptor holds."""
