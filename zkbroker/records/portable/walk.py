@@ -1,8 +1,7 @@
-"""The inner loops in plain Python; `_speedups` is their twin in C, `kernels` chooses.
+"""Walks over entries that decode their records, in plain Python.
 
-Invariant: for the same arguments both give the same results and refuse the same input, with the
-same class of error; the property tests run against both. What a decoder returns never holds part of
-an entry: an entry that turns out bad is left out whole, with everything after it.
+Invariant: what a walk returns never holds part of an entry: one that turns out bad is left out
+whole, with everything after it.
 """
 
 from array import array
@@ -10,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
-from zkbroker.records.batch import decode_batch
 from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES
 from zkbroker.records.entries import Data, check_crc, read_head
-from zkbroker.records.messages import decode_message, decode_wrapper
+from zkbroker.records.payload import batch_payload
+from zkbroker.records.portable.batch import decode_payload
+from zkbroker.records.portable.messages import decode_message, decode_wrapper
 from zkbroker.records.record import EntryInfo, Headers, PartialEntry, Record
 
 DecodeError = CorruptMessage | MessageSizeTooLarge
@@ -41,7 +41,7 @@ def decode_entry(
         MessageSizeTooLarge: it expands beyond `max_bytes`.
     """
     if entry.magic == 2:
-        return decode_batch(data, entry, max_bytes)
+        return decode_payload(batch_payload(data, entry, max_bytes), entry)
     if entry.codec:
         return decode_wrapper(data, entry, verify_crc=verify_crc, max_bytes=max_bytes)
     return [decode_message(data, entry)]
@@ -86,7 +86,7 @@ class _Walk:
             if entry.last_offset >= self.next_offset:
                 self.next_offset = entry.last_offset + 1
             if records:
-                if records[0].offset < start or records[-1].offset >= self.end:
+                if entry.base_offset < start or entry.last_offset >= self.end or entry.magic < 2:
                     records = [r for r in records if start <= r.offset < self.end]
                 yield records
 
