@@ -34,10 +34,6 @@ class ConsumerTimeout(ClientError):
     """No message came within `consumer.timeout.ms`; the stream can be read on."""
 
 
-class NotOwned(ClientError):
-    """Another member owns the partition, or nobody does at the moment."""
-
-
 class ConsumerClosed(ClientError):
     """The connector was shut down."""
 
