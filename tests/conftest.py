@@ -6,8 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from zkbroker.cluster.process import BrokerProcess
+from zkbroker.network import BrokerConnection
+from zkbroker.protocol.messages import CreateTopicsRequest
+from zkbroker.protocol.messages.topics import NewTopic
 from zkbroker.registry import ZkSession
 from zkbroker.registry.embedded import EmbeddedZooKeeper
+from zkbroker.runtime import get_runtime
 
 
 @pytest.fixture(scope="session")
@@ -29,3 +34,45 @@ def zk(chroot: str) -> Iterator[ZkSession]:
     """A session on the test's own tree, on threads."""
     with ZkSession(chroot, session_timeout_ms=6000) as session:
         yield session
+
+
+@pytest.fixture(scope="session")
+def broker(
+    zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[BrokerProcess]:
+    """A running broker process on a tree of its own, shared: `broker.address`.
+
+    Tests use topics of their own; those that stop, pause or configure a broker start their own.
+    """
+    process = BrokerProcess(
+        tmp_path_factory.mktemp("broker"),
+        {
+            "broker.id": "0",
+            "zookeeper.connect": f"{zookeeper.connect_string}/shared-broker",
+            "num.partitions": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            "offsets.topic.num.partitions": "5",
+        },
+    )
+    process.start()
+    yield process
+    process.stop()
+
+
+@pytest.fixture
+def connection(broker: BrokerProcess) -> Iterator[BrokerConnection]:
+    """A client's connection to the shared broker, on threads."""
+    host, port = broker.address
+    with BrokerConnection(get_runtime("threads"), host, port, client_id="test") as connected:
+        yield connected
+
+
+@pytest.fixture
+def topic(connection: BrokerConnection) -> str:
+    """A topic of one partition on the shared broker that no other test uses."""
+    name = f"topic-{uuid.uuid4().hex[:8]}"
+    made = connection.request(
+        CreateTopicsRequest(topics=[NewTopic(name, num_partitions=1, replication_factor=1)])
+    )
+    assert [answer.error_code for answer in made.topics] == [0]
+    return name

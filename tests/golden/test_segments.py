@@ -7,7 +7,7 @@ import pytest
 
 from zkbroker.records import Codec, decode_entry, iter_entries, iter_records
 from zkbroker.records.batch import build_batch
-from zkbroker.records.messages import build_message_set, rows
+from zkbroker.records.messages import build_message_set, unsent
 
 SEGMENTS = Path(__file__).parent / "data" / "segments"
 LOGS_230 = sorted((SEGMENTS / "kafka-2.3.0").glob("*/*.log"))
@@ -49,7 +49,7 @@ def test_re_encoding_an_uncompressed_golden_entry_gives_the_same_bytes(log):
         append_time = entry.max_timestamp if entry.timestamp_type == 1 else None
         if entry.magic == 2:
             again = build_batch(
-                [(r.key, r.value, r.timestamp, r.headers) for r in records],
+                unsent(records),
                 base_offset=entry.base_offset,
                 timestamp_type=entry.timestamp_type,
                 append_time=append_time,
@@ -60,7 +60,9 @@ def test_re_encoding_an_uncompressed_golden_entry_gives_the_same_bytes(log):
                 is_transactional=entry.is_transactional,
             )
         else:
-            again = build_message_set(rows(records), entry.magic, append_time=append_time)
+            again = build_message_set(
+                unsent(records), entry.magic, base_offset=entry.base_offset, append_time=append_time
+            )
         assert again == data[entry.position : entry.position + entry.size]
 
 

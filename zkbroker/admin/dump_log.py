@@ -25,7 +25,7 @@ from zkbroker.admin.dump_index import (
 )
 from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
 from zkbroker.records import Codec, EntryInfo, Record, decode_entry, iter_entries, verify_entry
-from zkbroker.records.messages import unwrap
+from zkbroker.records.payload import unwrap
 from zkbroker.records.record import TIMESTAMP_TYPE_NAMES
 
 _MAX_MESSAGE_BYTES: Final = 5 * 1024 * 1024

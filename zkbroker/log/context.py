@@ -29,6 +29,7 @@ class LogContext:
         now_ms: the clock.
         open_files: files of segments that are only read.
         on_offline: called once, when the directory fails.
+        save_start_offsets: makes the log start offsets of the directory stable.
     """
 
     root: Path
@@ -37,6 +38,9 @@ class LogContext:
     now_ms: Callable[[], int]
     open_files: OpenFiles
     on_offline: Callable[["LogContext"], None] = lambda _: None
+    save_start_offsets: Callable[["LogContext"], None] = lambda _: None
+    doomed: list[tuple[int, Path]] = field(default_factory=list, init=False)
+    """Files and directories to remove, with the time in ms from which they may be."""
     offline: str | None = field(default=None, init=False)
     """Why the directory cannot be used, None when it can."""
 

@@ -97,17 +97,26 @@ class DataDirectory:
         fs, root = self.context.fs, self.root
         points = {tp: log.recovery_point for tp, log in logs.items()}
         marks = {tp: log.high_watermark for tp, log in logs.items()}
+        try:
+            checkpoints.write_offsets(fs, root / names.RECOVERY_POINTS, points)
+            checkpoints.write_offsets(fs, root / names.HIGH_WATERMARKS, marks)
+        except OSError as error:
+            self.context.fail(error)
+        self.write_start_offsets(logs)
+
+    def write_start_offsets(self, logs: Mapping[TopicPartition, Log]) -> None:
+        """Write the start offsets of the logs here that begin inside a segment."""
         starts = {
             tp: log.log_start_offset
             for tp, log in logs.items()
             if log.log_start_offset > log.segments[0].base_offset
         }
-        try:
-            checkpoints.write_offsets(fs, root / names.RECOVERY_POINTS, points)
-            checkpoints.write_offsets(fs, root / names.HIGH_WATERMARKS, marks)
-            checkpoints.write_offsets(fs, root / names.START_OFFSETS, starts)
-        except OSError as error:
-            self.context.fail(error)
+        if self.context.offline is None:
+            try:
+                path = self.root / names.START_OFFSETS
+                checkpoints.write_offsets(self.context.fs, path, starts)
+            except OSError as error:
+                self.context.fail(error)
 
     def mark_clean(self) -> None:
         """Write the clean-shutdown marker."""

@@ -12,18 +12,20 @@ import itertools
 import logging
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from zkbroker.config.log import LogConfig
 from zkbroker.errors import CorruptMessage, ErrorCode, OffsetOutOfRange, ProtocolError
+from zkbroker.log import replace, timesearch, trimming
 from zkbroker.log.context import LogContext
 from zkbroker.log.flush import GroupCommit
 from zkbroker.log.names import TopicPartition
 from zkbroker.log.producer_state import drop_snapshots, write_snapshot
 from zkbroker.log.results import AppendResult, LogState, ReadResult
 from zkbroker.log.segment import Segment, SegmentFiles
+from zkbroker.log.timesearch import TimestampOffset
 from zkbroker.records import AppendPolicy, Codec, PreparedSet, prepare_append
 
 logger = logging.getLogger(__name__)
@@ -44,7 +46,8 @@ class Log:
     ) -> None:
         self.topic_partition = topic_partition
         self.directory = directory
-        self._context = context
+        self.context = context
+        """The data directory it is in."""
         self._fs = context.fs
         self._lock = context.runtime.lock()
         self.segments: tuple[Segment, ...] = tuple(state.segments)
@@ -139,7 +142,11 @@ class Log:
     @property
     def offline(self) -> str | None:
         """Why the log cannot be used, None when it can."""
-        return self._gone or self._context.offline
+        return self._gone or self.context.offline
+
+    def now_ms(self) -> int:
+        """Return the clock's time."""
+        return self.context.now_ms()
 
     def add_append_listener(self, listener: Callable[[], None]) -> None:
         """Have a function called after each append, and when the log goes offline or away.
@@ -177,7 +184,7 @@ class Log:
                 replaced (47).
             StorageError: the disk failed; the set must not be acknowledged.
         """
-        now = self._context.now_ms() if now_ms is None else now_ms
+        now = self.context.now_ms() if now_ms is None else now_ms
         with self._lock:
             self._require_online()
             prepared = prepare_append(data, self.log_end_offset, self._policy, now)
@@ -273,12 +280,12 @@ class Log:
                 active.finish()
                 self._unsynced.append(active)
                 segment = self.new_segment(self.log_end_offset)
-                segment.open_for_append(self._context.open_files.lock, self.config.index_max_bytes)
+                segment.open_for_append(self.context.open_files.lock, self.config.index_max_bytes)
                 self._names_unsynced = True
                 write_snapshot(self._fs, self.directory, self.log_end_offset, self.producers)
-            self._context.open_files.add(active)
+            self.context.open_files.add(active)
             self.set_segments([*self.segments, segment])
-            self._created_ms = self._context.now_ms() if now_ms is None else now_ms
+            self._created_ms = self.context.now_ms() if now_ms is None else now_ms
             end = self.log_end_offset
         logger.debug("log rolled partition=%s base_offset=%d", self.topic_partition, end)
         self._commit.request(end)
@@ -301,7 +308,7 @@ class Log:
 
     def _open_active(self) -> None:
         active = self.segments[-1]
-        active.open_for_append(self._context.open_files.lock, self.config.index_max_bytes)
+        active.open_for_append(self.context.open_files.lock, self.config.index_max_bytes)
 
     # Read
 
@@ -358,11 +365,95 @@ class Log:
     @contextmanager
     def opened(self, segment: Segment) -> Iterator[SegmentFiles]:
         """Hold a segment's files open."""
-        files = self._context.open_files.acquire(segment)
+        files = self.context.open_files.acquire(segment)
         try:
             yield files
         finally:
             files.release()
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """Find the first message whose timestamp (ms) is at least the one given.
+
+        Raises:
+            UnsupportedForMessageFormat: the topic is pinned to magic 0.
+            StorageError: the disk failed.
+        """
+        with self._lock, self._storage():
+            self._require_online()
+            return timesearch.offset_for_timestamp(self, timestamp)
+
+    def segment_offsets_before(self, timestamp: int, max_count: int) -> list[int]:
+        """Return starts of segments last written before a time, newest first (ListOffsets v0).
+
+        Args:
+            timestamp: ms, -1 for the latest, -2 for the earliest.
+            max_count: how many at most.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        with self._lock, self._storage():
+            self._require_online()
+            return timesearch.segment_offsets_before(self, timestamp, max_count)
+
+    # The old end
+
+    def delete_records_before(self, offset: int) -> int:
+        """Let the log begin at an offset (-1: the high watermark), and make that stable.
+
+        Returns:
+            The log start offset.
+
+        Raises:
+            OffsetOutOfRange: the offset is past the high watermark.
+            StorageError: the disk failed.
+        """
+        with self._lock, self._storage():
+            self._require_online()
+            start = trimming.delete_records_before(self, offset)
+        self.context.save_start_offsets(self.context)
+        self._require_online()
+        self.notify()
+        return start
+
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Delete the segments that the retention policy lets go; returns how many.
+
+        Raises:
+            ConfigError: the policy cannot be had.
+            StorageError: the disk failed.
+        """
+        with self._lock, self._storage():
+            self._require_online()
+            count = trimming.delete_old_segments(self, now_ms)
+            self._unsynced = [each for each in self._unsynced if each in self.segments]
+        if count:
+            with self._storage():
+                self.context.runtime.offload(self._fs.fsync_dir, self.directory)
+        return count
+
+    def replace_segments(self, end_offset: int, entries: Iterable[bytes]) -> None:
+        """Replace every segment below `end_offset` by ones that hold `entries`, all or nothing.
+
+        Messages that are kept keep their offsets; gaps may remain. For an owner that rewrites its
+        own log, such as the offsets store: `roll`, then replace all but the active segment.
+
+        Args:
+            end_offset: base offset of the first segment that stays.
+            entries: whole entries, ascending, with their offsets set.
+
+        Raises:
+            ValueError: `end_offset` is not where a segment begins, or offsets do not ascend.
+            StorageError: the disk failed.
+        """
+        with self._lock, self._storage():
+            self._require_online()
+            replace.replace_segments(self, end_offset, entries)
+            self._unsynced = [each for each in self._unsynced if each in self.segments]
+
+    def truncate_epochs_start(self) -> None:
+        """Let the leader epochs begin at the log start offset."""
+        self._epochs.truncate_start(self.log_start_offset)
 
     # Flush
 
@@ -381,11 +472,11 @@ class Log:
             rolled, names_unsynced = list(self._unsynced), self._names_unsynced
             self._unflushed_since_ms, since = None, self._unflushed_since_ms
             with self._storage():
-                held = [self._context.open_files.acquire(each) for each in rolled]
-                held.append(self._context.open_files.acquire(self.segments[-1]))
+                held = [self.context.open_files.acquire(each) for each in rolled]
+                held.append(self.context.open_files.acquire(self.segments[-1]))
         try:
             with self._storage():
-                self._context.runtime.offload(self._sync, held, rolled, names_unsynced)
+                self.context.runtime.offload(self._sync, held, rolled, names_unsynced)
         except BaseException:
             self._unflushed_since_ms = since
             raise
@@ -434,28 +525,28 @@ class Log:
     def release_files(self) -> None:
         """Close every file that no reader holds."""
         for segment in self.segments:
-            self._context.open_files.forget(segment)
+            self.context.open_files.forget(segment)
 
     def mark_deleted(self) -> None:
         """Refuse every call from now on: the partition goes away."""
         self._gone = "the partition was deleted"
-        self._commit.fail(self._context.error(self._gone))
+        self._commit.fail(self.context.error(self._gone))
         self.release_files()
         self.notify()
 
     def mark_offline(self) -> None:
         """Wake everybody who waits: the data directory failed."""
-        self._commit.fail(self._context.error(self._context.offline or "offline"))
+        self._commit.fail(self.context.error(self.context.offline or "offline"))
         self.notify()
 
     def _require_online(self) -> None:
         reason = self.offline
         if reason is not None:
-            raise self._context.error(f"{self.topic_partition}: {reason}")
+            raise self.context.error(f"{self.topic_partition}: {reason}")
 
     @contextmanager
     def _storage(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            raise self._context.fail(error) from error
+            raise self.context.fail(error) from error

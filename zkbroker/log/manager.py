@@ -5,6 +5,7 @@ offline with its logs, which stay known and refuse every call; the others go on.
 marked only when everything was closed without an error.
 """
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -22,6 +23,7 @@ from zkbroker.log.log import Log
 from zkbroker.log.names import TopicPartition
 from zkbroker.log.recovery import Cut
 from zkbroker.log.results import LogState
+from zkbroker.log.retention import make_policy
 from zkbroker.log.segment import OpenFiles
 from zkbroker.runtime import Event, Runtime, Task, get_runtime
 
@@ -29,6 +31,9 @@ logger = logging.getLogger(__name__)
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 """Topics whose logs are rewritten, so that their offsets may have gaps."""
+
+
+_FIRST_RETENTION_MS = 30_000
 
 
 def wall_ms() -> int:
@@ -73,7 +78,6 @@ class LogManager:
         self._lock = self._runtime.lock()
         self._stopping: Event = self._runtime.event()
         self._tasks: list[Task] = []
-        self._doomed: list[tuple[int, Path]] = []
         self._offline_callbacks: list[Callable[[str, list[TopicPartition], str], None]] = []
 
     # Start
@@ -91,6 +95,7 @@ class LogManager:
             StorageError: a directory is in use, none can be used, or a partition is in two.
             ConfigError: the directories are another broker's.
         """
+        make_policy(self._defaults, Path(self._config.log_dirs[0]))
         try:
             for root in dict.fromkeys(self._config.log_dirs):
                 directory = DataDirectory(self._context(Path(root)))
@@ -111,7 +116,13 @@ class LogManager:
 
     def _context(self, root: Path) -> LogContext:
         return LogContext(
-            root, self._runtime, self._fs, self._now_ms, self._open_files, self._went_offline
+            root,
+            self._runtime,
+            self._fs,
+            self._now_ms,
+            self._open_files,
+            self._went_offline,
+            self._save_start_offsets,
         )
 
     def _online(self) -> list[DataDirectory]:
@@ -304,7 +315,8 @@ class LogManager:
                 raise directory.context.fail(error) from error
             finally:
                 log.mark_deleted()
-            self._doomed.append((self._now_ms() + log.config.file_delete_delay_ms, doomed))
+            due = self._now_ms() + log.config.file_delete_delay_ms
+            directory.context.doomed.append((due, doomed))
         logger.info("log deleted partition=%s directory=%s", tp, doomed)
 
     def update_topic_config(self, topic: str, overrides: Mapping[str, str]) -> None:
@@ -315,6 +327,7 @@ class LogManager:
         """
         base = self._config.topic_overrides(topic)
         config = self._defaults.with_topic_overrides(base | dict(overrides))
+        make_policy(config, Path(self._config.log_dirs[0]))
         self._overrides[topic] = dict(overrides)
         for tp, log in self.logs().items():
             if tp.topic == topic:
@@ -373,21 +386,51 @@ class LogManager:
     def checkpoint(self) -> None:
         """Write the recovery points, start offsets and high watermarks, off the event loop."""
         for directory in self._online():
-            here = {tp: log for tp, log in self.logs().items() if self._homes.get(tp) is directory}
-            self._runtime.offload(directory.write_checkpoints, here)
+            self._runtime.offload(directory.write_checkpoints, self._logs_in(directory))
+
+    def _logs_in(self, directory: DataDirectory) -> dict[TopicPartition, Log]:
+        return {tp: log for tp, log in self.logs().items() if self._homes.get(tp) is directory}
+
+    def _save_start_offsets(self, context: LogContext) -> None:
+        for directory in self._directories:
+            if directory.context is context:
+                here = self._logs_in(directory)
+                self._runtime.offload(directory.write_start_offsets, here)
+
+    def run_retention(self, now_ms: int | None = None) -> int:
+        """Delete what every log's retention policy lets go; returns how many segments."""
+        now = self._now_ms() if now_ms is None else now_ms
+        deleted = 0
+        for tp, log in self.logs().items():
+            if log.offline is None:
+                try:
+                    deleted += log.delete_old_segments(now)
+                except (ConfigError, StorageError) as error:
+                    logger.warning("retention failed partition=%s error=%s", tp, error)
+        return deleted
 
     def run_deletions(self, now_ms: int | None = None) -> int:
         """Remove the files whose delay is over, off the event loop; returns how many paths."""
         now = self._now_ms() if now_ms is None else now_ms
-        with self._lock:
-            due = [path for when, path in self._doomed if when <= now]
-            self._doomed = [pair for pair in self._doomed if pair[0] > now]
-        for path in due:
-            try:
-                self._runtime.offload(self._fs.remove_tree, path)
-            except OSError as error:
-                logger.warning("cannot remove path=%s error=%s", path, error)
-        return len(due)
+        removed = 0
+        for directory in self._online():
+            context = directory.context
+            for pair in [pair for pair in context.doomed if pair[0] <= now]:
+                context.doomed.remove(pair)
+                try:
+                    self._runtime.offload(self._remove, pair[1])
+                except OSError as error:
+                    context.fail(error)
+                    break
+                removed += 1
+        return removed
+
+    def _remove(self, path: Path) -> None:
+        if path.is_dir():
+            self._fs.remove_tree(path)
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                self._fs.unlink(path)
 
     def _flush_loop(self) -> None:
         while not self._stopping.is_set():
@@ -403,13 +446,18 @@ class LogManager:
         return max(min(every, default=1000), 1)
 
     def _upkeep_loop(self) -> None:
-        last_checkpoint = self._now_ms()
+        now = self._now_ms()
+        checkpoint_due = now + self._config.recovery_checkpoint_ms
+        retention_due = now + min(self._config.retention_check_ms, _FIRST_RETENTION_MS)
         while not self._stopping.wait(1.0):
             now = self._now_ms()
             self.run_deletions(now)
-            if now - last_checkpoint >= self._config.recovery_checkpoint_ms:
+            if now >= checkpoint_due:
                 self.checkpoint()
-                last_checkpoint = now
+                checkpoint_due = now + self._config.recovery_checkpoint_ms
+            if now >= retention_due:
+                self.run_retention(now)
+                retention_due = now + self._config.retention_check_ms
 
     # End
 

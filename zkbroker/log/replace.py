@@ -12,14 +12,85 @@ directory finishes a swap by its own rules, which know the same suffixes.
 
 import contextlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from zkbroker.errors import CorruptMessage, StorageError
 from zkbroker.log import names
 from zkbroker.log.entries import walk
 from zkbroker.log.fs import FileSystem
+from zkbroker.log.segment import Segment
+from zkbroker.records import iter_entries
+
+if TYPE_CHECKING:
+    from zkbroker.log.log import Log
 
 PLAN = "replace-plan"
+
+
+def replace_segments(log: "Log", end_offset: int, entries: Iterable[bytes]) -> None:
+    """Replace every segment below an offset by others that hold given entries.
+
+    Offsets of messages that are kept stay as they are; gaps may remain between them. After a crash
+    at any point the log has all of the old segments or all of the new.
+
+    Args:
+        log: the log; none of its active segment is replaced (`roll` it before).
+        end_offset: base offset of the first segment that stays.
+        entries: whole entries, ascending, with their offsets set.
+
+    Raises:
+        ValueError: `end_offset` is not where a segment begins, or offsets do not ascend below it.
+        OSError: the disk failed.
+    """
+    old = [segment for segment in log.segments if segment.base_offset < end_offset]
+    if len(old) == len(log.segments) or log.segments[len(old)].base_offset != end_offset:
+        raise ValueError(f"no segment of {log.topic_partition} begins at {end_offset}")
+    if not old:
+        return
+    # Off the event loop; it takes no lock, since another thread could not have it.
+    new = log.context.runtime.offload(_rewrite, log, old[0].base_offset, end_offset, entries)
+    log.set_segments([*new, *log.segments[len(old) :]])
+    due = log.now_ms() + log.config.file_delete_delay_ms
+    for segment in old:
+        segment.suffix = names.DELETED
+        log.context.open_files.forget(segment)
+        log.context.doomed += [(due, segment.path(suffix)) for suffix in names.SEGMENT_SUFFIXES]
+
+
+def _rewrite(log: "Log", start: int, end: int, entries: Iterable[bytes]) -> list[Segment]:
+    new = _write_cleaned(log, start, end, entries)
+    bases = [segment.base_offset for segment in new]
+    write_plan(log.context.fs, log.directory, start, end, bases)
+    carry_out(log.context.fs, log.directory, start, end, bases)
+    return new
+
+
+def _write_cleaned(log: "Log", start: int, end: int, entries: Iterable[bytes]) -> list[Segment]:
+    fs, new, expected, fd = log.context.fs, list[Segment](), start, -1
+    try:
+        for data in entries:
+            for info in iter_entries(data, verify_crc=True):
+                if not expected <= info.base_offset <= info.last_offset < end:
+                    raise ValueError(f"offset {info.base_offset} is not in [{expected}, {end})")
+                expected = info.last_offset + 1
+                if not new or new[-1].size + info.size > log.config.segment_bytes:
+                    if fd >= 0:
+                        fs.fsync(fd)
+                        fs.close(fd)
+                    new.append(log.new_segment(info.base_offset if new else start))
+                    path = new[-1].path(names.LOG)
+                    path = path.with_name(path.name + names.CLEANED)
+                    fd = fs.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+                fs.write_all(fd, memoryview(data)[info.position : info.position + info.size])
+                new[-1].size += info.size
+        if fd >= 0:
+            fs.fsync(fd)
+    finally:
+        if fd >= 0:
+            fs.close(fd)
+    return new
 
 
 def write_plan(fs: FileSystem, directory: Path, start: int, end: int, bases: list[int]) -> None:
@@ -43,7 +114,7 @@ def finish_replacement(fs: FileSystem, directory: Path) -> None:
         return
     try:
         start, end = map(int, lines[1].split())
-        bases = list(map(int, lines[2].split()))
+        bases = list(map(int, lines[2].split())) if len(lines) > 2 else []
     except (IndexError, ValueError):
         raise StorageError(f"{plan} cannot be read") from None
     carry_out(fs, directory, start, end, bases)

@@ -102,6 +102,8 @@ class Segment:
             self.fs.close(fd)
             raise
         self.files = SegmentFiles(self.fs, lock, fd, offsets, times)
+        if self._max_timestamp is None and self.size:
+            self._max_timestamp, self._offset_of_max = times.last_entry or (-1, self.base_offset)
         last = offsets.last_entry
         self._unindexed_bytes = self.size - (last[1] if last else 0)
 

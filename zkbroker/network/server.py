@@ -15,7 +15,7 @@ import gevent
 import gevent.lock
 import gevent.pool
 
-from zkbroker.network.frames import SCRATCH_BYTES
+from zkbroker.network.frames import SCRATCH_BYTES, FrameReader
 from zkbroker.network.session import CloseConnection, Session
 from zkbroker.network.stream import HubStream, Part
 
@@ -61,6 +61,7 @@ class Server:
         handle: takes the session and a request's bytes without their length; returns the parts
             of the answer, or None for no answer. It may wait, and raise `CloseConnection`.
         limits: the bounds.
+        sent: called when an answer has gone out.
         clock: monotonic seconds.
     """
 
@@ -69,15 +70,17 @@ class Server:
         listeners: Sequence[Listener],
         handle: Callable[[Session, memoryview], Sequence[Part] | None],
         limits: Limits,
+        sent: Callable[[Session], object] = lambda session: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.limits = limits
-        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
-        self.stopping = False
+        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._stopping = False
         self.refused = 0
         """How many connections were refused by a limit."""
         self._listeners = tuple(listeners)
         self._handle = handle
+        self._sent = sent
         self._clock = clock
         self._sockets: list[socket.socket] = []
         self._accepting: list[gevent.Greenlet] = []
@@ -122,7 +125,7 @@ class Server:
 
     def stop(self, timeout_s: float) -> None:
         """Answer what has come, then close every connection, at the latest after `timeout_s`."""
-        self.stopping = True
+        self._stopping = True
         self.stop_accepting()
         for session in list(self._sessions):
             session.finish()
@@ -134,6 +137,15 @@ class Server:
                 session.abort("broker stops")
             gevent.joinall(tasks, timeout=1.0)
             gevent.killall(tasks, timeout=1.0)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopping
+
+    def sent(self, session: Session) -> None:
+        """Take note that an answer of a session has gone out."""
+        self._sent(session)
 
     def acquire_request(self) -> None:
         """Count one request that is worked on; waits while there are too many."""
@@ -202,7 +214,9 @@ class Server:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if limits.send_buffer_bytes > 0:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer_bytes)
-        session = Session(self, HubStream(connection, self._hub), f"{ip}:{peer[1]}", ip, listener)
+        stream = HubStream(connection, self._hub)
+        reader = FrameReader(stream.receive_into, limits.max_request_bytes, self._scratch)
+        session = Session(self, stream, reader, address=f"{ip}:{peer[1]}", ip=ip, listener=listener)
         self._per_ip[ip] = of_ip + 1
         self._sessions[session] = gevent.spawn(self._serve, session)
 

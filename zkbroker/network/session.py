@@ -8,17 +8,15 @@ whether it was sent or not.
 
 import logging
 import socket
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from zkbroker.errors import StorageError, ZkbrokerError
 from zkbroker.fileslice import FileSlice
 from zkbroker.network.frames import FrameError, FrameReader
 from zkbroker.network.stream import HubStream, Part
-
-if TYPE_CHECKING:
-    from zkbroker.network.server import Server
 
 logger = logging.getLogger(__name__)
 
@@ -39,12 +37,29 @@ class CloseConnection(ZkbrokerError):
     """A handler gives up the connection; the message is logged with the peer's address."""
 
 
+class Owner(Protocol):
+    """What a session asks of its owner."""
+
+    @property
+    def stopping(self) -> bool:
+        """Whether connections are to end after what has come."""
+
+    def acquire_request(self) -> None:
+        """Count one request that is worked on; waits while there are too many."""
+
+    def release_request(self) -> None: ...
+
+    def sent(self, session: "Session") -> None:
+        """Take note that an answer has gone out."""
+
+
 class Session:
     """State of one connection that handlers may read and write.
 
     Args:
-        server: whose connection it is.
+        owner: the server whose connection it is.
         stream: the socket.
+        reader: cuts the stream into requests.
         address: `host:port` of the peer.
         ip: the peer's address alone.
         listener: name of the listener it came through.
@@ -52,8 +67,8 @@ class Session:
 
     __slots__ = (
         "_close_reason",
+        "_owner",
         "_reader",
-        "_server",
         "_stream",
         "address",
         "busy",
@@ -61,18 +76,25 @@ class Session:
         "context",
         "ip",
         "listener",
+        "parked_s",
+        "received_at",
         "requests",
         "writing",
     )
 
     def __init__(
-        self, server: "Server", stream: HubStream, address: str, ip: str, listener: str
+        self,
+        owner: Owner,
+        stream: HubStream,
+        reader: FrameReader,
+        *,
+        address: str,
+        ip: str,
+        listener: str,
     ) -> None:
-        self._server = server
+        self._owner = owner
         self._stream = stream
-        self._reader = FrameReader(
-            stream.receive_into, server.limits.max_request_bytes, server.scratch
-        )
+        self._reader = reader
         self._close_reason: str | None = None
         self.address = address
         self.ip = ip
@@ -81,6 +103,10 @@ class Session:
         self.context: object = None
         """Whatever the handler wants to keep between requests of this connection."""
         self.requests = 0
+        self.received_at = 0.0
+        """When the last byte of the request that is handled came, on the monotonic clock."""
+        self.parked_s = 0.0
+        """Seconds spent in `parked` since the handler last set this to 0."""
         self.busy = False
         self.writing = False
 
@@ -97,11 +123,13 @@ class Session:
     @contextmanager
     def parked(self) -> Iterator[None]:
         """Wait inside for data to come, without counting as a request that is worked on."""
-        self._server.release_request()
+        self._owner.release_request()
+        since = time.monotonic()
         try:
             yield
         finally:
-            self._server.acquire_request()
+            self.parked_s += time.monotonic() - since
+            self._owner.acquire_request()
 
     def abort(self, reason: str) -> None:
         """End the connection from another greenlet; `reason` is logged."""
@@ -145,23 +173,25 @@ class Session:
         )
 
     def _serve(self, handle: "Callable[[Session, memoryview], Sequence[Part] | None]") -> None:
-        server = self._server
+        owner = self._owner
         stream = self._stream
         next_frame = self._reader.next_frame
         after_stop = 0
         while (frame := next_frame()) is not None:
             self.requests += 1
+            self.received_at = stream.active_at
             self.busy = True
-            server.acquire_request()
+            owner.acquire_request()
             try:
                 parts = handle(self, frame)
                 if parts:
                     self._answer(parts)
+                    owner.sent(self)
             finally:
-                server.release_request()
+                owner.release_request()
                 self.busy = False
             del frame
-            if server.stopping:
+            if owner.stopping:
                 after_stop += 1
                 if after_stop >= _MAX_AFTER_STOP:
                     return

@@ -1,13 +1,14 @@
 """Message formats: bytes to records and back, for magic 0, 1 and 2; no sockets, no files."""
 
-from zkbroker.records.append import AppendPolicy, PreparedSet, check_produce, prepare_append
+from zkbroker.records.append import prepare_append
 from zkbroker.records.builder import MessageSetBuilder, encode_message_set, max_encoded_bytes
 from zkbroker.records.checksum import crc32, crc32c
 from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, Codec, compress, decompress
 from zkbroker.records.convert import convert
 from zkbroker.records.decode import Columns, RecordLists, decode_columns, decode_lists, iter_records
 from zkbroker.records.entries import iter_entries, set_offsets, verify_entry
-from zkbroker.records.portable import decode_entry
+from zkbroker.records.policy import AppendPolicy, PreparedSet, check_produce
+from zkbroker.records.portable.walk import decode_entry
 from zkbroker.records.record import (
     CREATE_TIME,
     LOG_APPEND_TIME,

@@ -6,9 +6,6 @@ offsets are absolute), wrappers and batches whose relative offsets are not 0, 1,
 pinned format or codec demands.
 """
 
-from dataclasses import dataclass
-from typing import Final
-
 from zkbroker.errors import (
     CorruptMessage,
     ErrorCode,
@@ -17,14 +14,16 @@ from zkbroker.errors import (
     UnsupportedCompressionType,
     UnsupportedForMessageFormat,
 )
-from zkbroker.records.batch import batch_payload, build_batch, decode_records, seal_batch
+from zkbroker.records import kernels
+from zkbroker.records.batch import build_batch, seal_batch
 from zkbroker.records.checksum import crc32
-from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, Codec
-from zkbroker.records.entries import Data, check_crc, iter_entries, read_head, set_offsets
+from zkbroker.records.codec import Codec
+from zkbroker.records.entries import Data, check_crc, read_head, set_offsets
 from zkbroker.records.layout import (
     ATTRIBUTES_V01_AT,
     ATTRIBUTES_V2_LOW_AT,
     CRC_V01_AT,
+    CRC_V2_AT,
     MAGIC_AT,
     MAX_TIMESTAMP_AT,
     OFFSET,
@@ -32,83 +31,12 @@ from zkbroker.records.layout import (
     TIMESTAMP_V1_AT,
     UINT32,
 )
-from zkbroker.records.messages import (
-    build_message_set,
-    decode_inner,
-    decode_message,
-    split_message,
-    unwrap,
-)
+from zkbroker.records.messages import build_message_set, unsent
+from zkbroker.records.payload import batch_payload, split_message, unwrap
+from zkbroker.records.policy import NO_LIMIT_MS, AppendPolicy, PreparedSet
+from zkbroker.records.portable.batch import decode_payload
+from zkbroker.records.portable.messages import decode_inner, decode_message
 from zkbroker.records.record import NO_TIMESTAMP, EntryInfo, PartialEntry, Record
-
-NO_LIMIT_MS: Final = 2**63 - 1
-DEFAULT_MAX_MESSAGE_BYTES: Final = 1_000_012
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendPolicy:
-    """What a partition takes and how it stores it.
-
-    Args:
-        max_message_bytes: largest entry, with its 12 bytes of offset and length.
-        timestamp_type: 0 CreateTime, 1 LogAppendTime.
-        max_timestamp_difference_ms: how far a CreateTime may be from the broker's clock.
-        message_format: 0, 1 or 2; None stores what the producer sent.
-        codec: None keeps the producer's.
-        partition_leader_epoch: put into magic-2 batches.
-        allow_control: control batches are the coordinator's, not for clients.
-        max_decompressed_bytes: the most one entry may expand to while it is validated.
-    """
-
-    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
-    timestamp_type: int = 0
-    max_timestamp_difference_ms: int = NO_LIMIT_MS
-    message_format: int | None = None
-    codec: Codec | None = None
-    partition_leader_epoch: int = 0
-    allow_control: bool = False
-    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedSet:
-    """A validated set with its offsets.
-
-    `offset_of_max_timestamp` is the last offset of the entry with the largest timestamp, as the
-    time index wants it; `batches` are the magic-2 batches with positions in `data`. An empty set
-    has `count` 0 and `last_offset` one below `first_offset`.
-    """
-
-    data: bytes | memoryview
-    first_offset: int
-    last_offset: int
-    count: int
-    max_timestamp: int
-    offset_of_max_timestamp: int
-    batches: list[EntryInfo]
-    min_magic: int
-    max_magic: int
-
-
-def check_produce(data: Data, api_version: int) -> None:
-    """Check what the version of a produce request allows its record sets to hold.
-
-    From version 3 on exactly one batch of magic 2; zstd from version 7 on.
-
-    Raises:
-        CorruptMessage: no batch, more than one, or an older magic.
-        UnsupportedCompressionType: zstd in an older version.
-    """
-    if api_version < 3:
-        return
-    entries = iter_entries(data)
-    first = next(entries, None)
-    if first is None:
-        raise CorruptMessage("a produce request of version 3 or later needs one record batch")
-    if first.magic != 2 or first.size != len(data):
-        raise CorruptMessage("a produce request of version 3 or later holds one batch of magic 2")
-    if first.codec == Codec.ZSTD and api_version < 7:
-        raise UnsupportedCompressionType("zstd needs produce version 7")
 
 
 def prepare_append(data: Data, base_offset: int, policy: AppendPolicy, now_ms: int) -> PreparedSet:
@@ -140,6 +68,7 @@ class _Append:
         self.policy = policy
         self.now_ms = now_ms
         self.append_time = now_ms if policy.timestamp_type == 1 else None
+        self.earliest, self.latest = _allowed_timestamps(policy, now_ms)
         self.first_offset = base_offset
         self.next_offset = base_offset
         self.max_timestamp = NO_TIMESTAMP
@@ -158,6 +87,9 @@ class _Append:
         end = len(self.buffer)
         limit = self.policy.max_message_bytes
         while position < end:
+            position = self._forward(position)
+            if position == end:
+                break
             try:
                 entry = read_head(self.buffer, position)
             except PartialEntry as error:
@@ -179,6 +111,33 @@ class _Append:
             position += entry.size
         return self._finish()
 
+    def _forward(self, position: int) -> int:
+        """Take a run of plain messages that stay where they are, in one go."""
+        buffer = self.buffer
+        if len(buffer) - position <= MAGIC_AT:
+            return position
+        magic = buffer[position + MAGIC_AT]
+        policy = self.policy
+        if magic > 1 or policy.message_format not in (None, magic) or policy.codec:
+            return position
+        position, count, newest, newest_at = kernels.assign_messages(
+            buffer,
+            position,
+            magic,
+            self.next_offset,
+            policy.max_message_bytes,
+            self.earliest,
+            self.latest,
+            self.append_time,
+        )
+        if count:
+            self.magics.add(magic)
+            if newest > self.max_timestamp:
+                self.max_timestamp = newest
+                self.offset_of_max = self.next_offset + newest_at
+            self.next_offset += count
+        return position
+
     def _target(self, entry: EntryInfo) -> tuple[int, Codec]:
         pinned = self.policy.message_format
         magic = entry.magic if pinned is None else pinned
@@ -193,15 +152,6 @@ class _Append:
         self._check_timestamp(entry.max_timestamp)
         split_message(self.buffer, entry.position, entry.size, entry.magic)
         magic, codec = self._target(entry)
-        if magic == entry.magic and not codec:
-            self._flush()
-            OFFSET.pack_into(self.buffer, entry.position, self.next_offset)
-            timestamp = entry.max_timestamp
-            if magic == 1 and self.append_time is not None:
-                timestamp = self.append_time
-                self._stamp_message(entry, timestamp, 1)
-            self._keep(entry, 1, timestamp)
-            return
         record = decode_message(self.buffer, entry)
         if magic < 2 and not codec:
             self._rewrite(entry, [record], magic, codec)
@@ -223,7 +173,8 @@ class _Append:
         magic, codec = self._target(entry)
         newest = max(record.timestamp for record in records)
         if entry.magic == 1:
-            self._check_timestamps(records)
+            for record in records:
+                self._check_timestamp(record.timestamp)
         if magic == entry.magic and codec == entry.codec:
             first = self.next_offset if magic == 0 else 0
             if all(record.offset == first + index for index, record in enumerate(records)):
@@ -235,7 +186,7 @@ class _Append:
                         self._stamp_message(entry, newest, 1)
                     elif entry.max_timestamp != newest:
                         self._stamp_message(entry, newest, 0)
-                self._keep(entry, count, newest)
+                self._note(count, newest, magic)
                 return
         self._rewrite(entry, records, magic, codec)
 
@@ -257,42 +208,66 @@ class _Append:
                 f"message format {magic} holds neither idempotent nor transactional batches"
             )
         payload = batch_payload(self.buffer, entry, self.policy.max_decompressed_bytes)
-        records = decode_records(payload, entry)
-        self._check_timestamps(records)
-        dense = all(record.offset == entry.base_offset + i for i, record in enumerate(records))
-        if magic != 2 or codec != entry.codec or not dense:
-            self._rewrite(entry, records, magic, codec)
+        oldest, newest, newest_at, dense = kernels.scan_records(
+            payload, count, count - 1, entry.base_timestamp
+        )
+        self._check_timestamp(oldest)
+        self._check_timestamp(newest)
+        if magic == 2 and codec == entry.codec and dense:
+            self._place_batch(entry, newest, newest_at)
             return
-        newest = max(record.timestamp for record in records)
-        self._place_batch(entry, newest)
+        self._rewrite(entry, decode_payload(bytes(payload), entry), magic, codec)
 
-    def _place_batch(self, entry: EntryInfo, newest: int) -> None:
+    def _place_batch(self, entry: EntryInfo, newest: int, newest_at: int) -> None:
         position = entry.position
-        set_offsets(self.buffer, position, self.next_offset, self.policy.partition_leader_epoch)
-        if self.append_time is not None:
-            newest = self.append_time
+        epoch = self.policy.partition_leader_epoch
+        set_offsets(self.buffer, position, self.next_offset, epoch)
+        crc = entry.crc
+        append_time = self.append_time
+        if append_time is not None:
+            newest = append_time
             self.buffer[position + ATTRIBUTES_V2_LOW_AT] |= TIMESTAMP_TYPE_BIT
-        if newest != entry.max_timestamp or self.append_time is not None:
+        if append_time is not None or newest != entry.max_timestamp:
             OFFSET.pack_into(self.buffer, position + MAX_TIMESTAMP_AT, newest)
-            seal_batch(self.buffer[position : position + entry.size])
-        self._keep(entry, entry.record_count, newest)
+            batch = self.buffer[position : position + entry.size]
+            seal_batch(batch)
+            (crc,) = UINT32.unpack_from(batch, CRC_V2_AT)
+        first = self.next_offset
+        last = first + entry.record_count - 1
+        self.batches.append(
+            EntryInfo(
+                self.written + position - self.kept_from,
+                entry.size,
+                2,
+                entry.codec,
+                first,
+                last,
+                entry.base_timestamp,
+                newest,
+                0 if append_time is None else 1,
+                entry.record_count,
+                crc,
+                entry.producer_id,
+                entry.producer_epoch,
+                entry.base_sequence,
+                entry.is_control,
+                entry.is_transactional,
+                epoch,
+            )
+        )
+        exact = append_time is None and not entry.codec
+        self._note(entry.record_count, newest, 2, newest_at if exact else None)
 
     # -- timestamps
 
-    def _check_timestamps(self, records: list[Record]) -> None:
-        if self.policy.max_timestamp_difference_ms != NO_LIMIT_MS:
-            for record in records:
-                self._check_timestamp(record.timestamp)
-
     def _check_timestamp(self, timestamp: int) -> None:
-        if self.append_time is not None or timestamp == NO_TIMESTAMP:
+        if timestamp == NO_TIMESTAMP or self.earliest <= timestamp <= self.latest:
             return
-        limit = self.policy.max_timestamp_difference_ms
-        if abs(timestamp - self.now_ms) > limit:
-            raise ProtocolError(
-                f"timestamp {timestamp} is more than {limit} ms from the broker's {self.now_ms}",
-                code=ErrorCode.INVALID_TIMESTAMP,
-            )
+        raise ProtocolError(
+            f"timestamp {timestamp} is more than {self.policy.max_timestamp_difference_ms} ms "
+            f"from the broker's {self.now_ms}",
+            code=ErrorCode.INVALID_TIMESTAMP,
+        )
 
     def _stamp_message(self, entry: EntryInfo, timestamp: int, timestamp_type: int) -> None:
         """Put a timestamp into a magic-1 message and compute its CRC anew."""
@@ -305,19 +280,13 @@ class _Append:
 
     # -- what is written
 
-    def _note(self, count: int, timestamp: int, magic: int) -> None:
-        self.next_offset += count
+    def _note(self, count: int, timestamp: int, magic: int, at: int | None = None) -> None:
+        """Count an entry; `at` is which of its records has the timestamp, None for the last."""
         self.magics.add(magic)
         if timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
-            self.offset_of_max = self.next_offset - 1
-
-    def _keep(self, entry: EntryInfo, count: int, timestamp: int) -> None:
-        """Count an entry that stays where it is."""
-        self._note(count, timestamp, entry.magic)
-        if entry.magic == 2:
-            shifted = self.written + entry.position - self.kept_from
-            self.batches.append(read_head(self.buffer, entry.position)._replace(position=shifted))
+            self.offset_of_max = self.next_offset + (count - 1 if at is None else at)
+        self.next_offset += count
 
     def _leave(self, entry: EntryInfo) -> None:
         """End the stretch of kept entries before one that is replaced."""
@@ -341,13 +310,13 @@ class _Append:
         self, records: list[Record], magic: int, codec: Codec, source: EntryInfo | None
     ) -> None:
         first = self.next_offset
-        newest = max(record.timestamp for record in records)
+        newest = max(record.timestamp for record in records) if magic else NO_TIMESTAMP
         if self.append_time is not None and magic > 0:
             newest = self.append_time
         if magic == 2:
             batch = source is not None and source.magic == 2
             part = build_batch(
-                [(r.key, r.value, r.timestamp, r.headers) for r in records],
+                unsent(records),
                 base_offset=first,
                 codec=codec,
                 timestamp_type=self.policy.timestamp_type,
@@ -361,8 +330,9 @@ class _Append:
             )
         else:
             part = build_message_set(
-                [(i, r.key, r.value, r.timestamp) for i, r in enumerate(records, first)],
+                unsent(records),
                 magic,
+                base_offset=first,
                 codec=codec,
                 append_time=self.append_time,
             )
@@ -396,3 +366,10 @@ class _Append:
             min(self.magics, default=2),
             max(self.magics, default=2),
         )
+
+
+def _allowed_timestamps(policy: AppendPolicy, now_ms: int) -> tuple[int, int]:
+    limit = policy.max_timestamp_difference_ms
+    if policy.timestamp_type == 1 or limit == NO_LIMIT_MS:
+        return -(2**63), 2**63 - 1
+    return max(now_ms - limit, -(2**63)), min(now_ms + limit, 2**63 - 1)

@@ -7,7 +7,7 @@ retry sends what was sent.
 from collections.abc import Sequence
 from typing import Final
 
-from zkbroker.records.batch import Unsent, build_batch
+from zkbroker.records.batch import build_batch
 from zkbroker.records.codec import Codec
 from zkbroker.records.layout import (
     BATCH_HEADER_BYTES,
@@ -15,7 +15,7 @@ from zkbroker.records.layout import (
     MESSAGE_V1,
 )
 from zkbroker.records.messages import build_message_set
-from zkbroker.records.record import NO_TIMESTAMP, Headers
+from zkbroker.records.record import NO_TIMESTAMP, Headers, Unsent
 
 # The most that a record adds to its key and value: in magic 2 length 5, attributes 1, timestamp 10,
 # offset 5, two lengths of 5, header count 5; a header adds two lengths more.
@@ -79,11 +79,9 @@ def encode_message_set(
             base_sequence=base_sequence,
             is_transactional=is_transactional,
         )
-    rows = [
-        (offset, key, value, timestamp)
-        for offset, (key, value, timestamp, _) in enumerate(records, base_offset)
-    ]
-    return build_message_set(rows, magic, codec=codec, level=compression_level)
+    return build_message_set(
+        records, magic, base_offset=base_offset, codec=codec, level=compression_level
+    )
 
 
 class MessageSetBuilder:

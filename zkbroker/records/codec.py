@@ -71,7 +71,9 @@ class _PerThread(threading.local):
 _zstd = _PerThread()
 
 
-def compress(codec: Codec, data: bytes, *, level: int | None = None, magic: int = 2) -> bytes:
+def compress(
+    codec: Codec, data: bytes | memoryview, *, level: int | None = None, magic: int = 2
+) -> bytes:
     """Compress the payload of one entry.
 
     Args:

@@ -10,8 +10,8 @@ Invariant: offsets never change; whole entries only.
 from zkbroker.errors import UnsupportedCompressionType
 from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, Codec
 from zkbroker.records.entries import Data, iter_entries
-from zkbroker.records.messages import build_message_set, rows
-from zkbroker.records.portable import decode_entry
+from zkbroker.records.messages import build_message_set, unsent
+from zkbroker.records.portable.walk import decode_entry
 
 
 def convert(
@@ -56,7 +56,11 @@ def convert(
             append_time = entry.max_timestamp if entry.timestamp_type == 1 else None
             parts.append(
                 build_message_set(
-                    rows(records), to_magic, codec=Codec(entry.codec), append_time=append_time
+                    unsent(records),
+                    to_magic,
+                    offsets=[record.offset for record in records],
+                    codec=Codec(entry.codec),
+                    append_time=append_time,
                 )
             )
     return b"".join(parts)

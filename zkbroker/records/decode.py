@@ -15,7 +15,7 @@ from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
 from zkbroker.records import kernels
 from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES
 from zkbroker.records.entries import Data
-from zkbroker.records.portable import NO_END, Buffer
+from zkbroker.records.portable.walk import NO_END, Buffer
 from zkbroker.records.record import Headers, Record
 
 # So many records are decoded ahead of the one that `iter_records` gives out.

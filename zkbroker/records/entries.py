@@ -18,6 +18,7 @@ from zkbroker.records.layout import (
     INT32,
     LEADER_EPOCH_AT,
     MAGIC_AT,
+    MAX_OFFSET,
     MESSAGE_V0,
     MESSAGE_V1,
     MIN_SIZE_V0,
@@ -51,8 +52,8 @@ def read_head(data: Data, position: int = 0) -> EntryInfo:
         raise CorruptMessage(f"magic {magic} at position {position}: not 0, 1 or 2")
     if size < _MIN_SIZES[magic]:
         raise CorruptMessage(f"size {size} at position {position}: too small for magic {magic}")
-    if offset < 0:
-        raise CorruptMessage(f"negative offset {offset} at position {position}")
+    if not 0 <= offset <= MAX_OFFSET:
+        raise CorruptMessage(f"offset {offset} at position {position}")
     size += ENTRY_HEADER_BYTES
     if size > left:
         raise PartialEntry(f"an entry of {size} bytes at position {position}, {left} are left")

@@ -54,3 +54,7 @@ CODEC_MASK: Final = 0x07
 TIMESTAMP_TYPE_BIT: Final = 0x08
 TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
+
+# Bounds that keep sums of a base and a delta within an int64; no real value comes near them.
+MAX_TIMESTAMP: Final = 2**62
+MAX_OFFSET: Final = 2**63 - 2**32

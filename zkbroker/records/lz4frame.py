@@ -22,7 +22,9 @@ _PRIME_1, _PRIME_2, _PRIME_3 = 2654435761, 2246822519, 3266489917
 _PRIME_4, _PRIME_5 = 668265263, 374761393
 
 
-def compress(data: bytes, *, level: int | None = None, legacy_checksum: bool = False) -> bytes:
+def compress(
+    data: bytes | memoryview, *, level: int | None = None, legacy_checksum: bool = False
+) -> bytes:
     """Compress into one frame; `legacy_checksum` for magic 0."""
     frame: bytes = lz4.frame.compress(
         data,

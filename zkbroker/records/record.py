@@ -16,6 +16,8 @@ TIMESTAMP_TYPE_NAMES: Final = {
 }
 
 Headers = tuple[tuple[str, bytes | None], ...]
+# What a producer hands over: key, value, timestamp in ms, headers.
+Unsent = tuple[bytes | None, bytes | None, int, Headers]
 
 
 class Record(NamedTuple):

@@ -1,7 +1,27 @@
 import pytest
 
-from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
-from zkbroker.records import AppendPolicy, Codec, MessageSetBuilder, iter_records, prepare_append
+from zkbroker.errors import (
+    CorruptMessage,
+    ErrorCode,
+    MessageSizeTooLarge,
+    ProtocolError,
+    UnsupportedCompressionType,
+)
+from zkbroker.records import (
+    AppendPolicy,
+    Codec,
+    MessageSetBuilder,
+    check_produce,
+    compress,
+    convert,
+    encode_message_set,
+    iter_entries,
+    iter_records,
+    prepare_append,
+)
+from zkbroker.records.batch import build_batch, seal_batch
+from zkbroker.records.payload import unwrap
+from zkbroker.records.portable.messages import encode_message
 
 CODECS = [
     (magic, codec) for magic in (0, 1, 2) for codec in Codec if magic == 2 or codec != Codec.ZSTD
@@ -37,3 +57,213 @@ def test_every_flipped_bit_is_refused_or_harmless(magic, codec):
         except (CorruptMessage, MessageSizeTooLarge):
             continue
         assert [(r.key, r.value) for r in iter_records(prepared.data)] == want
+
+
+def refused(data, code, **policy):
+    with pytest.raises(ProtocolError) as caught:
+        prepare_append(bytearray(data), 0, AppendPolicy(**policy), 10_000)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(("magic", "codec"), CODECS)
+def test_an_entry_above_the_size_limit_is_refused_with_code_10(magic, codec):
+    data = make(magic, codec)
+    largest = max(entry.size for entry in iter_entries(data))
+    prepare_append(bytearray(data), 0, AppendPolicy(max_message_bytes=largest), 0)
+    refused(data, ErrorCode.MESSAGE_TOO_LARGE, max_message_bytes=largest - 1)
+
+
+@pytest.mark.parametrize(("magic", "codec"), [c for c in CODECS if c[0]])
+def test_a_timestamp_too_far_from_the_clock_is_refused_with_code_32(magic, codec):
+    data = make(magic, codec)  # 1000 to 1004, the clock says 10000
+    refused(data, ErrorCode.INVALID_TIMESTAMP, max_timestamp_difference_ms=8_999)
+    policy = AppendPolicy(max_timestamp_difference_ms=9_000)
+    assert prepare_append(bytearray(data), 0, policy, 10_000).count == 5
+    policy = AppendPolicy(max_timestamp_difference_ms=1, timestamp_type=1)
+    assert prepare_append(bytearray(data), 0, policy, 10_000).count == 5
+
+
+@pytest.mark.parametrize(("magic", "codec"), [c for c in CODECS if c[0]])
+def test_log_append_time_is_put_into_the_entry_and_its_crc(magic, codec):
+    policy = AppendPolicy(timestamp_type=1)
+    prepared = prepare_append(bytearray(make(magic, codec)), 7, policy, 4242)
+    assert {entry.timestamp_type for entry in iter_entries(prepared.data, verify_crc=True)} == {1}
+    records = list(iter_records(prepared.data))
+    assert {(r.timestamp, r.timestamp_type) for r in records} == {(4242, 1)}
+    assert prepared.max_timestamp == 4242
+    if codec != Codec.ZSTD:
+        again = convert(prepared.data, 1)
+        assert [(r.timestamp, r.timestamp_type) for r in iter_records(again)] == [(4242, 1)] * 5
+    refused(prepared.data, ErrorCode.INVALID_TIMESTAMP)
+
+
+@pytest.mark.parametrize("pinned", [0, 1])
+@pytest.mark.parametrize("kind", [{"producer_id": 5, "base_sequence": 0}, {"is_transactional": 1}])
+def test_idempotent_and_transactional_batches_are_refused_by_an_older_format(pinned, kind):
+    data = encode_message_set([(None, b"v", 1, ())], **kind)
+    refused(data, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, message_format=pinned)
+    stored = prepare_append(bytearray(data), 3, AppendPolicy(partition_leader_epoch=9), 0)
+    (batch,) = stored.batches
+    assert (batch.producer_id, batch.base_sequence) == (
+        kind.get("producer_id", -1),
+        kind.get("base_sequence", -1),
+    )
+    assert (batch.base_offset, batch.partition_leader_epoch) == (3, 9)
+
+
+def test_a_producer_id_without_a_sequence_is_refused():
+    refused(encode_message_set([(None, b"v", 1, ())], producer_id=5), ErrorCode.CORRUPT_MESSAGE)
+
+
+def test_control_batches_are_the_coordinators():
+    marker = build_batch(
+        [(b"\x00\x00\x00\x01", b"\x00\x00\x00\x00\x00\x00", 1, ())],
+        producer_id=1,
+        producer_epoch=0,
+        is_transactional=True,
+        is_control=True,
+    )
+    refused(marker, ErrorCode.CORRUPT_MESSAGE)
+    stored = prepare_append(bytearray(marker), 3, AppendPolicy(allow_control=True), 0)
+    assert stored.batches[0].is_control
+    assert list(iter_records(stored.data)) == []
+
+
+def reseal(batch):
+    seal_batch(batch)
+    return bytes(batch)
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+@pytest.mark.parametrize(("at", "value"), [(23, 5), (23, 3), (57, 4), (57, 6), (57, 0), (57, -1)])
+def test_a_count_that_the_records_or_the_offsets_belie_is_refused(codec, at, value):
+    batch = bytearray(make(2, codec))
+    batch[at : at + 4] = value.to_bytes(4, "big", signed=True)
+    refused(reseal(batch), ErrorCode.CORRUPT_MESSAGE)
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_counts_wrong_together_are_refused_by_the_records(codec):
+    batch = bytearray(make(2, codec))
+    batch[23:27] = (5).to_bytes(4, "big")
+    batch[57:61] = (6).to_bytes(4, "big")
+    refused(reseal(batch), ErrorCode.CORRUPT_MESSAGE)
+
+
+def test_a_wrong_maximum_timestamp_of_a_batch_is_put_right():
+    batch = bytearray(make(2, Codec.NONE))
+    batch[35:43] = (99).to_bytes(8, "big")
+    prepared = prepare_append(bytearray(reseal(batch)), 0, AppendPolicy(), 0)
+    (entry,) = iter_entries(prepared.data, verify_crc=True)
+    assert (
+        entry.max_timestamp == prepared.max_timestamp == prepared.batches[0].max_timestamp == 1004
+    )
+    assert prepared.batches[0].crc == entry.crc
+
+
+@pytest.mark.parametrize("inner_codec", [Codec.NONE, Codec.GZIP])
+@pytest.mark.parametrize(("outer", "inner"), [(0, 0), (1, 1), (0, 1), (1, 0)])
+def test_only_one_level_of_one_magic_is_taken(outer, inner, inner_codec):
+    nested = make(inner, inner_codec)
+    payload = compress(Codec.SNAPPY, nested)
+    data = encode_message(outer, 4, None, payload, 1004 if outer else -1, Codec.SNAPPY)
+    if outer == inner and inner_codec == Codec.NONE:
+        assert prepare_append(bytearray(data), 0, AppendPolicy(), 0).count == 5
+    else:
+        refused(data, ErrorCode.CORRUPT_MESSAGE)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_an_inner_message_with_a_wrong_crc_is_refused(magic):
+    inner = bytearray(make(magic, Codec.NONE))
+    inner[-1] ^= 1
+    payload = compress(Codec.GZIP, bytes(inner))
+    data = encode_message(magic, 4, None, payload, -1, Codec.GZIP)
+    refused(data, ErrorCode.CORRUPT_MESSAGE)
+
+
+def test_a_magic_1_wrapper_with_right_relative_offsets_is_kept_byte_for_byte():
+    data = make(1, Codec.GZIP)
+    prepared = prepare_append(bytearray(data), 0, AppendPolicy(), 0)
+    assert bytes(prepared.data) == data
+    prepared = prepare_append(bytearray(data), 1000, AppendPolicy(), 0)
+    assert bytes(prepared.data) == (1004).to_bytes(8, "big") + data[8:]
+
+
+def test_a_magic_1_wrapper_with_wrong_relative_offsets_is_rewritten():
+    inner = b"".join(encode_message(1, 0, None, b"v%d" % i, 1000 + i) for i in range(3))
+    data = encode_message(1, 0, None, compress(Codec.GZIP, inner), 7, Codec.GZIP)
+    prepared = prepare_append(bytearray(data), 50, AppendPolicy(), 0)
+    assert [(r.offset, r.value) for r in iter_records(prepared.data)] == [
+        (50, b"v0"),
+        (51, b"v1"),
+        (52, b"v2"),
+    ]
+    (entry,) = iter_entries(prepared.data, verify_crc=True)
+    assert (entry.last_offset, entry.max_timestamp) == (52, 1002)
+
+
+def test_a_compressed_magic_0_set_gets_absolute_inner_offsets():
+    prepared = prepare_append(bytearray(make(0, Codec.LZ4)), 50, AppendPolicy(), 0)
+    (entry,) = iter_entries(prepared.data, verify_crc=True)
+    inner = unwrap(bytes(prepared.data), entry)
+    assert [head.base_offset for head in iter_entries(inner)] == [50, 51, 52, 53, 54]
+
+
+def test_a_set_that_ends_within_an_entry_is_refused():
+    data = make(0, Codec.NONE)
+    refused(data[:-1], ErrorCode.CORRUPT_MESSAGE)
+    refused(data + b"\x00", ErrorCode.CORRUPT_MESSAGE)
+
+
+def test_an_empty_set_is_taken_and_holds_nothing():
+    prepared = prepare_append(b"", 12, AppendPolicy(), 0)
+    assert (prepared.count, prepared.first_offset, prepared.last_offset) == (0, 12, 11)
+
+
+def test_writable_bytes_are_changed_in_place_and_read_only_ones_are_not():
+    data = make(2, Codec.NONE)
+    buffer = bytearray(data)
+    prepared = prepare_append(memoryview(buffer), 9, AppendPolicy(), 0)
+    assert bytes(prepared.data) == bytes(buffer) != data
+    prepared = prepare_append(data, 9, AppendPolicy(), 0)
+    assert bytes(prepared.data) == bytes(buffer)
+
+
+def test_batches_of_a_mixed_set_are_placed_where_they_are_written():
+    parts = [make(2, Codec.NONE), make(0, Codec.GZIP), make(1, Codec.NONE), make(2, Codec.ZSTD)]
+    prepared = prepare_append(bytearray(b"".join(parts)), 100, AppendPolicy(), 0)
+    found = [e for e in iter_entries(prepared.data, verify_crc=True) if e.magic == 2]
+    assert prepared.batches == found
+    assert (prepared.min_magic, prepared.max_magic) == (0, 2)
+    assert [r.offset for r in iter_records(prepared.data)] == list(range(100, 120))
+
+
+def test_zstd_is_not_stored_in_an_older_format():
+    refused(make(2, Codec.ZSTD), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, message_format=1)
+
+
+def test_produce_3_and_later_hold_one_batch_and_zstd_from_7_on():
+    one = make(2, Codec.NONE)
+    for version in range(9):
+        check_produce(one, version)
+    for bad in (b"", one + one, make(1, Codec.NONE), one[:-1]):
+        check_produce(bad, 2)
+        with pytest.raises(CorruptMessage):
+            check_produce(bad, 3)
+    zstd = make(2, Codec.ZSTD)
+    check_produce(zstd, 7)
+    with pytest.raises(UnsupportedCompressionType):
+        check_produce(zstd, 6)
+
+
+@pytest.mark.parametrize(("timestamps", "at"), [([5, 9, 9, 1], 1), ([1, 2, 3, 4], 3)])
+def test_the_time_index_gets_the_first_record_with_the_largest_timestamp(timestamps, at):
+    records = [(None, b"v", timestamp, ()) for timestamp in timestamps]
+    for magic in (1, 2):
+        data = encode_message_set(records, magic=magic)
+        prepared = prepare_append(bytearray(data), 20, AppendPolicy(), 0)
+        assert prepared.offset_of_max_timestamp == 20 + at
+        data = encode_message_set(records, magic=magic, codec=Codec.GZIP)
+        prepared = prepare_append(bytearray(data), 20, AppendPolicy(), 0)
+        assert prepared.offset_of_max_timestamp == 23

@@ -1,0 +1,321 @@
+"""Produce, fetch, list offsets and metadata against a broker process."""
+
+import time
+import uuid
+
+import pytest
+
+from zkbroker.errors import ErrorCode, NetworkError
+from zkbroker.network import BrokerConnection
+from zkbroker.protocol import ApiKey
+from zkbroker.protocol.messages import (
+    ApiVersionsRequest,
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    MetadataRequest,
+    ProduceRequest,
+)
+from zkbroker.protocol.messages.fetch import (
+    FetchRequestPartition,
+    FetchRequestTopic,
+    FetchResponsePartition,
+)
+from zkbroker.protocol.messages.list_offsets import (
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+    ListOffsetsResponsePartition,
+)
+from zkbroker.protocol.messages.metadata import MetadataTopic
+from zkbroker.protocol.messages.produce import (
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+    ProduceResponsePartition,
+)
+from zkbroker.records import Codec, MessageSetBuilder, iter_entries, iter_records
+
+
+def message_set(magic: int, values: list[bytes], codec: Codec = Codec.NONE) -> bytes:
+    builder = MessageSetBuilder(magic, codec)
+    for number, value in enumerate(values):
+        builder.append(b"key-%d" % number, value, timestamp_ms=1_500_000_000_000 + number)
+    return builder.build()
+
+
+def produce(
+    connection: BrokerConnection,
+    topic: str,
+    data: bytes,
+    *,
+    version: int | None = None,
+    acks: int = 1,
+    partition: int = 0,
+) -> ProduceResponsePartition:
+    request = ProduceRequest(
+        acks=acks,
+        topics=[ProduceRequestTopic(topic, [ProduceRequestPartition(partition, data)])],
+    )
+    answer: ProduceResponsePartition = connection.request(request, version).topics[0].partitions[0]
+    return answer
+
+
+def fetch_request(
+    topic: str,
+    offset: int,
+    *,
+    max_bytes: int = 1 << 20,
+    partition: int = 0,
+    max_wait_ms: int = 0,
+    min_bytes: int = 1,
+    total_bytes: int = 1 << 30,
+) -> FetchRequest:
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=total_bytes,
+        topics=[
+            FetchRequestTopic(topic, [FetchRequestPartition(partition, -1, offset, -1, max_bytes)])
+        ],
+    )
+
+
+def only(response: FetchResponse) -> FetchResponsePartition:
+    return response.topics[0].partitions[0]
+
+
+def fetch(
+    connection: BrokerConnection, topic: str, offset: int, *, version: int | None = None, **how: int
+) -> FetchResponsePartition:
+    return only(connection.request(fetch_request(topic, offset, **how), version))
+
+
+def values(partition: FetchResponsePartition, offset: int = 0) -> list[bytes | None]:
+    assert isinstance(partition.records, memoryview)
+    return [record.value for record in iter_records(partition.records, start_offset=offset)]
+
+
+@pytest.mark.parametrize("version", range(8))
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_what_is_produced_is_fetched_by_every_version(
+    connection: BrokerConnection, topic: str, version: int, codec: Codec
+) -> None:
+    magic = 0 if version < 2 else 1 if version == 2 else 2
+    if codec is Codec.ZSTD and version < 7:
+        pytest.skip("zstd is allowed from Produce v7 on")
+    sent = [b"value-%d" % number for number in range(20)]
+    answer = produce(connection, topic, message_set(magic, sent, codec), version=version)
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+    for fetch_version in range(11):
+        if codec is Codec.ZSTD and fetch_version < 10:
+            continue
+        found = fetch(connection, topic, 0, version=fetch_version)
+        assert (found.error_code, found.high_watermark) == (0, 20)
+        assert values(found) == sent
+        readable = 0 if fetch_version < 2 else 1 if fetch_version < 4 else 2
+        assert {entry.magic for entry in iter_entries(found.records)} == {min(magic, readable)}
+
+
+def test_partial_tails_up_to_v2_and_whole_first_entries_from_v3(
+    connection: BrokerConnection, topic: str
+) -> None:
+    for _ in range(3):
+        produce(connection, topic, message_set(0, [b"x" * 100]), version=0)
+    size = len(message_set(0, [b"x" * 100]))
+    for version in (0, 1, 2):
+        assert len(fetch(connection, topic, 0, version=version, max_bytes=70).records) == 70
+        cut = fetch(connection, topic, 0, version=version, max_bytes=size + 10)
+        assert len(cut.records) == size + 10
+        assert len(values(cut)) == 1
+    for version in range(3, 11):
+        assert len(fetch(connection, topic, 0, version=version, max_bytes=70).records) == size
+        whole = fetch(connection, topic, 0, version=version, max_bytes=1 << 20, total_bytes=70)
+        assert len(whole.records) == size
+
+
+def test_the_whole_response_is_bounded_and_later_partitions_stay_empty(
+    connection: BrokerConnection, topic: str
+) -> None:
+    data = message_set(2, [b"x" * 1000])
+    produce(connection, topic, data)
+    asked = fetch_request(topic, 0, total_bytes=len(data))
+    asked.topics.append(asked.topics[0])
+    first, second = (answer.partitions[0] for answer in connection.request(asked).topics)
+    assert len(first.records) == len(data)
+    assert (second.error_code, len(second.records)) == (0, 0)
+
+
+@pytest.mark.parametrize("version", range(11))
+def test_fetch_errors(connection: BrokerConnection, topic: str, version: int) -> None:
+    produce(connection, topic, message_set(0, [b"one"]), version=0)
+    beyond = fetch(connection, topic, 5, version=version)
+    assert (beyond.error_code, beyond.high_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+    missing = fetch(connection, topic, 0, version=version, partition=55)
+    assert missing.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    nowhere = fetch(connection, "no-such-topic", 0, version=version)
+    assert nowhere.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_long_poll_waits_for_data_and_not_longer(
+    connection: BrokerConnection, broker: object, topic: str
+) -> None:
+    polling = connection.send(fetch_request(topic, 0, max_wait_ms=30_000))
+    with BrokerConnection(connection.runtime, connection.host, connection.port) as other:
+        produce(other, topic, message_set(2, [b"at last"]))
+    assert values(only(polling.result(20))) == [b"at last"]
+
+
+def test_a_long_poll_ends_empty_after_its_time(connection: BrokerConnection, topic: str) -> None:
+    started = time.monotonic()
+    found = fetch(connection, topic, 0, max_wait_ms=200)
+    assert (found.error_code, len(found.records)) == (0, 0)
+    assert time.monotonic() - started >= 0.19
+
+
+def test_a_long_poll_waits_for_min_bytes(connection: BrokerConnection, topic: str) -> None:
+    data = message_set(2, [b"x" * 500])
+    polling = connection.send(fetch_request(topic, 0, max_wait_ms=30_000, min_bytes=2 * len(data)))
+    with BrokerConnection(connection.runtime, connection.host, connection.port) as other:
+        produce(other, topic, data)
+        assert not polling.done
+        produce(other, topic, data)
+    assert len(values(only(polling.result(20)))) == 2
+
+
+def test_an_error_is_answered_without_waiting(connection: BrokerConnection, topic: str) -> None:
+    answer = connection.request(fetch_request(topic, 9, max_wait_ms=60_000), timeout_s=20)
+    assert only(answer).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_fetch_sessions_are_never_given_out(connection: BrokerConnection, topic: str) -> None:
+    asked = fetch_request(topic, 0)
+    asked.session_epoch = 0
+    full = connection.request(asked)
+    assert (full.error_code, full.session_id, len(full.topics)) == (0, 0, 1)
+    asked.session_id, asked.session_epoch = 7, 1
+    refused = connection.request(asked)
+    assert refused.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_leader_epochs_are_checked(connection: BrokerConnection, topic: str) -> None:
+    asked = fetch_request(topic, 0)
+    codes = []
+    for epoch in (0, 1):
+        asked.topics[0].partitions[0].current_leader_epoch = epoch
+        codes.append(only(connection.request(asked)).error_code)
+    assert codes == [ErrorCode.NONE, ErrorCode.UNKNOWN_LEADER_EPOCH]
+
+
+@pytest.mark.parametrize("version", range(8))
+def test_a_corrupt_crc_is_refused_and_nothing_else_suffers(
+    connection: BrokerConnection, topic: str, version: int
+) -> None:
+    magic = 0 if version < 2 else 1 if version == 2 else 2
+    data = bytearray(message_set(magic, [b"value"]))
+    data[-1] ^= 0xFF
+    answer = produce(connection, topic, bytes(data), version=version)
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.CORRUPT_MESSAGE, -1)
+    assert produce(connection, topic, message_set(magic, [b"v"]), version=version).error_code == 0
+
+
+def test_produce_errors(connection: BrokerConnection, topic: str) -> None:
+    data = message_set(2, [b"value"])
+    assert produce(connection, topic, data, partition=7).error_code == 3
+    assert produce(connection, "no-such-topic", data).error_code == 3
+    assert produce(connection, topic, data, acks=2).error_code == 21
+    assert produce(connection, topic, data, acks=-1).error_code == 0
+    assert produce(connection, topic, b"").error_code == 2
+    assert produce(connection, topic, message_set(2, [b"x" * 1_100_000])).error_code == 10
+    assert produce(connection, topic, message_set(1, [b"v"]), version=3).error_code == 2
+    assert produce(connection, "__consumer_offsets", data).error_code == 17
+
+
+def test_acks_0_has_no_answer_and_an_error_closes_the_connection(
+    connection: BrokerConnection, topic: str
+) -> None:
+    def request(name: str) -> ProduceRequest:
+        return ProduceRequest(
+            acks=0,
+            topics=[
+                ProduceRequestTopic(name, [ProduceRequestPartition(0, message_set(2, [b"silent"]))])
+            ],
+        )
+
+    assert connection.request(request(topic)) is None
+    assert values(fetch(connection, topic, 0)) == [b"silent"]
+    connection.request(request("no-such-topic"))
+    with pytest.raises(NetworkError):
+        connection.request(ApiVersionsRequest())
+
+
+def list_offset(
+    connection: BrokerConnection, topic: str, timestamp: int, version: int, count: int = 10
+) -> ListOffsetsResponsePartition:
+    asked = ListOffsetsRequest(
+        topics=[
+            ListOffsetsRequestTopic(topic, [ListOffsetsRequestPartition(0, -1, timestamp, count)])
+        ]
+    )
+    answer: ListOffsetsResponsePartition = (
+        connection.request(asked, version).topics[0].partitions[0]
+    )
+    return answer
+
+
+def test_offsets_are_listed_by_every_version(connection: BrokerConnection, topic: str) -> None:
+    produce(connection, topic, message_set(2, [b"%d" % number for number in range(9)]))
+    assert list_offset(connection, topic, -1, 0).offsets == [9, 0]
+    assert list_offset(connection, topic, -1, 0, count=1).offsets == [9]
+    assert list_offset(connection, topic, -2, 0).offsets == [0]
+    for version in range(1, 5):
+        assert list_offset(connection, topic, -1, version).offset == 9
+        assert list_offset(connection, topic, -2, version).offset == 0
+        found = list_offset(connection, topic, 1_500_000_000_004, version)
+        assert (found.timestamp, found.offset) == (1_500_000_000_004, 4)
+        nothing = list_offset(connection, topic, 1_600_000_000_000, version)
+        assert (nothing.error_code, nothing.timestamp, nothing.offset) == (0, -1, -1)
+    assert list_offset(connection, "no-such-topic", -1, 1).error_code == 3
+
+
+def metadata(connection: BrokerConnection, name: str, version: int) -> MetadataTopic:
+    topics: list[MetadataTopic] = connection.request(MetadataRequest([name]), version).topics
+    assert [topic.topic for topic in topics] == [name]
+    return topics[0]
+
+
+@pytest.mark.parametrize("version", range(8))
+def test_asking_for_an_unknown_topic_creates_it(connection: BrokerConnection, version: int) -> None:
+    name = f"auto-{uuid.uuid4().hex[:8]}"
+    assert metadata(connection, name, version).error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    for _ in range(100):
+        topic = metadata(connection, name, version)
+        if not topic.error_code and not topic.partitions[0].error_code:
+            break
+        time.sleep(0.05)
+    assert [(p.partition, p.leader, p.replicas, p.isr) for p in topic.partitions] == [
+        (0, 0, [0], [0])
+    ]
+    assert produce(connection, name, message_set(1, [b"first"]), version=2).error_code == 0
+
+
+@pytest.mark.parametrize("version", range(8))
+def test_metadata_of_no_and_all_and_bad_topics(
+    connection: BrokerConnection, topic: str, version: int
+) -> None:
+    every = connection.request(MetadataRequest([] if version == 0 else None), version)
+    assert topic in [answer.topic for answer in every.topics]
+    assert [(broker.node_id, broker.port) for broker in every.brokers] == [(0, connection.port)]
+    if version:
+        assert connection.request(MetadataRequest([]), version).topics == []
+        assert every.controller_id == 0
+    if version >= 2:
+        assert len(every.cluster_id) == 22
+    assert metadata(connection, "bad/topic", version).error_code == 17
+    if version >= 4:
+        asked = MetadataRequest(["no-such-topic"], allow_auto_topic_creation=False)
+        assert connection.request(asked, version).topics[0].error_code == 3
+
+
+def test_api_versions_lists_what_is_served(connection: BrokerConnection) -> None:
+    assert connection.guess is None
+    assert connection.versions[ApiKey.FETCH] == (0, 10)
+    assert connection.versions[ApiKey.PRODUCE] == (0, 7)

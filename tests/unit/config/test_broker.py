@@ -1,0 +1,236 @@
+import pytest
+
+from zkbroker.config.broker import BrokerConfig
+from zkbroker.config.listeners import Endpoint, parse_endpoint
+from zkbroker.errors import ConfigError
+
+ZOOKEEPER = {"zookeeper.connect": "localhost:2181"}
+
+
+def configured(*, warnings: list[str] | None = None, **extra: str) -> BrokerConfig:
+    properties = ZOOKEEPER | {key.replace("__", "."): value for key, value in extra.items()}
+    seen: list[str] = []
+    config = BrokerConfig.from_properties(properties, warn=seen.append)
+    if warnings is not None:
+        warnings.extend(seen)
+    else:
+        assert seen == []
+    return config
+
+
+# The keys of the server.properties that each generation shipped, with its values.
+GENUINE = {
+    "0.7.2": """brokerid=0 port=9092 num.threads=8 socket.send.buffer=1048576
+        socket.receive.buffer=1048576 max.socket.request.bytes=104857600 log.dir=/tmp/kafka-logs
+        num.partitions=1 log.flush.interval=10000 log.default.flush.interval.ms=1000
+        log.default.flush.scheduler.interval.ms=1000 log.retention.hours=168
+        log.file.size=536870912 log.cleanup.interval.mins=1 enable.zookeeper=true
+        zk.connect=localhost:2181 zk.connectiontimeout.ms=1000000""",
+    "0.8.2": """broker.id=0 port=9092 num.network.threads=3 num.io.threads=8
+        socket.send.buffer.bytes=102400 socket.receive.buffer.bytes=102400
+        socket.request.max.bytes=104857600 log.dirs=/tmp/kafka-logs num.partitions=1
+        num.recovery.threads.per.data.dir=1 log.retention.hours=168 log.segment.bytes=1073741824
+        log.retention.check.interval.ms=300000 log.cleaner.enable=false
+        zookeeper.connect=localhost:2181 zookeeper.connection.timeout.ms=6000""",
+    "0.10.2": """broker.id=0 listeners=PLAINTEXT://:9092 num.network.threads=3 num.io.threads=8
+        socket.send.buffer.bytes=102400 socket.receive.buffer.bytes=102400
+        socket.request.max.bytes=104857600 log.dirs=/tmp/kafka-logs num.partitions=1
+        num.recovery.threads.per.data.dir=1 log.retention.hours=168 log.segment.bytes=1073741824
+        log.retention.check.interval.ms=300000 zookeeper.connect=localhost:2181
+        zookeeper.connection.timeout.ms=6000 delete.topic.enable=true""",
+    "2.3": """broker.id=0 num.network.threads=3 num.io.threads=8 socket.send.buffer.bytes=102400
+        socket.receive.buffer.bytes=102400 socket.request.max.bytes=104857600
+        log.dirs=/tmp/kafka-logs num.partitions=1 num.recovery.threads.per.data.dir=1
+        offsets.topic.replication.factor=1 transaction.state.log.replication.factor=1
+        transaction.state.log.min.isr=1 log.retention.hours=168 log.segment.bytes=1073741824
+        log.retention.check.interval.ms=300000 zookeeper.connect=localhost:2181
+        zookeeper.connection.timeout.ms=6000 group.initial.rebalance.delay.ms=0""",
+}
+
+
+@pytest.mark.parametrize("generation", GENUINE)
+def test_the_properties_file_of_each_generation_works_unmodified(generation: str) -> None:
+    properties = dict(pair.split("=", 1) for pair in GENUINE[generation].split())
+    warnings: list[str] = []
+    config = BrokerConfig.from_properties(properties, warn=warnings.append)
+    assert config.broker_id == 0
+    assert config.endpoints[0].port == 9092
+    assert config.zookeeper_connect == "localhost:2181"
+    assert config.max_request_bytes == 104857600
+    assert config.log_manager.log_dirs == ("/tmp/kafka-logs",)
+    assert [warning for warning in warnings if "unknown" in warning] == []
+    assert all("has no effect: " in warning for warning in warnings)
+
+
+KNOWN_KEYS = """
+advertised.host.name advertised.listeners advertised.port allow.everyone.if.no.acl.found
+alter.config.policy.class.name authorizer.class.name auto.create.topics.enable
+auto.leader.rebalance.enable background.threads broker.id broker.id.generation.enable broker.rack
+compression.type connections.max.idle.ms controlled.shutdown.enable controlled.shutdown.max.retries
+controlled.shutdown.retry.backoff.ms controller.message.queue.size controller.socket.timeout.ms
+create.topic.policy.class.name default.replication.factor delegation.token.master.key
+delete.topic.enable fetch.purgatory.purge.interval.requests group.initial.rebalance.delay.ms
+group.max.session.timeout.ms group.min.session.timeout.ms host.name inter.broker.listener.name
+inter.broker.protocol.version kafka.csv.metrics.reporter.enabled kafka.metrics.reporters
+leader.imbalance.check.interval.seconds leader.imbalance.per.broker.percentage
+listener.security.protocol.map listeners log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size
+log.cleaner.delete.retention.ms log.cleaner.enable log.cleaner.io.buffer.load.factor
+log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.min.cleanable.ratio
+log.cleaner.min.compaction.lag.ms log.cleaner.threads log.cleanup.policy log.dir log.dirs
+log.flush.interval.messages log.flush.interval.ms log.flush.offset.checkpoint.interval.ms
+log.flush.scheduler.interval.ms log.flush.start.offset.checkpoint.interval.ms
+log.index.interval.bytes log.index.size.max.bytes log.message.downconversion.enable
+log.message.format.version log.message.timestamp.difference.max.ms log.message.timestamp.type
+log.preallocate log.retention.bytes log.retention.check.interval.ms log.retention.hours
+log.retention.minutes log.retention.ms log.roll.hours log.roll.jitter.hours log.roll.jitter.ms
+log.roll.ms log.segment.bytes log.segment.delete.delay.ms max.connections.per.ip
+max.connections.per.ip.overrides max.incremental.fetch.session.cache.slots message.max.bytes
+metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
+min.insync.replicas num.io.threads num.network.threads num.partitions
+num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
+offset.metadata.max.bytes offsets.commit.required.acks offsets.commit.timeout.ms
+offsets.load.buffer.size offsets.retention.check.interval.ms offsets.retention.minutes
+offsets.topic.compression.codec offsets.topic.num.partitions offsets.topic.replication.factor
+offsets.topic.segment.bytes password.encoder.secret port principal.builder.class
+producer.purgatory.purge.interval.requests queued.max.request.bytes queued.max.requests
+quota.consumer.default quota.producer.default quota.window.num quota.window.size.seconds
+replica.fetch.backoff.ms replica.fetch.max.bytes replica.fetch.min.bytes
+replica.fetch.response.max.bytes replica.fetch.wait.max.ms
+replica.high.watermark.checkpoint.interval.ms replica.lag.max.messages replica.lag.time.max.ms
+replica.socket.receive.buffer.bytes replica.socket.timeout.ms replication.quota.window.num
+replication.quota.window.size.seconds request.timeout.ms reserved.broker.max.id
+sasl.enabled.mechanisms sasl.kerberos.service.name sasl.mechanism.inter.broker.protocol
+security.inter.broker.protocol socket.receive.buffer.bytes socket.request.max.bytes
+socket.send.buffer.bytes ssl.client.auth ssl.keystore.location ssl.truststore.location super.users
+transaction.max.timeout.ms transaction.state.log.min.isr
+transaction.state.log.replication.factor transactional.id.expiration.ms
+unclean.leader.election.enable zookeeper.connect zookeeper.connection.timeout.ms
+zookeeper.max.in.flight.requests zookeeper.session.timeout.ms zookeeper.set.acl
+zookeeper.sync.time.ms
+brokerid hostname num.threads socket.send.buffer socket.receive.buffer max.socket.request.bytes
+monitoring.period.secs topic.partition.count.map log.file.size topic.log.file.size
+topic.log.retention.hours log.retention.size topic.log.retention.size log.cleanup.interval.mins
+log.flush.interval topic.flush.intervals.ms log.default.flush.scheduler.interval.ms
+log.default.flush.interval.ms enable.zookeeper zk.connect zk.connectiontimeout.ms
+zk.sessiontimeout.ms zk.synctime.ms max.message.size
+""".split()  # noqa: SIM905 - a list of 190 strings is no easier to read
+
+
+def test_no_key_of_any_generation_is_unknown() -> None:
+    """A key that is unknown would be warned about before its text is looked at."""
+    unknown: list[str] = []
+    for key in KNOWN_KEYS:
+        for value in (
+            "1",
+            "true",
+            "PLAINTEXT://:9092",
+            "a:1",
+            "gzip",
+            "delete",
+            "CreateTime",
+            "0.10.2",
+        ):
+            warnings: list[str] = []
+            try:
+                BrokerConfig.from_properties({**ZOOKEEPER, key: value}, warn=warnings.append)
+            except ConfigError:
+                continue
+            unknown += [warning for warning in warnings if "unknown" in warning]
+            break
+        else:
+            pytest.fail(f"no value was taken for {key}")
+    assert unknown == []
+
+
+def test_a_mistyped_key_names_the_nearest() -> None:
+    warnings: list[str] = []
+    configured(warnings=warnings, queued__max__request="3")
+    assert warnings == [
+        "config key=queued.max.request is unknown and ignored; did you mean queued.max.requests?"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        ("ssl.keystore.location", "PLAINTEXT"),
+        ("sasl.enabled.mechanisms", "not authenticated"),
+        ("authorizer.class.name", "not enforced"),
+        ("replica.fetch.max.bytes", "one replica"),
+        ("num.recovery.threads.per.data.dir", "one task"),
+    ],
+)
+def test_a_key_without_effect_is_warned_about_with_the_reason(key: str, reason: str) -> None:
+    warnings: list[str] = []
+    BrokerConfig.from_properties(ZOOKEEPER | {key: "x"}, warn=warnings.append)
+    assert len(warnings) == 1
+    assert warnings[0].startswith(f"config key={key} has no effect: ")
+    assert reason in warnings[0]
+
+
+def test_zookeeper_connect_is_required() -> None:
+    with pytest.raises(ConfigError, match=r"zookeeper\.connect \(or zk\.connect\) is required"):
+        BrokerConfig.from_properties({"broker.id": "1"})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("port", "70000", "port='70000' is not allowed: give a whole number from 0 up to 65535"),
+        ("listeners", "SSL://:9093", "asks for SSL, only PLAINTEXT"),
+        ("listeners", "PLAINTEXT://a:1,PLAINTEXT://b:2", "PLAINTEXT twice"),
+        ("listeners", "nonsense", "give NAME://host:port"),
+        ("advertised.listeners", "PLAINTEXT://0.0.0.0:1", "no client can connect"),
+        ("advertised.listeners", "OTHER://a:1", "names OTHER, listeners does not"),
+        ("broker.id.generation.enable", "false", "broker.id is required"),
+        ("listener.security.protocol.map", "A", "give NAME:PROTOCOL"),
+    ],
+)
+def test_a_bad_value_says_what_is_allowed(key: str, value: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said.replace("(", r"\(")):
+        BrokerConfig.from_properties(ZOOKEEPER | {key: value})
+
+
+@pytest.mark.parametrize(
+    ("properties", "advertised"),
+    [
+        ({"port": "0"}, "PLAINTEXT://machine:4711"),
+        ({"host.name": "kafka1"}, "PLAINTEXT://kafka1:9092"),
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "PLAINTEXT://machine:9092"),
+        ({"listeners": "PLAINTEXT://[::1]:0"}, "PLAINTEXT://[::1]:4711"),
+        ({"advertised.host.name": "public"}, "PLAINTEXT://public:9092"),
+        ({"advertised.host.name": "public", "advertised.port": "99"}, "PLAINTEXT://public:99"),
+        (
+            {"listeners": "PLAINTEXT://:1", "advertised.listeners": "PLAINTEXT://public:99"},
+            "PLAINTEXT://public:99",
+        ),
+    ],
+)
+def test_advertised_endpoints(properties: dict[str, str], advertised: str) -> None:
+    config = BrokerConfig.from_properties(ZOOKEEPER | properties)
+    told = config.advertised_endpoints({"PLAINTEXT": ("127.0.0.1", 4711)}, "machine")
+    assert [str(endpoint) for endpoint in told] == [advertised]
+
+
+def test_several_listeners_keep_their_names() -> None:
+    config = BrokerConfig.from_properties(
+        ZOOKEEPER
+        | {
+            "listeners": "INTERNAL://:9092,EXTERNAL://:9093",
+            "advertised.listeners": "EXTERNAL://public:443,INTERNAL://inside:9092",
+            "listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT",
+        }
+    )
+    told = config.advertised_endpoints({}, "machine")
+    assert told == (Endpoint("INTERNAL", "inside", 9092), Endpoint("EXTERNAL", "public", 443))
+
+
+def test_an_endpoint_reads_what_it_writes() -> None:
+    for text in ("PLAINTEXT://[fe80::1]:9092", "A_B://host:1", "X://:0"):
+        assert str(parse_endpoint(text)) == text
+
+
+def test_units_of_old_keys_are_converted() -> None:
+    config = configured(offsets__retention__minutes="2", log__retention__hours="3")
+    assert config.offsets_retention_ms == 120_000
+    assert config.log.retention_ms == 3 * 3_600_000

@@ -1,0 +1,36 @@
+"""The broker: one handler per API, delayed fetches, and the node that puts everything together."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zkbroker.broker.node import BrokerNode
+    from zkbroker.config.broker import BrokerConfig
+
+__all__ = ["BrokerNode", "run_broker"]
+
+
+def run_broker(
+    config: "BrokerConfig", on_ready: Callable[[int, str, int], object] | None = None
+) -> None:
+    """Run a broker in this process until SIGINT or SIGTERM.
+
+    Args:
+        config: its settings.
+        on_ready: called with broker id, host and port once it serves.
+
+    Raises:
+        ZkbrokerError: it cannot start.
+    """
+    from zkbroker.broker.process import run
+
+    run(config, on_ready)
+
+
+def __getattr__(name: str) -> object:
+    # Imported when asked for: a command line that only parses a properties file needs no server.
+    if name == "BrokerNode":
+        from zkbroker.broker.node import BrokerNode
+
+        return BrokerNode
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,102 @@
+"""Which client speaks what: counts by client id, API and version.
+
+This is what the operator of a cluster with clients of many years asks first: who would be left
+behind by a change. Kept in memory, bounded, and written to a JSON file in the data directory:
+
+    {"version": 1, "since_ms": …, "clients": [{"client_id": "x", "addresses": ["10.0.0.1"],
+      "requests": [{"api": "FETCH", "api_key": 1, "version": 0, "count": 17, "served": true}]}]}
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from zkbroker.protocol import ApiKey, supported
+
+MAX_CLIENTS = 1000
+MAX_ADDRESSES = 8
+OTHER = "(others)"
+FILE_NAME = "client-versions.json"
+
+
+class ClientCounts:
+    """Counts of one client id."""
+
+    __slots__ = ("addresses", "requests")
+
+    def __init__(self) -> None:
+        self.addresses: set[str] = set()
+        self.requests: dict[int, int] = {}
+
+    def count(self, api_key: int, version: int) -> None:
+        """Count one request."""
+        key = api_key << 16 | (version & 0xFFFF)
+        self.requests[key] = self.requests.get(key, 0) + 1
+
+
+class ClientVersions:
+    """Counts of every client id seen since the broker started.
+
+    Args:
+        now_ms: wall clock in milliseconds.
+    """
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._since_ms = now_ms()
+        self._clients: dict[str | None, ClientCounts] = {}
+
+    def client(self, client_id: str | None, address: str) -> ClientCounts:
+        """Return the counts of a client id; of all others when there are too many."""
+        counts = self._clients.get(client_id)
+        if counts is None:
+            if len(self._clients) >= MAX_CLIENTS:
+                client_id = OTHER
+            counts = self._clients.setdefault(client_id, ClientCounts())
+        if len(counts.addresses) < MAX_ADDRESSES:
+            counts.addresses.add(address)
+        return counts
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return all counts in the form of the file."""
+        clients = [
+            {
+                "client_id": client_id,
+                "addresses": sorted(counts.addresses),
+                "requests": [
+                    _described(key, count) for key, count in sorted(counts.requests.items())
+                ],
+            }
+            for client_id, counts in sorted(
+                self._clients.items(), key=lambda item: (item[0] is not None, item[0] or "")
+            )
+        ]
+        return {"version": 1, "since_ms": self._since_ms, "clients": clients}
+
+    def save(self, directory: Path) -> None:
+        """Write the file, atomically.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        path = directory / FILE_NAME
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(self.snapshot(), indent=1), encoding="utf-8")
+        temporary.replace(path)
+
+
+def _described(key: int, count: int) -> dict[str, Any]:
+    api_key, version = key >> 16, key & 0xFFFF
+    if version >= 0x8000:
+        version -= 0x10000
+    try:
+        name = ApiKey(api_key).name
+    except ValueError:
+        name = None
+    return {
+        "api": name,
+        "api_key": api_key,
+        "version": version,
+        "count": count,
+        "served": supported(api_key, version),
+    }

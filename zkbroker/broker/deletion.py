@@ -1,0 +1,104 @@
+"""The controller's part of deleting topics.
+
+    asked for (/admin/delete_topics/t) --> every broker named in the assignment drops its logs and
+    deregisters its partitions --> the controller removes the topic's nodes
+
+Invariant: nodes are removed only when every broker of the assignment lives and none of the
+partitions is registered: a broker that is away keeps its copy, and would serve it again under the
+same name some day. Until it is back the deletion stays pending, as with genuine brokers.
+"""
+
+import logging
+from collections.abc import Callable
+
+import gevent
+import gevent.event
+
+from zkbroker.config.broker import BrokerConfig
+from zkbroker.errors import RegistryError
+from zkbroker.registry import ZkSession
+from zkbroker.registry.brokers import list_brokers
+from zkbroker.registry.partitions import partition_states
+from zkbroker.registry.topics import Assignment, remove_topic
+from zkbroker.registry.topics_watch import TopicsView
+
+logger = logging.getLogger(__name__)
+
+RETRY_S = 0.1
+PENDING_RETRY_S = 1.0
+
+
+class TopicDeletion:
+    """Carries out deletions while this broker is the controller.
+
+    Args:
+        session: a started session.
+        config: whether topics may be deleted.
+    """
+
+    def __init__(self, session: ZkSession, config: BrokerConfig) -> None:
+        self._session = session
+        self._allowed = config.delete_topics
+        self._changed = gevent.event.Event()
+        self._controller = False
+        self._task: gevent.Greenlet | None = None
+        self._pending: set[str] = set()
+
+    def start(self, topics: Callable[[], TopicsView]) -> None:
+        """Begin to look; `topics` returns the newest view."""
+        self._task = gevent.spawn(self._run, topics)
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.kill()
+
+    def elected(self) -> None:
+        """Take the office."""
+        self._controller = True
+        self._changed.set()
+
+    def resigned(self) -> None:
+        """Leave it."""
+        self._controller = False
+
+    def poke(self) -> None:
+        """Look again: something changed."""
+        self._changed.set()
+
+    def _run(self, topics: Callable[[], TopicsView]) -> None:
+        wait_s: float | None = None
+        while True:
+            self._changed.wait(wait_s)
+            self._changed.clear()
+            view = topics()
+            if not self._controller or not view.deleting:
+                self._pending.clear()
+                wait_s = None
+                continue
+            wait_s = RETRY_S
+            for topic in sorted(view.deleting):
+                try:
+                    self._delete(topic, view.assignments.get(topic, {}))
+                except RegistryError as error:
+                    logger.warning("deletion will be tried again topic=%s error=%s", topic, error)
+            if self._pending:
+                wait_s = PENDING_RETRY_S
+
+    def _delete(self, topic: str, assignment: Assignment) -> None:
+        if not self._allowed:
+            logger.warning("deletion refused topic=%s reason=delete.topic.enable=false", topic)
+            self._session.delete(f"/admin/delete_topics/{topic}", missing_ok=True)
+            return
+        brokers = {replicas[0] for replicas in assignment.values() if replicas}
+        away = brokers - list_brokers(self._session).keys()
+        if away:
+            if topic not in self._pending:
+                self._pending.add(topic)
+                logger.warning("deletion waits topic=%s brokers_away=%s", topic, sorted(away))
+            return
+        self._pending.discard(topic)
+        states = partition_states(self._session, [(topic, number) for number in assignment])
+        # A state of a broker that is gone is a genuine one's, left persistent.
+        if any(state.leader in brokers for state in states.values()):
+            return
+        remove_topic(self._session, topic)

@@ -1,0 +1,43 @@
+"""From exceptions to error codes: the one place where it is done.
+
+Invariant: every exception that this library raises on purpose has a code; what is none of them is a
+defect, is logged with its traceback and becomes UNKNOWN_SERVER_ERROR.
+"""
+
+import logging
+
+from zkbroker.errors import (
+    ClientError,
+    ConfigError,
+    ErrorCode,
+    ProtocolError,
+    RegistryError,
+    StorageError,
+    ZkbrokerError,
+)
+from zkbroker.registry.errors import NodeExists, NoNode
+
+logger = logging.getLogger(__name__)
+
+# Most specific first: the first class that an exception is an instance of decides.
+_CODES: tuple[tuple[type[ZkbrokerError], ErrorCode], ...] = (
+    (StorageError, ErrorCode.KAFKA_STORAGE_ERROR),
+    (ConfigError, ErrorCode.INVALID_CONFIG),
+    (NodeExists, ErrorCode.TOPIC_ALREADY_EXISTS),
+    (NoNode, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    # ZooKeeper is away: retriable, and the same request may succeed when it is back.
+    (RegistryError, ErrorCode.REQUEST_TIMED_OUT),
+    (ClientError, ErrorCode.INVALID_REQUEST),
+    (ZkbrokerError, ErrorCode.UNKNOWN_SERVER_ERROR),
+)
+
+
+def error_code(error: Exception) -> ErrorCode:
+    """Return the code that a client is told for an exception."""
+    if isinstance(error, ProtocolError):
+        return error.code
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return code
+    logger.error("handler failed error=%r", error, exc_info=error)
+    return ErrorCode.UNKNOWN_SERVER_ERROR

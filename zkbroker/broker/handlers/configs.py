@@ -1,0 +1,193 @@
+"""DescribeConfigs and AlterConfigs, and InitProducerId.
+
+Topics have settings that can be changed; a broker's are shown and are changed in its properties
+file.
+"""
+
+from collections.abc import Mapping
+
+from zkbroker.broker.errors import error_code
+from zkbroker.broker.services import BrokerServices
+from zkbroker.config.broker import BrokerConfig
+from zkbroker.config.log import LogConfig, LogManagerConfig
+from zkbroker.config.schema import options
+from zkbroker.errors import (
+    ErrorCode,
+    ProtocolError,
+    UnknownTopicOrPartition,
+    ZkbrokerError,
+)
+from zkbroker.network.server import Session
+from zkbroker.protocol import RequestHeader
+from zkbroker.protocol.messages import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+)
+from zkbroker.protocol.messages.configs import (
+    AlterConfigsResource,
+    AlteredConfigs,
+    ConfigEntry,
+    ConfigSource,
+    ConfigSynonym,
+    DescribeConfigsResource,
+    DescribedConfigs,
+    ResourceType,
+)
+from zkbroker.registry.topics import check_topic_name
+
+
+class ConfigsHandlers:
+    """Handles the configuration APIs."""
+
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+
+    def describe_configs(
+        self, request: DescribeConfigsRequest, header: RequestHeader, session: Session
+    ) -> DescribeConfigsResponse:
+        return DescribeConfigsResponse(
+            resources=[
+                self._describe(resource, synonyms=request.include_synonyms)
+                for resource in request.resources
+            ]
+        )
+
+    def alter_configs(
+        self, request: AlterConfigsRequest, header: RequestHeader, session: Session
+    ) -> AlterConfigsResponse:
+        return AlterConfigsResponse(
+            resources=[
+                self._alter(resource, validate_only=request.validate_only)
+                for resource in request.resources
+            ]
+        )
+
+    def _describe(self, resource: DescribeConfigsResource, *, synonyms: bool) -> DescribedConfigs:
+        answer = DescribedConfigs(0, None, resource.resource_type, resource.resource_name)
+        try:
+            if resource.resource_type == ResourceType.TOPIC:
+                entries = self._topic_entries(resource.resource_name, synonyms=synonyms)
+            else:
+                self._check_broker(resource.resource_type, resource.resource_name)
+                entries = self._broker_entries()
+        except ZkbrokerError as error:
+            answer.error_code = error_code(error)
+            answer.error_message = str(error)
+            return answer
+        wanted = None if resource.config_names is None else set(resource.config_names)
+        answer.entries = [entry for entry in entries if wanted is None or entry.name in wanted]
+        return answer
+
+    def _topic_entries(self, topic: str, *, synonyms: bool) -> list[ConfigEntry]:
+        check_topic_name(topic)
+        view = self._services.view
+        if not view.exists(topic):
+            raise UnknownTopicOrPartition(f"The topic '{topic}' does not exist.")
+        own = view.topics.configs.get(topic, {})
+        defaults = self._services.config.log
+        genuine = LogConfig().topic_values()
+        values = defaults.with_topic_overrides(own).topic_values()
+        base = defaults.topic_values()
+        return [
+            _entry(name, value, own, base, genuine, synonyms=synonyms)
+            for name, value in values.items()
+        ]
+
+    def _broker_entries(self) -> list[ConfigEntry]:
+        config = self._services.config
+        entries: list[ConfigEntry] = []
+        parts: tuple[tuple[type, object], ...] = (
+            (BrokerConfig, config),
+            (LogConfig, config.log),
+            (LogManagerConfig, config.log_manager),
+        )
+        defaults = {
+            LogConfig: LogConfig(),
+            LogManagerConfig: LogManagerConfig(),
+            BrokerConfig: BrokerConfig(zookeeper_connect=config.zookeeper_connect),
+        }
+        for kind, values in parts:
+            for declared, declared_option in options(kind):
+                value = _text(getattr(values, declared.name))
+                default = value == _text(getattr(defaults[kind], declared.name))
+                entries.append(
+                    ConfigEntry(
+                        declared_option.keys[0][0],
+                        value,
+                        read_only=True,
+                        is_default=default,
+                        source=ConfigSource.DEFAULT if default else ConfigSource.STATIC_BROKER,
+                    )
+                )
+        return sorted(entries, key=lambda entry: entry.name)
+
+    def _alter(self, resource: AlterConfigsResource, *, validate_only: bool) -> AlteredConfigs:
+        answer = AlteredConfigs(0, None, resource.resource_type, resource.resource_name)
+        try:
+            if resource.resource_type != ResourceType.TOPIC:
+                self._check_broker(resource.resource_type, resource.resource_name)
+                raise ProtocolError(
+                    "A broker's configuration is changed in its properties file.",
+                    code=ErrorCode.INVALID_REQUEST,
+                )
+            settings = {
+                setting.name: setting.value
+                for setting in resource.configs
+                if setting.value is not None
+            }
+            self._services.topics.configure(
+                resource.resource_name, settings, validate_only=validate_only
+            )
+        except ZkbrokerError as error:
+            answer.error_code = error_code(error)
+            answer.error_message = str(error)
+        return answer
+
+    def _check_broker(self, kind: int, name: str) -> None:
+        if kind != ResourceType.BROKER:
+            raise ProtocolError(
+                f"Resource type {kind} has no configuration.", code=ErrorCode.INVALID_REQUEST
+            )
+        if name and name != str(self._services.broker_id):
+            raise ProtocolError(
+                f"This is broker {self._services.broker_id}; ask broker {name} for its own "
+                f"configuration.",
+                code=ErrorCode.INVALID_REQUEST,
+            )
+
+
+def _entry(
+    name: str,
+    value: str,
+    own: Mapping[str, str],
+    base: Mapping[str, str],
+    genuine: Mapping[str, str],
+    *,
+    synonyms: bool,
+) -> ConfigEntry:
+    if name in own:
+        source = ConfigSource.TOPIC
+    elif base[name] != genuine[name]:
+        source = ConfigSource.STATIC_BROKER
+    else:
+        source = ConfigSource.DEFAULT
+    entry = ConfigEntry(name, value, is_default=name not in own, source=source)
+    if synonyms:
+        if name in own:
+            entry.synonyms.append(ConfigSynonym(name, value, ConfigSource.TOPIC))
+        if base[name] != genuine[name]:
+            entry.synonyms.append(ConfigSynonym(name, base[name], ConfigSource.STATIC_BROKER))
+        entry.synonyms.append(ConfigSynonym(name, genuine[name], ConfigSource.DEFAULT))
+    return entry
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}:{number}" for name, number in value.items())
+    return str(value)

@@ -1,0 +1,236 @@
+"""Fetch: give readers what is stored, as it is stored, and wait for more where they ask to.
+
+Invariant: a file slice that was read is part of the answer or closed here. Bytes are converted only
+for a reader that is older than them: v0 and v1 read magic 0, v2 and v3 up to magic 1.
+"""
+
+import os
+import time
+from dataclasses import dataclass
+
+import gevent.event
+
+from zkbroker.broker.errors import error_code
+from zkbroker.broker.hosting import Hosted
+from zkbroker.broker.services import BrokerServices
+from zkbroker.errors import ErrorCode, ProtocolError, UnsupportedCompressionType, ZkbrokerError
+from zkbroker.fileslice import FileSlice
+from zkbroker.log import ReadResult
+from zkbroker.network.server import Session
+from zkbroker.protocol import RequestHeader
+from zkbroker.protocol.messages import FetchRequest, FetchResponse
+from zkbroker.protocol.messages.fetch import (
+    FetchRequestPartition,
+    FetchResponsePartition,
+    FetchResponseTopic,
+)
+from zkbroker.records import Codec, convert, iter_entries
+
+MAX_RESPONSE_BYTES = 2**31 - 1 - 16 * 1024 * 1024
+_OFFLOAD_BYTES = 32 * 1024
+_ZSTD_VERSION = 10
+
+
+@dataclass(slots=True)
+class Reading:
+    """One look at all partitions of a fetch.
+
+    Args:
+        topics: the answer so far.
+        size: bytes of records in it.
+        failed: whether a partition has an error.
+        hosted: partitions that were read, to wait for.
+    """
+
+    topics: list[FetchResponseTopic]
+    size: int
+    failed: bool
+    hosted: list[Hosted]
+
+    def close(self) -> None:
+        """Close the slices of a reading that is not answered."""
+        for topic in self.topics:
+            for partition in topic.partitions:
+                if isinstance(partition.records, FileSlice):
+                    partition.records.close()
+
+
+class FetchHandler:
+    """Handles Fetch."""
+
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+
+    def __call__(
+        self, request: FetchRequest, header: RequestHeader, session: Session
+    ) -> FetchResponse:
+        if request.session_epoch > 0:
+            # No session is ever given out: every answer says session id 0.
+            raise ProtocolError(
+                f"there is no fetch session {request.session_id}",
+                code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+            )
+        version = header.api_version
+        reading = self._read(request, version)
+        if request.max_wait_ms > 0 and not self._enough(reading, request):
+            reading = self._wait(request, version, session, reading)
+        for topic in reading.topics:
+            for partition in topic.partitions:
+                size = _size(partition)
+                if size:
+                    self._services.metrics.topic(topic.topic).bytes_out += size
+        return FetchResponse(topics=reading.topics)
+
+    def _enough(self, reading: Reading, request: FetchRequest) -> bool:
+        return (
+            reading.failed
+            or reading.size >= request.min_bytes
+            or not reading.hosted
+            or self._services.stopping()
+        )
+
+    def _wait(
+        self, request: FetchRequest, version: int, session: Session, reading: Reading
+    ) -> Reading:
+        deadline = time.monotonic() + request.max_wait_ms / 1000
+        changed = gevent.event.Event()
+        waited_for = reading.hosted
+        for hosted in waited_for:
+            hosted.waiters.add(changed)
+        try:
+            with session.parked():
+                while True:
+                    reading.close()
+                    left_s = deadline - time.monotonic()
+                    timed_out = left_s <= 0 or not changed.wait(left_s)
+                    changed.clear()
+                    reading = self._read(request, version)
+                    if timed_out or self._enough(reading, request):
+                        return reading
+        finally:
+            for hosted in waited_for:
+                hosted.waiters.discard(changed)
+
+    def _read(self, request: FetchRequest, version: int) -> Reading:
+        left = min(request.max_bytes, MAX_RESPONSE_BYTES) if version >= 3 else MAX_RESPONSE_BYTES
+        reading = Reading([], 0, False, [])
+        try:
+            for topic in request.topics:
+                partitions: list[FetchResponsePartition] = []
+                reading.topics.append(FetchResponseTopic(topic.topic, partitions))
+                for partition in topic.partitions:
+                    answer = self._read_partition(
+                        topic.topic,
+                        partition,
+                        version,
+                        left - reading.size,
+                        whole_entry=version >= 3 and reading.size == 0,
+                        reading=reading,
+                    )
+                    partitions.append(answer)
+                    reading.size += _size(answer)
+                    if answer.error_code:
+                        reading.failed = True
+        except BaseException:
+            reading.close()
+            raise
+        if request.isolation_level:
+            for response_topic in reading.topics:
+                for answer in response_topic.partitions:
+                    answer.aborted_transactions = []
+        return reading
+
+    def _read_partition(
+        self,
+        topic: str,
+        partition: FetchRequestPartition,
+        version: int,
+        left: int,
+        *,
+        whole_entry: bool,
+        reading: Reading,
+    ) -> FetchResponsePartition:
+        number = partition.partition
+        services = self._services
+        hosted: Hosted | None = None
+        try:
+            hosted = services.hosting.get(topic, number)
+            if hosted is None or partition.current_leader_epoch >= 0:
+                hosted = services.hosted(topic, number, partition.current_leader_epoch)
+            hosted.metrics.fetches += 1
+            if partition.max_bytes < 0:
+                raise ProtocolError(
+                    f"max_bytes={partition.max_bytes}", code=ErrorCode.INVALID_FETCH_SIZE
+                )
+            reading.hosted.append(hosted)
+            limit = min(partition.max_bytes, max(left, 0))
+            result = hosted.log.read(partition.fetch_offset, limit, min_one_entry=whole_entry)
+            records = self._records(hosted, partition, version, limit, result)
+        except ZkbrokerError as error:
+            if hosted is not None:
+                hosted.metrics.failed_fetches += 1
+            return FetchResponsePartition(number, error_code(error), records=b"")
+        return FetchResponsePartition(
+            number,
+            0,
+            result.high_watermark,
+            result.high_watermark,
+            result.log_start_offset,
+            None,
+            records,
+        )
+
+    def _records(
+        self,
+        hosted: Hosted,
+        partition: FetchRequestPartition,
+        version: int,
+        limit: int,
+        result: ReadResult,
+    ) -> FileSlice | bytes:
+        part = result.slice
+        if part is None:
+            return b""
+        try:
+            readable = 0 if version <= 1 else 1 if version <= 3 else 2
+            if readable < 2 and result.max_magic() > readable:
+                part.close()
+                return self._converted(hosted, partition.fetch_offset, limit, readable)
+        except BaseException:
+            part.close()
+            raise
+        return part
+
+    def _converted(self, hosted: Hosted, offset: int, limit: int, magic: int) -> bytes:
+        at = offset
+        while True:
+            # An entry that is cut cannot be converted; its converted messages go out whole.
+            data = hosted.log.read_bytes(at, limit, min_one_entry=True)
+            if len(data) < _OFFLOAD_BYTES:
+                converted = convert(data, magic, first_offset=offset)
+            else:
+                converted = self._services.runtime.offload(_convert, data, magic, offset)
+            if converted or not data:
+                return converted
+            # Nothing of it is for this reader (control batches): without what comes after it, the
+            # reader would ask for the same offset for ever.
+            at = max(entry.last_offset for entry in iter_entries(data)) + 1
+
+    @staticmethod
+    def _without_zstd(part: FileSlice) -> FileSlice:
+        data = os.pread(part.fd, part.size, part.position)
+        for entry in iter_entries(data):
+            if entry.codec is Codec.ZSTD:
+                if entry.position == 0:
+                    raise UnsupportedCompressionType("zstd needs Fetch v10 or later")
+                return FileSlice(part.fd, part.position, entry.position, part.release)
+        return part
+
+
+def _convert(data: bytes, magic: int, offset: int) -> bytes:
+    return convert(data, magic, first_offset=offset)
+
+
+def _size(partition: FetchResponsePartition) -> int:
+    records = partition.records
+    return 0 if records is None else len(records)

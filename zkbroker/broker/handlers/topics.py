@@ -1,0 +1,201 @@
+"""CreateTopics, DeleteTopics, CreatePartitions and DeleteRecords.
+
+Invariant: one item's failure is that item's error and leaves the others alone. The answer waits, up
+to the request's time-out, until what was asked has taken effect on this broker's view.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import TypeVar
+
+from zkbroker.broker.errors import error_code
+from zkbroker.broker.services import BrokerServices
+from zkbroker.errors import ErrorCode, OffsetOutOfRange, ProtocolError, ZkbrokerError
+from zkbroker.network.server import Session
+from zkbroker.protocol import RequestHeader
+from zkbroker.protocol.messages import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from zkbroker.protocol.messages.topics import (
+    CreatedPartitions,
+    CreatedTopic,
+    DeletedTopic,
+    DeleteRecordsRequestPartition,
+    DeleteRecordsResponsePartition,
+    DeleteRecordsResponseTopic,
+    NewPartitions,
+    NewTopic,
+)
+
+logger = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer", CreatedTopic, DeletedTopic, CreatedPartitions)
+
+
+class TopicsHandlers:
+    """Handles the APIs that change topics."""
+
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+
+    def create_topics(
+        self, request: CreateTopicsRequest, header: RequestHeader, session: Session
+    ) -> CreateTopicsResponse:
+        times = Counter(topic.topic for topic in request.topics)
+        answers: list[CreatedTopic] = []
+        created: list[CreatedTopic] = []
+        for topic in {topic.topic: topic for topic in request.topics}.values():
+            answer = CreatedTopic(topic.topic)
+            answers.append(answer)
+            try:
+                if times[topic.topic] > 1:
+                    raise ProtocolError(
+                        "Duplicate topic in the request.", code=ErrorCode.INVALID_REQUEST
+                    )
+                self._create(topic, validate_only=request.validate_only)
+            except ZkbrokerError as error:
+                _fail(answer, error)
+            else:
+                if not request.validate_only:
+                    created.append(answer)
+        view = self._services.view
+        self._wait(session, request.timeout_ms, created, lambda answer: view.led(answer.topic))
+        return CreateTopicsResponse(topics=answers)
+
+    def delete_topics(
+        self, request: DeleteTopicsRequest, header: RequestHeader, session: Session
+    ) -> DeleteTopicsResponse:
+        answers: list[DeletedTopic] = []
+        deleted: list[DeletedTopic] = []
+        for name in dict.fromkeys(request.topics):
+            answer = DeletedTopic(name)
+            answers.append(answer)
+            try:
+                self._services.topics.delete(name)
+                deleted.append(answer)
+            except ZkbrokerError as error:
+                answer.error_code = error_code(error)
+        assignments = self._services.view
+        self._wait(
+            session,
+            request.timeout_ms,
+            deleted,
+            lambda answer: answer.topic not in assignments.topics.assignments,
+        )
+        return DeleteTopicsResponse(topics=answers)
+
+    def create_partitions(
+        self, request: CreatePartitionsRequest, header: RequestHeader, session: Session
+    ) -> CreatePartitionsResponse:
+        answers: list[CreatedPartitions] = []
+        grown: list[CreatedPartitions] = []
+        for topic in {topic.topic: topic for topic in request.topics}.values():
+            answer = CreatedPartitions(topic.topic)
+            answers.append(answer)
+            try:
+                self._grow(topic, validate_only=request.validate_only)
+            except ZkbrokerError as error:
+                _fail(answer, error)
+            else:
+                if not request.validate_only:
+                    grown.append(answer)
+        totals = {topic.topic: topic.count for topic in request.topics}
+        view = self._services.view
+
+        def has_grown(answer: CreatedPartitions) -> bool:
+            assignment = view.assignment(answer.topic)
+            return (
+                assignment is not None
+                and len(assignment) >= totals[answer.topic]
+                and view.led(answer.topic)
+            )
+
+        self._wait(session, request.timeout_ms, grown, has_grown)
+        return CreatePartitionsResponse(topics=answers)
+
+    def delete_records(
+        self, request: DeleteRecordsRequest, header: RequestHeader, session: Session
+    ) -> DeleteRecordsResponse:
+        return DeleteRecordsResponse(
+            topics=[
+                DeleteRecordsResponseTopic(
+                    topic.topic,
+                    [
+                        self._delete_records(topic.topic, partition)
+                        for partition in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+
+    def _create(self, topic: NewTopic, *, validate_only: bool) -> None:
+        settings = {
+            setting.name: setting.value for setting in topic.configs if setting.value is not None
+        }
+        assignment = {item.partition: tuple(item.broker_ids) for item in topic.assignments}
+        if len(assignment) != len(topic.assignments):
+            raise ProtocolError(
+                "A partition is assigned twice.", code=ErrorCode.INVALID_REPLICA_ASSIGNMENT
+            )
+        self._services.topics.create(
+            topic.topic,
+            partitions=topic.num_partitions,
+            replication_factor=topic.replication_factor,
+            assignment=assignment or None,
+            settings=settings,
+            validate_only=validate_only,
+        )
+
+    def _grow(self, topic: NewPartitions, *, validate_only: bool) -> None:
+        given = topic.assignments
+        self._services.topics.add_partitions(
+            topic.topic,
+            topic.count,
+            None if given is None else [tuple(item.broker_ids) for item in given],
+            validate_only=validate_only,
+        )
+
+    def _delete_records(
+        self, topic: str, partition: DeleteRecordsRequestPartition
+    ) -> DeleteRecordsResponsePartition:
+        try:
+            log = self._services.hosted(topic, partition.partition).log
+            if not -1 <= partition.offset <= log.high_watermark:
+                raise OffsetOutOfRange(f"there is no offset {partition.offset}")
+            return DeleteRecordsResponsePartition(
+                partition.partition, log.delete_records_before(partition.offset)
+            )
+        except ZkbrokerError as error:
+            return DeleteRecordsResponsePartition(partition.partition, -1, error_code(error))
+
+    def _wait(
+        self,
+        session: Session,
+        timeout_ms: int,
+        answers: list[Answer],
+        arrived: Callable[[Answer], bool],
+    ) -> None:
+        if not answers:
+            return
+        with session.parked():
+            self._services.view.wait_for(
+                lambda: all(map(arrived, answers)) or self._services.stopping(),
+                max(0, timeout_ms) / 1000,
+            )
+        for answer in answers:
+            if not arrived(answer):
+                answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+
+
+def _fail(answer: CreatedTopic | CreatedPartitions, error: ZkbrokerError) -> None:
+    answer.error_code = error_code(error)
+    answer.error_message = str(error)

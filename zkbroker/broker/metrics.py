@@ -1,0 +1,125 @@
+"""What a broker counts, under the names operators know.
+
+Invariant: counts are exact, only grow, and cost a few additions on the way of a request; memory is
+bounded: topics and clients beyond a limit are counted together under `other`.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+OTHER = "other"
+BOUNDS_MS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000)
+
+
+class TopicMetrics:
+    """Counts of one topic."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "bytes_rejected",
+        "failed_fetches",
+        "failed_produces",
+        "fetches",
+        "messages_in",
+        "produces",
+    )
+
+    NAMES = (
+        ("messages_in", "MessagesInPerSec"),
+        ("bytes_in", "BytesInPerSec"),
+        ("bytes_out", "BytesOutPerSec"),
+        ("bytes_rejected", "BytesRejectedPerSec"),
+        ("failed_produces", "FailedProduceRequestsPerSec"),
+        ("failed_fetches", "FailedFetchRequestsPerSec"),
+        ("produces", "TotalProduceRequestsPerSec"),
+        ("fetches", "TotalFetchRequestsPerSec"),
+    )
+
+    def __init__(self) -> None:
+        self.messages_in = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.bytes_rejected = 0
+        self.failed_produces = 0
+        self.failed_fetches = 0
+        self.produces = 0
+        self.fetches = 0
+
+
+class Histogram:
+    """Durations in milliseconds: how many, their sum, and how many up to each bound."""
+
+    __slots__ = ("buckets", "count", "sum_ms")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.sum_ms = 0.0
+        self.buckets = [0] * (len(BOUNDS_MS) + 1)
+
+    def observe(self, seconds: float) -> None:
+        duration_ms = seconds * 1000
+        self.count += 1
+        self.sum_ms += duration_ms
+        self.buckets[bisect_left(BOUNDS_MS, duration_ms)] += 1
+
+
+class RequestMetrics:
+    """Counts and durations of one API's requests."""
+
+    __slots__ = ("errors", "local", "queue", "remote", "send", "total")
+
+    TIMES = (
+        ("queue", "RequestQueueTimeMs"),
+        ("local", "LocalTimeMs"),
+        ("remote", "RemoteTimeMs"),
+        ("send", "ResponseSendTimeMs"),
+        ("total", "TotalTimeMs"),
+    )
+
+    def __init__(self) -> None:
+        self.queue = Histogram()
+        self.local = Histogram()
+        self.remote = Histogram()
+        self.send = Histogram()
+        self.total = Histogram()
+        self.errors: dict[int, int] = {}
+
+
+class BrokerMetrics:
+    """All counts of a broker.
+
+    Args:
+        max_topics: topics with counts of their own.
+    """
+
+    def __init__(self, max_topics: int = 1000) -> None:
+        self._max_topics = max_topics
+        self.topics: dict[str, TopicMetrics] = {OTHER: TopicMetrics()}
+        self.requests: dict[int, RequestMetrics] = {}
+
+    def topic(self, name: str) -> TopicMetrics:
+        """Return the counts of a topic, or of all others when there are too many."""
+        found = self.topics.get(name)
+        if found is None:
+            if len(self.topics) > self._max_topics:
+                return self.topics[OTHER]
+            found = self.topics[name] = TopicMetrics()
+        return found
+
+    def forget_topic(self, name: str) -> None:
+        """Drop the counts of a topic that was deleted."""
+        if name != OTHER:
+            self.topics.pop(name, None)
+
+    def request(self, api_key: int) -> RequestMetrics:
+        """Return the counts of an API."""
+        found = self.requests.get(api_key)
+        if found is None:
+            found = self.requests[api_key] = RequestMetrics()
+        return found
+
+    def totals(self) -> Iterator[tuple[str, int]]:
+        """Yield each per-topic count summed over all topics."""
+        for attribute, name in TopicMetrics.NAMES:
+            yield name, sum(getattr(topic, attribute) for topic in self.topics.values())

@@ -1,0 +1,334 @@
+"""A broker: log, registry and server put together, started and stopped in order.
+
+    start: lock and recover logs -> ZooKeeper session -> listen -> open assigned logs
+           -> register the broker -> register partitions -> stand for controller -> serve
+    stop:  leave the groups -> deregister -> stop accepting -> answer what is in flight
+           -> flush and close logs, clean marker -> end the session
+
+Invariant: a start that fails undoes what it did and raises; a broker that returned from `start`
+serves every partition that was assigned to it then.
+"""
+
+import logging
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import gevent
+
+from zkbroker.broker.clients import ClientVersions
+from zkbroker.broker.deletion import TopicDeletion
+from zkbroker.broker.dispatcher import Dispatcher, Handler
+from zkbroker.broker.handlers.configs import ConfigsHandlers
+from zkbroker.broker.handlers.fetch import FetchHandler
+from zkbroker.broker.handlers.list_offsets import ListOffsetsHandler
+from zkbroker.broker.handlers.metadata import ApiVersionsHandler, MetadataHandler
+from zkbroker.broker.handlers.produce import ProduceHandler
+from zkbroker.broker.handlers.producer_ids import InitProducerIdHandler
+from zkbroker.broker.handlers.topics import TopicsHandlers
+from zkbroker.broker.hosting import Hosting
+from zkbroker.broker.metrics import BrokerMetrics
+from zkbroker.broker.services import BrokerServices
+from zkbroker.broker.topics import Topics
+from zkbroker.broker.view import ClusterView
+from zkbroker.config.broker import BrokerConfig
+from zkbroker.errors import RegistryError, StorageError
+from zkbroker.log import LogManager
+from zkbroker.network.server import Limits, Listener, Server
+from zkbroker.protocol import ApiKey
+from zkbroker.registry import ZkSession
+from zkbroker.registry.brokers import BrokerInfo, BrokersWatch, next_broker_id
+from zkbroker.registry.cluster_id import cluster_id
+from zkbroker.registry.controller import ControllerElection, current_controller
+from zkbroker.registry.presence import BrokerPresence, SessionRecord
+from zkbroker.registry.producer_ids import ProducerIds
+from zkbroker.registry.topics_watch import TopicsView, TopicsWatch
+from zkbroker.runtime import get_runtime
+
+logger = logging.getLogger(__name__)
+
+SESSION_FILE = "zookeeper-session.json"
+SETTLE_S = 60.0
+CLIENTS_SAVED_S = 10.0
+
+
+def wall_ms() -> int:
+    """Return the time in ms since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class BrokerNode:
+    """One broker. Its work runs on the gevent hub of the thread that starts it.
+
+    Args:
+        config: its settings.
+        now_ms: wall clock in milliseconds.
+    """
+
+    def __init__(self, config: BrokerConfig, *, now_ms: Callable[[], int] = wall_ms) -> None:
+        self._config = config
+        self._now_ms = now_ms
+        self._undo: list[tuple[str, Callable[[], object]]] = []
+        self._stopping = False
+        self._runtime = get_runtime("gevent")
+        self._controller: int | None = None
+        self.broker_id = config.broker_id
+        self.services: BrokerServices
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port that clients of the first listener are told."""
+        own = self.services.view.own
+        return own.host, own.port
+
+    def start(self) -> None:
+        """Start and serve.
+
+        Raises:
+            ConfigError, StorageError, RegistryError: it cannot; nothing is left running.
+        """
+        started = time.monotonic()
+        try:
+            self._start()
+        except BaseException:
+            self._unwind()
+            raise
+        host, port = self.address
+        logger.info(
+            "broker started id=%d address=%s:%d partitions=%d seconds=%.3f",
+            self.broker_id,
+            host,
+            port,
+            len(self.services.hosting.all()),
+            time.monotonic() - started,
+        )
+
+    def stop(self, timeout_s: float | None = None) -> None:
+        """Stop in order.
+
+        Args:
+            timeout_s: how long requests in flight may take; `shutdown.timeout.ms` by default.
+        """
+        if self._stopping:
+            return
+        self._stopping = True
+        self._timeout_s = (
+            self._config.controlled_shutdown_ms / 1000 if timeout_s is None else timeout_s
+        )
+        logger.info("broker stopping id=%d", self.broker_id)
+        self._unwind()
+        logger.info("broker stopped id=%d", self.broker_id)
+
+    def _start(self) -> None:
+        config = self._config
+        session = ZkSession(
+            config.zookeeper_connect,
+            session_timeout_ms=config.zookeeper_session_timeout_ms,
+            connect_timeout_ms=(
+                None
+                if config.zookeeper_connection_timeout_ms < 0
+                else config.zookeeper_connection_timeout_ms
+            ),
+            runtime=self._runtime,
+        )
+        # ZooKeeper is reached while the logs are recovered.
+        connecting = gevent.spawn(session.start)
+        self._undo.append(("session", session.close))
+        logs = LogManager(
+            config.log_manager, config.log, runtime=self._runtime, now_ms=self._now_ms
+        )
+        try:
+            logs.start(broker_id=config.broker_id if config.broker_id >= 0 else None)
+            self._undo.append(("logs", logs.close))
+        finally:
+            connecting.join()
+        connecting.get()
+        self.broker_id = self._own_id(logs, session)
+        cluster = cluster_id(session)
+        logs.write_meta(self.broker_id, cluster)
+        server = self._listen()
+        own = self._registration(server)
+        self._compose(session, logs, own, cluster)
+        self._enter_cluster(session, own)
+        server.start()
+        self._spawn_saver()
+
+    def _own_id(self, logs: LogManager, session: ZkSession) -> int:
+        if self._config.broker_id >= 0:
+            return self._config.broker_id
+        if logs.stored_broker_id is not None:
+            return logs.stored_broker_id
+        return next_broker_id(session, self._config.reserved_broker_max_id)
+
+    def _listen(self) -> Server:
+        config = self._config
+        server = Server(
+            [Listener(each.name, each.host, each.port) for each in config.endpoints],
+            lambda session, frame: self._dispatcher.handle(session, frame),
+            Limits(
+                max_request_bytes=config.max_request_bytes,
+                max_queued_requests=config.queued_max_requests,
+                max_connections=config.max_connections,
+                max_connections_per_ip=config.max_connections_per_ip,
+                max_connections_overrides=config.max_connections_overrides,
+                max_idle_s=config.max_idle_ms / 1000,
+                max_frame_s=config.max_frame_ms / 1000,
+                send_buffer_bytes=config.send_buffer_bytes,
+                receive_buffer_bytes=config.receive_buffer_bytes,
+            ),
+            sent=lambda session: self._dispatcher.sent(session),
+        )
+        try:
+            server.listen()
+        except OSError as error:
+            places = ", ".join(str(each) for each in config.endpoints)
+            raise StorageError(f"cannot listen on {places}: {error}") from error
+        self._server = server
+        self._undo.append(("server", lambda: server.stop(self._timeout_s)))
+        return server
+
+    def _registration(self, server: Server) -> BrokerInfo:
+        config = self._config
+        told = config.advertised_endpoints(server.addresses, socket.getfqdn())
+        return BrokerInfo(
+            id=self.broker_id,
+            host=told[0].host,
+            port=told[0].port,
+            rack=config.rack or None,
+            endpoints=tuple(str(each) for each in told),
+        )
+
+    def _compose(self, session: ZkSession, logs: LogManager, own: BrokerInfo, cluster: str) -> None:
+        config = self._config
+        view = ClusterView(own)
+        view.cluster_id = cluster
+        metrics = BrokerMetrics(config.metrics_topics)
+        hosting = Hosting(self.broker_id, logs, session, view, metrics)
+        self.services = BrokerServices(
+            config=config,
+            broker_id=self.broker_id,
+            runtime=self._runtime,
+            session=session,
+            logs=logs,
+            view=view,
+            hosting=hosting,
+            topics=Topics(config, session, view),
+            metrics=metrics,
+            clients=ClientVersions(self._now_ms),
+            now_ms=self._now_ms,
+            controller_id=lambda: self._controller,
+            stopping=lambda: self._stopping,
+        )
+        self._dispatcher = Dispatcher(self._handlers(), metrics, self.services.clients)
+
+    def _handlers(self) -> dict[ApiKey, Handler]:
+        services = self.services
+        topics = TopicsHandlers(services)
+        configs = ConfigsHandlers(services)
+        producer_ids = ProducerIds(services.session, self.broker_id)
+        handlers: dict[ApiKey, Handler] = {
+            ApiKey.PRODUCE: ProduceHandler(services),
+            ApiKey.FETCH: FetchHandler(services),
+            ApiKey.LIST_OFFSETS: ListOffsetsHandler(services),
+            ApiKey.METADATA: MetadataHandler(services),
+            ApiKey.CREATE_TOPICS: topics.create_topics,
+            ApiKey.DELETE_TOPICS: topics.delete_topics,
+            ApiKey.CREATE_PARTITIONS: topics.create_partitions,
+            ApiKey.DELETE_RECORDS: topics.delete_records,
+            ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
+            ApiKey.ALTER_CONFIGS: configs.alter_configs,
+            ApiKey.INIT_PRODUCER_ID: InitProducerIdHandler(services, producer_ids),
+        }
+        handlers[ApiKey.API_VERSIONS] = ApiVersionsHandler(lambda: handlers)
+        return handlers
+
+    def _enter_cluster(self, session: ZkSession, own: BrokerInfo) -> None:
+        services = self.services
+        hosting, view = services.hosting, services.view
+        deletion = TopicDeletion(session, services.config)
+
+        def topics_changed(topics: TopicsView) -> None:
+            view.set_topics(topics)
+            deletion.poke()
+            hosting.poke()
+
+        topics_watch = TopicsWatch(session, topics_changed)
+        topics_watch.start()
+        self._undo.append(("topics watch", topics_watch.close))
+        hosting.open_assigned()
+        presence = BrokerPresence(
+            session,
+            own,
+            record=SessionRecord(Path(self._config.log_manager.log_dirs[0]) / SESSION_FILE),
+            on_registered=hosting.poke,
+        )
+        self._undo.append(("registration", presence.close))
+        presence.start()
+        brokers_watch = BrokersWatch(session, view.set_brokers)
+        brokers_watch.start()
+        self._undo.append(("brokers watch", brokers_watch.close))
+        hosting.start()
+        self._undo.append(("hosting", hosting.stop))
+        if not hosting.wait_settled(SETTLE_S):
+            raise RegistryError(f"partitions could not be registered within {SETTLE_S:g} s")
+        election = ControllerElection(
+            session,
+            self.broker_id,
+            on_elected=lambda epoch: deletion.elected(),
+            on_resigned=deletion.resigned,
+        )
+        self._undo.append(("controller election", election.close))
+        deletion.start(lambda: view.topics)
+        self._undo.append(("topic deletion", deletion.close))
+        election.start()
+        self._undo.append(("controller watch", self._watch_controller(session)))
+
+    def _watch_controller(self, session: ZkSession) -> Callable[[], None]:
+        changed = self._runtime.event()
+
+        def follow() -> None:
+            while True:
+                changed.clear()
+                try:
+                    self._controller = current_controller(session, changed)
+                except RegistryError as error:
+                    logger.debug("controller unknown error=%s", error)
+                    changed.wait(1.0)
+                    continue
+                changed.wait()
+
+        self._controller = current_controller(session)
+        task = gevent.spawn(follow)
+        return lambda: task.kill()
+
+    def _spawn_saver(self) -> None:
+        directory = Path(self._config.log_manager.log_dirs[0])
+
+        def save() -> None:
+            try:
+                self.services.clients.save(directory)
+            except OSError as error:
+                logger.warning("client versions not saved error=%s", error)
+
+        def save_often() -> None:
+            while True:
+                gevent.sleep(CLIENTS_SAVED_S)
+                save()
+
+        task = gevent.spawn(save_often)
+
+        def end() -> None:
+            task.kill()
+            save()
+
+        self._undo.append(("client versions", end))
+
+    def _unwind(self) -> None:
+        """Undo in reverse order what was done; a failure does not keep the rest from happening."""
+        while self._undo:
+            name, undo = self._undo.pop()
+            try:
+                undo()
+            except (RegistryError, StorageError, OSError) as error:
+                logger.warning("shutdown step failed step=%s error=%s", name, error)

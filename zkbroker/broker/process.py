@@ -1,0 +1,38 @@
+"""A broker as a process: started, stopped by a signal."""
+
+import logging
+import signal
+from collections.abc import Callable
+
+import gevent
+import gevent.event
+
+from zkbroker.broker.node import BrokerNode
+from zkbroker.config.broker import BrokerConfig
+
+logger = logging.getLogger(__name__)
+
+
+def run(config: BrokerConfig, on_ready: Callable[[int, str, int], object] | None = None) -> None:
+    """Run a broker until SIGINT or SIGTERM; see `zkbroker.broker.run_broker`."""
+    stop = gevent.event.Event()
+    handlers = [
+        gevent.signal_handler(number, stop.set) for number in (signal.SIGINT, signal.SIGTERM)
+    ]
+    node = BrokerNode(config)
+    starting = gevent.spawn(node.start)
+    stopped = gevent.spawn(stop.wait)
+    gevent.wait([starting, stopped], count=1)
+    if not starting.ready():
+        starting.kill()
+        return
+    starting.get()
+    try:
+        if on_ready is not None:
+            host, port = node.address
+            on_ready(node.broker_id, host, port)
+        stop.wait()
+    finally:
+        node.stop()
+        for handler in handlers:
+            handler.cancel()

@@ -1,0 +1,60 @@
+"""`zkbroker broker`: one broker in this process."""
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import click
+
+from zkbroker.cli.logs import configure_logging, log_options
+from zkbroker.cli.settings import parse_settings
+
+
+@click.command(
+    "broker",
+    epilog="\b\nExamples:\n"
+    "  zkbroker broker server.properties\n"
+    "  zkbroker broker server.properties --set broker.id=2 --set port=9093",
+)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--set",
+    "settings",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Set a property, over the one in the file.",
+)
+@click.option("--stop-with-stdin", is_flag=True, hidden=True)
+@log_options
+def command(
+    file: Path, settings: tuple[str, ...], stop_with_stdin: bool, log_level: str, log_format: str
+) -> None:
+    """Run one broker from a property file.
+
+    The property files of Kafka 0.7 to 2.x work as they are. When the broker serves, it prints one
+    line to standard output; SIGINT or SIGTERM stops it cleanly.
+    """
+    from zkbroker.broker import run_broker
+    from zkbroker.config import load_properties
+    from zkbroker.config.broker import BrokerConfig
+
+    configure_logging(log_level, log_format)
+    properties = load_properties(file) | parse_settings(settings, "--set")
+    if stop_with_stdin:
+        threading.Thread(target=_stop_at_end_of_stdin, daemon=True).start()
+    run_broker(BrokerConfig.from_properties(properties), on_ready=_announce)
+
+
+def _announce(broker_id: int, host: str, port: int) -> None:
+    shown = f"[{host}]" if ":" in host else host
+    click.echo(f"zkbroker broker ready id={broker_id} address={shown}:{port}")
+    sys.stdout.flush()
+
+
+def _stop_at_end_of_stdin() -> None:
+    # A native thread: its blocking read must not stop the event loop.
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)

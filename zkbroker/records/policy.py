@@ -1,0 +1,83 @@
+"""What a partition takes, and what became of a set it took.
+
+Invariant: the checks that concern a request alone (`check_produce`) are made before those that
+concern the partition (`prepare_append`).
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from zkbroker.errors import CorruptMessage, UnsupportedCompressionType
+from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, Codec
+from zkbroker.records.entries import Data, iter_entries
+from zkbroker.records.record import EntryInfo
+
+NO_LIMIT_MS: Final = 2**63 - 1
+DEFAULT_MAX_MESSAGE_BYTES: Final = 1_000_012
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendPolicy:
+    """What a partition takes and how it stores it.
+
+    Args:
+        max_message_bytes: largest entry, with its 12 bytes of offset and length.
+        timestamp_type: 0 CreateTime, 1 LogAppendTime.
+        max_timestamp_difference_ms: how far a CreateTime may be from the broker's clock.
+        message_format: 0, 1 or 2; None stores what the producer sent.
+        codec: None keeps the producer's.
+        partition_leader_epoch: put into magic-2 batches.
+        allow_control: control batches are the coordinator's, not for clients.
+        max_decompressed_bytes: the most one entry may expand to while it is validated.
+    """
+
+    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
+    timestamp_type: int = 0
+    max_timestamp_difference_ms: int = NO_LIMIT_MS
+    message_format: int | None = None
+    codec: Codec | None = None
+    partition_leader_epoch: int = 0
+    allow_control: bool = False
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
+
+
+@dataclass(slots=True)
+class PreparedSet:
+    """A validated set with its offsets.
+
+    `offset_of_max_timestamp` is what a genuine broker puts into its time index: the first record
+    with the largest timestamp, of a compressed or LogAppendTime entry its last; `batches` are the
+    magic-2 batches with positions in `data`. An empty set has `count` 0 and `last_offset` one below
+    `first_offset`.
+    """
+
+    data: bytes | memoryview
+    first_offset: int
+    last_offset: int
+    count: int
+    max_timestamp: int
+    offset_of_max_timestamp: int
+    batches: list[EntryInfo]
+    min_magic: int
+    max_magic: int
+
+
+def check_produce(data: Data, api_version: int) -> None:
+    """Check what the version of a produce request allows its record sets to hold.
+
+    From version 3 on exactly one batch of magic 2; zstd from version 7 on.
+
+    Raises:
+        CorruptMessage: no batch, more than one, or an older magic.
+        UnsupportedCompressionType: zstd in an older version.
+    """
+    if api_version < 3:
+        return
+    entries = iter_entries(data)
+    first = next(entries, None)
+    if first is None:
+        raise CorruptMessage("a produce request of version 3 or later needs one record batch")
+    if first.magic != 2 or first.size != len(data):
+        raise CorruptMessage("a produce request of version 3 or later holds one batch of magic 2")
+    if first.codec == Codec.ZSTD and api_version < 7:
+        raise UnsupportedCompressionType("zstd needs produce version 7")

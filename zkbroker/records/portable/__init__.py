@@ -1,0 +1,19 @@
+"""The inner loops in plain Python; `_speedups` is their twin in C, `kernels` chooses.
+
+Invariant: for the same arguments both give the same results and refuse the same input with the
+same class of error; the property tests run against both.
+"""
+
+from zkbroker.records.portable.batch import encode_records, scan_records
+from zkbroker.records.portable.messages import assign_messages, encode_messages
+from zkbroker.records.portable.walk import decode_columns, decode_lists, decode_records
+
+__all__ = [
+    "assign_messages",
+    "decode_columns",
+    "decode_lists",
+    "decode_records",
+    "encode_messages",
+    "encode_records",
+    "scan_records",
+]

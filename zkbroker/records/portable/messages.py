@@ -1,0 +1,264 @@
+"""Messages of magic 0 and 1, in plain Python. `layout` has the diagram.
+
+Invariant: inside a wrapper there are whole, uncompressed messages of the wrapper's magic only.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from zkbroker.errors import CorruptMessage
+from zkbroker.records.checksum import crc32
+from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES
+from zkbroker.records.entries import Data
+from zkbroker.records.layout import (
+    ATTRIBUTES_V01_AT,
+    CODEC_MASK,
+    CRC_V01_AT,
+    ENTRY_HEADER_BYTES,
+    INT32,
+    MAGIC_AT,
+    MAX_OFFSET,
+    MESSAGE_V0,
+    MESSAGE_V1,
+    MIN_SIZE_V0,
+    MIN_SIZE_V1,
+    OFFSET,
+    TIMESTAMP_TYPE_BIT,
+    TIMESTAMP_V1_AT,
+    UINT32,
+)
+from zkbroker.records.payload import split_message, unwrap
+from zkbroker.records.record import NO_TIMESTAMP, NO_TIMESTAMP_TYPE, EntryInfo, Record, Unsent
+
+# Attributes that make a message more than a plain one: a codec, LogAppendTime.
+_NOT_PLAIN: Final = CODEC_MASK | TIMESTAMP_TYPE_BIT
+_NULL: Final = b"\xff\xff\xff\xff"
+
+
+def encode_message(
+    magic: int,
+    offset: int,
+    key: bytes | None,
+    value: bytes | None,
+    timestamp: int = NO_TIMESTAMP,
+    attributes: int = 0,
+) -> bytes:
+    """Encode one message; `timestamp` in ms is for magic 1."""
+    key_size = -1 if key is None else len(key)
+    tail = _NULL if value is None else INT32.pack(len(value)) + value
+    body = (key or b"") + tail
+    if magic == 1:
+        size = MESSAGE_V1.size - ENTRY_HEADER_BYTES + len(body)
+        head = MESSAGE_V1.pack(offset, size, 0, 1, attributes, timestamp, key_size)
+    else:
+        size = MESSAGE_V0.size - ENTRY_HEADER_BYTES + len(body)
+        head = MESSAGE_V0.pack(offset, size, 0, 0, attributes, key_size)
+    crc = crc32(head[MAGIC_AT:] + body)
+    return b"".join((head[:CRC_V01_AT], crc.to_bytes(4, "big"), head[MAGIC_AT:], body))
+
+
+def encode_messages(
+    records: Sequence[Unsent],
+    magic: int,
+    base_offset: int,
+    offsets: Sequence[int] | None,
+    append_time: int | None,
+) -> bytes:
+    """Encode messages with dense offsets from `base_offset` or with those given."""
+    stamp = 0 if append_time is None else TIMESTAMP_TYPE_BIT
+    numbers = range(base_offset, base_offset + len(records)) if offsets is None else offsets
+    return b"".join(
+        [
+            encode_message(
+                magic,
+                offset,
+                key,
+                value,
+                timestamp if append_time is None else append_time,
+                stamp,
+            )
+            for offset, (key, value, timestamp, _) in zip(numbers, records, strict=True)
+        ]
+    )
+
+
+def assign_messages(
+    buffer: memoryview,
+    position: int,
+    magic: int,
+    next_offset: int,
+    max_bytes: int,
+    earliest: int,
+    latest: int,
+    append_time: int | None,
+) -> tuple[int, int, int, int]:
+    """Verify uncompressed messages of one magic and assign their offsets in place.
+
+    Goes on until the end or to the first message that is not plainly good, whatever is wrong with
+    it: the caller looks at that one more closely.
+
+    Args:
+        buffer: writable.
+        position: of the first message.
+        magic: 0 or 1.
+        next_offset: for the first message.
+        max_bytes: a larger message is not good.
+        earliest: a timestamp below, other than -1, is not good.
+        latest: a timestamp above is not good.
+        append_time: put into every message, with the type LogAppendTime.
+
+    Returns:
+        The position reached, how many messages, the largest timestamp, which message had it first.
+    """
+    head = MESSAGE_V1.size if magic == 1 else MESSAGE_V0.size
+    unpack = (MESSAGE_V1 if magic == 1 else MESSAGE_V0).unpack_from
+    smallest = head + 4
+    put = OFFSET.pack_into
+    length_at = INT32.unpack_from
+    end = len(buffer)
+    count = 0
+    newest = NO_TIMESTAMP
+    newest_at = 0
+    timestamp = NO_TIMESTAMP
+    while end - position >= smallest:
+        if magic == 1:
+            offset, size, crc, found, attributes, timestamp, key_size = unpack(buffer, position)
+            if timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest:
+                break
+        else:
+            offset, size, crc, found, attributes, key_size = unpack(buffer, position)
+        stop = position + ENTRY_HEADER_BYTES + size
+        if (
+            found != magic
+            or attributes & _NOT_PLAIN
+            or stop > end
+            or not smallest <= size + ENTRY_HEADER_BYTES <= max_bytes
+            or not 0 <= offset <= MAX_OFFSET
+        ):
+            break
+        value_at = position + smallest + (max(0, key_size))
+        if key_size < -1 or value_at > stop:
+            break
+        (value_size,) = length_at(buffer, value_at - 4)
+        if value_size < -1 or value_at + (max(0, value_size)) != stop:
+            break
+        if crc32(buffer[position + MAGIC_AT : stop]) != crc:
+            break
+        put(buffer, position, next_offset + count)
+        if append_time is not None and magic == 1:
+            timestamp = append_time
+            buffer[position + ATTRIBUTES_V01_AT] |= TIMESTAMP_TYPE_BIT
+            put(buffer, position + TIMESTAMP_V1_AT, append_time)
+            crc = crc32(buffer[position + MAGIC_AT : stop])
+            UINT32.pack_into(buffer, position + CRC_V01_AT, crc)
+        if timestamp > newest:
+            newest = timestamp
+            newest_at = count
+        count += 1
+        position = stop
+    return position, count, newest, newest_at
+
+
+def decode_message(data: Data, entry: EntryInfo) -> Record:
+    """Decode an uncompressed message."""
+    key_at, key_size, value_at, value_size = split_message(
+        data, entry.position, entry.size, entry.magic
+    )
+    return Record(
+        entry.base_offset,
+        entry.max_timestamp,
+        entry.timestamp_type,
+        None if key_size < 0 else bytes(data[key_at : key_at + key_size]),
+        None if value_size < 0 else bytes(data[value_at : value_at + value_size]),
+    )
+
+
+def decode_wrapper(
+    data: Data,
+    entry: EntryInfo,
+    *,
+    verify_crc: bool = True,
+    max_bytes: int = MAX_DECOMPRESSED_BYTES,
+) -> list[Record]:
+    """Decode the messages inside a compressed message, offsets as stored there made absolute.
+
+    Raises:
+        CorruptMessage: nested compression, mixed magic, a wrong inner checksum, nothing inside.
+        MessageSizeTooLarge: it expands beyond `max_bytes`.
+    """
+    inner = unwrap(data, entry, max_bytes)
+    records = decode_inner(inner, entry.magic, verify_crc=verify_crc)
+    if entry.magic == 0:
+        return records
+    shift = entry.last_offset - records[-1].offset
+    offsets = [record.offset for record in records]
+    if min(offsets) + shift < -(2**63) or max(offsets) + shift >= 2**63:
+        raise CorruptMessage(f"inner offsets of the message at offset {entry.last_offset}")
+    if entry.timestamp_type == 1:
+        return [
+            Record(offset + shift, entry.max_timestamp, 1, key, value)
+            for offset, _, _, key, value, _ in records
+        ]
+    if not shift:
+        return records
+    return [
+        Record(offset + shift, timestamp, kind, key, value)
+        for offset, timestamp, kind, key, value, _ in records
+    ]
+
+
+def decode_inner(buf: bytes, magic: int, *, verify_crc: bool = True) -> list[Record]:
+    """Decode the messages of a decompressed set, offsets as they stand there."""
+    out: list[Record] = []
+    position = 0
+    end = len(buf)
+    view = memoryview(buf)
+    smallest = MIN_SIZE_V1 if magic == 1 else MIN_SIZE_V0
+    layout = MESSAGE_V1 if magic == 1 else MESSAGE_V0
+    unpack = layout.unpack_from
+    head = layout.size
+    value_unpack = INT32.unpack_from
+    timestamp = NO_TIMESTAMP
+    timestamp_type = NO_TIMESTAMP_TYPE
+    while position < end:
+        if end - position < head + 4:
+            raise CorruptMessage("a compressed message set ends within a message")
+        if magic == 1:
+            offset, size, crc, inner_magic, attributes, timestamp, key_size = unpack(buf, position)
+            timestamp_type = 1 if attributes & TIMESTAMP_TYPE_BIT else 0
+        else:
+            offset, size, crc, inner_magic, attributes, key_size = unpack(buf, position)
+        if inner_magic != magic:
+            raise CorruptMessage(f"a message of magic {inner_magic} inside one of magic {magic}")
+        if attributes & CODEC_MASK:
+            raise CorruptMessage("a compressed message inside a compressed message")
+        stop = position + ENTRY_HEADER_BYTES + size
+        if size < smallest or stop > end:
+            raise CorruptMessage(f"a message of {size} bytes inside a set of {end}")
+        if verify_crc and crc32(view[position + MAGIC_AT : stop]) != crc:
+            raise CorruptMessage(f"CRC of an inner message at offset {offset}")
+        position += head
+        if key_size < 0:
+            if key_size != -1:
+                raise CorruptMessage(f"a key of {key_size} bytes")
+            key = None
+        else:
+            key = buf[position : position + key_size]
+            position += key_size
+        if position + 4 > stop:
+            raise CorruptMessage(f"a key of {key_size} bytes in a message of {size}")
+        (value_size,) = value_unpack(buf, position)
+        position += 4
+        if value_size < 0:
+            value = None
+            if value_size != -1:
+                raise CorruptMessage(f"a value of {value_size} bytes")
+        else:
+            value = buf[position : position + value_size]
+            position += value_size
+        if position != stop:
+            raise CorruptMessage(f"a value of {value_size} bytes in a message of {size}")
+        out.append(Record(offset, timestamp, timestamp_type, key, value))
+    if not out:
+        raise CorruptMessage("a compressed message with nothing inside")
+    return out
