@@ -157,7 +157,7 @@ class Topics:
         added = range(len(current), total)
         if assignments is None:
             start = current[0][0] if current and current.get(0) else None
-            replicas = assign_replicas(
+            replicas: Mapping[int, Sequence[int]] = assign_replicas(
                 self._racks(), len(added), 1, start_broker=start, first_partition=len(current)
             )
         else:

@@ -15,6 +15,8 @@ COMMANDS = {
     "up": "start a ZooKeeper and brokers on this machine",
     "broker": "run one broker from a property file",
     "zookeeper": "run a ZooKeeper without installing one",
+    "topics": "list, create, describe, alter and delete topics",
+    "metadata": "list brokers, partitions and leaders",
     "dump-log": "print what segments and indexes hold",
     "doctor": "check whether this machine can run brokers",
 }

@@ -1,5 +1,6 @@
 """Consumers: the simple consumer of one broker, and streams for members of a group."""
 
+from zkbroker.consumer.assigned import AssignedConsumer
 from zkbroker.consumer.filters import Blacklist, TopicFilter, Whitelist
 from zkbroker.consumer.lookup import EARLIEST_TIME, LATEST_TIME
 from zkbroker.consumer.messages import (
@@ -7,8 +8,10 @@ from zkbroker.consumer.messages import (
     ConsumerTimeout,
     Decoder,
     MessageAndMetadata,
+    NotOwned,
     string_decoder,
 )
+from zkbroker.consumer.resolve import resolve_offsets
 from zkbroker.consumer.simple import FetchRequest, MessageSet, SimpleConsumer
 from zkbroker.consumer.stream import KafkaStream
 
@@ -22,6 +25,9 @@ __all__ = [
     "MessageAndMetadata",
     "ConsumerTimeout",
     "ConsumerClosed",
+    "NotOwned",
+    "AssignedConsumer",
+    "resolve_offsets",
     "Decoder",
     "string_decoder",
     "TopicFilter",

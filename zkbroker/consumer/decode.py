@@ -1,34 +1,55 @@
-"""Fetched bytes to messages, a whole chunk at a time."""
+"""Fetched bytes to messages, a whole chunk at a time.
+
+The fields are decoded in bulk into lists; the messages are put together by `zip` and `map` inside
+the interpreter as they are read, so that no Python function is called for a single message and
+none of them lives longer than its reader needs it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import repeat
 
 from zkbroker.consumer.messages import MessageAndMetadata
-from zkbroker.errors import CorruptMessage
-from zkbroker.records import iter_records
+from zkbroker.errors import ProtocolError
+from zkbroker.records import decode_lists
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedChunk:
+    """The messages of a chunk; `error` is what is wrong with the entry after the last of them.
+
+    `last_offset` is that of the last message, None when there is none.
+    """
+
+    messages: Iterator[MessageAndMetadata]
+    last_offset: int | None
+    error: ProtocolError | None
 
 
 def decode_chunk(
     topic: str, partition: int, records: bytes | memoryview, start_offset: int
-) -> tuple[list[MessageAndMetadata], CorruptMessage | None]:
-    """Decode the messages of a message set from `start_offset` on.
+) -> DecodedChunk:
+    """Decode the messages of a message set from `start_offset` on; CRCs are verified.
 
     Args:
         topic: name for the messages.
         partition: number for the messages.
         records: a message set of any magic, its last entry perhaps cut off.
         start_offset: messages below it are left out.
-
-    Returns:
-        The messages, and what is wrong with the entry after the last of them, if anything.
     """
-    messages: list[MessageAndMetadata] = []
-    try:
-        for offset, timestamp, timestamp_type, key, value, headers in iter_records(
-            records, start_offset=start_offset
-        ):
-            messages.append(
-                MessageAndMetadata(
-                    topic, partition, offset, key, value, timestamp, timestamp_type, headers
-                )
-            )
-    except CorruptMessage as error:
-        return messages, error
-    return messages, None
+    lists = decode_lists(records, start_offset=start_offset)
+    rows = zip(
+        repeat(topic),
+        repeat(partition),
+        lists.offsets,
+        lists.keys,
+        lists.values,
+        lists.timestamps,
+        lists.timestamp_types,
+        repeat(()) if lists.headers is None else lists.headers,
+        # The endless ones end with the others.
+        strict=False,
+    )
+    # What `MessageAndMetadata(*row)` would do, without its Python constructor.
+    messages = map(tuple.__new__, repeat(MessageAndMetadata), rows)
+    return DecodedChunk(messages, lists.offsets[-1] if lists.count else None, lists.error)

@@ -61,3 +61,16 @@ class Blacklist(TopicFilter):
 
     def _allowed(self, matched: bool) -> bool:
         return not matched
+
+
+def make_filter(pattern_name: str, regex: str) -> TopicFilter:
+    """Return the filter that some member has registered.
+
+    Args:
+        pattern_name: `white_list` or `black_list`.
+        regex: the registered expression.
+
+    Raises:
+        ConfigError: the expression is none; JVM members cannot register such a one.
+    """
+    return (Blacklist if pattern_name == Blacklist.pattern_name else Whitelist)(regex)

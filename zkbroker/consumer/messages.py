@@ -34,6 +34,10 @@ class ConsumerTimeout(ClientError):
     """No message came within `consumer.timeout.ms`; the stream can be read on."""
 
 
+class NotOwned(ClientError):
+    """Another member owns the partition, or nobody does at the moment."""
+
+
 class ConsumerClosed(ClientError):
     """The connector was shut down."""
 

@@ -14,12 +14,10 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
-from operator import length_hint
 
 from zkbroker.consumer.decode import decode_chunk
 from zkbroker.consumer.messages import ConsumerTimeout, Decoder, MessageAndMetadata
 from zkbroker.consumer.partition import Chunk
-from zkbroker.errors import ProtocolError
 from zkbroker.runtime import QueueEmpty, Runtime
 
 _SLICE = 256
@@ -37,28 +35,33 @@ def _nothing() -> None:
 class _Reading:
     """A decoded chunk in the hands of the reader; `error` is raised after its messages."""
 
-    __slots__ = ("chunk", "error", "failed_at", "messages")
+    __slots__ = ("chunk", "error", "failed_at", "last_offset", "messages")
 
     def __init__(self, chunk: Chunk) -> None:
-        topic, partition = chunk.partition.key
-        messages: list[MessageAndMetadata] = []
-        error: Exception | None = chunk.error
-        if error is None:
-            try:
-                messages, error = decode_chunk(topic, partition, chunk.records, chunk.offset)
-            except ProtocolError as undecodable:
-                error = undecodable
         self.chunk = chunk
-        self.messages = iter(messages)
-        self.failed_at = messages[-1].offset + 1 if messages else chunk.offset
-        if isinstance(error, ProtocolError) and chunk.error is None:
+        self.messages: Iterator[MessageAndMetadata] = iter(())
+        self.last_offset: int | None = None
+        self.failed_at = chunk.offset
+        self.error = chunk.error
+        if chunk.error is not None:
+            return
+        topic, partition = chunk.partition.key
+        decoded = decode_chunk(topic, partition, chunk.records, chunk.offset)
+        self.messages = decoded.messages
+        self.last_offset = decoded.last_offset
+        if decoded.last_offset is not None:
+            self.failed_at = decoded.last_offset + 1
+        if decoded.error is not None:
             where = f"{topic}-{partition} at offset {self.failed_at}"
-            error = type(error)(f"{where}: {error}", code=error.code)
-        self.error = error
+            self.error = type(decoded.error)(f"{where}: {decoded.error}", code=decoded.error.code)
 
     @property
     def stale(self) -> bool:
         return self.chunk.partition.progress is not self.chunk.progress
+
+    @property
+    def finished(self) -> bool:
+        return self.last_offset is None or self.chunk.progress.delivered == self.last_offset
 
 
 class KafkaStream:
@@ -98,11 +101,12 @@ class KafkaStream:
         # Without a bound here: `ConsumedPartition.has_room` bounds it, so that a fetcher never
         # waits on one stream while it could feed another.
         self._queue = runtime.queue(0)
+        self._lock = runtime.lock()
         self._parked = runtime.event()
         self._parked.set()
         self._wake = runtime.event()
         self._attention = False
-        self._paused = False
+        self._paused: frozenset[str] = frozenset()
         self._closed = False
         self._reading: _Reading | None = None
         self._ended = False
@@ -143,7 +147,7 @@ class KafkaStream:
                         break
                 else:
                     self._breathe()
-                    if not length_hint(reading.messages):
+                    if reading.finished:
                         reading = None
                         self._finish()
         finally:
@@ -239,14 +243,16 @@ class KafkaStream:
         """Chunks that wait to be read."""
         return self._queue.qsize()
 
-    def pause(self) -> None:
-        """Hand out nothing more until `resume`."""
-        self._paused = True
+    def pause(self, reason: str) -> None:
+        """Hand out nothing more until `resume` with the same reason."""
+        with self._lock:
+            self._paused |= {reason}
         self.interrupt()
 
-    def resume(self) -> None:
-        """Hand out messages again."""
-        self._paused = False
+    def resume(self, reason: str) -> None:
+        """Hand out messages again, unless there is another reason not to."""
+        with self._lock:
+            self._paused -= {reason}
         self.interrupt()
 
     def close(self) -> None:

@@ -21,6 +21,8 @@ _HEADER = Struct(">qiiB")
 _DELTA = Struct(">i")
 _DELTA_AT = 23
 _PREFIX = 12
+_ATTRIBUTES_AT = 22
+_ZSTD = 4
 _NEEDED = _DELTA_AT + _DELTA.size
 _LEAST_SIZE = (14, 14, 49)
 _PAGE = 4096
@@ -97,17 +99,18 @@ def walk(fd: int, position: int, end: int) -> Iterator[tuple[int, EntryInfo]]:
         position += used
 
 
-def max_magic(fd: int, position: int, end: int) -> tuple[int, int]:
+def traits(fd: int, position: int, end: int) -> tuple[int, bool, int]:
     """Walk the entries that begin in a range of a file.
 
     Returns:
-        (largest magic, -1 for none; position behind the last entry, which may be past `end`).
+        (largest magic, -1 for none; whether one is compressed with zstd; position behind the last
+        entry, which may be past `end`).
 
     Raises:
         CorruptMessage: what is met is no entry.
     """
     unpack = _HEADER.unpack_from
-    found = -1
+    magic_seen, zstd = -1, False
     while end - position >= SMALLEST_ENTRY:
         block = os.pread(fd, min(_CHUNK, end - position), position)
         if len(block) < SMALLEST_ENTRY:
@@ -117,8 +120,10 @@ def max_magic(fd: int, position: int, end: int) -> tuple[int, int]:
             _, size, _, magic = unpack(block, at)
             if magic > 2 or size < _LEAST_SIZE[magic]:
                 raise CorruptMessage(f"no entry at position {position + at}")
-            if magic > found:
-                found = magic
+            if magic > magic_seen:
+                magic_seen = magic
+            if magic == 2 and block[at + _ATTRIBUTES_AT] & 7 == _ZSTD:
+                zstd = True
             at += _PREFIX + size
         position += at
-    return found, position
+    return magic_seen, zstd, position

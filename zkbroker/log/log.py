@@ -210,6 +210,7 @@ class Log:
                     prepared.max_timestamp,
                     prepared.offset_of_max_timestamp,
                     prepared.max_magic,
+                    any(entry.codec == Codec.ZSTD for entry in prepared.batches),
                 )
             if segment.first_timestamp < 0:
                 segment.first_timestamp = prepared.max_timestamp

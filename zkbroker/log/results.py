@@ -50,13 +50,23 @@ class ReadResult:
     files: SegmentFiles | None = None
 
     def max_magic(self) -> int:
-        """Return the largest magic among the entries of the slice, -1 for none.
+        """Return the largest magic that the slice may hold, -1 for no slice.
 
         To be called before the slice is closed.
         """
+        return self._traits()[0]
+
+    def holds_zstd(self) -> bool:
+        """Whether the slice may hold a batch compressed with zstd.
+
+        To be called before the slice is closed.
+        """
+        return self._traits()[1]
+
+    def _traits(self) -> tuple[int, bool]:
         if self.slice is None or self.segment is None or self.files is None:
-            return -1
-        return self.segment.max_magic(self.files, self.slice.position, self.slice.size)
+            return -1, False
+        return self.segment.traits(self.files, self.slice.position, self.slice.size)
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from zkbroker.errors import CorruptMessage
 from zkbroker.fileslice import FileSlice
 from zkbroker.log import names
-from zkbroker.log.entries import SMALLEST_ENTRY, find_entry, max_magic, walk
+from zkbroker.log.entries import SMALLEST_ENTRY, find_entry, traits, walk
 from zkbroker.log.fs import FileSystem
 from zkbroker.log.index import OffsetIndex, TimeIndex
 from zkbroker.runtime import Lock, Runtime
@@ -73,7 +73,7 @@ class Segment:
         self._max_timestamp: int | None = None
         self._offset_of_max = base_offset
         self._unindexed_bytes = 0
-        self._magics: tuple[int, int, int] = (0, 0, -1)
+        self._traits: tuple[int, int, int, bool] = (0, 0, -1, False)
 
     def path(self, suffix: str) -> Path:
         """Return the path of one of the segment's files."""
@@ -114,6 +114,7 @@ class Segment:
         max_timestamp: int,
         offset_of_max: int,
         magic: int,
+        zstd: bool,
     ) -> None:
         """Write one message set at the end, with a single call of the operating system.
 
@@ -133,9 +134,10 @@ class Segment:
             raise
         position = self.size
         self.size = position + size
-        if self._magics[1] == position:
-            # The memory of magics reaches the end, so it goes on growing with the log.
-            self._magics = (self._magics[0], self.size, max(self._magics[2], magic))
+        start, end, known_magic, known_zstd = self._traits
+        if end == position:
+            # What is known reaches the end, so it goes on growing with the log.
+            self._traits = (start, self.size, max(known_magic, magic), known_zstd or zstd)
         if self._max_timestamp is None or max_timestamp > self._max_timestamp:
             self._max_timestamp = max_timestamp
             self._offset_of_max = offset_of_max
@@ -268,24 +270,27 @@ class Segment:
         files.acquire()
         return FileSlice(files.fd, position, size, files.release)
 
-    def max_magic(self, files: SegmentFiles, position: int, size: int) -> int:
-        """Return the largest magic of the entries in a range; walked ranges are remembered.
+    def traits(self, files: SegmentFiles, position: int, size: int) -> tuple[int, bool]:
+        """Return what old readers must know of a range; what was walked is remembered.
 
         Args:
             files: the segment's open files.
             position: where an entry begins.
             size: of the range in bytes; its last entry may be cut.
+
+        Returns:
+            Largest magic of its entries, and whether one may be compressed with zstd.
         """
-        start, end, magic = self._magics
+        start, end, magic, zstd = self._traits
         wanted = min(position + size, self.size)
         if start <= position and wanted <= end:
-            return magic
+            return magic, zstd
         if not start <= position <= end:
-            start, end, magic = position, position, -1
-        seen, end = max_magic(files.fd, end, wanted)
-        magic = max(magic, seen)
-        self._magics = (start, end, magic)
-        return magic
+            start, end, magic, zstd = position, position, -1, False
+        more_magic, more_zstd, end = traits(files.fd, end, wanted)
+        magic, zstd = max(magic, more_magic), zstd or more_zstd
+        self._traits = (start, end, magic, zstd)
+        return magic, zstd
 
     def largest_timestamp(self, files: SegmentFiles) -> tuple[int, int]:
         """Return the largest timestamp in ms, -1 for none, and the offset it was indexed with."""

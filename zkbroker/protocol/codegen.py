@@ -39,7 +39,7 @@ def encoder_source(message: type[Any], version: int) -> Source:
     writer = _Writer(message, version)
     writer.line("def encode(o, pieces):")
     writer.depth += 1
-    writer.line("w = pieces.append")
+    writer.line("w = pieces.append  # the only line for a message without fields")
     _encode_fields(writer, message, "o")
     return writer.source()
 
@@ -79,7 +79,7 @@ class _Writer:
         return name
 
     def source(self) -> Source:
-        return "\n".join([*self._lines, "    pass", ""]), self.names
+        return "\n".join([*self._lines, ""]), self.names
 
 
 class _Run:

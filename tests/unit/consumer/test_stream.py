@@ -258,13 +258,13 @@ def test_paused_stream_delivers_nothing_until_it_is_resumed(runtime: Runtime) ->
     partition = partition_of(runtime, stream)
     feed(partition, 3)
     assert next(stream).offset == 0
-    stream.pause()
+    stream.pause("test")
     assert not stream.settle(0)
     with pytest.raises(ConsumerTimeout):
         next(stream)
     assert stream.settle(0)
     assert partition.position(in_hand=False) == 1
-    stream.resume()
+    stream.resume("test")
     assert next(stream).offset == 1
 
 
@@ -284,7 +284,7 @@ def test_settle_waits_for_the_message_in_hand(runtime: Runtime) -> None:
 
     wait = run(runtime, reader)
     assert in_hand.wait(30)
-    stream.pause()
+    stream.pause("test")
     assert not stream.settle(0)
     go_on.set()
     assert stream.settle(30)

@@ -112,3 +112,34 @@ def test_the_topic_of_a_partition_may_hold_dashes_and_digits(tmp_path):
         manager.get_or_create(tp).append(message_set(1))
     with started(tmp_path) as manager:
         assert manager.get(tp).log_end_offset == 1
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+def test_a_slice_knows_the_formats_that_old_readers_cannot_take(tmp_path, reopened):
+    with started(tmp_path) as manager:
+        log = manager.get_or_create(TP)
+        for magic in (0, 0, 1, 0):
+            log.append(message_set(3, magic=magic))
+        if not reopened:
+            check_formats(log)
+    if reopened:
+        with started(tmp_path) as manager:
+            check_formats(manager.get(TP))
+
+
+def check_formats(log):
+    def traits(offset, max_bytes=1 << 20):
+        found = log.read(offset, max_bytes)
+        result = found.max_magic(), found.holds_zstd()
+        found.slice.close()
+        return result
+
+    first = traits(0, 150)
+    assert first[0] in (0, 1)
+    assert first[1] is False
+    assert traits(0) == (1, False)
+    log.append(message_set(3, magic=2))
+    assert traits(9) == (2, False)
+    log.append(message_set(3, magic=2, codec=Codec.ZSTD))
+    assert traits(9) == (2, True)
+    assert log.read(18, 100).max_magic() == -1

@@ -1,0 +1,82 @@
+"""The account of a run: what it did, and how a person reads it."""
+
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass
+class Outcome:
+    """What one run did; `problems` is empty when every line is accounted for."""
+
+    lines: int = 0
+    published: int = 0
+    streamed: int = 0
+    repeated: int = 0
+    loaded: int = 0
+    total_lines: int = 0
+    total_loaded: int = 0
+    files: int = 0
+    publish_s: float = 0.0
+    stream_s: float = 0.0
+    load_s: float = 0.0
+    members: list[tuple[bytes, int]] = field(default_factory=list)
+    owners: dict[str, dict[int, str]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def show(outcome: Outcome, console: Console) -> None:
+    """Print what was read, published, streamed and loaded, by whom and how fast."""
+    console.print(_figures(outcome), _owners(outcome), _members(outcome))
+    if outcome.repeated:
+        console.print(
+            f"{outcome.repeated} messages came twice around the rebalances (at least once)."
+        )
+    for problem in outcome.problems:
+        console.print(f"[red]wrong:[/] {problem}")
+    if not outcome.problems:
+        console.print(
+            f"[green]every line is accounted for:[/] {outcome.published} published = "
+            f"{outcome.streamed} streamed = {outcome.loaded} loaded"
+        )
+
+
+def _figures(outcome: Outcome) -> Table:
+    table = Table("", "lines", "seconds", "lines/s", title="This run")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    rows = (
+        ("read from the log", outcome.lines, 0.0),
+        ("published", outcome.published, outcome.publish_s),
+        ("streamed", outcome.streamed, outcome.stream_s),
+        ("loaded", outcome.loaded, outcome.load_s),
+    )
+    for name, lines, seconds in rows:
+        table.add_row(
+            name,
+            f"{lines:,}",
+            f"{seconds:.1f}" if seconds else "",
+            f"{lines / seconds:,.0f}" if seconds else "",
+        )
+    table.add_row("files written", f"{outcome.files:,}", "", "")
+    table.add_row("in the lake, all runs", f"{outcome.total_loaded:,}", "", "")
+    return table
+
+
+def _owners(outcome: Outcome) -> Table:
+    table = Table("partition", *outcome.owners, title="Owners")
+    partitions = sorted({p for owned in outcome.owners.values() for p in owned})
+    for partition in partitions:
+        table.add_row(
+            str(partition), *(owned.get(partition, "-") for owned in outcome.owners.values())
+        )
+    return table
+
+
+def _members(outcome: Outcome) -> Table:
+    table = Table("member", "visits", title="Top members")
+    table.columns[1].justify = "right"
+    for member, visits in outcome.members:
+        table.add_row(member.decode("ascii", "replace"), f"{visits:,}")
+    return table

@@ -1,0 +1,96 @@
+"""`zkbroker topics` on a real ZooKeeper, and the form of its output."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from zkbroker.cli.main import cli
+from zkbroker.errors import ConfigError, ErrorCode, ProtocolError, UnknownTopicOrPartition
+from zkbroker.registry.brokers import BrokerInfo
+from zkbroker.registry.partitions import register_partitions
+from zkbroker.registry.presence import register_broker
+from zkbroker.registry.topics import assignment, topic_config, topics_to_delete
+
+
+@pytest.fixture
+def topics(zk, chroot):
+    register_broker(zk, BrokerInfo(1, "127.0.0.1", 9092))
+
+    def run(*arguments):
+        return CliRunner().invoke(
+            cli, ["topics", *arguments], env={"ZKBROKER_ZOOKEEPER": chroot}, catch_exceptions=False
+        )
+
+    return run
+
+
+def test_create_list_and_describe_have_the_genuine_form(topics, zk):
+    created = topics("create", "visits", "--partitions", "2", "--config", "retention.ms=1000")
+    assert created.output == 'Created topic "visits".\n'
+    assert topics("list").output == "visits\n"
+    register_partitions(zk, [("visits", 0)], 1)
+    assert topics("describe", "visits").output == (
+        "Topic:visits\tPartitionCount:2\tReplicationFactor:1\tConfigs:retention.ms=1000\n"
+        "\tTopic: visits\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\n"
+        "\tTopic: visits\tPartition: 1\tLeader: none\tReplicas: 1\tIsr: \n"
+    )
+    assert topics("describe", "--unavailable-partitions").output == (
+        "\tTopic: visits\tPartition: 1\tLeader: none\tReplicas: 1\tIsr: \n"
+    )
+    (described,) = json.loads(topics("describe", "--json").output)
+    assert described["partitions"][0]["leader"] == 1
+
+
+def test_an_assignment_can_be_given(topics, zk):
+    topics("create", "visits", "--replica-assignment", "1,7,1")
+    assert {p: list(r) for p, r in assignment(zk, "visits").items()} == {0: [1], 1: [7], 2: [1]}
+
+
+def test_a_topic_grows_and_its_settings_change(topics, zk):
+    topics("create", "visits", "--config", "flush.ms=5")
+    topics(
+        "alter", "visits", "--partitions", "3", "--config", "retention.ms=9",
+        "--delete-config", "flush.ms",
+    )  # fmt: skip
+    assert len(assignment(zk, "visits")) == 3
+    assert topic_config(zk, "visits") == {"retention.ms": "9"}
+    with pytest.raises(ProtocolError) as caught:
+        topics("alter", "visits", "--partitions", "2")
+    assert caught.value.code is ErrorCode.INVALID_PARTITIONS
+    with pytest.raises(ConfigError, match=r"set are: retention\.ms"):
+        topics("alter", "visits", "--delete-config", "flush.ms")
+
+
+def test_a_topic_is_marked_for_deletion(topics, zk):
+    topics("create", "visits")
+    topics("delete", "visits")
+    assert topics_to_delete(zk) == ["visits"]
+    assert "MarkedForDeletion:true" in topics("describe", "visits").output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        (["create", "bad/name"], ProtocolError, "bad/name"),
+        (["create", "t", "--config", "retention.ms=long"], ConfigError, "retention.ms"),
+        (["create", "t", "--config", "retention=1"], ConfigError, "retention"),
+        (["create", "t", "--replication-factor", "2"], ProtocolError, "Replication factor: 2"),
+        (["create", "t", "--replica-assignment", "one"], ConfigError, "broker ids"),
+        (["create", "t", "--replica-assignment", "1:1"], ConfigError, "twice"),
+        (["describe", "nowhere"], UnknownTopicOrPartition, "nowhere"),
+        (["alter", "nowhere", "--partitions", "2"], UnknownTopicOrPartition, "nowhere"),
+        (["delete", "nowhere"], UnknownTopicOrPartition, "nowhere"),
+    ],
+)
+def test_mistakes_are_named(topics, arguments, error, text):
+    with pytest.raises(error, match=text):
+        topics(*arguments)
+
+
+def test_a_topic_that_exists_is_error_36(topics):
+    topics("create", "visits")
+    with pytest.raises(ProtocolError) as caught:
+        topics("create", "visits")
+    assert caught.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
+    assert topics("create", "visits", "--if-not-exists").exit_code == 0

@@ -1,0 +1,85 @@
+"""A log in memory with the interface that the offsets store uses, and with power cuts."""
+
+from dataclasses import dataclass
+
+from zkbroker.errors import StorageError
+from zkbroker.records import iter_entries, set_offsets
+
+
+@dataclass
+class Appended:
+    last_offset: int
+
+
+class MemoryLog:
+    """Segments of entries. `cut()` is a power cut: what was not flushed is gone."""
+
+    def __init__(self):
+        self.segments = [[]]  # of (base_offset, last_offset, bytes)
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.durable_offset = 0
+        self.flush_every_append = False
+        self.fail_with = None
+        self.appends = 0
+        self.on_step = lambda what: None
+
+    @property
+    def size_bytes(self):
+        return sum(len(entry[2]) for segment in self.segments for entry in segment)
+
+    def append(self, data, *, now_ms=None):
+        self.on_step("append")
+        if self.fail_with is not None:
+            raise self.fail_with
+        assert isinstance(data, bytearray)
+        set_offsets(data, 0, self.log_end_offset)  # one magic-2 batch
+        for info in iter_entries(data):
+            entry = bytes(data[info.position : info.position + info.size])
+            self.segments[-1].append((info.base_offset, info.last_offset, entry))
+            self.log_end_offset = info.last_offset + 1
+        self.appends += 1
+        return Appended(self.log_end_offset - 1)
+
+    def wait_durable(self, last_offset, timeout_s=None):
+        if self.fail_with is not None:
+            raise StorageError("disk failed")
+        if self.flush_every_append:
+            self.flush()
+
+    def read_bytes(self, offset, max_bytes):
+        data = b""
+        for segment in self.segments:
+            for _, last, entry in segment:
+                if last >= offset:
+                    if data and len(data) + len(entry) > max_bytes:
+                        return data
+                    data += entry
+        return data
+
+    def roll(self):
+        self.on_step("roll")
+        if self.segments[-1]:
+            self.segments.append([])
+
+    def flush(self):
+        self.on_step("flush")
+        self.durable_offset = self.log_end_offset
+
+    def delete_records_before(self, offset):
+        self.on_step("delete")
+        self.log_start_offset = max(self.log_start_offset, offset)
+        while len(self.segments) > 1 and (
+            not self.segments[0] or self.segments[0][-1][1] < self.log_start_offset
+        ):
+            del self.segments[0]
+        return self.log_start_offset
+
+    def cut(self):
+        """Lose what was not flushed."""
+        kept = [
+            [entry for entry in segment if entry[1] < self.durable_offset]
+            for segment in self.segments
+        ]
+        self.segments = [segment for segment in kept if segment] or [[]]
+        self.log_end_offset = max(self.durable_offset, self.log_start_offset)

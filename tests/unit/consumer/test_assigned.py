@@ -1,0 +1,102 @@
+"""The reader of given partitions: it ends at its stops."""
+
+import pytest
+
+from tests.support.fake_cluster import FakeCluster, FakeLog
+from tests.support.message_sets import message_set
+from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME, ConsumerTimeout, resolve_offsets
+from zkbroker.consumer.assigned import AssignedConsumer
+from zkbroker.errors import LeaderNotAvailable, OffsetOutOfRange
+from zkbroker.runtime import get_runtime
+
+
+def cluster_of(runtime: str = "threads", *logs: FakeLog) -> FakeCluster:
+    return FakeCluster(get_runtime(runtime), {("t", i): log for i, log in enumerate(logs)})
+
+
+def log_with(*counts: int, leader: int = 0, start: int = 0) -> FakeLog:
+    log = FakeLog(leader, start)
+    for count in counts:
+        log.append(message_set(2, count, base=log.end))
+    return log
+
+
+@pytest.mark.parametrize("runtime", ["threads", "gevent"])
+def test_every_partition_is_read_up_to_its_stop(runtime: str) -> None:
+    cluster = cluster_of(runtime, log_with(5, 5), log_with(5, leader=1), log_with())
+    with AssignedConsumer(
+        cluster,
+        {("t", 0): 2, ("t", 1): 0, ("t", 2): 0},
+        stop={("t", 0): 8, ("t", 1): 5, ("t", 2): 0},
+        runtime=runtime,
+    ) as consumer:
+        messages = [(m.partition, m.offset) for m in consumer]
+    assert [m for m in messages if m[0] == 0] == [(0, offset) for offset in range(2, 8)]
+    assert [m for m in messages if m[0] == 1] == [(1, offset) for offset in range(5)]
+    assert len(messages) == 11
+
+
+def test_stop_behind_a_gap_is_reached() -> None:
+    # Offsets 3 and 4 were compacted away; the stop is the log end offset 5.
+    log = log_with(3)
+    gap = message_set(2, 3, base=2)
+    log.data = message_set(2, 2) + _without_last_records(gap)
+    log.end = 5
+    with AssignedConsumer(cluster_of("threads", log), {("t", 0): 0}, stop={("t", 0): 5}) as reader:
+        assert [m.offset for m in reader] == [0, 1, 2]
+
+
+def _without_last_records(batch: bytes) -> bytes:
+    """Keep the span of offsets of a batch and only its first record, as compaction does."""
+    from zkbroker.records import crc32c
+
+    first = message_set(2, 1, base=2)
+    kept = bytearray(first)
+    kept[23:27] = batch[23:27]  # last offset delta
+    kept[17:21] = crc32c(bytes(kept[21:])).to_bytes(4, "big")
+    return bytes(kept)
+
+
+def test_nothing_to_read_ends_at_once() -> None:
+    cluster = cluster_of("threads", log_with(3))
+    with AssignedConsumer(cluster, {("t", 0): 3}, stop={("t", 0): 3}) as consumer:
+        assert list(consumer) == []
+    assert cluster.fetches == []
+
+
+def test_timeout_is_raised_and_reading_goes_on() -> None:
+    log = log_with(1)
+    config = ConsumerConfig(group_id="g", zookeeper_connect="z", consumer_timeout_ms=40)
+    with AssignedConsumer(cluster_of("threads", log), {("t", 0): 0}, config=config) as consumer:
+        seen = []
+        with pytest.raises(ConsumerTimeout):
+            seen.extend(m.offset for m in consumer)
+        log.append(message_set(2, 1, base=1))
+        with pytest.raises(ConsumerTimeout):
+            for message in consumer:
+                seen.append(message.offset)  # noqa: PERF401 - the time-out must not lose it
+    assert seen[-1] == 1
+
+
+def test_offset_outside_the_log_is_an_error_without_a_policy() -> None:
+    cluster = cluster_of("threads", log_with(3, start=5))
+    with (
+        AssignedConsumer(cluster, {("t", 0): 0}) as consumer,
+        pytest.raises(OffsetOutOfRange, match="5 to 8"),
+    ):
+        next(iter(consumer))
+
+
+def test_offsets_are_resolved_at_each_leader_once() -> None:
+    cluster = cluster_of("threads", log_with(3), log_with(2, leader=1), log_with(1, start=7))
+    times = {("t", 0): LATEST_TIME, ("t", 1): LATEST_TIME, ("t", 2): EARLIEST_TIME}
+    assert resolve_offsets(cluster, times) == {("t", 0): 3, ("t", 1): 2, ("t", 2): 7}
+    assert resolve_offsets(cluster, {("t", 0): 99}) == {("t", 0): None}
+
+
+def test_partition_without_leader_is_named() -> None:
+    log = log_with(1)
+    log.leader = None
+    with pytest.raises(LeaderNotAvailable, match="t-0"):
+        resolve_offsets(cluster_of("threads", log), {("t", 0): LATEST_TIME})

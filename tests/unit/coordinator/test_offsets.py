@@ -1,0 +1,233 @@
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.memory_log import MemoryLog
+from zkbroker.coordinator.offsets import OffsetsStore, StoreSettings
+from zkbroker.errors import MessageSizeTooLarge, StorageError
+from zkbroker.protocol.offsets_topic import (
+    GroupKey,
+    GroupMemberValue,
+    GroupValue,
+    OffsetKey,
+    OffsetValue,
+    decode_key,
+    decode_offset,
+)
+from zkbroker.records import iter_records
+
+GROUP = GroupValue("consumer", 3, "range", "m", 5, [GroupMemberValue("m", None, "c", "/h", 1, 2)])
+
+
+def value(offset):
+    return OffsetValue(offset=offset, metadata="", commit_timestamp_ms=1)
+
+
+def state(store):
+    return {
+        group: (dict(store.offsets(group)), store.group(group))
+        for group in sorted(store.group_ids())
+    }
+
+
+def reloaded(log, **settings):
+    store = OffsetsStore(log, StoreSettings(**settings))
+    store.load()
+    return store
+
+
+def test_what_was_committed_is_found_again_after_a_restart():
+    log = MemoryLog()
+    store = OffsetsStore(log)
+    store.commit("g", {("t", 0): value(5), ("t", 1): value(6)}, 1)
+    store.commit("g", {("t", 0): value(7)}, 2)
+    store.store_group("g", GROUP, 3)
+    assert store.offsets("g") == {("t", 0): value(7), ("t", 1): value(6)}
+    assert state(reloaded(log)) == state(store)
+    assert reloaded(log).group("g") == GROUP
+
+
+def test_what_was_removed_stays_removed():
+    log = MemoryLog()
+    store = OffsetsStore(log)
+    store.commit("g", {("t", 0): value(5), ("t", 1): value(6)}, 1)
+    store.store_group("g", GROUP, 1)
+    store.remove("g", [("t", 0)], 2)
+    assert state(reloaded(log)) == {"g": ({("t", 1): value(6)}, GROUP)}
+    store.remove("g", [("t", 1)], 3, metadata=True)
+    assert state(reloaded(log)) == state(store) == {}
+    assert store.live_bytes == 0
+
+
+def test_the_log_holds_the_genuine_keys_and_values():
+    log = MemoryLog()
+    store = OffsetsStore(log)
+    store.commit("g", {("t", 0): value(5)}, 77)
+    store.store_group("g", GROUP, 78)
+    store.remove("g", [("t", 0)], 79)
+    records = list(iter_records(log.read_bytes(0, 10_000)))
+    assert [decode_key(r.key) for r in records] == [
+        OffsetKey("g", "t", 0),
+        GroupKey("g"),
+        OffsetKey("g", "t", 0),
+    ]
+    assert decode_offset(records[0].value).offset == 5
+    assert records[2].value is None
+    assert [r.timestamp for r in records] == [77, 78, 79]
+
+
+def test_loading_goes_on_after_unknown_and_malformed_records():
+    log = MemoryLog()
+    store = OffsetsStore(log)
+    store.commit("g", {("t", 0): value(5)}, 1)
+    from zkbroker.records import encode_message_set
+
+    strange = [
+        (b"\0\7later", b"x", 1, ()),
+        (b"\0\1broken", b"x", 1, ()),
+        (None, b"x", 1, ()),
+    ]
+    log.append(bytearray(encode_message_set(strange, magic=2)))
+    store.commit("g", {("t", 1): value(6)}, 1)
+    assert state(reloaded(log)) == {"g": ({("t", 0): value(5), ("t", 1): value(6)}, None)}
+
+
+def test_a_log_that_cannot_be_read_is_an_error_not_half_a_cache():
+    log = MemoryLog()
+    store = OffsetsStore(log)
+    store.commit("g", {("t", 0): value(5)}, 1)
+    store.commit("g", {("t", 0): value(6)}, 1)
+    base, last, entry = log.segments[0][1]
+    log.segments[0][1] = (base, last, entry[:-1] + bytes([entry[-1] ^ 1]))
+    with pytest.raises(StorageError, match="unreadable at offset 1"):
+        reloaded(log)
+
+
+def test_a_failed_append_changes_nothing():
+    log = MemoryLog()
+    store = OffsetsStore(log)
+    store.commit("g", {("t", 0): value(5)}, 1)
+    log.fail_with = MessageSizeTooLarge()
+    with pytest.raises(MessageSizeTooLarge):
+        store.commit("g", {("t", 0): value(6)}, 1)
+    assert store.offsets("g") == {("t", 0): value(5)}
+
+
+def test_an_acknowledged_commit_survives_a_power_cut_when_every_append_is_flushed():
+    log = MemoryLog()
+    log.flush_every_append = True
+    store = OffsetsStore(log)
+    store.commit("g", {("t", 0): value(5)}, 1)
+    log.cut()
+    assert reloaded(log).offsets("g") == {("t", 0): value(5)}
+
+
+def busy_store(log, commits=300, **settings):
+    store = OffsetsStore(log, StoreSettings(**settings))
+    rng = random.Random(7)
+    for number in range(commits):
+        store.commit(f"g{rng.randrange(3)}", {("t", rng.randrange(4)): value(number)}, number)
+    store.store_group("g1", GROUP, 1)
+    store.remove("g2", [("t", 0)], 1)
+    return store
+
+
+def test_a_rewrite_keeps_everything_and_makes_the_log_small():
+    log = MemoryLog()
+    store = busy_store(log, rewrite_min_bytes=1000)
+    before, size = state(store), log.size_bytes
+    assert store.wants_rewrite()
+    store.rewrite(1)
+    assert state(store) == before == state(reloaded(log))
+    assert log.size_bytes < size / 10
+    assert log.log_start_offset == 302
+    assert not store.wants_rewrite()
+
+
+def test_a_small_log_or_one_that_is_mostly_alive_is_left_alone():
+    assert not busy_store(MemoryLog(), rewrite_min_bytes=1_000_000).wants_rewrite()
+    log = MemoryLog()
+    store = OffsetsStore(log, StoreSettings(rewrite_min_bytes=1000))
+    store.commit("g", {("t", n): value(n) for n in range(200)}, 1)
+    assert log.size_bytes > 1000
+    assert not store.wants_rewrite()
+
+
+def test_commits_during_a_rewrite_are_kept():
+    log = MemoryLog()
+    store = busy_store(log)
+    numbers = iter(range(1000, 2000))
+
+    def pause():
+        store.commit("g0", {("t", 0): value(next(numbers))}, 1)
+        store.commit("new", {("t", 0): value(next(numbers))}, 1)
+        store.remove("g1", [("t", 1)], 1)
+
+    store.rewrite(1, pause)
+    assert store.offsets("g0")["t", 0].offset >= 1000
+    assert ("t", 1) not in store.offsets("g1")
+    assert state(reloaded(log)) == state(store)
+
+
+@pytest.mark.parametrize("at", range(1, 8))
+def test_a_crash_at_any_step_of_a_rewrite_loses_nothing(at):
+    log = MemoryLog()
+    log.flush_every_append = True
+    store = busy_store(log)
+    # small batches, so that there are several appends to crash between
+    import zkbroker.coordinator.offsets as module
+
+    before, steps = state(store), []
+
+    def crash(what):
+        steps.append(what)
+        if len(steps) == at:
+            raise StorageError("power cut")
+
+    log.on_step = crash
+    original, module._BATCH_BYTES = module._BATCH_BYTES, 200
+    try:
+        store.rewrite(1)
+    except StorageError:
+        pass
+    finally:
+        module._BATCH_BYTES = original
+    log.on_step = lambda what: None
+    log.flush_every_append = False
+    log.cut()
+    assert state(reloaded(log)) == before
+    assert set(steps) <= {"roll", "append", "flush", "delete"}
+
+
+OPERATIONS = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("commit"), st.sampled_from("ab"), st.integers(0, 2), st.integers(0, 2**40)
+        ),
+        st.tuples(st.just("remove"), st.sampled_from("ab"), st.integers(0, 2), st.booleans()),
+        st.tuples(st.just("group"), st.sampled_from("ab"), st.integers(1, 9), st.just(0)),
+        st.tuples(st.just("rewrite"), st.just(""), st.just(0), st.just(0)),
+    ),
+    max_size=30,
+)
+
+
+@settings(deadline=None, derandomize=True, max_examples=150)
+@given(OPERATIONS, st.integers(50, 400))
+def test_the_cache_is_always_what_a_reader_of_the_log_ends_up_with(operations, load_bytes):
+    log = MemoryLog()
+    store = OffsetsStore(log)
+    for what, group, number, extra in operations:
+        if what == "commit":
+            store.commit(group, {("t", number): value(extra)}, 1)
+        elif what == "remove":
+            store.remove(group, [("t", number)], 1, metadata=bool(extra))
+        elif what == "group":
+            store.store_group(group, GroupValue("consumer", number), 1)
+        else:
+            store.rewrite(1)
+    again = reloaded(log, load_bytes=load_bytes)
+    assert state(again) == state(store)
+    assert again.live_bytes == store.live_bytes

@@ -1,0 +1,93 @@
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zkbroker.errors import ErrorCode, ProtocolError
+from zkbroker.registry.assignment import alternate_racks, assign_replicas
+
+
+def unaware(count):
+    return dict.fromkeys(range(count))
+
+
+def test_the_first_replicas_go_round_from_the_start():
+    assert assign_replicas(unaware(3), 5, start_broker=1) == {
+        0: [1],
+        1: [2],
+        2: [0],
+        3: [1],
+        4: [2],
+    }
+
+
+def test_further_replicas_are_shifted_by_an_increasing_step():
+    # The example that Kafka's documentation of the rule gives: five brokers, ten partitions.
+    assigned = assign_replicas(unaware(5), 10, 3, start_broker=0)
+    assert [assigned[p] for p in range(10)] == [
+        [0, 1, 2],
+        [1, 2, 3],
+        [2, 3, 4],
+        [3, 4, 0],
+        [4, 0, 1],
+        [0, 2, 3],
+        [1, 3, 4],
+        [2, 4, 0],
+        [3, 0, 1],
+        [4, 1, 2],
+    ]
+
+
+def test_a_topic_that_grows_goes_on_as_it_was_begun():
+    whole = assign_replicas(unaware(3), 7, start_broker=2)
+    grown = assign_replicas(unaware(3), 4, start_broker=2, first_partition=3)
+    assert grown == {p: whole[p] for p in range(3, 7)}
+
+
+def test_a_start_broker_that_has_gone_gives_way_to_the_next():
+    assert assign_replicas({1: None, 5: None}, 1, start_broker=3) == {0: [5]}
+    assert assign_replicas({1: None, 5: None}, 1, start_broker=9) == {0: [1]}
+
+
+def test_racks_take_turns():
+    assert alternate_racks({0: "a", 1: "b", 2: "c", 3: "a", 4: "b"}) == [0, 1, 2, 3, 4]
+    assert alternate_racks({0: "a", 1: "a", 2: "b"}) == [0, 2, 1]
+
+
+def test_replicas_are_in_different_racks():
+    racks = {0: "a", 1: "b", 2: "c", 3: "a", 4: "b", 5: "c"}
+    for replicas in assign_replicas(racks, 12, 3).values():
+        assert {racks[broker] for broker in replicas} == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("racks", [{0: "a", 1: None, 2: "b"}, {0: None, 1: None, 2: None}])
+def test_racks_that_not_all_brokers_name_do_not_count(racks):
+    assert assign_replicas(racks, 3, start_broker=0) == {0: [0], 1: [1], 2: [2]}
+
+
+def test_racks_can_be_ignored():
+    racks = {0: "a", 1: "a", 2: "b"}
+    assert assign_replicas(racks, 3, start_broker=0, rack_aware=False) == {0: [0], 1: [1], 2: [2]}
+
+
+@pytest.mark.parametrize(("brokers", "factor"), [(0, 1), (2, 3)])
+def test_fewer_brokers_than_replicas_is_error_38(brokers, factor):
+    with pytest.raises(ProtocolError) as caught:
+        assign_replicas(unaware(brokers), 1, factor)
+    assert caught.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+@given(
+    st.dictionaries(st.integers(0, 50), st.sampled_from(["a", "b", "c"]), min_size=1, max_size=9),
+    st.integers(1, 40),
+    st.integers(1, 4),
+    st.booleans(),
+)
+def test_replicas_differ_and_leaders_are_balanced(racks, partitions, factor, rack_aware):
+    factor = min(factor, len(racks))
+    assigned = assign_replicas(racks, partitions, factor, rack_aware=rack_aware)
+    assert list(assigned) == list(range(partitions))
+    assert all(len(set(replicas)) == factor for replicas in assigned.values())
+    leaders = Counter(replicas[0] for replicas in assigned.values())
+    assert max(leaders.values()) - min(leaders[broker] for broker in racks) <= 1

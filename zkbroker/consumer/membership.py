@@ -1,0 +1,186 @@
+"""One member of a group: what it owns, and how that begins and ends.
+
+    load(owned)  -> offsets are read; a listener may seek now
+    start(owned) -> fetchers -> streams deliver
+    stop()       -> streams pause -> messages in hand finish -> all revoked
+    commit()     -> what was processed until then
+    drop()       -> all revoked at once, nothing committed (the session is lost)
+
+Invariants:
+- `pause`, `resume`, `drop` and `start` never wait; the first three may be called from ZooKeeper's
+  own task, never at the same time as `start`. The others are called from the rebalancer's loop.
+- After `drop` or `stop` no stream delivers a message of the old ownership; what had begun under
+  it ends as stale.
+- The message in hand at a stop is committed only if its reader came back in time: it is never
+  lost, but may be delivered again to the next owner.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.consumer.fetchers import Fetchers
+from zkbroker.consumer.offset_keeper import OffsetKeeper
+from zkbroker.consumer.partition import ConsumedPartition, TopicPartition, next_after
+from zkbroker.consumer.stream import KafkaStream
+from zkbroker.errors import ClientError, ProtocolError, RegistryError
+from zkbroker.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+
+class Membership:
+    """What one member owns.
+
+    Args:
+        config: the consumer's settings.
+        runtime: the connector's.
+        fetchers: fetch what is owned.
+        keeper: reads and commits offsets.
+        streams: all streams of the member.
+        stream_for: (topic, thread number) -> the stream that a partition feeds.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: ConsumerConfig,
+        runtime: Runtime,
+        fetchers: Fetchers,
+        keeper: OffsetKeeper,
+        streams: Sequence[KafkaStream],
+        stream_for: Callable[[str, int], KafkaStream],
+    ) -> None:
+        self._config = config
+        self._runtime = runtime
+        self._fetchers = fetchers
+        self._keeper = keeper
+        self._streams = streams
+        self._stream_for = stream_for
+        self._lock = runtime.lock()
+        self._partitions: dict[TopicPartition, ConsumedPartition] = {}
+        self._loaded: dict[TopicPartition, ConsumedPartition] = {}
+        self._final: dict[TopicPartition, int] = {}
+        self.closing = False
+        """Set at shutdown: the message handed out last then counts as consumed."""
+        # An offset that takes longer than a session to read or write is as good as refused.
+        self.storage_timeout_s = config.zookeeper_session_timeout_ms / 1000 + (
+            config.offsets_channel_socket_timeout_ms / 1000
+        )
+
+    # -- what others ask
+
+    def partition(self, key: TopicPartition) -> ConsumedPartition | None:
+        """Return a partition that is owned, or loaded and about to be."""
+        with self._lock:
+            return self._partitions.get(key) or self._loaded.get(key)
+
+    def owned(self) -> dict[TopicPartition, ConsumedPartition]:
+        """Return all owned partitions."""
+        with self._lock:
+            return dict(self._partitions)
+
+    def positions(self, *, in_hand: bool) -> dict[TopicPartition, int]:
+        """Return next offsets to consume; see `ConsumedPartition.position`."""
+        positions = {}
+        for key, partition in self.owned().items():
+            position = partition.position(in_hand=in_hand)
+            if position is not None:
+                positions[key] = position
+        return positions
+
+    # -- from ZooKeeper's task
+
+    def pause(self) -> None:
+        """The connection is gone: deliver nothing, the session may be over."""
+        for stream in self._streams:
+            stream.pause("session")
+
+    def resume(self) -> None:
+        """The session goes on."""
+        for stream in self._streams:
+            stream.resume("session")
+
+    def drop(self) -> None:
+        """The session is lost: nothing is owned any more."""
+        with self._lock:
+            partitions, self._partitions = self._partitions, {}
+            self._loaded = {}
+            self._final = {}
+        for partition in partitions.values():
+            partition.revoke()
+        for stream in self._streams:
+            stream.resume("session")
+        if partitions:
+            logger.warning("ownership lost with the session partitions=%d", len(partitions))
+
+    # -- from the rebalancer's loop
+
+    def stop(self) -> None:
+        """Stop delivering, and remember how far each partition was consumed."""
+        for stream in self._streams:
+            stream.pause("rebalance")
+        deadline = time.monotonic() + self._config.rebalance_drain_ms / 1000
+        for stream in self._streams:
+            if not stream.settle(max(0.0, deadline - time.monotonic())):
+                logger.debug("message still in hand, may be delivered again")
+        with self._lock:
+            partitions, self._partitions = self._partitions, {}
+            self._loaded = {}
+        final: dict[TopicPartition, int] = {}
+        for key, partition in partitions.items():
+            position = next_after(partition.revoke(), in_hand=self.closing)
+            if position is not None:
+                final[key] = position
+        self._final = final
+        for stream in self._streams:
+            stream.clear()
+
+    def commit(self) -> None:
+        """Commit what `stop` remembered; a failure means that it is consumed again."""
+        final, self._final = self._final, {}
+        if not self._config.auto_commit_enable or not final:
+            return
+        tries = 1 + (self._config.offsets_commit_max_retries if self.closing else 0)
+        for left in reversed(range(tries)):
+            try:
+                self._keeper.commit(final, self.storage_timeout_s)
+                return
+            except (RegistryError, ProtocolError, ClientError) as error:
+                logger.warning("commit failed tries_left=%d error=%s", left, error)
+
+    def load(self, owned: Mapping[TopicPartition, int]) -> None:
+        """Read where claimed partitions go on; nothing is delivered yet.
+
+        Args:
+            owned: partition -> thread number; all of it is claimed in ZooKeeper.
+
+        Raises:
+            RegistryError, ProtocolError, ClientError: the offsets could not be read.
+        """
+        offsets = self._keeper.read(owned, self.storage_timeout_s) if owned else {}
+        loaded = {
+            (topic, number): ConsumedPartition(
+                topic,
+                number,
+                self._stream_for(topic, thread),
+                self._runtime.lock(),
+                self._config.fetch_message_max_bytes,
+                offsets.get((topic, number)),
+                self._config.queued_max_message_chunks,
+            )
+            for (topic, number), thread in owned.items()
+        }
+        with self._lock:
+            self._loaded = loaded
+
+    def start(self, owned: Mapping[TopicPartition, int]) -> None:
+        """Consume what was loaded."""
+        with self._lock:
+            partitions, self._loaded = self._loaded, {}
+            self._partitions = partitions
+        self._fetchers.start(partitions.values())
+        for stream in self._streams:
+            stream.resume("rebalance")
+        logger.info("consuming partitions=%d", len(owned))

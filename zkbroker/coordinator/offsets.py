@@ -1,0 +1,305 @@
+"""Committed offsets and group metadata of one partition of `__consumer_offsets`.
+
+Invariant: the cache is what a reader of the whole partition from its start would end up with: the
+last record of each key wins, a null value removes the key. It changes with each append, in the same
+step, so the order of the log is the order of the cache; a commit is acknowledged only after
+`wait_durable`, so what was acknowledged is in the log under the log's flush policy.
+
+The partition stays small by being rewritten: a new segment is begun, all that is alive is appended
+once more in batches, the log is flushed, and only then is everything before the new segment
+dropped. Whatever happens in between, reading from the start still ends in the same state; commits
+that come meanwhile are appended between the batches, in order.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from zkbroker.errors import StorageError
+from zkbroker.protocol.errors import MalformedFrame
+from zkbroker.protocol.offsets_topic import (
+    GroupKey,
+    GroupValue,
+    OffsetKey,
+    OffsetValue,
+    decode_group,
+    decode_key,
+    decode_offset,
+    encode_group,
+    encode_key,
+    encode_offset,
+)
+from zkbroker.records import decode_lists, encode_message_set
+
+logger = logging.getLogger(__name__)
+
+TopicPartitionKey: TypeAlias = tuple[str, int]
+
+_BATCH_BYTES = 256 * 1024  # of a rewrite; a larger single record is a batch of its own
+_RECORD_OVERHEAD_BYTES = 16  # of a record within a batch; the batch header is shared
+
+
+class Appended(Protocol):
+    """What an append says of where it went."""
+
+    @property
+    def last_offset(self) -> int: ...
+
+
+class PartitionLog(Protocol):
+    """The part of a log that is used here (see `zkbroker.log.Log`)."""
+
+    @property
+    def log_start_offset(self) -> int: ...
+    @property
+    def log_end_offset(self) -> int: ...
+    @property
+    def size_bytes(self) -> int: ...
+    def append(self, data: bytearray, *, now_ms: int | None = None) -> Appended: ...
+    def wait_durable(self, last_offset: int, timeout_s: float | None = None) -> None: ...
+    def read_bytes(self, offset: int, max_bytes: int) -> bytes: ...
+    def roll(self) -> None: ...
+    def flush(self) -> None: ...
+    def delete_records_before(self, offset: int) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """How a partition is written.
+
+    Args:
+        magic: format of the records; 2 unless the broker pins an older one.
+        load_bytes: how much is read at once when loading.
+        rewrite_min_bytes: a log smaller than this is left alone.
+        rewrite_ratio: a log this many times larger than what is alive in it is rewritten.
+    """
+
+    magic: int = 2
+    load_bytes: int = 1024 * 1024
+    rewrite_min_bytes: int = 4 * 1024 * 1024
+    rewrite_ratio: float = 4.0
+
+
+class OffsetsStore:
+    """The offsets and groups of one partition.
+
+    Args:
+        log: the partition's log; nobody else appends to it.
+        settings: see there.
+    """
+
+    def __init__(self, log: PartitionLog, settings: StoreSettings | None = None) -> None:
+        self._log = log
+        self._settings = settings or StoreSettings()
+        self._offsets: dict[str, dict[TopicPartitionKey, OffsetValue]] = {}
+        self._groups: dict[str, GroupValue] = {}
+        self._live: dict[bytes, int] = {}
+        self._live_bytes = 0
+
+    # --- reading ----------------------------------------------------------------------------
+
+    def load(self, pause: Callable[[], None] = lambda: None) -> int:
+        """Read the partition from its start.
+
+        Args:
+            pause: called between reads, so that others get their turn.
+
+        Returns:
+            How many records were read.
+
+        Raises:
+            StorageError: the log cannot be read, or an entry in it is corrupt.
+        """
+        position, count = self._log.log_start_offset, 0
+        while position < self._log.log_end_offset:
+            data = self._log.read_bytes(position, self._settings.load_bytes)
+            read = decode_lists(data, start_offset=position)
+            for key, value in zip(read.keys, read.values, strict=True):
+                self._apply(key, value)
+            count += read.count
+            if read.error is not None or read.next_offset <= position:
+                msg = f"offsets topic unreadable at offset {read.next_offset}: {read.error}"
+                raise StorageError(msg)
+            position = read.next_offset
+            pause()
+        return count
+
+    def group_ids(self) -> set[str]:
+        """Every group that has metadata or an offset."""
+        return {*self._groups, *self._offsets}
+
+    def group(self, group_id: str) -> GroupValue | None:
+        """A group's metadata; None if there is none."""
+        return self._groups.get(group_id)
+
+    def offsets(self, group_id: str) -> Mapping[TopicPartitionKey, OffsetValue]:
+        """All offsets of a group."""
+        return self._offsets.get(group_id, {})
+
+    @property
+    def live_bytes(self) -> int:
+        """About how many bytes the live keys and values take."""
+        return self._live_bytes
+
+    # --- writing ----------------------------------------------------------------------------
+
+    def commit(
+        self, group_id: str, offsets: Mapping[TopicPartitionKey, OffsetValue], now_ms: int
+    ) -> None:
+        """Store offsets; returns when they are as durable as the log's flush policy asks.
+
+        Raises:
+            StorageError, ProtocolError: nothing was stored, or the disk failed.
+        """
+        records = [
+            (encode_key(OffsetKey(group_id, topic, partition)), encode_offset(value))
+            for (topic, partition), value in offsets.items()
+        ]
+        self._log.wait_durable(self._append(records, now_ms))
+
+    def store_group(self, group_id: str, value: GroupValue, now_ms: int) -> int:
+        """Store a group's metadata; returns the offset to pass to `wait_durable`.
+
+        Raises:
+            StorageError, ProtocolError: nothing was stored.
+        """
+        return self._append([(encode_key(GroupKey(group_id)), encode_group(value))], now_ms)
+
+    def wait_durable(self, last_offset: int) -> None:
+        """Wait until what ends at this offset is as durable as the flush policy asks.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        self._log.wait_durable(last_offset)
+
+    def remove(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartitionKey],
+        now_ms: int,
+        *,
+        metadata: bool = False,
+    ) -> None:
+        """Forget offsets of a group and, with `metadata`, the group itself.
+
+        Raises:
+            StorageError, ProtocolError: nothing was removed, or the disk failed.
+        """
+        keys = [encode_key(OffsetKey(group_id, *partition)) for partition in partitions]
+        if metadata and group_id in self._groups:
+            keys.append(encode_key(GroupKey(group_id)))
+        if keys:
+            self._log.wait_durable(self._append([(key, None) for key in keys], now_ms))
+
+    # --- keeping it small -------------------------------------------------------------------
+
+    def wants_rewrite(self) -> bool:
+        """Whether most of the log is out of date."""
+        size = self._log.size_bytes
+        return (
+            size >= self._settings.rewrite_min_bytes
+            and size >= self._settings.rewrite_ratio * self._live_bytes
+        )
+
+    def rewrite(self, now_ms: int, pause: Callable[[], None] = lambda: None) -> None:
+        """Append all that is alive once more, then drop everything before.
+
+        Args:
+            now_ms: the time of the records written.
+            pause: called between batches, so that others get their turn.
+
+        Raises:
+            StorageError, ProtocolError: the log could not be written; nothing is lost.
+        """
+        before_bytes = self._log.size_bytes
+        self._log.roll()
+        first = self._log.log_end_offset
+        for batch in _in_batches(dict(self._live), _BATCH_BYTES):
+            records = [(key, value) for key in batch if (value := self._current(key)) is not None]
+            if records:
+                self._append(records, now_ms)
+            pause()
+        self._log.flush()
+        self._log.delete_records_before(first)
+        logger.info(
+            "offsets_topic_rewritten first_offset=%d bytes_before=%d bytes_after=%d keys=%d",
+            first,
+            before_bytes,
+            self._log.size_bytes,
+            len(self._live),
+        )
+
+    # --- inside -----------------------------------------------------------------------------
+
+    def _append(self, records: Sequence[tuple[bytes, bytes | None]], now_ms: int) -> int:
+        data = encode_message_set(
+            [(key, value, now_ms, ()) for key, value in records], magic=self._settings.magic
+        )
+        result = self._log.append(bytearray(data), now_ms=now_ms)
+        for key, value in records:
+            self._apply(key, value)
+        return result.last_offset
+
+    def _apply(self, key: bytes | None, value: bytes | None) -> None:
+        try:
+            named = decode_key(key or b"")
+            if isinstance(named, OffsetKey):
+                self._apply_offset(named, value)
+            elif isinstance(named, GroupKey):
+                self._apply_group(named, value)
+            else:
+                return
+        except MalformedFrame as error:
+            logger.warning("offsets_topic_record_skipped key=%r reason=%s", key, error)
+            return
+        assert key is not None
+        self._count(key, value)
+
+    def _apply_offset(self, key: OffsetKey, value: bytes | None) -> None:
+        partition = (key.topic, key.partition)
+        if value is not None:
+            self._offsets.setdefault(key.group, {})[partition] = decode_offset(value)
+            return
+        offsets = self._offsets.get(key.group)
+        if offsets is not None:
+            offsets.pop(partition, None)
+            if not offsets:
+                del self._offsets[key.group]
+
+    def _apply_group(self, key: GroupKey, value: bytes | None) -> None:
+        if value is None:
+            self._groups.pop(key.group, None)
+        else:
+            self._groups[key.group] = decode_group(value)
+
+    def _count(self, key: bytes, value: bytes | None) -> None:
+        self._live_bytes -= self._live.pop(key, 0)
+        if value is not None:
+            size = len(key) + len(value) + _RECORD_OVERHEAD_BYTES
+            self._live[key] = size
+            self._live_bytes += size
+
+    def _current(self, key: bytes) -> bytes | None:
+        named = decode_key(key)
+        if isinstance(named, OffsetKey):
+            value = self.offsets(named.group).get((named.topic, named.partition))
+            return None if value is None else encode_offset(value)
+        if isinstance(named, GroupKey):
+            group = self._groups.get(named.group)
+            return None if group is None else encode_group(group)
+        return None
+
+
+def _in_batches(sizes: Mapping[bytes, int], limit_bytes: int) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    filled = 0
+    for key, size in sizes.items():
+        if batch and filled + size > limit_bytes:
+            yield batch
+            batch, filled = [], 0
+        batch.append(key)
+        filled += size
+    if batch:
+        yield batch

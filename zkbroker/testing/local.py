@@ -1,0 +1,149 @@
+"""Clusters for tests."""
+
+import shutil
+import tempfile
+import threading
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from zkbroker.admin.topics import create_topic
+from zkbroker.cluster import BrokerProcess, ClusterProcesses
+from zkbroker.errors import ZkbrokerError
+from zkbroker.registry.embedded import EmbeddedZooKeeper
+from zkbroker.registry.partitions import partition_state
+from zkbroker.registry.session import ZkSession
+
+# A test wants a broken broker to be noticed soon, and its files small.
+_PROPERTIES = {
+    "zookeeper.session.timeout.ms": "3000",
+    "log.segment.bytes": str(64 * 1024 * 1024),
+    "log.index.size.max.bytes": str(1024 * 1024),
+    "group.initial.rebalance.delay.ms": "0",
+}
+_SERVED_TIMEOUT_S = 30
+
+
+class LocalCluster:
+    """A ZooKeeper and brokers as processes of this machine, for one test or a session of tests.
+
+    Args:
+        brokers: how many.
+        properties: properties for every broker, over those that suit tests.
+        zookeeper: connect string of a ZooKeeper to share; an embedded one without it.
+        directory: where data and logs go, kept at the end; a temporary directory without it.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        properties: Mapping[str, str] | None = None,
+        zookeeper: str | None = None,
+        directory: str | Path | None = None,
+    ) -> None:
+        self._temporary = directory is None
+        self.directory = Path(directory or tempfile.mkdtemp(prefix="zkbroker-"))
+        self._processes = ClusterProcesses(
+            self.directory,
+            brokers=brokers,
+            zookeeper=zookeeper,
+            properties={**_PROPERTIES, **(properties or {})},
+        )
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port` of every broker, separated by commas."""
+        return self._processes.bootstrap_servers
+
+    @property
+    def zookeeper(self) -> str:
+        """ZooKeeper connect string."""
+        return self._processes.zookeeper
+
+    @property
+    def brokers(self) -> list[BrokerProcess]:
+        """The brokers; each can be killed, paused, resumed, stopped and started again."""
+        return self._processes.brokers
+
+    @property
+    def embedded_zookeeper(self) -> EmbeddedZooKeeper:
+        """The cluster's own ZooKeeper, to kill, pause and restart.
+
+        Raises:
+            ZkbrokerError: the cluster uses another one.
+        """
+        if self._processes.embedded is None:
+            raise ZkbrokerError("this cluster uses a ZooKeeper that it did not start")
+        return self._processes.embedded
+
+    def broker(self, broker_id: int) -> BrokerProcess:
+        """Return the broker with an id; ids count from 1."""
+        return self._processes.broker(broker_id)
+
+    def add_broker(self) -> BrokerProcess:
+        """Start one more broker."""
+        return self._processes.add_broker()
+
+    def start(self) -> None:
+        """Start everything; returns when all brokers serve."""
+        try:
+            self._processes.start()
+        except BaseException:
+            self._remove()
+            raise
+
+    def stop(self) -> None:
+        """Stop everything and remove what was temporary."""
+        self._processes.stop()
+        self._remove()
+
+    def create_topic(
+        self,
+        name: str | None = None,
+        *,
+        partitions: int = 1,
+        config: Mapping[str, str] | None = None,
+    ) -> str:
+        """Create a topic and wait until every partition is served.
+
+        Args:
+            name: its name; a fresh one without it.
+            partitions: how many.
+            config: the topic's own configuration, such as `retention.ms`.
+
+        Returns:
+            The topic's name.
+        """
+        topic = name or f"topic-{uuid.uuid4().hex[:12]}"
+        with ZkSession(self.zookeeper) as session:
+            create_topic(session, topic, partitions=partitions, config=dict(config or {}))
+            for partition in range(partitions):
+                _wait_until_served(session, topic, partition)
+        return topic
+
+    def _remove(self) -> None:
+        if self._temporary:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def _wait_until_served(session: ZkSession, topic: str, partition: int) -> None:
+    changed = threading.Event()
+    while partition_state(session, topic, partition, watch=changed) is None:
+        if not changed.wait(_SERVED_TIMEOUT_S):
+            raise ZkbrokerError(f"no broker took up {topic}-{partition} in {_SERVED_TIMEOUT_S} s")
+        changed.clear()
