@@ -4,10 +4,8 @@ Record sets pass through as opaque bytes or as slices of a file.
 """
 
 from zkbroker.protocol.api import SUPPORTED_VERSIONS, ApiKey, supported
-from zkbroker.protocol.codec import Piece, Records
 from zkbroker.protocol.errors import MalformedFrame, UnsupportedRequest
 from zkbroker.protocol.framing import (
-    RequestHeader,
     decode_header,
     decode_request,
     decode_response,
@@ -15,7 +13,9 @@ from zkbroker.protocol.framing import (
     encode_response,
     frame_size,
 )
+from zkbroker.protocol.header import RequestHeader
 from zkbroker.protocol.messages import MESSAGES
+from zkbroker.protocol.pieces import Piece, Records
 
 __all__ = [
     "ApiKey",

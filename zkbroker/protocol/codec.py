@@ -15,12 +15,10 @@ import struct
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
-from zkbroker.fileslice import FileSlice
 from zkbroker.protocol.codegen import decoder_source, encoder_source
 from zkbroker.protocol.errors import MalformedFrame
+from zkbroker.protocol.pieces import Piece, Records, total_size
 
-Piece: TypeAlias = bytes | bytearray | memoryview | FileSlice
-Records: TypeAlias = Piece | list[Piece] | None
 Message = TypeVar("Message")
 
 Decoder: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
@@ -77,11 +75,6 @@ def encode_bytes(message: object, version: int) -> bytes:
         ValueError: as `encode`.
     """
     return b"".join(encode(message, version))  # type: ignore[arg-type]  # no slices by contract
-
-
-def total_size(pieces: list[Piece]) -> int:
-    """How many bytes the pieces are on the wire."""
-    return sum(map(len, pieces))
 
 
 def decoder(message: type[Any], version: int) -> Decoder:

@@ -5,12 +5,8 @@ closes the connection on either. `UnsupportedRequest` keeps the header, because 
 asked for what is all that the operator of an old or new client has.
 """
 
-from typing import TYPE_CHECKING
-
 from zkbroker.errors import ErrorCode, ProtocolError, UnsupportedVersion
-
-if TYPE_CHECKING:
-    from zkbroker.protocol.framing import RequestHeader
+from zkbroker.protocol.header import RequestHeader
 
 
 class MalformedFrame(ProtocolError):
@@ -22,6 +18,6 @@ class MalformedFrame(ProtocolError):
 class UnsupportedRequest(UnsupportedVersion):
     """A request of an API or version that is not served; `header` says which, and who sent it."""
 
-    def __init__(self, header: "RequestHeader") -> None:
+    def __init__(self, header: RequestHeader) -> None:
         super().__init__(f"api_key={header.api_key} api_version={header.api_version} is not served")
         self.header = header

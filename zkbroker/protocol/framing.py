@@ -10,31 +10,21 @@ version 0; every other unserved request is refused.
 """
 
 import struct
-from dataclasses import dataclass
 from typing import Any
 
 from zkbroker.fileslice import FileSlice
 from zkbroker.protocol import codec
 from zkbroker.protocol.api import ApiKey, supported
-from zkbroker.protocol.codec import Piece
 from zkbroker.protocol.errors import MalformedFrame, UnsupportedRequest
+from zkbroker.protocol.header import RequestHeader
 from zkbroker.protocol.messages import MESSAGES, ApiVersionsRequest
+from zkbroker.protocol.pieces import Piece, total_size
 
 SIZE_BYTES = 4
 _SIZE = struct.Struct(">i")
 _CORRELATION_ID = struct.Struct(">i")
 _REQUEST_HEADER = struct.Struct(">hhih")
 _JOIN_BELOW_BYTES = 4096  # a smaller record set is cheaper copied into the header than sent alone
-
-
-@dataclass(slots=True)
-class RequestHeader:
-    """What precedes every request; api_key and api_version may be ones that are not served."""
-
-    api_key: int
-    api_version: int
-    correlation_id: int
-    client_id: str | None
 
 
 def frame_size(prefix: bytes | bytearray | memoryview, max_bytes: int) -> int:
@@ -175,7 +165,7 @@ def decode_response(
 
 
 def _framed(header: bytes, body: list[Piece]) -> list[Piece]:
-    size = len(header) + codec.total_size(body)
+    size = len(header) + total_size(body)
     gathered: list[bytes | bytearray | memoryview] = [_SIZE.pack(size), header]
     parts: list[Piece] = []
     for piece in body:

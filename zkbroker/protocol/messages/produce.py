@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.codec import Records
+from zkbroker.protocol.pieces import Records
 from zkbroker.protocol.schema import array, int16, int32, int64, records, string
 
 
