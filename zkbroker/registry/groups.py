@@ -13,7 +13,9 @@ committed on the condition that nobody else committed since it was read.
 import contextlib
 import json
 import logging
+import socket
 import time
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -77,6 +79,13 @@ class Subscription:
 
 
 # -- members
+
+
+def new_consumer_id(group: str, given: str | None = None) -> str:
+    """Make the id of a new member: `group_host-ms-uuid8`, or `group_given`."""
+    if given is not None:
+        return f"{group}_{given}"
+    return f"{group}_{socket.gethostname()}-{int(time.time() * 1000)}-{uuid.uuid4().hex[:8]}"
 
 
 def list_groups(session: ZkSession) -> list[str]:

@@ -1,0 +1,111 @@
+import json
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zkbroker.rebalance import java_string_hash, range_assign, roundrobin_assign, thread_ids
+
+topics = st.dictionaries(
+    st.text("abcxyz.-_09", min_size=1, max_size=6), st.integers(0, 40), max_size=4
+)
+consumers = st.dictionaries(
+    st.text("gabc_-0123456789", min_size=1, max_size=12),
+    st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 12), max_size=4),
+    max_size=6,
+)
+
+
+def group(
+    partitions: dict[str, int], members: dict[str, dict[str, int]]
+) -> tuple[dict[str, list[int]], dict[str, list[str]]]:
+    names = sorted(partitions)
+    threads: dict[str, list[str]] = {}
+    for consumer, taken in members.items():
+        for letter, streams in taken.items():
+            if names:
+                topic = names[ord(letter) % len(names)]
+                threads.setdefault(topic, []).extend(thread_ids(consumer, streams))
+    return {name: list(range(count)) for name, count in partitions.items()}, threads
+
+
+@settings(deadline=None, derandomize=True, max_examples=300)
+@given(topics, consumers, st.randoms(use_true_random=False))
+@pytest.mark.parametrize("assign", [range_assign, roundrobin_assign])
+def test_any_two_members_agree_on_the_share(assign, partitions, members, random) -> None:
+    numbers, threads = group(partitions, members)
+    first = assign(numbers, threads)
+
+    def shuffled(values):
+        items = list(values)
+        random.shuffle(items)
+        return items
+
+    seen_otherwise = assign(
+        {name: shuffled(numbers[name]) for name in shuffled(numbers)},
+        {name: shuffled(threads[name]) for name in shuffled(threads)},
+    )
+    assert seen_otherwise == first
+    assert first.keys() == {
+        (name, n) for name in numbers if threads.get(name) for n in numbers[name]
+    }
+    for (name, _), thread in first.items():
+        assert thread in threads[name]
+
+
+@settings(deadline=None, derandomize=True, max_examples=300)
+@given(st.integers(0, 60), st.integers(1, 25))
+def test_the_range_share_is_the_documented_formula(partitions: int, threads: int) -> None:
+    ids = sorted(f"g_h-{n}-0" for n in range(threads))
+    shares = range_assign({"t": range(partitions)}, {"t": ids})
+    n, x = partitions // threads, partitions % threads
+    for i, thread in enumerate(ids):
+        start, count = n * i + min(i, x), n + (1 if i < x else 0)
+        owned = [p for p in range(partitions) if shares["t", p] == thread]
+        assert owned == list(range(start, start + count))
+        assert len(owned) <= math.ceil(partitions / threads)
+
+
+def test_threads_are_ordered_as_strings_and_partitions_as_numbers() -> None:
+    shares = range_assign({"t": [10, 9, 1]}, {"t": thread_ids("c", 11)})
+    assert shares == {("t", 1): "c-0", ("t", 9): "c-1", ("t", 10): "c-10"}
+
+
+def test_the_golden_group_owned_what_the_range_formula_says() -> None:
+    lines = Path("tests/golden/data/znodes/kafka-0.8.2.2.txt").read_text().splitlines()
+    ids, owners = [], {}
+    for line in lines:
+        path, _, data = line[2:].partition("  ->  ")
+        if "/golden-group/ids/" in path:
+            ids.append(path.rpartition("/")[2])
+        elif "/golden-group/owners/g08-multi/" in path:
+            owners["g08-multi", int(path.rpartition("/")[2])] = data
+    assert len(owners) == 6
+    threads = [thread for consumer in ids for thread in thread_ids(consumer, 1)]
+    assert range_assign({"g08-multi": range(6)}, {"g08-multi": threads}) == owners
+
+
+def test_round_robin_passes_threads_that_do_not_take_the_topic() -> None:
+    shares = roundrobin_assign({"a": [0, 1], "b": [0]}, {"a": ["x-0", "y-0"], "b": ["z-0"]})
+    assert shares["b", 0] == "z-0"
+    assert {shares["a", 0], shares["a", 1]} == {"x-0", "y-0"}
+    assert roundrobin_assign({"a": [0]}, {}) == {}
+
+
+def test_round_robin_deals_in_the_order_of_the_java_hash() -> None:
+    order = sorted(range(8), key=lambda n: java_string_hash(f"[topic,{n}]"))
+    shares = roundrobin_assign({"topic": range(8)}, {"topic": ["c-1", "c-0", "c-2"]})
+    assert [shares["topic", n] for n in order] == [f"c-{i % 3}" for i in range(8)]
+
+
+def test_the_java_hash_equals_the_genuine_one() -> None:
+    assert java_string_hash("") == 0
+    assert java_string_hash("[topic,0]") == java_string_hash("[topic,1]") - 31
+    checked = 0
+    for line in Path("tests/golden/data/partitioner.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        assert java_string_hash(row["key"]) == row["string_hashcode"]
+        checked += 1
+    assert checked == 600

@@ -1,0 +1,32 @@
+"""The ZooKeeper consumer group: who owns which partition, and how that changes hands.
+
+Invariant: at rest every partition of every topic that somebody takes has exactly one owner; no
+sockets here, and ZooKeeper only through the registry.
+"""
+
+from zkbroker.rebalance.assignor import (
+    ASSIGNORS,
+    TopicPartition,
+    java_string_hash,
+    range_assign,
+    roundrobin_assign,
+    thread_ids,
+)
+from zkbroker.rebalance.member import GroupMember, Owned, RebalanceListener
+from zkbroker.rebalance.rebalancer import Rebalancer
+from zkbroker.rebalance.store import GroupStore, ZkGroupStore
+
+__all__ = [
+    "ASSIGNORS",
+    "GroupMember",
+    "GroupStore",
+    "Owned",
+    "RebalanceListener",
+    "Rebalancer",
+    "TopicPartition",
+    "ZkGroupStore",
+    "java_string_hash",
+    "range_assign",
+    "roundrobin_assign",
+    "thread_ids",
+]

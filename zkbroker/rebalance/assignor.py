@@ -1,0 +1,88 @@
+"""Which thread of a group takes which partition; pure functions.
+
+    range        for each topic by itself: P partitions in numeric order, the C threads that take
+                 the topic in string order, n = P // C, x = P % C; thread i takes
+                 n + (1 if i < x else 0) partitions from n * i + min(i, x) on
+    round robin  the partitions of all topics, in the order of the Java hash code of
+                 "[topic,partition]", dealt to all threads in string order in a circle, past the
+                 threads that do not take the topic
+
+Invariant: the result depends on the sets of partitions and threads only, so that any two members
+who see the same group agree; and it is the one that the JVM consumers of 0.8 to 2.x compute.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+TopicPartition = tuple[str, int]
+Shares = dict[TopicPartition, str]
+Assignor = Callable[[Mapping[str, Iterable[int]], Mapping[str, Iterable[str]]], Shares]
+
+
+def range_assign(
+    partitions: Mapping[str, Iterable[int]], threads: Mapping[str, Iterable[str]]
+) -> Shares:
+    """Deal each topic's partitions out in ranges.
+
+    Args:
+        partitions: topic → its partitions.
+        threads: topic → ids of the threads that take it.
+
+    Returns:
+        partition → thread id; a topic that nobody takes is left out.
+    """
+    shares: Shares = {}
+    for topic, numbers in partitions.items():
+        ordered, takers = sorted(numbers), sorted(set(threads.get(topic, ())))
+        if not takers:
+            continue
+        count, extra = divmod(len(ordered), len(takers))
+        for index, thread in enumerate(takers):
+            start = count * index + min(index, extra)
+            for number in ordered[start : start + count + (1 if index < extra else 0)]:
+                shares[topic, number] = thread
+    return shares
+
+
+def roundrobin_assign(
+    partitions: Mapping[str, Iterable[int]], threads: Mapping[str, Iterable[str]]
+) -> Shares:
+    """Deal all partitions out in a circle.
+
+    Arguments and result as of `range_assign`. Members before 0.10.2 refuse to take part unless
+    all subscribe alike.
+    """
+    takers = {topic: frozenset(ids) for topic, ids in threads.items()}
+    circle = sorted(frozenset().union(*takers.values()))
+    everything = sorted(
+        ((topic, number) for topic, numbers in partitions.items() for number in numbers),
+        key=lambda item: (java_string_hash(f"[{item[0]},{item[1]}]"), item),
+    )
+    shares: Shares = {}
+    position = 0
+    for topic, number in everything:
+        wanted = takers.get(topic)
+        if not wanted:
+            continue
+        while circle[position % len(circle)] not in wanted:
+            position += 1
+        shares[topic, number] = circle[position % len(circle)]
+        position += 1
+    return shares
+
+
+ASSIGNORS: Mapping[str, Assignor] = {"range": range_assign, "roundrobin": roundrobin_assign}
+"""By the values of `partition.assignment.strategy`."""
+
+
+def java_string_hash(text: str) -> int:
+    """Return what Java's `String.hashCode` returns: signed, 32 bits, over UTF-16 units."""
+    value = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for index in range(0, len(units), 2):
+        value = (value * 31 + (units[index] << 8) + units[index + 1]) & 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def thread_ids(consumer_id: str, streams: int) -> Sequence[str]:
+    """Return the ids of a consumer's threads for one topic."""
+    return [f"{consumer_id}-{number}" for number in range(streams)]

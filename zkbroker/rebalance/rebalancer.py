@@ -1,0 +1,369 @@
+"""One owner loop that keeps a member's share of its group.
+
+    wake (watch, state, request) ──> registered in this session? ──no──> register
+                                          │
+                       read members and partitions, compute the share
+                                          │
+               the share is what we own ──┴── it is not: stop, commit, release, read again,
+               ──> settled                    claim all or nothing, load, start ──> settled
+                                                     │ blocked by another owner
+                                              watch its node; again when it went,
+                                              or after the backoff, with jitter
+
+Invariants: a member that is registered is settled or on its way to be; it never gives up. What is
+owned is owned in the current session: LOST drops it first, from the client's own task, and a claim
+that was under way then is not taken up. Changes that arrive during a round cause one more.
+"""
+
+import logging
+import random as random_module
+from collections.abc import Callable, Mapping
+
+from zkbroker.errors import ConfigError, RegistryError, ZkbrokerError
+from zkbroker.rebalance.assignor import ASSIGNORS, Shares, TopicPartition, thread_ids
+from zkbroker.rebalance.member import GroupMember, Owned, RebalanceListener
+from zkbroker.rebalance.store import GroupStore
+from zkbroker.registry import ClaimBlocked, SessionLost, SessionState
+from zkbroker.registry.groups import STATIC, Subscription
+from zkbroker.runtime import Runtime, Task, get_runtime
+
+logger = logging.getLogger(__name__)
+
+TopicMatch = Callable[[str], bool]
+CompileFilter = Callable[[str, str], TopicMatch]
+
+JITTER_S = 0.05
+
+
+class _Interrupted(Exception):
+    """The round makes no sense any more: closing, or the session was lost."""
+
+
+def _no_filters(pattern: str, expression: str) -> TopicMatch:
+    raise ConfigError(f"{pattern} {expression!r} cannot be matched here")
+
+
+class Rebalancer:
+    """Keeps a member's share of its group.
+
+    Args:
+        store: the group.
+        member: who owns what this claims.
+        subscription: what the member takes.
+        strategy: `range` or `roundrobin`; the same in all members.
+        compile_filter: makes the match of topic names from a pattern (`white_list`,
+            `black_list`) and its expression, for this member's filter and for those of others.
+        backoff_ms: how long to wait before another attempt after a failure.
+        listener: a user's part in it.
+        runtime: what the loop runs on.
+        random: the source of jitter.
+
+    Raises:
+        ConfigError: there is no such strategy, or the member's own filter is wrong.
+    """
+
+    def __init__(
+        self,
+        store: GroupStore,
+        member: GroupMember,
+        *,
+        subscription: Subscription,
+        strategy: str = "range",
+        compile_filter: CompileFilter = _no_filters,
+        backoff_ms: int = 2000,
+        listener: RebalanceListener | None = None,
+        runtime: str | Runtime = "threads",
+        random: random_module.Random | None = None,
+    ) -> None:
+        if strategy not in ASSIGNORS:
+            raise ConfigError(
+                f"partition.assignment.strategy={strategy!r} is not allowed: "
+                f"give {' or '.join(ASSIGNORS)}"
+            )
+        if subscription.pattern != STATIC:
+            for expression in subscription.streams:
+                compile_filter(subscription.pattern, expression)
+        self._store = store
+        self._member = member
+        self._subscription = subscription
+        self._assign = ASSIGNORS[strategy]
+        self._compile_filter = compile_filter
+        self._matches: dict[tuple[str, str], TopicMatch | None] = {}
+        self._backoff_s = backoff_ms / 1000
+        self._listener = listener
+        self._runtime = get_runtime(runtime)
+        self._random = random or random_module.Random()  # noqa: S311 - jitter, no secret
+        self._wake = self._runtime.event()
+        self._closing = self._runtime.event()
+        self._settled = self._runtime.event()
+        # Orders `start` against `drop`; nothing waits while it is held.
+        self._lock = self._runtime.lock()
+        self._owned: dict[TopicPartition, int] = {}
+        # Whose owner nodes may be ours: also after a claim or a release whose answer was lost.
+        self._held: set[TopicPartition] = set()
+        self._running_in: int | None = None
+        self._registered_in: int | None = None
+        self._unsubscribe: Callable[[], None] = lambda: None
+        self._task: Task | None = None
+        self.rebalances = 0
+
+    # -- what others call
+
+    def start(self) -> None:
+        """Register the member and begin.
+
+        Raises:
+            RegistryError: ZooKeeper does not answer.
+        """
+        self._unsubscribe = self._store.on_state(self._state_changed)
+        try:
+            self._register(self._store.generation)
+        except RegistryError:
+            self._unsubscribe()
+            raise
+        self._wake.set()
+        self._task = self._runtime.spawn(self._run, name="rebalance")
+
+    def close(self, timeout_s: float | None = 10.0) -> bool:
+        """Stop, commit, release and leave the group.
+
+        Returns:
+            False when that was not finished within `timeout_s`; it goes on then.
+        """
+        self._closing.set()
+        self._wake.set()
+        return self._task is None or self._task.join(timeout_s)
+
+    def request(self) -> None:
+        """Have the loop look at the group again."""
+        self._wake.set()
+
+    @property
+    def owned(self) -> Owned:
+        """What is owned at the moment."""
+        with self._lock:
+            return dict(self._owned)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the share was owned when the group was last looked at."""
+        return self._settled.is_set()
+
+    def wait_settled(self, timeout_s: float | None = None) -> bool:
+        return self._settled.wait(timeout_s)
+
+    # -- state of the session; runs in the client's task
+
+    def _state_changed(self, state: SessionState) -> None:
+        if state is SessionState.SUSPENDED:
+            self._member.pause()
+        elif state is SessionState.LOST:
+            self._settled.clear()
+            with self._lock:
+                self._owned = {}
+                self._running_in = None
+                self._member.drop()
+        else:
+            self._member.resume()
+        self._wake.set()
+
+    # -- the loop
+
+    def _run(self) -> None:
+        wait_s: float | None = None
+        while not self._closing.is_set():
+            self._wake.wait(wait_s)
+            self._wake.clear()
+            try:
+                wait_s = self._round()
+            except _Interrupted:
+                wait_s = 0.0
+            except RegistryError as error:
+                logger.warning(
+                    "rebalance repeated consumer=%s error=%s", self._store.consumer_id, error
+                )
+                wait_s = self._backoff()
+                if self._store.closed:
+                    break
+            except Exception:
+                logger.exception("rebalance failed consumer=%s", self._store.consumer_id)
+                wait_s = self._backoff()
+        self._leave()
+
+    def _round(self) -> float | None:
+        """Bring what is owned in line with the group.
+
+        Returns:
+            None when it is, else after how many seconds to try again at the latest.
+        """
+        generation = self._store.generation
+        if self._registered_in != generation:
+            # What an earlier session held went with it.
+            self._held.clear()
+            self._register(generation)
+        share = self._share()
+        if share is None:
+            # Somebody removed our registration.
+            self._registered_in = None
+            return 0.0
+        with self._lock:
+            unchanged = self._running_in == generation and share == self._owned
+        if unchanged:
+            self._settled.set()
+            return None
+        self._settled.clear()
+        self.rebalances += 1
+        self._stop_and_release(generation)
+        self._check(generation)
+        share = self._share()
+        if share is None:
+            self._registered_in = None
+            return 0.0
+        self._check(generation)
+        self._held |= share.keys()
+        try:
+            self._store.claim(
+                {
+                    key: f"{self._store.consumer_id}-{number}"
+                    for key, number in sorted(share.items())
+                }
+            )
+        except ClaimBlocked as blocked:
+            return self._await_owner(blocked)
+        except SessionLost:
+            self._registered_in = None
+            raise
+        self._take_up(generation, share)
+        return None
+
+    def _register(self, generation: int) -> None:
+        self._store.register(self._subscription)
+        self._registered_in = generation
+
+    def _stop_and_release(self, generation: int) -> None:
+        with self._lock:
+            owned, running = dict(self._owned), self._running_in == generation
+        self._member.stop()
+        if running:
+            self._quietly("commit", self._member.commit)
+            if self._listener is not None:
+                listener = self._listener
+                self._quietly("listener", lambda: listener.before_releasing_partitions(owned))
+        with self._lock:
+            self._owned = {}
+            self._running_in = None
+        if self._held and self._store.generation == generation:
+            self._store.release(self._held)
+            self._held.clear()
+
+    def _take_up(self, generation: int, share: dict[TopicPartition, int]) -> None:
+        self._check(generation)
+        self._member.load(share)
+        if self._listener is not None:
+            listener = self._listener
+            consumer_id = self._store.consumer_id
+            self._quietly("listener", lambda: listener.before_starting_fetchers(consumer_id, share))
+        self._check(generation)
+        with self._lock:
+            if self._store.generation != generation:
+                raise _Interrupted
+            self._owned = dict(share)
+            self._running_in = generation
+            self._member.start(share)
+        logger.info(
+            "rebalance settled consumer=%s partitions=%d rebalances=%d",
+            self._store.consumer_id,
+            len(share),
+            self.rebalances,
+        )
+        if not self._wake.is_set():
+            self._settled.set()
+
+    def _await_owner(self, blocked: ClaimBlocked) -> float:
+        logger.info("rebalance blocked consumer=%s by=%s", self._store.consumer_id, blocked)
+        if self._store.still_blocked(blocked, self._wake):
+            self._wake.wait(self._backoff())
+        # Those who waited for the same node must not all come back in the same moment.
+        self._closing.wait(self._random.uniform(0, min(JITTER_S, self._backoff_s)))
+        return 0.0
+
+    def _leave(self) -> None:
+        self._unsubscribe()
+        self._settled.clear()
+        try:
+            self._stop_and_release(self._store.generation)
+            self._store.unregister()
+        except RegistryError as error:
+            # The end of the session does the same.
+            logger.warning("group not left consumer=%s error=%s", self._store.consumer_id, error)
+        except Exception:
+            logger.exception("group not left consumer=%s", self._store.consumer_id)
+
+    def _check(self, generation: int) -> None:
+        if self._closing.is_set() or self._store.generation != generation:
+            raise _Interrupted
+
+    def _backoff(self) -> float:
+        return self._backoff_s * self._random.uniform(0.5, 1.5)
+
+    def _quietly(self, what: str, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except (ZkbrokerError, OSError) as error:
+            logger.warning("%s failed consumer=%s error=%s", what, self._store.consumer_id, error)
+        except Exception:
+            logger.exception("%s failed consumer=%s", what, self._store.consumer_id)
+
+    # -- the share
+
+    def _share(self) -> dict[TopicPartition, int] | None:
+        """Read the group and compute this member's share; None when it is not registered."""
+        members = self._store.subscriptions(self._wake)
+        if self._store.consumer_id not in members:
+            return None
+        filtered = any(s is not None and s.pattern != STATIC for s in members.values())
+        all_topics = self._store.topics(self._wake) if filtered else []
+        threads = self._threads(members, all_topics)
+        partitions = self._store.partitions(sorted(threads), self._wake)
+        self._store.watch_brokers(self._wake)
+        return self._own_part(self._assign(partitions, threads))
+
+    def _threads(
+        self, members: Mapping[str, Subscription | None], all_topics: list[str]
+    ) -> dict[str, list[str]]:
+        threads: dict[str, list[str]] = {}
+        for consumer_id, subscription in members.items():
+            if subscription is None:
+                continue
+            for name, streams in self._streams(subscription, all_topics).items():
+                threads.setdefault(name, []).extend(thread_ids(consumer_id, streams))
+        return threads
+
+    def _streams(self, subscription: Subscription, all_topics: list[str]) -> Mapping[str, int]:
+        if subscription.pattern == STATIC:
+            return subscription.streams
+        streams: dict[str, int] = {}
+        for expression, count in subscription.streams.items():
+            match = self._match(subscription.pattern, expression)
+            if match is not None:
+                streams |= {name: count for name in all_topics if match(name)}
+        return streams
+
+    def _match(self, pattern: str, expression: str) -> TopicMatch | None:
+        key = (pattern, expression)
+        if key not in self._matches:
+            try:
+                self._matches[key] = self._compile_filter(pattern, expression)
+            except (ZkbrokerError, ValueError) as error:
+                logger.warning("filter of a member ignored %s=%r error=%s", *key, error)
+                self._matches[key] = None
+        return self._matches[key]
+
+    def _own_part(self, shares: Shares) -> dict[TopicPartition, int]:
+        prefix = self._store.consumer_id + "-"
+        own: dict[TopicPartition, int] = {}
+        for key, thread_id in shares.items():
+            number = thread_id.removeprefix(prefix)
+            if thread_id.startswith(prefix) and number.isdecimal():
+                own[key] = int(number)
+        return own

@@ -1,0 +1,131 @@
+"""What a rebalance asks of ZooKeeper, and how it asks.
+
+Invariant: every reading leaves the given watch on all that it read, missing nodes included; a claim
+takes all or nothing and needs the member's own registration in the current session.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from zkbroker.rebalance.assignor import TopicPartition
+from zkbroker.registry import NoNode, SessionState, Settable, ZkSession, groups, paths, topics
+from zkbroker.registry.errors import ClaimBlocked, RegistryError
+from zkbroker.registry.groups import Subscription
+
+
+class GroupStore(Protocol):
+    """One member's view of its group."""
+
+    @property
+    def consumer_id(self) -> str: ...
+
+    @property
+    def generation(self) -> int:
+        """Grows whenever a session was lost, before anybody is told."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the session was closed for good."""
+
+    def on_state(self, callback: Callable[[SessionState], object]) -> Callable[[], None]: ...
+
+    def register(self, subscription: Subscription) -> None: ...
+
+    def unregister(self) -> None: ...
+
+    def subscriptions(self, watch: Settable) -> dict[str, Subscription | None]:
+        """Return what every member takes; None for one that has not said so yet."""
+
+    def topics(self, watch: Settable) -> list[str]: ...
+
+    def partitions(self, names: Sequence[str], watch: Settable) -> dict[str, list[int]]:
+        """Return the partitions of topics; a topic that does not exist has none."""
+
+    def watch_brokers(self, watch: Settable) -> None: ...
+
+    def claim(self, wanted: Mapping[TopicPartition, str]) -> None:
+        """Become the owner of all of the partitions.
+
+        Raises:
+            ClaimBlocked: one is owned by somebody else; nothing was claimed.
+            SessionLost: the member is not registered any more.
+        """
+
+    def still_blocked(self, blocked: ClaimBlocked, watch: Settable) -> bool:
+        """Whether the owner node that was in the way is still there."""
+
+    def release(self, partitions: Iterable[TopicPartition]) -> None: ...
+
+
+class ZkGroupStore:
+    """A group in ZooKeeper.
+
+    Args:
+        session: a started session, the member's own.
+        group: name of the group.
+        consumer_id: the member; unique in the group.
+    """
+
+    def __init__(self, session: ZkSession, group: str, consumer_id: str) -> None:
+        self._session = session
+        self._group = group
+        self._consumer_id = consumer_id
+
+    @property
+    def consumer_id(self) -> str:
+        return self._consumer_id
+
+    @property
+    def generation(self) -> int:
+        return self._session.generation
+
+    @property
+    def closed(self) -> bool:
+        return self._session.closed
+
+    def on_state(self, callback: Callable[[SessionState], object]) -> Callable[[], None]:
+        return self._session.on_state(callback)
+
+    def register(self, subscription: Subscription) -> None:
+        groups.register_consumer(self._session, self._group, self._consumer_id, subscription)
+
+    def unregister(self) -> None:
+        groups.unregister_consumer(self._session, self._group, self._consumer_id)
+
+    def subscriptions(self, watch: Settable) -> dict[str, Subscription | None]:
+        return groups.subscriptions(self._session, self._group, watch)
+
+    def topics(self, watch: Settable) -> list[str]:
+        return topics.list_topics(self._session, watch)
+
+    def partitions(self, names: Sequence[str], watch: Settable) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        nodes = self._session.get_many([paths.topic(name) for name in names], [watch] * len(names))
+        for name, node in zip(names, nodes, strict=True):
+            found[name] = []
+            if node is None:
+                # Nothing to read leaves no watch: watch for its creation, and look once more.
+                if self._session.exists(paths.topic(name), watch) is not None:
+                    watch.set()
+                continue
+            try:
+                found[name] = list(topics.decode_assignment(name, node[0]))
+            except RegistryError:
+                # Created empty and not filled yet: the watch tells when it is.
+                continue
+        return found
+
+    def watch_brokers(self, watch: Settable) -> None:
+        try:
+            self._session.children(paths.BROKER_IDS, watch)
+        except NoNode:
+            self._session.exists(paths.BROKER_IDS, watch)
+
+    def claim(self, wanted: Mapping[TopicPartition, str]) -> None:
+        groups.claim(self._session, self._group, self._consumer_id, wanted)
+
+    def still_blocked(self, blocked: ClaimBlocked, watch: Settable) -> bool:
+        return self._session.exists(blocked.path, watch) is not None
+
+    def release(self, partitions: Iterable[TopicPartition]) -> None:
+        groups.release(self._session, self._group, self._consumer_id, partitions)
