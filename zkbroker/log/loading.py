@@ -7,6 +7,7 @@ recovery point, whatever the crash left. After a clean shutdown no message is re
 sizes, and the headers behind the last entry of the last index.
 """
 
+import dataclasses
 import logging
 import os
 from collections.abc import Callable
@@ -133,7 +134,7 @@ def _recover(plan: LoadPlan, segments: list[Segment], cuts: list[Cut]) -> tuple[
     else:
         while first > 0 and segments[first].base_offset > plan.recovery_point:
             first -= 1
-    end = segments[first].base_offset
+    end, sparse = segments[first].base_offset, plan.gaps_allowed
     for index in range(first, len(segments)):
         segment = segments[index]
         later = segments[index + 1 :]
@@ -149,14 +150,23 @@ def _recover(plan: LoadPlan, segments: list[Segment], cuts: list[Cut]) -> tuple[
         end = scan.next_offset
         segment.size = scan.valid_bytes
         rebuilt.write()
-        if scan.reason is not None:
-            paths = [each.path(names.LOG) for each in later]
-            cuts += cut(plan.fs, path, scan, plan.now_ms(), later=paths)
-            for each in later:
-                for suffix in (names.INDEX, names.TIMEINDEX, names.TXNINDEX):
-                    each.path(suffix).unlink(missing_ok=True)
-            del segments[index + 1 :]
-            return index + 1 - first, end
+        sparse = sparse or scan.gaps
+        if scan.reason is None and later and not sparse and end != later[0].base_offset:
+            missing = f"offsets {end} to {later[0].base_offset - 1} are missing"
+            scan = dataclasses.replace(scan, reason=missing)
+        if scan.reason is None:
+            continue
+        if later and end == later[0].base_offset:
+            # Junk behind the last message; the next segment goes on from it.
+            cuts += cut(plan.fs, path, scan, plan.now_ms(), later=[])
+            continue
+        paths = [each.path(names.LOG) for each in later]
+        cuts += cut(plan.fs, path, scan, plan.now_ms(), later=paths)
+        for each in later:
+            for suffix in (names.INDEX, names.TIMEINDEX, names.TXNINDEX):
+                each.path(suffix).unlink(missing_ok=True)
+        del segments[index + 1 :]
+        return index + 1 - first, end
     return len(segments) - first, end
 
 

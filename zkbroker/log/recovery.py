@@ -29,6 +29,7 @@ _CHUNK = 4 << 20
 _SIZE_AT = 8
 _PREFIX = 12
 _MAX_RELATIVE = 2**31 - 1
+_POSITION = re.compile(r" at position \d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +70,13 @@ class Scan:
         valid_bytes: its size.
         next_offset: the offset after it.
         reason: why it ends before the file does, None when it does not.
+        gaps: offsets are missing inside, as after a compaction.
     """
 
     valid_bytes: int
     next_offset: int
     reason: str | None
+    gaps: bool = False
 
 
 class _Reader:
@@ -97,7 +100,9 @@ class _Reader:
         info = verify_entry(self._data, at)
         if info.record_count >= 0:
             return info, info.base_offset, info.record_count
-        first, count = _inner_offsets(self._data[at : at + info.size])
+        first, last, count = _inner_offsets(self._data[at : at + info.size])
+        if last != info.last_offset:
+            raise CorruptMessage(f"offset {info.last_offset} around messages up to {last}")
         return info, first, count
 
     def bytes(self, position: int, size: int) -> bytes:
@@ -120,19 +125,20 @@ class _Reader:
         return 0
 
 
-def _inner_offsets(entry: bytes) -> tuple[int, int]:
-    first, count = -1, 0
+def _inner_offsets(entry: bytes) -> tuple[int, int, int]:
+    first, last, count = -1, -1, 0
     try:
         for record in iter_records(entry, verify_crc=False):
             if count == 0:
                 first = record.offset
+            last = record.offset
             count += 1
     except ProtocolError as error:
         # The checksum was right: the producer sent a wrapper that cannot be read.
         raise CorruptMessage(f"compressed messages cannot be read: {error}") from error
     if count == 0:
         raise CorruptMessage("a compressed entry without messages")
-    return first, count
+    return first, last, count
 
 
 def scan_segment(
@@ -158,7 +164,7 @@ def scan_segment(
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         reader = _Reader(fd)
-        position, expected = 0, base_offset
+        position, expected, gaps = 0, base_offset, False
         while position < reader.size:
             try:
                 info, first, _ = reader.entry(position)
@@ -172,12 +178,15 @@ def scan_segment(
                     _judge_gap(reader, position, info, expected, next_base, gaps_allowed)
             except CorruptMessage as error:
                 kind = "torn entry" if isinstance(error, PartialEntry) else "invalid entry"
-                return Scan(position, expected, f"{kind}: {error}")
+                # Positions in its text count from the chunk that was read.
+                text = _POSITION.sub("", str(error))
+                return Scan(position, expected, f"{kind}: {text}", gaps)
+            gaps = gaps or first > expected
             if on_entry is not None:
                 on_entry(position, info)
             position += info.size
             expected = info.last_offset + 1
-        return Scan(position, expected, None)
+        return Scan(position, expected, None, gaps)
     finally:
         os.close(fd)
 

@@ -1,0 +1,175 @@
+"""Whatever happens to the files, recovery keeps the longest valid prefix, nothing else."""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.damage import Expectation, copy_log, log_files, recovered, store_log
+from tests.support.logs import TP, make_manager
+
+JUNK = bytes(range(256)) * 4
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory) -> Path:
+    directory = tmp_path_factory.mktemp("stored") / "data"
+    store_log(directory)
+    assert len(log_files(directory)) >= 3
+    return directory
+
+
+@pytest.fixture(scope="module")
+def expected(stored) -> Expectation:
+    return Expectation(stored)
+
+
+def check(directory: Path, wanted: list) -> None:
+    records, after = recovered(directory)
+    assert records == wanted
+    assert after[:-1] == records
+    assert after[-1].value.startswith(b"after0")
+
+
+def test_the_undamaged_log_is_recovered_whole(stored, expected, tmp_path):
+    copy_log(stored, tmp_path / "data")
+    check(tmp_path / "data", expected.all_records())
+
+
+def truncations(stored: Path, step: int) -> list[tuple[str, int]]:
+    return [
+        (path.name, size)
+        for path in log_files(stored)
+        for size in range(0, path.stat().st_size, step)
+    ]
+
+
+def truncate(stored: Path, expected: Expectation, work: Path, name: str, size: int) -> None:
+    copy_log(stored, work)
+    path = work / str(TP) / name
+    with path.open("r+b") as file:
+        file.truncate(size)
+    wanted = expected.before(name, size)
+    boundary = size in {0, *(end for _, end, _ in expected.files[name])}
+    last = name == max(expected.files)
+    check(work, wanted)
+    # What was cut is kept aside, and so are the segments behind it.
+    kept = list((work / str(TP)).glob("*.corrupt-*"))
+    assert bool(kept) == (not boundary or not last)
+    shutil.rmtree(work)
+
+
+def test_a_log_cut_off_at_any_byte_keeps_its_whole_entries(stored, expected, tmp_path):
+    cuts = truncations(stored, 1)
+    # Every byte of one segment; of the others the bytes around the ends of entries.
+    first = min(expected.files)
+    ends = {
+        (n, end + d) for n, each in expected.files.items() for _, end, _ in each for d in (-1, 0, 1)
+    }
+    for name, size in cuts:
+        if (name == first and size % 7 == 0) or (name, size) in ends:
+            truncate(stored, expected, tmp_path / "work", name, size)
+
+
+@pytest.mark.soak
+def test_every_segment_cut_off_at_every_byte(stored, expected, tmp_path):
+    for name, size in truncations(stored, 1):
+        truncate(stored, expected, tmp_path / "work", name, size)
+
+
+def damage(chosen: random.Random, directory: Path, expected: Expectation) -> list:
+    """Damage a log in one random way; returns what must be served."""
+    paths = log_files(directory)
+    path = chosen.choice(paths)
+    data = bytearray(path.read_bytes())
+    kind = chosen.choice(["flip", "flip", "zeros", "junk", "index", "timeindex", "block", "offset"])
+    if kind in ("index", "timeindex"):
+        target = path.with_suffix("." + kind)
+        content = bytearray(target.read_bytes()[:64])
+        for _ in range(8):
+            content[chosen.randrange(len(content))] = chosen.randrange(256)
+        if chosen.random() < 0.2:
+            target.unlink()
+        else:
+            target.write_bytes(content[: chosen.randint(0, len(content))])
+        return expected.all_records()
+    if kind == "junk":
+        # A whole valid entry of another offset is junk too.
+        entry = data[: expected.files[path.name][0][1]]
+        junk = chosen.choice([JUNK[: chosen.randint(1, 600)], bytes(chosen.randint(1, 300)), entry])
+        at = len(data)
+        data += junk
+    elif kind == "zeros":
+        at = chosen.randrange(len(data))
+        data[at:] = bytes(len(data) - at)
+    elif kind == "block":
+        at = chosen.randrange(len(data))
+        length = min(chosen.randint(1, 64), len(data) - at)
+        data[at : at + length] = chosen.randbytes(length)
+    elif kind == "offset":
+        # Offsets and, in magic 2, the leader's epoch lie outside every CRC.
+        at = chosen.choice(expected.files[path.name])[0] + chosen.randrange(8)
+        data[at] ^= 1 << chosen.randrange(8)
+    else:
+        at = chosen.randrange(len(data))
+        data[at] ^= 1 << chosen.randrange(8)
+    before = path.read_bytes()
+    path.write_bytes(data)
+    changed = [
+        at
+        for at in range(max(len(before), len(data)))
+        if before[at : at + 1] != data[at : at + 1]
+        and not is_leader_epoch(before, expected, path.name, at)
+    ]
+    return expected.before(path.name, changed[0]) if changed else expected.all_records()
+
+
+def is_leader_epoch(data: bytes, expected: Expectation, name: str, at: int) -> bool:
+    """Whether a byte is a batch's leader epoch, which says nothing of the messages."""
+    for position, end, _ in expected.files[name]:
+        if position <= at < end:
+            return data[position + 16] == 2 and position + 12 <= at < position + 16
+    return False
+
+
+def run_damages(stored: Path, expected: Expectation, work: Path, seeds: range) -> None:
+    for seed in seeds:
+        copy_log(stored, work)
+        wanted = damage(random.Random(seed), work, expected)
+        try:
+            check(work, wanted)
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise
+        shutil.rmtree(work)
+
+
+def test_a_damaged_log_serves_its_longest_valid_prefix(stored, expected, tmp_path):
+    run_damages(stored, expected, tmp_path / "work", range(150))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_ten_thousand_damages(stored, expected, tmp_path):
+    run_damages(stored, expected, tmp_path / "work", range(10_000))
+
+
+def test_the_cut_is_reported_with_what_lay_behind(stored, expected, tmp_path):
+    copy_log(stored, tmp_path / "data")
+    name = sorted(expected.files)[1]
+    position, end, _ = expected.files[name][1]
+    path = tmp_path / "data" / str(TP) / name
+    data = bytearray(path.read_bytes())
+    data[position + 30] ^= 255
+    path.write_bytes(data)
+    manager = make_manager(tmp_path / "data")
+    first, *later = manager.start()
+    manager.close()
+    assert (first.file.name, first.position) == (name, position)
+    assert first.bytes_cut == len(data) - position
+    assert "CRC" in first.reason
+    assert first.kept_in.read_bytes() == data[position:]
+    behind = len(expected.all_records()) - len(expected.before(name, end))
+    assert first.valid_messages_behind + sum(each.valid_messages_behind for each in later) == behind
+    assert [each.file.name for each in later] == sorted(expected.files)[2:]
