@@ -69,7 +69,7 @@ class LogManager:
         self._runtime = get_runtime(runtime)
         self._overrides = {topic: dict(each) for topic, each in (topic_overrides or {}).items()}
         self._now_ms = now_ms
-        self._fs = fs if fs is not None else FileSystem()
+        self.fs = fs if fs is not None else FileSystem()
         self._open_files = OpenFiles(self._runtime, config.open_segments)
         self._directories: list[DataDirectory] = []
         self._logs: dict[TopicPartition, Log] = {}
@@ -118,7 +118,7 @@ class LogManager:
         return LogContext(
             root,
             self._runtime,
-            self._fs,
+            self.fs,
             self._now_ms,
             self._open_files,
             self._went_offline,
@@ -171,7 +171,7 @@ class LogManager:
             for tp, path in directory.partitions():
                 config = self.topic_config(tp.topic)
                 plan = LoadPlan(
-                    fs=self._fs,
+                    fs=self.fs,
                     directory=path,
                     clean=directory.clean,
                     recovery_point=directory.recovery_points.get(tp, 0),
@@ -275,7 +275,7 @@ class LogManager:
     def _create(self, tp: TopicPartition, config: LogConfig, directory: DataDirectory) -> Log:
         path = directory.root / str(tp)
         plan = LoadPlan(
-            fs=self._fs,
+            fs=self.fs,
             directory=path,
             clean=False,
             index_interval_bytes=config.index_interval_bytes,
@@ -285,8 +285,8 @@ class LogManager:
         try:
             state, _ = load(plan)
             log = Log(tp, path, config, directory.context, state)
-            self._fs.fsync_dir(path)
-            self._fs.fsync_dir(directory.root)
+            self.fs.fsync_dir(path)
+            self.fs.fsync_dir(directory.root)
         except OSError as error:
             raise directory.context.fail(error) from error
         self._logs[tp] = log
@@ -309,8 +309,8 @@ class LogManager:
             directory = self._homes.pop(tp)
             doomed = directory.root / names.delete_directory_name(tp)
             try:
-                self._fs.rename(log.directory, doomed)
-                self._fs.fsync_dir(directory.root)
+                self.fs.rename(log.directory, doomed)
+                self.fs.fsync_dir(directory.root)
             except OSError as error:
                 raise directory.context.fail(error) from error
             finally:
@@ -427,10 +427,10 @@ class LogManager:
 
     def _remove(self, path: Path) -> None:
         if path.is_dir():
-            self._fs.remove_tree(path)
+            self.fs.remove_tree(path)
         else:
             with contextlib.suppress(FileNotFoundError):
-                self._fs.unlink(path)
+                self.fs.unlink(path)
 
     def _flush_loop(self) -> None:
         while not self._stopping.is_set():

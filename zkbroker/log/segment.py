@@ -87,6 +87,7 @@ class Segment:
         Raises:
             OSError: one of them cannot be opened.
         """
+        complete = self.path(names.INDEX).exists() and self.path(names.TIMEINDEX).exists()
         fd = self.fs.open(self.path(names.LOG), os.O_RDWR | os.O_CREAT | os.O_APPEND)
         offsets = None
         try:
@@ -102,6 +103,10 @@ class Segment:
             self.fs.close(fd)
             raise
         self.files = SegmentFiles(self.fs, lock, fd, offsets, times)
+        if self.size and not complete:
+            offsets.clear()
+            times.clear()
+            fill_indexes(self, fd, offsets, times)
         if self._max_timestamp is None and self.size:
             self._max_timestamp, self._offset_of_max = times.last_entry or (-1, self.base_offset)
         last = offsets.last_entry
