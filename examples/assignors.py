@@ -1,0 +1,60 @@
+"""Two assignment strategies of one's own, for `GroupConsumer(assignors=[...])`.
+
+RandomAssignor gives each partition to a member at random. RackAssignor lets every member say in
+which rack it stands (as user data), and has members read from brokers in their own rack.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+
+from zkbroker.consumer.assignors import (
+    ClusterPartitions,
+    MemberAssignment,
+    MemberSubscription,
+    SimpleAssignor,
+    TopicPartition,
+    all_topics,
+)
+
+
+class RandomAssignor(SimpleAssignor):
+    name = "random"
+
+    def __init__(self, rng: random.Random | None = None) -> None:
+        self._rng = rng or random.Random()
+
+    def share(
+        self, cluster: ClusterPartitions, subscriptions: Mapping[str, frozenset[str]]
+    ) -> Mapping[str, Sequence[TopicPartition]]:
+        shares: dict[str, list[TopicPartition]] = {member: [] for member in subscriptions}
+        for topic in all_topics(subscriptions):
+            takers = sorted(m for m, topics in subscriptions.items() if topic in topics)
+            for partition in cluster.partitions(topic):
+                shares[self._rng.choice(takers)].append(partition)
+        return shares
+
+
+class RackAssignor:
+    name = "rack"
+
+    def __init__(self, rack: str) -> None:
+        self._rack = rack
+
+    def user_data(self, topics: frozenset[str]) -> bytes | None:
+        return self._rack.encode()
+
+    def on_assignment(self, assignment: MemberAssignment, generation: int) -> None:
+        pass
+
+    def assign(
+        self, cluster: ClusterPartitions, members: Mapping[str, MemberSubscription]
+    ) -> Mapping[str, MemberAssignment]:
+        racks = {member: (sub.user_data or b"").decode() for member, sub in members.items()}
+        shares: dict[str, list[TopicPartition]] = {member: [] for member in sorted(members)}
+        for topic in all_topics({member: sub.topics for member, sub in members.items()}):
+            takers = [member for member in shares if topic in members[member].topics]
+            for partition in cluster.partitions(topic):
+                near = [member for member in takers if racks[member] == cluster.rack(partition)]
+                chosen = min(near or takers, key=lambda member: (len(shares[member]), member))
+                shares[chosen].append(partition)
+        return {member: MemberAssignment(tuple(share)) for member, share in shares.items()}
