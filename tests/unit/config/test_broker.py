@@ -122,6 +122,7 @@ def test_no_key_of_any_generation_is_unknown() -> None:
     for key in KNOWN_KEYS:
         for value in (
             "1",
+            "4096",
             "true",
             "PLAINTEXT://:9092",
             "a:1",
