@@ -184,7 +184,9 @@ class BrokerNode:
         except OSError as error:
             places = ", ".join(str(each) for each in config.endpoints)
             raise StorageError(f"cannot listen on {places}: {error}") from error
-        self._server = server
+        for name, (host, port) in server.addresses.items():
+            shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            logger.info("listening address=%s listener=%s", shown, name)
         self._undo.append(("server", lambda: server.stop(self._timeout_s)))
         return server
 

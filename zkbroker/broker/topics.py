@@ -218,13 +218,15 @@ class Topics:
                 "Replication factor must be larger than 0.",
                 code=ErrorCode.INVALID_REPLICATION_FACTOR,
             )
+        # Also refuses more replicas than there are brokers, in the genuine brokers' words.
+        assigned = assign_replicas(self._racks(), partitions, replication_factor)
         if replication_factor > 1:
             raise ProtocolError(
                 f"Replication factor: {replication_factor} larger than 1: partitions have one "
                 f"replica for now.",
                 code=ErrorCode.INVALID_REPLICATION_FACTOR,
             )
-        return assign_replicas(self._racks(), partitions, replication_factor)
+        return assigned
 
     def _racks(self) -> dict[int, str | None]:
         return {broker.id: broker.rack for broker in self._view.brokers.values()}

@@ -291,7 +291,7 @@ class BrokerConfig:
     )
     group_max_session_timeout_ms: int = option(
         "group.max.session.timeout.ms",
-        default=300_000,
+        default=1_800_000,
         kind=Int(1),
         doc="Longest session time-out that a group member may ask for.",
     )

@@ -167,9 +167,10 @@ def _entry(
     *,
     synonyms: bool,
 ) -> ConfigEntry:
+    configured = base[name] != genuine[name]
     if name in own:
         source = ConfigSource.TOPIC
-    elif base[name] != genuine[name]:
+    elif configured:
         source = ConfigSource.STATIC_BROKER
     else:
         source = ConfigSource.DEFAULT
@@ -177,10 +178,26 @@ def _entry(
     if synonyms:
         if name in own:
             entry.synonyms.append(ConfigSynonym(name, value, ConfigSource.TOPIC))
-        if base[name] != genuine[name]:
-            entry.synonyms.append(ConfigSynonym(name, base[name], ConfigSource.STATIC_BROKER))
-        entry.synonyms.append(ConfigSynonym(name, genuine[name], ConfigSource.DEFAULT))
+        broker_name = _BROKER_NAMES.get(name)
+        if broker_name is not None and configured:
+            entry.synonyms.append(
+                ConfigSynonym(broker_name, base[name], ConfigSource.STATIC_BROKER)
+            )
+        if broker_name is not None and broker_name not in _WITHOUT_DEFAULT:
+            entry.synonyms.append(ConfigSynonym(broker_name, genuine[name], ConfigSource.DEFAULT))
     return entry
+
+
+_BROKER_NAMES: Mapping[str, str] = {
+    name: declared_option.keys[0][0]
+    for name, attribute in LogConfig.TOPIC_FIELDS.items()
+    for declared, declared_option in options(LogConfig)
+    if declared.name == attribute
+}
+"""Topic-level name → the broker's name for the same setting."""
+
+_WITHOUT_DEFAULT = frozenset({"log.retention.ms", "log.roll.ms", "log.roll.jitter.ms"})
+"""Names whose default genuine brokers have under the name of another unit, and do not list."""
 
 
 def _text(value: object) -> str:

@@ -191,15 +191,18 @@ class FetchHandler:
         part = result.slice
         if part is None:
             return b""
+        readable = 0 if version <= 1 else 1 if version <= 3 else 2
         try:
-            readable = 0 if version <= 1 else 1 if version <= 3 else 2
-            if readable < 2 and result.max_magic() > readable:
-                part.close()
-                return self._converted(hosted, partition.fetch_offset, limit, readable)
+            too_new = readable < 2 and result.max_magic() > readable
+            if not too_new and version < _ZSTD_VERSION and result.holds_zstd():
+                part = self._without_zstd(part)
         except BaseException:
             part.close()
             raise
-        return part
+        if not too_new:
+            return part
+        part.close()
+        return self._converted(hosted, partition.fetch_offset, limit, readable)
 
     def _converted(self, hosted: Hosted, offset: int, limit: int, magic: int) -> bytes:
         at = offset
