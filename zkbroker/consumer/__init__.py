@@ -1,6 +1,7 @@
 """Consumers: the simple consumer of one broker, and streams for members of a group."""
 
 from zkbroker.consumer.assigned import AssignedConsumer
+from zkbroker.consumer.connector import Consumer, ConsumerConnector
 from zkbroker.consumer.filters import Blacklist, TopicFilter, Whitelist
 from zkbroker.consumer.lookup import EARLIEST_TIME, LATEST_TIME
 from zkbroker.consumer.messages import (
@@ -21,6 +22,8 @@ __all__ = [
     "MessageSet",
     "EARLIEST_TIME",
     "LATEST_TIME",
+    "Consumer",
+    "ConsumerConnector",
     "KafkaStream",
     "MessageAndMetadata",
     "ConsumerTimeout",

@@ -67,11 +67,18 @@ class PartitionState:
 def partition_state(
     session: ZkSession, name: str, number: int, watch: Settable | None = None
 ) -> PartitionState | None:
-    """Return the state of a partition, None while no broker hosts it."""
-    try:
-        return PartitionState.from_json(session.get(paths.partition_state(name, number), watch)[0])
-    except NoNode:
-        return None
+    """Return the state of a partition, None while no broker hosts it.
+
+    The watch is set when that changes, also when there is no state yet.
+    """
+    path = paths.partition_state(name, number)
+    while True:
+        try:
+            return PartitionState.from_json(session.get(path, watch)[0])
+        except NoNode:
+            # Nothing to read leaves no watch; look again if it came in between.
+            if watch is None or session.exists(path, watch) is None:
+                return None
 
 
 def partition_states(

@@ -1,0 +1,365 @@
+"""High-level consumers against real brokers and a real ZooKeeper, on threads and on gevent."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.producing import TestProducer
+from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.consumer import (
+    EARLIEST_TIME,
+    LATEST_TIME,
+    Blacklist,
+    Consumer,
+    ConsumerConnector,
+    ConsumerTimeout,
+    KafkaStream,
+    NotOwned,
+    Whitelist,
+    string_decoder,
+)
+from zkbroker.errors import ClientError, ConfigError
+from zkbroker.registry import ZkSession, groups
+from zkbroker.runtime import get_runtime
+from zkbroker.testing import LocalCluster
+
+TopicPartition = tuple[str, int]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(2) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def producer(cluster: LocalCluster) -> Iterator[TestProducer]:
+    sender = TestProducer(cluster.bootstrap_servers)
+    yield sender
+    sender.close()
+
+
+class Group:
+    """Members of one group, each reading all its streams in tasks of its own."""
+
+    def __init__(self, cluster: LocalCluster, group: str, runtime: str) -> None:
+        self.cluster = cluster
+        self.name = group
+        self.runtime = get_runtime(runtime)
+        self.connectors: list[ConsumerConnector] = []
+        self.read: list[tuple[int, TopicPartition, int, bytes]] = []
+        self._tasks: list[Any] = []
+
+    def config(self, **settings: Any) -> ConsumerConfig:
+        chosen = {
+            "group_id": self.name,
+            "zookeeper_connect": self.cluster.zookeeper,
+            "auto_offset_reset": "smallest",
+            "rebalance_backoff_ms": 500,
+            "refresh_leader_backoff_ms": 50,
+            **settings,
+        }
+        return ConsumerConfig(**chosen)
+
+    def connector(self, **settings: Any) -> ConsumerConnector:
+        connector = Consumer.create(self.config(**settings), runtime=self.runtime)
+        self.connectors.append(connector)
+        return connector
+
+    def join(self, streams: dict[str, int], **settings: Any) -> ConsumerConnector:
+        connector = self.connector(**settings)
+        made = connector.create_message_streams(streams)
+        self.follow(connector, [stream for several in made.values() for stream in several])
+        return connector
+
+    def follow(self, connector: ConsumerConnector, streams: list[KafkaStream]) -> None:
+        number = self.connectors.index(connector)
+
+        def reader(stream: KafkaStream) -> None:
+            for message in stream:
+                key = message.topic, message.partition
+                self.read.append((number, key, message.offset, message.value))
+
+        for stream in streams:
+            self._tasks.append(self.runtime.spawn(reader, stream, name="reader"))
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        for _ in range(3000):
+            if condition():
+                return
+            self.runtime.sleep(0.01)
+        raise AssertionError(f"not within 30 s: read {len(self.read)}, owned {self.owned()}")
+
+    def owned(self) -> list[set[TopicPartition]]:
+        return [connector.owned() for connector in self.connectors if not connector.closed]
+
+    def until_owning(self, partitions: set[TopicPartition]) -> None:
+        """Wait until live members own all the partitions between them, each some of them."""
+
+        def settled() -> bool:
+            owned = self.owned()
+            together = [key for share in owned for key in share]
+            busy = sum(1 for share in owned if share)
+            return sorted(together) == sorted(partitions) and busy == min(
+                len(owned), len(partitions)
+            )
+
+        self.until(settled)
+
+    def offsets(self) -> list[tuple[TopicPartition, int]]:
+        return sorted((key, offset) for _, key, offset, _ in self.read)
+
+    def close(self) -> None:
+        for connector in self.connectors:
+            connector.shutdown()
+        for task in self._tasks:
+            assert task.join(10)
+
+
+@pytest.fixture(params=["threads", "gevent"])
+def runtime(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def group(
+    cluster: LocalCluster, runtime: str, request: pytest.FixtureRequest
+) -> Iterator[Callable[[str], Group]]:
+    made: list[Group] = []
+
+    def make(name: str) -> Group:
+        made.append(Group(cluster, f"{name}-{runtime}", runtime))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+Make = Callable[[str], Group]
+
+
+def everything(topic: str, counts: list[int]) -> list[tuple[TopicPartition, int]]:
+    return [((topic, p), offset) for p, count in enumerate(counts) for offset in range(count)]
+
+
+def test_members_share_a_topic_while_some_join_and_leave(
+    cluster: LocalCluster, producer: TestProducer, group: Make
+) -> None:
+    topic = cluster.create_topic(partitions=5)
+    partitions = {(topic, p) for p in range(5)}
+    members = group("share")
+
+    def produce(count: int) -> None:
+        for p in range(5):
+            producer.send(topic, p, [b"%d" % i for i in range(count)])
+
+    produce(100)
+    first = members.join({topic: 1})
+    members.join({topic: 2})
+    members.until_owning(partitions)
+    members.until(lambda: len(members.read) >= 500)
+    produce(100)
+    members.join({topic: 1})
+    members.until_owning(partitions)
+    members.until(lambda: len(members.read) >= 1000)
+    first.shutdown()
+    members.until_owning(partitions)
+    produce(100)
+    members.until(lambda: len(members.read) >= 1500)
+    # Readers came back for more before each rebalance, so nothing came twice.
+    assert members.offsets() == everything(topic, [300] * 5)
+    assert len({number for number, *_ in members.read}) == 3
+
+
+def test_one_partition_feeds_one_stream_in_order(
+    cluster: LocalCluster, producer: TestProducer, group: Make
+) -> None:
+    topic = cluster.create_topic(partitions=4)
+    for p in range(4):
+        producer.send(topic, p, [b"%d" % i for i in range(50)])
+    members = group("order")
+    connector = members.connector(consumer_timeout_ms=500)
+    streams = connector.create_message_streams({topic: 2}, value_decoder=string_decoder())[topic]
+    for number, stream in enumerate(streams):
+        seen = []
+        try:
+            for message in stream:
+                seen.append((message.partition, message.offset, message.value))  # noqa: PERF401
+        except ConsumerTimeout:
+            pass
+        for p in (2 * number, 2 * number + 1):
+            assert [m for m in seen if m[0] == p] == [(p, i, str(i)) for i in range(50)]
+        assert len(seen) == 100
+    assert connector.positions() == {(topic, p): 50 for p in range(4)}
+
+
+def test_offsets_are_committed_and_the_next_member_goes_on_there(
+    cluster: LocalCluster, producer: TestProducer, group: Make, runtime: str
+) -> None:
+    topic = cluster.create_topic()
+    producer.send(topic, 0, [b"%d" % i for i in range(10)])
+    members = group("resume")
+    connector = members.connector(auto_commit_enable=False)
+    stream = connector.create_message_streams({topic: 1})[topic][0]
+    assert [next(stream).offset for _ in range(4)] == [0, 1, 2, 3]
+    connector.commit_offsets()
+    assert [next(stream).offset for _ in range(2)] == [4, 5]
+    connector.shutdown()
+    with ZkSession(cluster.zookeeper) as session:
+        assert session.get(f"/consumers/{members.name}/offsets/{topic}/0")[0] == b"4"
+        assert groups.members(session, members.name) == []
+        assert groups.owners(session, members.name, topic) == {}
+    second = members.connector()
+    stream = second.create_message_streams({topic: 1})[topic][0]
+    assert [next(stream).offset for _ in range(3)] == [4, 5, 6]
+    second.shutdown()
+    third = members.connector()
+    assert next(third.create_message_streams({topic: 1})[topic][0]).offset == 7
+
+
+def test_given_offsets_are_committed_and_foreign_ones_refused(
+    cluster: LocalCluster, producer: TestProducer, group: Make
+) -> None:
+    topic = cluster.create_topic()
+    producer.send(topic, 0, [b"a"])
+    members = group("given")
+    connector = members.connector(auto_commit_enable=False)
+    next(connector.create_message_streams({topic: 1})[topic][0])
+    connector.commit_offsets({(topic, 0): 77})
+    with pytest.raises(NotOwned, match="other"):
+        connector.commit_offsets({(topic, 0): 78, ("other", 0): 1})
+    with ZkSession(cluster.zookeeper) as session:
+        offset = groups.read_offset(session, members.name, topic, 0)
+    assert offset is not None
+    assert offset[0] == 78
+
+
+def test_automatic_commit_leaves_the_message_in_hand_out(
+    cluster: LocalCluster, producer: TestProducer, group: Make
+) -> None:
+    topic = cluster.create_topic()
+    producer.send(topic, 0, [b"%d" % i for i in range(10)])
+    members = group("auto")
+    connector = members.connector(auto_commit_interval_ms=20)
+    stream = connector.create_message_streams({topic: 1})[topic][0]
+    for _ in range(4):
+        next(stream)
+    with ZkSession(cluster.zookeeper) as session:
+        members.until(
+            lambda: (groups.read_offset(session, members.name, topic, 0) or (0, 0))[0] == 3
+        )
+
+
+def test_topic_that_appears_later_joins_a_filter(
+    cluster: LocalCluster, producer: TestProducer, group: Make, runtime: str
+) -> None:
+    prefix = f"live-{runtime}"
+    cluster.create_topic(f"{prefix}-a")
+    cluster.create_topic(f"{prefix}-skipped")
+    members = group("filter")
+    for topic_filter in (
+        Whitelist(f"{prefix}-(?!skipped).*"),
+        Blacklist(f"(?!{prefix}).*|.*skip.*"),
+    ):
+        connector = members.connector()
+        members.follow(connector, connector.create_message_streams_by_filter(topic_filter))
+    members.until_owning({(f"{prefix}-a", 0)})
+    cluster.create_topic(f"{prefix}-b", partitions=3)
+    cluster.create_topic(f"other-{prefix}")
+    members.until_owning({(f"{prefix}-a", 0), *((f"{prefix}-b", p) for p in range(3))})
+    producer.send(f"{prefix}-b", 2, [b"hello"])
+    members.until(lambda: [m[3] for m in members.read] == [b"hello"])
+    with ZkSession(cluster.zookeeper) as session:
+        patterns = {
+            subscription.pattern
+            for subscription in groups.subscriptions(session, members.name).values()
+            if subscription is not None
+        }
+    assert patterns == {"white_list", "black_list"}
+
+
+def test_topic_need_not_exist_when_it_is_subscribed(
+    cluster: LocalCluster, producer: TestProducer, group: Make, runtime: str
+) -> None:
+    topic = f"later-{runtime}"
+    members = group("later")
+    members.join({topic: 1})
+    cluster.create_topic(topic)
+    producer.send(topic, 0, [b"x"])
+    members.until(lambda: members.offsets() == [((topic, 0), 0)])
+
+
+def test_seek_and_rewind_by_offset_and_time(
+    cluster: LocalCluster, producer: TestProducer, group: Make
+) -> None:
+    topic = cluster.create_topic()
+    producer.send(topic, 0, [b"%d" % i for i in range(10)], timestamp_ms=1_000_000)
+    members = group("seek")
+    connector = members.connector(consumer_timeout_ms=5000)
+    stream = connector.create_message_streams({topic: 1})[topic][0]
+    assert next(stream).offset == 0
+    connector.seek(topic, 0, 8)
+    assert [next(stream).offset for _ in range(2)] == [8, 9]
+    connector.rewind(1_000_003)
+    assert next(stream).offset == 3
+    connector.rewind(EARLIEST_TIME, topic)
+    assert next(stream).offset == 0
+    connector.rewind(LATEST_TIME, topic, 0)
+    producer.send(topic, 0, [b"new"])
+    assert next(stream).offset == 10
+    connector.rewind(2_000_000_000_000)
+    assert connector.positions() == {(topic, 0): 11}
+    with pytest.raises(NotOwned):
+        connector.seek("other", 0, 1)
+    with pytest.raises(NotOwned):
+        connector.rewind(0, "other")
+
+
+def test_listener_decides_where_partitions_begin(
+    cluster: LocalCluster, producer: TestProducer, group: Make
+) -> None:
+    topic = cluster.create_topic(partitions=2)
+    for p in range(2):
+        producer.send(topic, p, [b"%d" % i for i in range(10)])
+    members = group("listener")
+    connector = members.connector()
+    told: list[tuple[str, list[TopicPartition]]] = []
+
+    class Listener:
+        def before_releasing_partitions(self, owned: Any) -> None:
+            told.append(("released", sorted(owned)))
+
+        def before_starting_fetchers(self, consumer_id: str, owned: Any) -> None:
+            assert consumer_id == connector.consumer_id
+            told.append(("started", sorted(owned)))
+            for name, number in owned:
+                connector.seek(name, number, 7)
+            raise ValueError("what a listener raises stops nothing")
+
+    connector.add_rebalance_listener(Listener())
+    members.follow(connector, connector.create_message_streams({topic: 1})[topic])
+    members.until(lambda: len(members.read) == 6)
+    assert {offset for _, _, offset, _ in members.read} == {7, 8, 9}
+    connector.shutdown()
+    both = [(topic, 0), (topic, 1)]
+    assert told == [("started", both), ("released", both)]
+
+
+def test_misuse_is_refused(cluster: LocalCluster, group: Make) -> None:
+    members = group("misuse")
+    connector = members.connector()
+    with pytest.raises(ClientError, match="create the message streams"):
+        connector.commit_offsets()
+    with pytest.raises(ConfigError, match="at least one"):
+        connector.create_message_streams({"t": 0})
+    with pytest.raises(ConfigError, match="at least one"):
+        connector.create_message_streams_by_filter(Whitelist("t"), 0)
+    connector.create_message_streams({"t": 1})
+    with pytest.raises(ClientError, match="another connector"):
+        connector.create_message_streams({"t": 1})
+    connector.shutdown()
+    connector.shutdown()
+    with pytest.raises(ClientError, match="shut down"):
+        connector.commit_offsets()

@@ -1,0 +1,70 @@
+"""Conditional commits in a real ZooKeeper."""
+
+import pytest
+
+from zkbroker.consumer.zookeeper_offsets import ZooKeeperOffsets
+from zkbroker.registry import ZkSession, groups
+from zkbroker.registry.groups import Subscription
+
+T0, T1 = ("t", 0), ("t", 1)
+
+
+def member(zk: ZkSession, name: str) -> ZooKeeperOffsets:
+    groups.register_consumer(zk, "g", name, Subscription({"t": 1}))
+    return ZooKeeperOffsets(zk, "g", name)
+
+
+def committed(zk: ZkSession, *keys: tuple[str, int]) -> dict[tuple[str, int], int]:
+    return {key: offset for key, (offset, _) in groups.read_offsets(zk, "g", keys).items()}
+
+
+def test_offsets_are_decimal_text_where_jvm_members_look_for_them(zk: ZkSession) -> None:
+    offsets = member(zk, "g_a")
+    assert offsets.read([T0, T1]) == {T0: None, T1: None}
+    assert offsets.commit({T0: 5, T1: 70}) == set()
+    assert offsets.commit({T0: 6}) == set()
+    assert zk.get("/consumers/g/offsets/t/0")[0] == b"6"
+    assert zk.get("/consumers/g/offsets/t/1")[0] == b"70"
+    assert offsets.read([T0, T1]) == {T0: 6, T1: 70}
+
+
+@pytest.mark.parametrize("first_commit", [True, False])
+def test_member_that_was_replaced_cannot_overwrite_its_successor(
+    zk: ZkSession, first_commit: bool
+) -> None:
+    zombie, successor = member(zk, "g_a"), member(zk, "g_b")
+    zombie.read([T0])
+    if first_commit:
+        zombie.commit({T0: 5})
+    # The zombie sleeps beyond its session; its partition moves on.
+    groups.claim(zk, "g", "g_b", {T0: "g_b-0"})
+    successor.read([T0])
+    successor.commit({T0: 90})
+    assert zombie.commit({T0: 7}) == {T0}
+    assert committed(zk, T0) == {T0: 90}
+    assert successor.commit({T0: 91}) == set()
+
+
+def test_owner_goes_on_after_somebody_wrote_without_condition(zk: ZkSession) -> None:
+    offsets = member(zk, "g_a")
+    groups.claim(zk, "g", "g_a", {T0: "g_a-0"})
+    offsets.read([T0])
+    offsets.commit({T0: 5})
+    groups.commit_offset(zk, "g", "t", 0, 3)
+    assert offsets.commit({T0: 8}) == set()
+    assert committed(zk, T0) == {T0: 8}
+
+
+def test_refused_partition_does_not_hold_up_the_others(zk: ZkSession) -> None:
+    offsets = member(zk, "g_a")
+    offsets.read([T0, T1])
+    groups.commit_offset(zk, "g", "t", 0, 50)
+    assert offsets.commit({T0: 1, T1: 2}) == {T0}
+    assert committed(zk, T0, T1) == {T0: 50, T1: 2}
+
+
+def test_commit_without_a_reading_builds_on_what_is_there(zk: ZkSession) -> None:
+    groups.commit_offset(zk, "g", "t", 0, 50)
+    offsets = member(zk, "g_a")
+    assert offsets.commit({T0: 51}) == set()
+    assert committed(zk, T0) == {T0: 51}

@@ -1,0 +1,82 @@
+"""Messages into a running cluster, for tests of readers."""
+
+import time
+from collections.abc import Sequence
+
+from zkbroker.errors import ProtocolError, protocol_error
+from zkbroker.network import BrokerConnection
+from zkbroker.protocol.messages import MetadataRequest, ProduceRequest
+from zkbroker.protocol.messages.metadata import MetadataResponse
+from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
+from zkbroker.records import Codec, MessageSetBuilder
+from zkbroker.runtime import get_runtime
+
+
+class TestProducer:
+    """Sends batches to the leader of a partition, again while it has none."""
+
+    __test__ = False
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._bootstrap = bootstrap_servers.split(",")[0]
+        self._connections: dict[str, BrokerConnection] = {}
+
+    def send(
+        self,
+        topic: str,
+        partition: int,
+        values: Sequence[bytes | None],
+        *,
+        magic: int = 2,
+        codec: Codec = Codec.NONE,
+        timestamp_ms: int = 1_500_000_000_000,
+    ) -> int:
+        """Send one batch with timestamps one millisecond apart; return its base offset."""
+        builder = MessageSetBuilder(magic, codec)
+        for i, value in enumerate(values):
+            builder.append(b"key-%d" % i, value, timestamp_ms + i)
+        return self.send_set(topic, partition, builder.build(), version=None if magic == 2 else 2)
+
+    def send_set(
+        self, topic: str, partition: int, records: bytes, *, version: int | None = None
+    ) -> int:
+        part = ProduceRequestPartition(partition=partition, records=records)
+        request = ProduceRequest(
+            acks=1,
+            timeout_ms=10_000,
+            topics=[ProduceRequestTopic(topic=topic, partitions=[part])],
+        )
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                response = self._leader(topic, partition).request(request, version)
+                answer = response.topics[0].partitions[0]
+                if not answer.error_code:
+                    return int(answer.base_offset)
+                raise protocol_error(answer.error_code)
+            except ProtocolError as error:
+                if not error.code.retriable or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+
+    def _connection(self, address: str) -> BrokerConnection:
+        connection = self._connections.get(address)
+        if connection is None or connection.closed:
+            host, _, port = address.rpartition(":")
+            connection = BrokerConnection(get_runtime("threads"), host, int(port))
+            self._connections[address] = connection
+        return connection
+
+    def _leader(self, topic: str, partition: int) -> BrokerConnection:
+        response: MetadataResponse = self._connection(self._bootstrap).request(
+            MetadataRequest(topics=[topic])
+        )
+        brokers = {broker.node_id: f"{broker.host}:{broker.port}" for broker in response.brokers}
+        for part in response.topics[0].partitions:
+            if part.partition == partition and part.leader in brokers:
+                return self._connection(brokers[part.leader])
+        raise protocol_error(5, f"{topic}-{partition}")

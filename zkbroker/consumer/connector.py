@@ -1,0 +1,411 @@
+"""The consumer connector: streams of a member of a group.
+
+    /consumers/[group]/ids/[consumer_id]                who is there, and what they take
+    /consumers/[group]/owners/[topic]/[partition]       who consumes what
+    /consumers/[group]/offsets/[topic]/[partition]      how far
+
+Theory of operation: the rebalancer registers this member, watches the group, and calls the
+membership to stop, commit and start. Fetchers fill bounded queues, one task for each broker;
+streams are read by the user. All of it goes on until `shutdown`: a member never gives up while it
+is registered.
+
+Delivery is at least once. Automatic commits and rebalances count a message as consumed when its
+reader comes back for the next one; `commit_offsets()` and `shutdown()` also count the messages
+handed out last.
+"""
+
+import logging
+import socket
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import TracebackType
+
+from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.consumer.fetchers import Fetchers
+from zkbroker.consumer.filters import TopicFilter, make_filter
+from zkbroker.consumer.kafka_offsets import KafkaOffsets
+from zkbroker.consumer.membership import Membership
+from zkbroker.consumer.messages import ConsumerClosed, Decoder, NotOwned
+from zkbroker.consumer.offset_keeper import OffsetKeeper
+from zkbroker.consumer.partition import TopicPartition
+from zkbroker.consumer.resolve import resolve_or_end
+from zkbroker.consumer.stream import KafkaStream
+from zkbroker.consumer.zookeeper_offsets import ZooKeeperOffsets
+from zkbroker.discovery import Cluster, ZooKeeperSource
+from zkbroker.errors import ClientError, ConfigError
+from zkbroker.rebalance import Owned, RebalanceListener, Rebalancer, ZkGroupStore
+from zkbroker.registry import ZkSession
+from zkbroker.registry.groups import Subscription
+from zkbroker.runtime import Runtime, get_runtime
+
+logger = logging.getLogger(__name__)
+
+
+class ConsumerConnector:
+    """One member of a consumer group. Connects to ZooKeeper when made.
+
+    Args:
+        config: the consumer's settings.
+        runtime: `threads`, `gevent` or a `Runtime`; the streams are read under the same.
+
+    Raises:
+        RegistryError: ZooKeeper does not answer.
+    """
+
+    def __init__(self, config: ConsumerConfig, *, runtime: str | Runtime = "threads") -> None:
+        self.config = config
+        self._runtime = get_runtime(runtime)
+        unique = config.consumer_id or (
+            f"{socket.gethostname()}-{time.time_ns() // 1_000_000}-{uuid.uuid4().hex[:8]}"
+        )
+        self.consumer_id = f"{config.group_id}_{unique}"
+        self._streams: list[KafkaStream] = []
+        self._by_thread: dict[tuple[str | None, int], KafkaStream] = {}
+        self._membership: Membership | None = None
+        self._rebalancer: Rebalancer | None = None
+        self._fetchers: Fetchers | None = None
+        self._keeper: OffsetKeeper | None = None
+        self._listeners: list[RebalanceListener] = []
+        self._closed = False
+        self._session = ZkSession(
+            config.zookeeper_connect,
+            session_timeout_ms=config.zookeeper_session_timeout_ms,
+            connect_timeout_ms=config.zookeeper_connection_timeout_ms,
+            runtime=self._runtime,
+        ).start()
+        self._cluster = Cluster(
+            ZooKeeperSource(session=self._session),
+            runtime=self._runtime,
+            client_id=config.effective_client_id,
+            request_timeout_ms=config.socket_timeout_ms,
+        )
+        try:
+            self._cluster.start()
+        except BaseException:
+            self._session.close()
+            raise
+
+    # -- streams
+
+    def create_message_streams(
+        self,
+        topic_streams: Mapping[str, int],
+        key_decoder: Decoder | None = None,
+        value_decoder: Decoder | None = None,
+    ) -> dict[str, list[KafkaStream]]:
+        """Join the group and return streams by topic.
+
+        Args:
+            topic_streams: topic -> number of streams; each partition of it feeds one of them. A
+                topic need not exist yet.
+            key_decoder: for keys that are not null; bytes as they are without one.
+            value_decoder: the same for values.
+
+        Raises:
+            ClientError: the streams were made already; a connector joins once.
+            ConfigError: a number of streams is below one.
+            RegistryError: the member could not be registered.
+        """
+        if not topic_streams or any(count < 1 for count in topic_streams.values()):
+            raise ConfigError(f"streams {dict(topic_streams)}: give at least one for each topic")
+        self._make_parts()
+        streams = {
+            topic: [self._stream(topic, i, key_decoder, value_decoder) for i in range(count)]
+            for topic, count in topic_streams.items()
+        }
+        self._join(Subscription(dict(topic_streams)))
+        return streams
+
+    def create_message_streams_by_filter(
+        self,
+        topic_filter: TopicFilter,
+        num_streams: int = 1,
+        key_decoder: Decoder | None = None,
+        value_decoder: Decoder | None = None,
+    ) -> list[KafkaStream]:
+        """Join the group with all topics that a filter lets through, now or later.
+
+        Args:
+            topic_filter: a `Whitelist` or a `Blacklist`.
+            num_streams: how many streams share the partitions of each topic.
+            key_decoder: for keys that are not null; bytes as they are without one.
+            value_decoder: the same for values.
+
+        Raises:
+            ClientError: the streams were made already; a connector joins once.
+            ConfigError: the number of streams is below one.
+            RegistryError: the member could not be registered.
+        """
+        if num_streams < 1:
+            raise ConfigError(f"num_streams={num_streams}: give at least one")
+        self._make_parts()
+        streams = [self._stream(None, i, key_decoder, value_decoder) for i in range(num_streams)]
+        self._join(Subscription({topic_filter.regex: num_streams}, topic_filter.pattern_name))
+        return streams
+
+    def add_rebalance_listener(self, listener: RebalanceListener) -> None:
+        """Tell a listener of every change of ownership; best before the streams are made.
+
+        In `before_starting_fetchers` a `seek` decides where a partition begins.
+        """
+        self._listeners.append(listener)
+
+    @property
+    def closed(self) -> bool:
+        """Whether `shutdown` was called."""
+        return self._closed
+
+    # -- positions
+
+    def owned(self) -> set[TopicPartition]:
+        """Return the (topic, partition)s that this member consumes."""
+        return set(self._member().owned())
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Return the offset of the next message of each owned partition, where it is known."""
+        return self._member().positions(in_hand=True)
+
+    def lag(self) -> dict[TopicPartition, int]:
+        """Return how many offsets each owned partition is behind, as of its last fetch."""
+        return {
+            key: max(0, partition.high_watermark - position)
+            for key, partition in self._member().owned().items()
+            if (position := partition.position(in_hand=True)) is not None
+            and partition.high_watermark >= 0
+        }
+
+    def commit_offsets(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
+        """Commit how far this member has consumed, the messages handed out last included.
+
+        Args:
+            offsets: (topic, partition) -> offset of the next message to consume, to commit these
+                and no others.
+
+        Raises:
+            NotOwned: other members own some of the partitions; the others were committed.
+            RegistryError, ProtocolError, ClientError: the storage refused or did not answer.
+        """
+        member = self._member()
+        assert self._keeper is not None
+        if offsets is None:
+            wanted, foreign = member.positions(in_hand=True), set[TopicPartition]()
+        else:
+            owned = member.owned()
+            wanted = {key: offset for key, offset in offsets.items() if key in owned}
+            foreign = set(offsets) - set(wanted)
+        refused = self._keeper.commit(wanted, member.storage_timeout_s)
+        if foreign or (refused and offsets is not None):
+            raise NotOwned(f"not owned by {self.consumer_id}: {sorted(foreign | refused)}")
+
+    def seek(self, topic: str, partition: int, offset: int) -> None:
+        """Go on at an offset; what was fetched before is dropped.
+
+        Raises:
+            NotOwned: this member does not own the partition.
+        """
+        owned = self._member().partition((topic, partition))
+        if owned is None or not owned.seek(offset):
+            raise NotOwned(f"not owned by {self.consumer_id}: {topic}-{partition}")
+        self._look_again()
+
+    def rewind(self, time_ms: int, topic: str | None = None, partition: int | None = None) -> None:
+        """Go on at the first messages at or after a time, at the end where there are none.
+
+        Args:
+            time_ms: milliseconds, `EARLIEST_TIME` or `LATEST_TIME`.
+            topic: only this topic; all owned partitions otherwise.
+            partition: only this partition of the topic.
+
+        Raises:
+            NotOwned: this member owns none of what was named.
+            ProtocolError: a broker does not answer, or its log has no timestamps.
+        """
+        wanted = {
+            key: time_ms
+            for key in self._member().owned()
+            if topic in (None, key[0]) and partition in (None, key[1])
+        }
+        if not wanted:
+            raise NotOwned(f"not owned by {self.consumer_id}: {topic or '*'}-{partition or '*'}")
+        for (name, number), offset in resolve_or_end(self._cluster, wanted).items():
+            self.seek(name, number, offset)
+
+    def wait_settled(self, timeout_s: float) -> bool:
+        """Wait until no rebalance of this member is under way or due; False when it still is."""
+        self._member()
+        assert self._rebalancer is not None
+        return self._rebalancer.wait_settled(timeout_s)
+
+    # -- the end
+
+    def shutdown(self, timeout_s: float = 10.0) -> None:
+        """End the streams, commit (with `auto.commit.enable`), and leave the group.
+
+        Streams end when their readers come back for a message. Calling it again does nothing.
+
+        Args:
+            timeout_s: how long to wait for all of it; then ZooKeeper lets go of the rest when
+                the session ends.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        deadline = time.monotonic() + timeout_s
+
+        def left_s() -> float:
+            return max(0.1, deadline - time.monotonic())
+
+        for stream in self._streams:
+            stream.close()
+        if self._membership is not None:
+            self._membership.closing = True
+        if self._rebalancer is not None:
+            self._rebalancer.close(left_s())
+        done = self._keeper is None or self._keeper.close(left_s())
+        done = (self._fetchers is None or self._fetchers.close(left_s())) and done
+        self._cluster.close(left_s())
+        self._session.close()
+        logger.info("consumer shut down id=%s complete=%s", self.consumer_id, done)
+
+    def __enter__(self) -> "ConsumerConnector":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.shutdown()
+
+    # -- parts
+
+    def _make_parts(self) -> None:
+        if self._closed:
+            raise ConsumerClosed("the connector was shut down")
+        if self._membership is not None:
+            raise ClientError("this connector has made its streams; create another connector")
+        config = self.config
+        self._fetchers = Fetchers(self._cluster, config, self._runtime)
+        self._keeper = OffsetKeeper(
+            ZooKeeperOffsets(self._session, config.group_id, self.consumer_id)
+            if config.commits_to_zookeeper
+            else None,
+            self._kafka_offsets() if config.offsets_storage == "kafka" else None,
+            runtime=self._runtime,
+            interval_ms=config.auto_commit_interval_ms if config.auto_commit_enable else None,
+            positions=self._processed,
+        )
+        self._membership = Membership(
+            config=config,
+            runtime=self._runtime,
+            fetchers=self._fetchers,
+            keeper=self._keeper,
+            streams=self._streams,
+            stream_for=self._stream_for,
+        )
+
+    def _kafka_offsets(self) -> KafkaOffsets:
+        return KafkaOffsets(
+            self.config.group_id,
+            any_connection=self._cluster.any_connection,
+            connect=lambda broker_id, *_: self._cluster.connection(broker_id, "offsets"),
+            runtime=self._runtime,
+            backoff_ms=self.config.offsets_channel_backoff_ms,
+            retries=self.config.offsets_commit_max_retries,
+            stopping=lambda: self._closed,
+        )
+
+    def _stream(
+        self,
+        topic: str | None,
+        thread: int,
+        key_decoder: Decoder | None,
+        value_decoder: Decoder | None,
+    ) -> KafkaStream:
+        stream = KafkaStream(
+            self._runtime,
+            timeout_ms=self.config.consumer_timeout_ms,
+            key_decoder=key_decoder,
+            value_decoder=value_decoder,
+            on_room=self._wake_fetchers,
+            lease_valid=self._session.lease_valid,
+        )
+        self._streams.append(stream)
+        self._by_thread[topic, thread] = stream
+        return stream
+
+    def _stream_for(self, topic: str, thread: int) -> KafkaStream:
+        stream = self._by_thread.get((topic, thread))
+        return self._by_thread[None, thread] if stream is None else stream
+
+    def _join(self, subscription: Subscription) -> None:
+        config = self.config
+        self._rebalancer = Rebalancer(
+            ZkGroupStore(self._session, config.group_id, self.consumer_id),
+            self._member(),
+            subscription=subscription,
+            strategy=config.partition_assignment_strategy,
+            compile_filter=self._compile_filter,
+            backoff_ms=config.rebalance_backoff_ms,
+            listener=_Listeners(self._listeners),
+            runtime=self._runtime,
+        )
+        self._rebalancer.start()
+
+    def _compile_filter(self, pattern_name: str, regex: str) -> Callable[[str], bool]:
+        return partial(
+            make_filter(pattern_name, regex).matches,
+            exclude_internal=self.config.exclude_internal_topics,
+        )
+
+    def _member(self) -> Membership:
+        if self._closed:
+            raise ConsumerClosed("the connector was shut down")
+        if self._membership is None:
+            raise ClientError("create the message streams first")
+        return self._membership
+
+    def _processed(self) -> Mapping[TopicPartition, int]:
+        return {} if self._membership is None else self._membership.positions(in_hand=False)
+
+    def _wake_fetchers(self) -> None:
+        if self._fetchers is not None:
+            self._fetchers.wake()
+
+    def _look_again(self) -> None:
+        for stream in self._streams:
+            stream.interrupt()
+        self._wake_fetchers()
+
+
+class _Listeners:
+    """All listeners of a connector as one; each is told, whatever another one raises."""
+
+    def __init__(self, listeners: list[RebalanceListener]) -> None:
+        self._listeners = listeners
+
+    def before_releasing_partitions(self, owned: Owned) -> None:
+        self._tell(lambda listener: listener.before_releasing_partitions(owned))
+
+    def before_starting_fetchers(self, consumer_id: str, owned: Owned) -> None:
+        self._tell(lambda listener: listener.before_starting_fetchers(consumer_id, owned))
+
+    def _tell(self, call: Callable[[RebalanceListener], None]) -> None:
+        for listener in list(self._listeners):
+            try:
+                call(listener)
+            except Exception:
+                # The user's own; it must not keep the group from settling.
+                logger.exception("rebalance listener failed")
+
+
+class Consumer:
+    """The classic entry point: `Consumer.create(config)`."""
+
+    @staticmethod
+    def create(config: ConsumerConfig, *, runtime: str | Runtime = "threads") -> ConsumerConnector:
+        """Return a connector; see `ConsumerConnector`."""
+        return ConsumerConnector(config, runtime=runtime)
