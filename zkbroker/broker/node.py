@@ -18,6 +18,7 @@ from pathlib import Path
 import gevent
 
 from zkbroker.broker.clients import ClientVersions
+from zkbroker.broker.coordination import Coordination
 from zkbroker.broker.deletion import TopicDeletion
 from zkbroker.broker.dispatcher import Dispatcher, Handler
 from zkbroker.broker.handlers.configs import ConfigsHandlers
@@ -222,6 +223,7 @@ class BrokerNode:
             controller_id=lambda: self._controller,
             stopping=lambda: self._stopping,
         )
+        self._coordination = Coordination(self.services)
         self._dispatcher = Dispatcher(self._handlers(), metrics, self.services.clients)
 
     def _handlers(self) -> dict[ApiKey, Handler]:
@@ -241,6 +243,7 @@ class BrokerNode:
             ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
             ApiKey.ALTER_CONFIGS: configs.alter_configs,
             ApiKey.INIT_PRODUCER_ID: InitProducerIdHandler(services, producer_ids),
+            **self._coordination.handlers(),
         }
         handlers[ApiKey.API_VERSIONS] = ApiVersionsHandler(lambda: handlers)
         return handlers
@@ -252,6 +255,7 @@ class BrokerNode:
 
         def topics_changed(topics: TopicsView) -> None:
             view.set_topics(topics)
+            self._coordination.topics_changed(topics)
             deletion.poke()
             hosting.poke()
 
@@ -285,6 +289,8 @@ class BrokerNode:
         self._undo.append(("topic deletion", deletion.close))
         election.start()
         self._undo.append(("controller watch", self._watch_controller(session)))
+        self._coordination.start()
+        self._undo.append(("groups", self._coordination.close))
 
     def _watch_controller(self, session: ZkSession) -> Callable[[], None]:
         changed = self._runtime.event()

@@ -249,9 +249,10 @@ class BrokerConfig:
     )
     offsets_retention_ms: int = option(
         ("offsets.retention.minutes", _MINUTE_MS),
-        default=1440 * _MINUTE_MS,
+        default=10_080 * _MINUTE_MS,
         kind=Int(1),
-        doc="Time in ms that committed offsets of a group without members are kept.",
+        doc="Time in ms that committed offsets of a group without members are kept (1440 minutes, "
+        "counted from each commit, up to 1.1).",
     )
     offsets_retention_check_ms: int = option(
         "offsets.retention.check.interval.ms",

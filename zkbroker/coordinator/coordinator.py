@@ -47,18 +47,15 @@ class CoordinatorSettings:
     """Settings of the coordinator; times in milliseconds.
 
     Args:
-        partitions: of the offsets topic.
         min_session_ms, max_session_ms: what a member may ask for.
         initial_rebalance_delay_ms: how long an empty group gathers members.
         max_group_size: members of one group.
         retention_ms: how long offsets of an empty group are kept.
         maintenance_ms: between two looks for expired offsets.
         rewrite_check_ms: between two looks for partitions that are worth a rewrite.
-        max_metadata_bytes: of the text committed with an offset.
         store: how the partitions are written.
     """
 
-    partitions: int = 50
     min_session_ms: int = 6000
     max_session_ms: int = 1_800_000
     initial_rebalance_delay_ms: int = 3000
@@ -66,7 +63,6 @@ class CoordinatorSettings:
     retention_ms: int = 7 * 24 * 3_600_000
     maintenance_ms: int = 600_000
     rewrite_check_ms: int = 5000
-    max_metadata_bytes: int = 4096
     store: StoreSettings = field(default_factory=StoreSettings)
 
 
@@ -98,6 +94,7 @@ class GroupCoordinator:
     Args:
         settings: see there.
         runtime: for the tasks and for letting others run.
+        partition_count: how many partitions the offsets topic has.
         clock_ms: a clock that never jumps, for sessions and rebalances.
         wall_ms: the time of day, for what is stored.
         new_member_id: makes member ids from client ids; unique ones unless a test says otherwise.
@@ -108,12 +105,14 @@ class GroupCoordinator:
         settings: CoordinatorSettings,
         *,
         runtime: Runtime,
+        partition_count: Callable[[], int],
         clock_ms: Callable[[], int],
         wall_ms: Callable[[], int],
         new_member_id: Callable[[str], str] = lambda client_id: f"{client_id}-{uuid.uuid4()}",
     ) -> None:
         self._settings = settings
         self._runtime = runtime
+        self._partition_count = partition_count
         self._clock_ms = clock_ms
         self._wall_ms = wall_ms
         self._new_member_id = new_member_id
@@ -152,7 +151,7 @@ class GroupCoordinator:
 
     def partition_of(self, group_id: str) -> int:
         """The partition that a group belongs to."""
-        return group_partition(group_id, self._settings.partitions)
+        return group_partition(group_id, self._partition_count())
 
     def owned(self) -> dict[int, bool]:
         """The partitions that are hosted here, and whether each is loaded."""

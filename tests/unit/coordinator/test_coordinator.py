@@ -26,13 +26,13 @@ class Desk:
         self.ids = 0
         self.coordinator = GroupCoordinator(
             CoordinatorSettings(
-                partitions=4,
                 initial_rebalance_delay_ms=0,
                 retention_ms=DAY_MS,
                 store=StoreSettings(rewrite_min_bytes=2000),
                 **settings,
             ),
             runtime=self.runtime,
+            partition_count=lambda: 4,
             clock_ms=lambda: self.clock,
             wall_ms=lambda: self.wall,
             new_member_id=self._member_id,

@@ -1,0 +1,80 @@
+"""The group coordinator of a broker: made from its settings, told what is hosted here."""
+
+import time
+
+from zkbroker.broker.dispatcher import Handler
+from zkbroker.broker.handlers.groups import GroupHandlers
+from zkbroker.broker.handlers.offsets import OffsetsHandlers
+from zkbroker.broker.services import BrokerServices
+from zkbroker.broker.topics import OFFSETS_TOPIC
+from zkbroker.coordinator import CoordinatorSettings, GroupCoordinator
+from zkbroker.protocol import ApiKey
+from zkbroker.registry.topics_watch import TopicsView
+
+
+class Coordination:
+    """Ties a `GroupCoordinator` to the partitions of `__consumer_offsets` that are hosted here.
+
+    Args:
+        services: of the broker.
+    """
+
+    def __init__(self, services: BrokerServices) -> None:
+        config = services.config
+        self._services = services
+        self._deleting: frozenset[str] = frozenset()
+        self.coordinator = GroupCoordinator(
+            CoordinatorSettings(
+                min_session_ms=config.group_min_session_timeout_ms,
+                max_session_ms=config.group_max_session_timeout_ms,
+                initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+                max_group_size=config.group_max_size,
+                retention_ms=config.offsets_retention_ms,
+                maintenance_ms=config.offsets_retention_check_ms,
+            ),
+            runtime=services.runtime,
+            partition_count=self.partition_count,
+            clock_ms=lambda: time.monotonic_ns() // 1_000_000,
+            wall_ms=services.now_ms,
+        )
+
+    def partition_count(self) -> int:
+        """How many partitions the offsets topic has, or will have when it is created."""
+        assignment = self._services.view.assignment(OFFSETS_TOPIC)
+        return len(assignment) if assignment else self._services.config.offsets_topic_partitions
+
+    def handlers(self) -> dict[ApiKey, Handler]:
+        """The handlers of the APIs that groups use."""
+        groups = GroupHandlers(self._services, self.coordinator)
+        offsets = OffsetsHandlers(self._services, self.coordinator)
+        return {
+            ApiKey.OFFSET_COMMIT: offsets.offset_commit,
+            ApiKey.OFFSET_FETCH: offsets.offset_fetch,
+            ApiKey.FIND_COORDINATOR: groups.find_coordinator,
+            ApiKey.JOIN_GROUP: groups.join_group,
+            ApiKey.SYNC_GROUP: groups.sync_group,
+            ApiKey.HEARTBEAT: groups.heartbeat,
+            ApiKey.LEAVE_GROUP: groups.leave_group,
+            ApiKey.DESCRIBE_GROUPS: groups.describe_groups,
+            ApiKey.LIST_GROUPS: groups.list_groups,
+            ApiKey.DELETE_GROUPS: groups.delete_groups,
+        }
+
+    def start(self) -> None:
+        """Begin to coordinate the groups of the partitions that are hosted here."""
+        self.coordinator.start()
+        self._services.hosting.subscribe(
+            OFFSETS_TOPIC, self.coordinator.take_up, self.coordinator.give_up
+        )
+
+    def close(self) -> None:
+        """Send the members to wherever the partitions are hosted next."""
+        self.coordinator.close()
+
+    def topics_changed(self, topics: TopicsView) -> None:
+        """Have the offsets of topics forgotten whose deletion has been asked for."""
+        for topic in topics.deleting - self._deleting:
+            self._services.runtime.spawn(
+                self.coordinator.forget_topic, topic, name=f"forget-{topic}"
+            )
+        self._deleting = topics.deleting

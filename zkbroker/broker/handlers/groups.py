@@ -1,0 +1,210 @@
+"""The group APIs: where a group's coordinator is, and what it does for members and operators.
+
+Invariant: a request that waits (JoinGroup for the end of the rebalance, SyncGroup for the leader's
+assignment) keeps only its own connection waiting, and always ends: by the rebalance time-out, by
+its member's removal, or by the coordinator's close.
+"""
+
+from typing import Generic, TypeVar
+
+from zkbroker.broker.handlers.metadata import described_broker
+from zkbroker.broker.services import BrokerServices
+from zkbroker.broker.topics import OFFSETS_TOPIC
+from zkbroker.broker.view import NO_LEADER
+from zkbroker.coordinator import (
+    GroupCoordinator,
+    JoinRequest,
+    JoinResult,
+    SyncResult,
+    group_partition,
+)
+from zkbroker.errors import ErrorCode
+from zkbroker.network.server import Session
+from zkbroker.protocol import RequestHeader
+from zkbroker.protocol.messages import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from zkbroker.protocol.messages.groups import (
+    DeletedGroup,
+    DescribedGroup,
+    DescribedMember,
+    ListedGroup,
+)
+from zkbroker.protocol.messages.membership import GROUP_COORDINATOR, JoinGroupMember
+from zkbroker.runtime import Runtime
+
+Result = TypeVar("Result")
+
+
+class _Answer(Generic[Result]):
+    """A reply that may come later."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._event = runtime.event()
+        self._result: Result | None = None
+
+    def __call__(self, result: Result) -> None:
+        self._result = result
+        self._event.set()
+
+    def wait(self, session: Session) -> Result:
+        if not self._event.is_set():
+            with session.parked():
+                self._event.wait()
+        assert self._result is not None
+        return self._result
+
+
+class GroupHandlers:
+    """Handles the group APIs.
+
+    Args:
+        services: of the broker.
+        coordinator: of the groups whose partition is hosted here.
+    """
+
+    def __init__(self, services: BrokerServices, coordinator: GroupCoordinator) -> None:
+        self._services = services
+        self._coordinator = coordinator
+
+    def find_coordinator(
+        self, request: FindCoordinatorRequest, header: RequestHeader, session: Session
+    ) -> FindCoordinatorResponse:
+        """Name the broker that leads the group's partition; error 15 while there is none."""
+        if request.key_type != GROUP_COORDINATOR:
+            return _no_coordinator(ErrorCode.INVALID_REQUEST, "Transactions are not served.")
+        view = self._services.view
+        assignment = view.assignment(OFFSETS_TOPIC)
+        if assignment is None:
+            self._services.topics.create_automatically(OFFSETS_TOPIC)
+            return _no_coordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        number = group_partition(request.key, len(assignment))
+        leader, _ = view.leader(OFFSETS_TOPIC, number, tuple(assignment.get(number, ())))
+        broker = None if leader == NO_LEADER else view.brokers.get(leader)
+        if broker is None:
+            return _no_coordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        told = described_broker(broker, session.listener)
+        return FindCoordinatorResponse(
+            error_message=ErrorCode.NONE.name,  # genuine brokers say it in words, too
+            node_id=told.node_id,
+            host=told.host,
+            port=told.port,
+        )
+
+    def join_group(
+        self, request: JoinGroupRequest, header: RequestHeader, session: Session
+    ) -> JoinGroupResponse:
+        """Have a member join; answered when the rebalance is over."""
+        answer: _Answer[JoinResult] = _Answer(self._services.runtime)
+        self._coordinator.join(
+            request.group_id,
+            JoinRequest(
+                member_id=request.member_id,
+                client_id=header.client_id or "",
+                client_host=f"/{session.ip}",
+                session_timeout_ms=request.session_timeout_ms,
+                rebalance_timeout_ms=request.rebalance_timeout_ms,
+                protocol_type=request.protocol_type,
+                protocols=tuple((each.name, each.metadata) for each in request.protocols),
+            ),
+            answer,
+        )
+        result = answer.wait(session)
+        return JoinGroupResponse(
+            error_code=result.error,
+            generation_id=result.generation,
+            protocol_name=result.protocol,
+            leader=result.leader,
+            member_id=result.member_id,
+            members=[JoinGroupMember(*member) for member in result.members],
+        )
+
+    def sync_group(
+        self, request: SyncGroupRequest, header: RequestHeader, session: Session
+    ) -> SyncGroupResponse:
+        """Hand out assignments; answered when the leader has brought them."""
+        answer: _Answer[SyncResult] = _Answer(self._services.runtime)
+        self._coordinator.sync(
+            request.group_id,
+            request.member_id,
+            request.generation_id,
+            {each.member_id: each.assignment for each in request.assignments},
+            answer,
+        )
+        result = answer.wait(session)
+        return SyncGroupResponse(error_code=result.error, assignment=result.assignment)
+
+    def heartbeat(
+        self, request: HeartbeatRequest, header: RequestHeader, session: Session
+    ) -> HeartbeatResponse:
+        """Note that a member is alive."""
+        error = self._coordinator.heartbeat(
+            request.group_id, request.member_id, request.generation_id
+        )
+        return HeartbeatResponse(error_code=error)
+
+    def leave_group(
+        self, request: LeaveGroupRequest, header: RequestHeader, session: Session
+    ) -> LeaveGroupResponse:
+        """Let a member go."""
+        return LeaveGroupResponse(
+            error_code=self._coordinator.leave(request.group_id, request.member_id)
+        )
+
+    def describe_groups(
+        self, request: DescribeGroupsRequest, header: RequestHeader, session: Session
+    ) -> DescribeGroupsResponse:
+        """Describe groups that are coordinated here."""
+        described = map(self._coordinator.describe, request.groups)
+        return DescribeGroupsResponse(
+            groups=[
+                DescribedGroup(
+                    error_code=each.error,
+                    group_id=each.group_id,
+                    state=each.state,
+                    protocol_type=each.protocol_type,
+                    protocol_name=each.protocol,
+                    members=[DescribedMember(*member) for member in each.members],
+                )
+                for each in described
+            ]
+        )
+
+    def list_groups(
+        self, request: ListGroupsRequest, header: RequestHeader, session: Session
+    ) -> ListGroupsResponse:
+        """List the groups that are coordinated here."""
+        error, groups = self._coordinator.list_groups()
+        return ListGroupsResponse(
+            error_code=error, groups=[ListedGroup(*group) for group in groups]
+        )
+
+    def delete_groups(
+        self, request: DeleteGroupsRequest, header: RequestHeader, session: Session
+    ) -> DeleteGroupsResponse:
+        """Delete empty groups with their offsets."""
+        return DeleteGroupsResponse(
+            groups=[
+                DeletedGroup(group_id, self._coordinator.delete(group_id))
+                for group_id in dict.fromkeys(request.groups)
+            ]
+        )
+
+
+def _no_coordinator(error: ErrorCode, message: str | None = None) -> FindCoordinatorResponse:
+    return FindCoordinatorResponse(error_code=error, error_message=message or error.name)

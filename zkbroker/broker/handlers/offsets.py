@@ -1,0 +1,204 @@
+"""OffsetCommit and OffsetFetch: version 0 in ZooKeeper, later ones with the group's coordinator."""
+
+from collections.abc import Callable, Mapping
+
+from zkbroker.broker.errors import error_code
+from zkbroker.broker.services import BrokerServices
+from zkbroker.coordinator import GroupCoordinator
+from zkbroker.errors import ErrorCode, ProtocolError
+from zkbroker.network.server import Session
+from zkbroker.protocol import RequestHeader
+from zkbroker.protocol.messages import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from zkbroker.protocol.messages.offsets import (
+    OffsetCommitRequestPartition,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+from zkbroker.protocol.offsets_topic import OffsetValue
+from zkbroker.registry.groups import commit_offsets, read_offsets
+
+Key = tuple[str, int]
+Commit = Callable[[Mapping[Key, OffsetCommitRequestPartition]], Mapping[Key, int]]
+
+_FROM_ZOOKEEPER = 0
+_ERROR_FOR_ALL_SINCE = 2
+_UNSET = -1
+
+
+class OffsetsHandlers:
+    """Handles OffsetCommit and OffsetFetch.
+
+    Args:
+        services: of the broker.
+        coordinator: of the groups whose partition is hosted here.
+    """
+
+    def __init__(self, services: BrokerServices, coordinator: GroupCoordinator) -> None:
+        self._services = services
+        self._coordinator = coordinator
+
+    # -- OffsetCommit
+
+    def offset_commit(
+        self, request: OffsetCommitRequest, header: RequestHeader, session: Session
+    ) -> OffsetCommitResponse:
+        """Commit what can be committed; each partition is told how it went."""
+        found: dict[Key, int] = {}
+        good: dict[Key, OffsetCommitRequestPartition] = {}
+        for topic in request.topics:
+            for partition in topic.partitions:
+                key = (topic.topic, partition.partition)
+                found[key] = self._check(key, partition)
+                if found[key] == ErrorCode.NONE:
+                    good[key] = partition
+        if header.api_version == _FROM_ZOOKEEPER:
+            found.update(self._commit_to_zookeeper(request.group_id, good))
+        else:
+            error = self._coordinator.commit(
+                request.group_id,
+                request.member_id,
+                request.generation_id,
+                {key: self._value(request, each) for key, each in good.items()},
+            )
+            found.update(dict.fromkeys(good, error))
+        return OffsetCommitResponse(
+            topics=[
+                OffsetCommitResponseTopic(
+                    topic.topic,
+                    [
+                        OffsetCommitResponsePartition(
+                            each.partition, found[topic.topic, each.partition]
+                        )
+                        for each in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+
+    def _check(self, key: Key, partition: OffsetCommitRequestPartition) -> ErrorCode:
+        if not self._exists(key):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        size = len((partition.metadata or "").encode())
+        if size > self._services.config.offset_metadata_max_bytes:
+            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        return ErrorCode.NONE
+
+    def _exists(self, key: Key) -> bool:
+        assignment = self._services.view.assignment(key[0])
+        return assignment is not None and key[1] in assignment
+
+    def _value(
+        self, request: OffsetCommitRequest, partition: OffsetCommitRequestPartition
+    ) -> OffsetValue:
+        now_ms = self._services.now_ms()
+        retention_ms = request.retention_time_ms
+        return OffsetValue(
+            offset=partition.offset,
+            leader_epoch=partition.leader_epoch,
+            metadata=partition.metadata or "",
+            commit_timestamp_ms=now_ms if partition.timestamp == _UNSET else partition.timestamp,
+            expire_timestamp_ms=_UNSET if retention_ms < 0 else now_ms + retention_ms,
+        )
+
+    def _commit_to_zookeeper(
+        self, group: str, offsets: Mapping[Key, OffsetCommitRequestPartition]
+    ) -> dict[Key, int]:
+        answers = commit_offsets(
+            self._services.session,
+            group,
+            {key: (partition.offset, None) for key, partition in offsets.items()},
+        )
+        return {
+            key: error_code(answer) if isinstance(answer, Exception) else ErrorCode.NONE
+            for key, answer in answers.items()
+        }
+
+    # -- OffsetFetch
+
+    def offset_fetch(
+        self, request: OffsetFetchRequest, header: RequestHeader, session: Session
+    ) -> OffsetFetchResponse:
+        """Tell committed offsets; -1 where there is none."""
+        if header.api_version == _FROM_ZOOKEEPER:
+            return self._fetch_from_zookeeper(request.group_id, request.topics or [])
+        error, offsets = self._coordinator.offsets(request.group_id)
+        if error is not ErrorCode.NONE:
+            if header.api_version >= _ERROR_FOR_ALL_SINCE:
+                return OffsetFetchResponse(error_code=error)
+            return OffsetFetchResponse(topics=_failed(request.topics or [], error))
+        topics = request.topics
+        if topics is None:
+            topics = _all_of(offsets)
+        return OffsetFetchResponse(
+            topics=[
+                OffsetFetchResponseTopic(
+                    topic.topic,
+                    [
+                        _told(number, offsets.get((topic.topic, number)))
+                        for number in topic.partitions
+                    ],
+                )
+                for topic in topics
+            ]
+        )
+
+    def _fetch_from_zookeeper(
+        self, group: str, topics: list[OffsetFetchRequestTopic]
+    ) -> OffsetFetchResponse:
+        keys = [(topic.topic, number) for topic in topics for number in topic.partitions]
+        try:
+            found = read_offsets(
+                self._services.session, group, [key for key in keys if self._exists(key)]
+            )
+        except ProtocolError as error:
+            return OffsetFetchResponse(topics=_failed(topics, error.code))
+
+        def told(key: Key) -> OffsetFetchResponsePartition:
+            if key in found:
+                return OffsetFetchResponsePartition(key[1], found[key][0])
+            return OffsetFetchResponsePartition(
+                key[1], error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+
+        return OffsetFetchResponse(
+            topics=[
+                OffsetFetchResponseTopic(
+                    topic.topic, [told((topic.topic, number)) for number in topic.partitions]
+                )
+                for topic in topics
+            ]
+        )
+
+
+def _told(number: int, value: OffsetValue | None) -> OffsetFetchResponsePartition:
+    if value is None:
+        return OffsetFetchResponsePartition(number)
+    return OffsetFetchResponsePartition(number, value.offset, value.leader_epoch, value.metadata)
+
+
+def _failed(
+    topics: list[OffsetFetchRequestTopic], error: ErrorCode
+) -> list[OffsetFetchResponseTopic]:
+    return [
+        OffsetFetchResponseTopic(
+            topic.topic,
+            [OffsetFetchResponsePartition(number, error_code=error) for number in topic.partitions],
+        )
+        for topic in topics
+    ]
+
+
+def _all_of(offsets: Mapping[Key, OffsetValue]) -> list[OffsetFetchRequestTopic]:
+    topics: dict[str, list[int]] = {}
+    for topic, number in sorted(offsets):
+        topics.setdefault(topic, []).append(number)
+    return [OffsetFetchRequestTopic(topic, numbers) for topic, numbers in topics.items()]
