@@ -9,6 +9,7 @@ import gevent.event
 
 from zkbroker.broker.node import BrokerNode
 from zkbroker.config.broker import BrokerConfig
+from zkbroker.errors import ZkbrokerError
 
 logger = logging.getLogger(__name__)
 
@@ -20,13 +21,24 @@ def run(config: BrokerConfig, on_ready: Callable[[int, str, int], object] | None
         gevent.signal_handler(number, stop.set) for number in (signal.SIGINT, signal.SIGTERM)
     ]
     node = BrokerNode(config)
-    starting = gevent.spawn(node.start)
+    failures: list[ZkbrokerError] = []
+
+    def start() -> None:
+        # An error that leaves a greenlet is printed with its traceback; this one has a reader.
+        try:
+            node.start()
+        except ZkbrokerError as error:
+            failures.append(error)
+
+    starting = gevent.spawn(start)
     stopped = gevent.spawn(stop.wait)
     gevent.wait([starting, stopped], count=1)
     if not starting.ready():
         starting.kill()
         return
     starting.get()
+    if failures:
+        raise failures[0]
     try:
         if on_ready is not None:
             host, port = node.address

@@ -21,6 +21,7 @@ from pathlib import Path
 from zkbroker.errors import ZkbrokerError
 
 READY_PREFIX = "zkbroker broker ready "
+ERROR_PREFIX = "error: "
 _LOG_TAIL_LINES = 15
 
 
@@ -123,8 +124,8 @@ class BrokerProcess:
                     status = process.wait()
                     self._close_pipes()
                     raise ZkbrokerError(
-                        f"broker {self.id} exited with status {status} before it was ready:\n"
-                        f"{self.log_tail()}"
+                        f"broker {self.id} exited with status {status} before it was ready: "
+                        f"{self._reason()}"
                     )
         self.kill()
         raise ZkbrokerError(
@@ -186,6 +187,12 @@ class BrokerProcess:
         except FileNotFoundError:
             return "(no log)"
         return "\n".join(text.splitlines()[-_LOG_TAIL_LINES:])
+
+    def _reason(self) -> str:
+        """Return the error with which the command ended, or else the end of the log."""
+        tail = self.log_tail()
+        errors = [line for line in tail.splitlines() if line.startswith(ERROR_PREFIX)]
+        return errors[-1].removeprefix(ERROR_PREFIX) if errors else f"its log ends\n{tail}"
 
     def _close_pipes(self) -> None:
         assert self._process is not None
