@@ -1,0 +1,81 @@
+"""The least a gevent server can do: what the broker is measured against.
+
+Requests have the broker's framing; the first byte after the length says what to do:
+
+    0x00 0x00 (Produce)  receive, CRC-32C (or CRC-32) of all of it, write to a file, short answer
+    0x00 0x01 (Fetch)    answer a header and 1 MiB of a file by os.sendfile
+    0xFF                 echo
+
+    python -m bench.bare_loop FILE MAGIC     prints its port
+"""
+
+import os
+import socket
+import sys
+import zlib
+
+import gevent
+import gevent.socket
+from crc32c import crc32c
+
+FETCH_BYTES = 1 << 20
+
+
+def receive_exactly(connection: gevent.socket.socket, view: memoryview) -> bool:
+    at = 0
+    while at < len(view):
+        count = connection.recv_into(view[at:])
+        if not count:
+            return False
+        at += count
+    return True
+
+
+def serve(connection: gevent.socket.socket, out: int, read: int, magic: int) -> None:
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    prefix = bytearray(4)
+    answer = (30).to_bytes(4, "big") + bytes(30)
+    while receive_exactly(connection, memoryview(prefix)):
+        body = bytearray(int.from_bytes(prefix, "big"))
+        if not receive_exactly(connection, memoryview(body)):
+            return
+        if body[0] == 0xFF:
+            connection.sendall(prefix + body)
+        elif body[1] == 0:
+            crc32c(body) if magic == 2 else zlib.crc32(body)
+            os.write(out, body)
+            connection.sendall(answer)
+        else:
+            connection.sendall((FETCH_BYTES + 4).to_bytes(4, "big") + bytes(4), socket.MSG_MORE)
+            send_file(connection, read)
+
+
+def send_file(connection: gevent.socket.socket, read: int) -> None:
+    at = 0
+    while at < FETCH_BYTES:
+        try:
+            at += os.sendfile(connection.fileno(), read, at, FETCH_BYTES - at)
+        except BlockingIOError:
+            gevent.socket.wait_write(connection.fileno())
+
+
+def main() -> None:
+    path, magic = sys.argv[1], int(sys.argv[2])
+    out = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    source = path + ".source"
+    with open(source, "wb") as file:
+        file.write(os.urandom(FETCH_BYTES))
+    read = os.open(source, os.O_RDONLY)
+    listening = gevent.socket.socket()
+    listening.bind(("127.0.0.1", 0))
+    listening.listen()
+    print(listening.getsockname()[1], flush=True)
+    while True:
+        connection, _ = listening.accept()
+        gevent.spawn(serve, connection, out, read, magic)
+        # The file is emptied between connections, so that a run does not fill the disk.
+        os.ftruncate(out, 0)
+
+
+if __name__ == "__main__":
+    main()
