@@ -1,1 +1,1 @@
-"""Benchmarks: `python -m bench.<name>`. Figures are ratios measured in one run, medians of rounds."""
+"""Benchmarks: `python -m bench.<name>`. Ratios measured in one run, medians of rounds."""
