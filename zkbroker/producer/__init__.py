@@ -9,6 +9,23 @@ from zkbroker.producer.encoders import (
     NullEncoder,
     StringEncoder,
 )
+from zkbroker.producer.errors import (
+    BrokersUnavailable,
+    Cancelled,
+    DeliveryTimedOut,
+    Dropped,
+    EncodingFailed,
+    ForkedProducer,
+    HandlerFailed,
+    MessageTooLarge,
+    ProducerClosed,
+    QueueFull,
+    SendFailed,
+    TopicUnavailable,
+    Undelivered,
+)
+from zkbroker.producer.future import SendFuture
+from zkbroker.producer.handlers import CallbackHandler, EventHandler, Interceptor
 from zkbroker.producer.message import KeyedMessage, RecordMetadata
 from zkbroker.producer.partitioners import (
     DefaultPartitioner,
@@ -19,8 +36,27 @@ from zkbroker.producer.partitioners import (
     RoundRobinPartitioner,
     StickyPartitioner,
 )
+from zkbroker.producer.producer import Producer
 
 __all__ = [
+    "Producer",
+    "SendFuture",
+    "CallbackHandler",
+    "EventHandler",
+    "Interceptor",
+    "BrokersUnavailable",
+    "Cancelled",
+    "DeliveryTimedOut",
+    "Dropped",
+    "EncodingFailed",
+    "ForkedProducer",
+    "HandlerFailed",
+    "MessageTooLarge",
+    "ProducerClosed",
+    "QueueFull",
+    "SendFailed",
+    "TopicUnavailable",
+    "Undelivered",
     "KeyedMessage",
     "RecordMetadata",
     "Encoder",

@@ -17,9 +17,6 @@ from collections.abc import Iterable, Iterator
 from zkbroker.producer.batch import Batch
 from zkbroker.producer.future import SendFuture
 
-RECORD_OVERHEAD_BYTES = 40
-"""Upper bound of what any format adds to a record's key, value and headers."""
-
 
 class PartitionQueue:
     """The batches of one partition.
@@ -140,7 +137,8 @@ class Accumulator:
             if batch.returned and queue.in_flight:
                 continue
             at = batch.not_before if batch.returned else batch.first_at + self._linger_s
-            if deadline is None or at < deadline:
+            # What is due already waits for something else: a leader, a free link, a producer id.
+            if at > now and (deadline is None or at < deadline):
                 deadline = at
         return deadline
 

@@ -31,12 +31,15 @@ class Batch:
         not_before: `time.monotonic()` before which it is not sent again, in s.
         returned: whether it was in flight and came back to be sent again.
         closed: whether it takes no more messages.
+        announced: whether the callback handler saw it before it was sent.
+        last_error: of the latest attempt.
         uncertain: whether it was sent and its answer lost, so that it may be stored.
         base_sequence: sequence number of its first message under `producer_id`; -1 without.
     """
 
     __slots__ = (
         "_timestamp_ms",
+        "announced",
         "attempts",
         "base_offset",
         "base_sequence",
@@ -45,6 +48,7 @@ class Batch:
         "error",
         "first_at",
         "futures",
+        "last_error",
         "magic",
         "not_before",
         "ordinal",
@@ -70,6 +74,8 @@ class Batch:
         self.attempts = 0
         self.not_before = 0.0
         self.uncertain = False
+        self.announced = False
+        self.last_error: BaseException | None = None
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = -1
         self.base_sequence = -1
@@ -82,6 +88,11 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.futures)
+
+    @property
+    def where(self) -> str:
+        """Where it goes, for messages and log lines."""
+        return f"topic {self.topic} partition {self.partition}"
 
     @property
     def messages(self) -> list[KeyedMessage]:
@@ -137,6 +148,7 @@ class Batch:
                 half.base_sequence = next_sequence(self.base_sequence, start)
             half.ordinal = self.ordinal
             half.returned = True
+            half.announced = True
             half.close()
             halves.append(half)
         return halves

@@ -21,6 +21,10 @@ class EncodingFailed(ClientError):
     """An encoder or a partitioner of the user's failed on a message."""
 
 
+class HandlerFailed(ClientError):
+    """A callback handler, event handler or interceptor of the user's failed on a message."""
+
+
 class QueueFull(ClientError):
     """The queue stayed full for the enqueue time-out."""
 
@@ -39,14 +43,6 @@ class BrokersUnavailable(ClientError):
 
 class DeliveryTimedOut(ClientError):
     """No acknowledgement within `delivery.timeout.ms`; the message may or may not be stored."""
-
-
-class DeliveryUnknown(ClientError):
-    """A request was sent and its answer lost, and sending again could store it twice."""
-
-
-class SequenceLost(ClientError):
-    """The broker no longer knows the sequence of an idempotent producer: stored data is gone."""
 
 
 class Dropped(ClientError):

@@ -33,6 +33,7 @@ class Inbox:
         self._lock = runtime.lock()
         self._space = runtime.event()
         self._items: list[SendFuture] = []
+        self._first_at = 0.0
         self._wake_at = 1
         self._waiting = 0
         self._refusal: ClientError | None = None
@@ -61,6 +62,8 @@ class Inbox:
                 self.open_messages += 1
                 self.open_bytes += size
                 items = self._items
+                if not items:
+                    self._first_at = time.monotonic()
                 items.append(future)
                 if len(items) < self._wake_at:
                     return
@@ -84,6 +87,8 @@ class Inbox:
                 ):
                     self.open_messages += 1
                     self.open_bytes += future.size
+                    if not self._items:
+                        self._first_at = time.monotonic()
                     self._items.append(future)
                     return
                 self._space.clear()
@@ -111,12 +116,23 @@ class Inbox:
         """Whether somebody waits for space."""
         return self._waiting > 0
 
-    def drain(self) -> list[SendFuture]:
-        """Take everything."""
+    def drain(self) -> tuple[float, list[SendFuture]]:
+        """Take everything; returns also `time.monotonic()` when the first of it came, in s."""
         with self._lock:
             items, self._items = self._items, []
             self._wake_at = _NEVER
-        return items
+        return self._first_at, items
+
+    def peek(self) -> list[SendFuture]:
+        """Return what is there without taking it."""
+        with self._lock:
+            return list(self._items)
+
+    def adjust(self, messages: int, size: int) -> None:
+        """Count messages and bytes that a handler added (or, negative, took away)."""
+        with self._lock:
+            self.open_messages += messages
+            self.open_bytes += size
 
     def rest(self, threshold: int) -> bool:
         """Agree to be woken at `threshold` messages; False when there are as many already."""

@@ -1,0 +1,89 @@
+"""What an error means for a batch: send again, or which exception its futures get.
+
+    passes by itself     broker or leader away, answer lost, not the leader any more   → again
+    never passes         too large, invalid, not understood by the broker              → fail
+
+Invariant: every exception that a future resolves to names the topic and what to change.
+"""
+
+from zkbroker.discovery import BrokerUnavailable, NoBrokersAvailable
+from zkbroker.errors import (
+    ClientError,
+    ErrorCode,
+    LeaderNotAvailable,
+    NetworkError,
+    NotLeaderForPartition,
+    ProtocolError,
+    RegistryError,
+    RequestTimedOut,
+    UnknownTopicOrPartition,
+)
+from zkbroker.producer.errors import (
+    BrokersUnavailable,
+    DeliveryTimedOut,
+    MessageTooLarge,
+    TopicUnavailable,
+)
+
+TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+SEQUENCE_LOST = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether sending again may succeed without a change by the user."""
+    if isinstance(error, ProtocolError):
+        return error.code.retriable
+    return isinstance(error, BrokerUnavailable | NoBrokersAvailable | RegistryError)
+
+
+def answer_was_lost(error: BaseException) -> bool:
+    """Whether what was sent may have been stored all the same."""
+    return isinstance(error, NetworkError | RequestTimedOut)
+
+
+def gave_up(
+    topic: str, where: str, attempts: int, error: BaseException, uncertain: bool
+) -> ClientError:
+    """Return the exception after the last attempt.
+
+    Args:
+        topic: of the messages.
+        where: `topic t partition 0`, for the text.
+        attempts: how many failed.
+        error: the last one.
+        uncertain: whether an answer was lost, so that the messages may be stored.
+    """
+    tried = f"{where}: {attempts} attempts failed, the last with: {error}"
+    doubt = "; an answer was lost, so the messages may be stored" if uncertain else ""
+    if isinstance(error, UnknownTopicOrPartition):
+        return TopicUnavailable(
+            f"{tried}: create topic {topic}, or set auto.create.topics.enable on the brokers{doubt}"
+        )
+    if isinstance(error, NotLeaderForPartition | LeaderNotAvailable):
+        return TopicUnavailable(
+            f"{tried}: start the broker that hosts it, or wait longer by message.send.max.retries "
+            f"and retry.backoff.ms{doubt}"
+        )
+    return BrokersUnavailable(
+        f"{tried}: start the broker, or wait longer by message.send.max.retries and "
+        f"retry.backoff.ms{doubt}"
+    )
+
+
+def too_large(topic: str, size: int) -> ClientError:
+    """Return the exception for a single message that the broker refused for its size."""
+    return MessageTooLarge(
+        f"a message of {size} bytes to topic {topic} is larger than the broker takes: raise "
+        "message.max.bytes there or max.message.bytes of the topic, compress, or send less"
+    )
+
+
+def timed_out(
+    where: str, timeout_ms: int, error: BaseException | None, uncertain: bool
+) -> ClientError:
+    """Return the exception for messages that got too old."""
+    last = f"; the last failure: {error}" if error is not None else ""
+    doubt = "; an answer was lost, so the messages may be stored" if uncertain else ""
+    return DeliveryTimedOut(
+        f"{where}: not acknowledged within delivery.timeout.ms={timeout_ms}{last}{doubt}"
+    )

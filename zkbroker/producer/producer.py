@@ -1,0 +1,354 @@
+"""The producer: one class, sync and async, on threads and on greenlets.
+
+Invariant: every message that `send` accepted ends as stored or as an error that somebody gets: by
+its future, by the exception of a sync `send`, by the callback handler, or by the exception of
+`close`.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self, overload
+
+from zkbroker.config import load_properties
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.discovery import Cluster, SingleAddressSource, StaticSource, ZooKeeperSource
+from zkbroker.discovery.view import Source
+from zkbroker.errors import ClientError, RequestTimedOut
+from zkbroker.producer import exits, plugins
+from zkbroker.producer.errors import (
+    Cancelled,
+    ForkedProducer,
+    MessageTooLarge,
+    ProducerClosed,
+    SendFailed,
+    Undelivered,
+)
+from zkbroker.producer.future import SendFuture
+from zkbroker.producer.message import KeyedMessage, RecordMetadata
+from zkbroker.producer.sender import Sender
+from zkbroker.producer.stages import Stages, initialise
+from zkbroker.runtime import Runtime, get_runtime
+
+logger = logging.getLogger(__name__)
+
+_ABORT_SHARE = 0.1
+_ABORT_MOST_S = 1.0
+
+
+class Producer:
+    """Sends messages; safe to use from many tasks of its runtime.
+
+    Args:
+        config: a `ProducerConfig`.
+        runtime: `threads`, `gevent` or a `Runtime`.
+        cluster: a started cluster to use instead of one by the configuration; not closed here.
+        partitioner: instead of `partitioner.class`; as the others an object, a class or a name.
+        encoder: instead of `serializer.class`.
+        key_encoder: instead of `key.serializer.class`.
+        event_handler: instead of `event.handler`.
+        callback_handler: instead of `callback.handler`.
+        interceptors: instead of `interceptor.classes`.
+
+    Raises:
+        ConfigError: a plug-in cannot be used.
+        ZkbrokerError: neither ZooKeeper nor a broker can be reached; says what to change.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        *,
+        runtime: str | Runtime = "threads",
+        cluster: Cluster | None = None,
+        partitioner: object = None,
+        encoder: object = None,
+        key_encoder: object = None,
+        event_handler: object = None,
+        callback_handler: object = None,
+        interceptors: Sequence[object] = (),
+    ) -> None:
+        self.config = config
+        self._runtime = get_runtime(runtime)
+        self._sync = config.producer_type == "sync"
+        self._stages = _stages(
+            config,
+            self._runtime,
+            partitioner=partitioner,
+            encoder=encoder,
+            key_encoder=key_encoder,
+            event_handler=event_handler,
+            callback_handler=callback_handler,
+            interceptors=interceptors,
+        )
+        self._observed = (
+            self._stages.callback_handler is not None or len(self._stages.interceptors) > 0
+        )
+        self._enqueue_timeout_s = (
+            None if config.enqueue_timeout_ms < 0 else config.enqueue_timeout_ms / 1000
+        )
+        self._owns_cluster = cluster is None
+        self._cluster = _cluster(config, self._runtime).start() if cluster is None else cluster
+        self._sender = Sender(config, self._runtime, self._cluster, self._stages)
+        self._closed = False
+        self._closing = self._runtime.lock()
+        exits.enlist(self)
+
+    # -- sending
+
+    @overload
+    def send(self, messages: KeyedMessage) -> Any: ...
+    @overload
+    def send(self, messages: Sequence[KeyedMessage]) -> Any: ...
+
+    def send(self, messages: KeyedMessage | Sequence[KeyedMessage]) -> Any:
+        """Send one message or many.
+
+        Args:
+            messages: one `KeyedMessage`, or a sequence of them.
+
+        Returns:
+            In sync mode `RecordMetadata` when the broker acknowledged (a list for a sequence); in
+            async mode a `SendFuture` (a list for a sequence) when the message is queued.
+
+        Raises:
+            SendFailed: sync; names what was sent and what was not.
+            QueueFull: async; the queue stayed full for `queue.enqueue.timeout.ms`.
+            MessageTooLarge: the message is larger than `max.request.size`.
+            EncodingFailed: an encoder failed.
+            ProducerClosed: the producer was closed.
+            ForkedProducer: the producer was made before a fork.
+        """
+        if messages.__class__ is KeyedMessage or isinstance(messages, KeyedMessage):
+            future = self._enqueue(messages)
+            return future if not self._sync else self._wait([future])[0]
+        if self._sync:
+            return self._send_all(messages)
+        return [self._enqueue(message) for message in messages]
+
+    def _enqueue(self, message: KeyedMessage) -> SendFuture:
+        stages = self._stages
+        if self._observed:
+            message = stages.on_send(message)
+        record, size = stages.encode(message)
+        if size > self.config.max_request_bytes:
+            raise MessageTooLarge(
+                f"a message of {size} bytes to topic {message.topic} is larger than "
+                f"max.request.size={self.config.max_request_bytes}: raise that, or send less"
+            )
+        future = SendFuture(message, record, size, self._runtime)
+        if not self._observed:
+            self._sender.inbox.put(future, self._enqueue_timeout_s)
+            return future
+        try:
+            self._sender.inbox.put(future, self._enqueue_timeout_s)
+        except ClientError:
+            stages.enqueued(message, added=False)
+            raise
+        stages.enqueued(message, added=True)
+        return future
+
+    def _send_all(self, messages: Sequence[KeyedMessage]) -> list[RecordMetadata]:
+        outcomes: list[SendFuture] = []
+        refused: list[tuple[KeyedMessage, BaseException]] = []
+        for message in messages:
+            try:
+                outcomes.append(self._enqueue(message))
+            except ClientError as error:
+                refused.append((message, error))
+        return self._wait(outcomes, refused)
+
+    @staticmethod
+    def _wait(
+        futures: Sequence[SendFuture],
+        refused: Sequence[tuple[KeyedMessage, BaseException]] = (),
+    ) -> list[RecordMetadata]:
+        sent: list[tuple[KeyedMessage, RecordMetadata]] = []
+        failed = list(refused)
+        for future in futures:
+            error = future.exception()
+            if error is None:
+                sent.append((future.message, future.result()))
+            else:
+                failed.append((future.message, error))
+        if failed:
+            raise SendFailed(sent, failed) from failed[0][1]
+        return [metadata for _, metadata in sent]
+
+    # -- ending
+
+    def flush(self, timeout_s: float | None = None) -> None:
+        """Send everything that is queued without lingering, and wait for the outcome.
+
+        Args:
+            timeout_s: how long to wait in all; as long as delivery may take by default.
+
+        Raises:
+            Undelivered: some of it failed.
+            RequestTimedOut: the outcome is not known in time.
+        """
+        wait_s = timeout_s if timeout_s is not None else self.config.delivery_timeout_ms / 1000 + 5
+        deadline = time.monotonic() + wait_s
+        self._sender.hurry(1)
+        try:
+            futures = self._sender.unresolved(wait_s)
+            if futures is None:
+                raise RequestTimedOut(f"the queue could not be flushed within {wait_s:g} s")
+            failed = []
+            for future in futures:
+                error = future.exception(max(0.0, deadline - time.monotonic()))
+                if error is not None:
+                    failed.append((future.message, error))
+        finally:
+            self._sender.hurry(-1)
+        if failed:
+            raise Undelivered(failed)
+
+    def close(self, timeout_s: float | None = None) -> None:
+        """Send what is queued and close; returns within the time-out. May be called twice.
+
+        Args:
+            timeout_s: how long to wait; `close.timeout.ms` by default.
+
+        Raises:
+            Undelivered: messages could not be delivered, or failed before without anybody having
+                looked at their futures.
+        """
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+        exits.dismiss(self)
+        limit_s = self.config.close_timeout_ms / 1000 if timeout_s is None else timeout_s
+        failed = self._shut_down(limit_s)
+        if failed:
+            self._stages.undelivered(failed)
+        self._stages.close()
+        if failed:
+            raise Undelivered(failed)
+
+    def _shut_down(self, limit_s: float) -> list[tuple[KeyedMessage, BaseException]]:
+        deadline = time.monotonic() + limit_s
+        abort_s = min(_ABORT_MOST_S, limit_s * _ABORT_SHARE)
+        for message in self._stages.last_messages():
+            try:
+                self._enqueue(message)
+            except ClientError:
+                logger.exception("last message refused topic=%s", message.topic)
+        sender = self._sender
+        sender.inbox.refuse(ProducerClosed("the producer is closed: make a new one"))
+        sender.begin_close()
+        if not sender.finished.wait(max(0.0, limit_s - abort_s)):
+            sender.abort(
+                Cancelled(
+                    f"not delivered when the producer closed after {limit_s:g} s: give close more "
+                    "time, or see why the broker does not answer"
+                )
+            )
+            sender.finished.wait(max(0.05, deadline - time.monotonic()))
+        failed = [
+            (future.message, future.exception(0) or Cancelled("not delivered"))
+            for future in list(sender.failed)
+            if not future.observed
+        ]
+        if self._owns_cluster:
+            self._cluster.close(max(0.05, deadline - time.monotonic()))
+        if not sender.join(max(0.05, deadline - time.monotonic())):
+            logger.warning("producer closed while a task of it still waits for the network")
+        return failed
+
+    def drain_at_exit(self) -> None:
+        """Close; called when the interpreter exits."""
+        try:
+            self.close()
+        except ClientError as error:
+            # Nobody is left to catch it.
+            logger.error("messages lost at exit error=%s", error)  # noqa: TRY400
+
+    def abandon_after_fork(self) -> None:
+        """Refuse to send; called in the child of a fork."""
+        self._closed = True
+        self._sender.inbox.abandon(
+            ForkedProducer(
+                f"this producer was made before the fork of process {os.getpid()}: its "
+                "connections stayed with the parent; make a producer in the child"
+            )
+        )
+
+    def metrics(self) -> dict[str, int]:
+        """Return counts of messages, bytes, batches, retries and failures, and what is open."""
+        return self._sender.metrics()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _cluster(config: ProducerConfig, runtime: Runtime) -> Cluster:
+    source: Source
+    if config.zookeeper_connect:
+        source = ZooKeeperSource(
+            config.zookeeper_connect,
+            session_timeout_ms=config.zookeeper_session_timeout_ms,
+            connect_timeout_ms=config.zookeeper_connect_timeout_ms,
+        )
+    elif config.broker_address:
+        source = SingleAddressSource(config.broker_address[0])
+    else:
+        source = StaticSource(config.broker_list)
+    return Cluster(
+        source,
+        runtime=runtime,
+        client_id=config.client_id,
+        max_age_ms=config.metadata_max_age_ms,
+        request_timeout_ms=config.request_timeout_ms,
+        connect_timeout_ms=config.connect_timeout_ms,
+        send_buffer_bytes=config.send_buffer_bytes,
+        receive_buffer_bytes=config.receive_buffer_bytes,
+    )
+
+
+def _stages(
+    config: ProducerConfig,
+    runtime: Runtime,
+    *,
+    partitioner: object,
+    encoder: object,
+    key_encoder: object,
+    event_handler: object,
+    callback_handler: object,
+    interceptors: Sequence[object],
+) -> Stages:
+    values = plugins.resolve("encoder", config.encoder if encoder is None else encoder)
+    keys = key_encoder if key_encoder is not None else config.key_encoder
+    handler = callback_handler if callback_handler is not None else config.callback_handler
+    events = event_handler if event_handler is not None else config.event_handler
+    stages = Stages(
+        runtime,
+        encoder=values,
+        key_encoder=plugins.resolve("encoder", keys) if keys else values,
+        partitioner=plugins.resolve(
+            "partitioner", config.partitioner if partitioner is None else partitioner
+        ),
+        event_handler=plugins.resolve("event_handler", events) if events else None,
+        callback_handler=plugins.resolve("callback_handler", handler) if handler else None,
+        interceptors=[
+            plugins.resolve("interceptor", each) for each in interceptors or config.interceptors
+        ],
+    )
+    for plugin, path in (
+        (stages.event_handler, config.event_handler_properties),
+        (stages.callback_handler, config.callback_handler_properties),
+    ):
+        if plugin is not None:
+            initialise(plugin, load_properties(path) if path else {})
+    return stages

@@ -1,0 +1,278 @@
+"""What becomes of a batch after an attempt: resolved, sent again, split, or given up.
+
+    no error                      resolved, in the connection's reader task
+    already stored (46)           resolved, offset unknown
+    too large (10, 18)            split in two; a single message is given up
+    out of order (45, 59)         again behind an earlier batch; else under a new producer id
+    may pass, attempts left       again after the backoff, with fresh metadata
+    everything else               given up
+
+Invariant: a batch is settled exactly once for each time it was taken from the accumulator.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.discovery import Cluster
+from zkbroker.errors import ClientError, ErrorCode, NetworkError, ZkbrokerError, protocol_error
+from zkbroker.producer.accumulator import Accumulator
+from zkbroker.producer.batch import Batch
+from zkbroker.producer.future import SendFuture
+from zkbroker.producer.inbox import Inbox
+from zkbroker.producer.link import Exchange
+from zkbroker.producer.outcomes import (
+    SEQUENCE_LOST,
+    TOO_LARGE,
+    answer_was_lost,
+    gave_up,
+    may_pass,
+    timed_out,
+    too_large,
+)
+from zkbroker.producer.stages import Stages
+from zkbroker.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+_KEPT_FAILURES = 100_000
+
+
+class Settling:
+    """Decides over batches that came back; owned by the sender's loop.
+
+    Args:
+        config: of the producer.
+        cluster: is refreshed after failures.
+        runtime: spawns the refresh, which waits for the network.
+        accumulator: where batches go back to.
+        inbox: gets the space of resolved messages back.
+        stages: learn the outcomes.
+        post: runs a function in the sender's loop.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        cluster: Cluster,
+        runtime: Runtime,
+        accumulator: Accumulator,
+        inbox: Inbox,
+        stages: Stages,
+        post: Callable[..., None],
+    ) -> None:
+        self._config = config
+        self._cluster = cluster
+        self._runtime = runtime
+        self._accumulator = accumulator
+        self._inbox = inbox
+        self._stages = stages
+        self._post = post
+        # Held for a moment by whoever resolves a batch: this loop or a connection's reader task.
+        self._lock = runtime.lock()
+        self._backoff_s = config.retry_backoff_ms / 1000
+        self._stale: set[str] = set()
+        self._refreshing = False
+        # Kept until somebody looks at them, so that `close` can tell of what nobody saw fail.
+        self.failed: deque[SendFuture] = deque(maxlen=_KEPT_FAILURES)
+        self.counts = {
+            "sent_messages": 0,
+            "sent_bytes": 0,
+            "batches": 0,
+            "retries": 0,
+            "failed_messages": 0,
+        }
+
+    def resolve_stored(self, exchange: Exchange) -> None:
+        """Resolve the batches that the answer says are stored; in any task."""
+        if exchange.error is not None or not exchange.sent:
+            return
+        if exchange.response is None:  # acks=0: written is all that will be known
+            for batch in exchange.batches:
+                if batch not in exchange.refused:
+                    self._stored(batch, -1, -1)
+            return
+        by_place = {(batch.topic, batch.partition): batch for batch in exchange.batches}
+        for topic in exchange.response.topics:
+            for each in topic.partitions:
+                found = by_place.get((topic.topic, each.partition))
+                if found is not None and each.error_code == ErrorCode.NONE:
+                    self._stored(found, each.base_offset, each.log_append_time_ms)
+
+    def _stored(self, batch: Batch, base_offset: int, timestamp_ms: int) -> None:
+        with self._lock:
+            if batch.resolved:
+                return
+            batch.succeed(base_offset, timestamp_ms)
+        self._inbox.release(len(batch), batch.size)
+
+    def settle(self, exchange: Exchange) -> None:
+        """Take back every batch of an exchange."""
+        errors: dict[tuple[str, int], ZkbrokerError] = {}
+        if exchange.response is not None:
+            for topic in exchange.response.topics:
+                for each in topic.partitions:
+                    if each.error_code:
+                        errors[topic.topic, each.partition] = protocol_error(
+                            each.error_code,
+                            f"broker {exchange.broker_id}, topic {topic.topic} partition "
+                            f"{each.partition}",
+                        )
+        for batch in exchange.batches:
+            if batch.resolved:
+                self._resolved(batch)
+                continue
+            error = (
+                exchange.refused.get(batch)
+                or exchange.error
+                or errors.get((batch.topic, batch.partition))
+            )
+            if error is None:
+                error = NetworkError(f"broker {exchange.broker_id} did not answer for it")
+            if exchange.sent and answer_was_lost(error):
+                batch.uncertain = True
+            self._failed(batch, error)
+
+    def _resolved(self, batch: Batch) -> None:
+        self._accumulator.settle(batch)
+        if batch.error is not None:  # given up while it was in flight
+            return
+        self.counts["sent_messages"] += len(batch)
+        self.counts["sent_bytes"] += batch.size
+        self.counts["batches"] += 1
+        self._stages.after_send(batch)
+
+    def _failed(self, batch: Batch, error: BaseException) -> None:
+        code = getattr(error, "code", None)
+        if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            self._stored(batch, -1, -1)
+            self._resolved(batch)
+        elif code in TOO_LARGE:
+            self._split(batch)
+        elif code in SEQUENCE_LOST and batch.numbered:
+            self._out_of_order(batch, error)
+        else:
+            self.failed_attempt(batch, error)
+
+    def failed_attempt(self, batch: Batch, error: BaseException) -> None:
+        """Count a failure of a batch that is in flight; send it again or give it up."""
+        batch.last_error = error
+        if not may_pass(error):
+            self.give_up(batch, error)
+            return
+        batch.attempts += 1
+        if batch.attempts > self._config.retries:
+            self.give_up(
+                batch,
+                gave_up(batch.topic, batch.where, batch.attempts, error, batch.uncertain),
+            )
+            return
+        self.counts["retries"] += 1
+        batch.not_before = time.monotonic() + self._backoff_s
+        self._accumulator.put_back(batch)
+        logger.info(
+            "retry topic=%s partition=%d messages=%d attempt=%d error=%s",
+            batch.topic,
+            batch.partition,
+            len(batch),
+            batch.attempts,
+            error,
+        )
+        self._refresh(batch.topic)
+
+    def _split(self, batch: Batch) -> None:
+        if len(batch) == 1:
+            self.give_up(batch, too_large(batch.topic, batch.size))
+            return
+        logger.info(
+            "split topic=%s partition=%d messages=%d", batch.topic, batch.partition, len(batch)
+        )
+        self._accumulator.put_back(batch, batch.split())
+
+    def _out_of_order(self, batch: Batch, error: BaseException) -> None:
+        queue = self._accumulator.queues[batch.topic, batch.partition]
+        earlier = any(each.ordinal < batch.ordinal for each in (*queue.in_flight, *queue.batches))
+        # Refused, so this attempt and, since brokers append in order, none before stored it.
+        batch.uncertain = False
+        if not earlier and batch.producer_id == queue.producer_id and not queue.renumber:
+            logger.warning(
+                "sequence lost topic=%s partition=%d error=%s", batch.topic, batch.partition, error
+            )
+            queue.renumber = True
+        if not earlier:
+            batch.number(-1, -1, -1)
+        self._accumulator.put_back(batch)
+
+    def give_up(self, batch: Batch, error: BaseException) -> None:
+        """Resolve a batch, waiting or in flight, to an error; nothing where it is resolved."""
+        with self._lock:
+            if batch.resolved:
+                return
+            batch.fail(error)
+        self._inbox.release(len(batch), batch.size)
+        if batch.numbered:
+            self._accumulator.queues[batch.topic, batch.partition].renumber = True
+        self._accumulator.discard(batch)
+        self._note_failures(batch.futures, error, batch.where)
+        self._stages.after_send(batch)
+
+    def fail_futures(self, futures: Sequence[SendFuture], error: BaseException) -> None:
+        """Resolve messages that are in no batch to an error."""
+        if not futures:
+            return
+        for future in futures:
+            future.fail(error)
+        self._inbox.release(len(futures), sum(future.size for future in futures))
+        self._note_failures(futures, error, f"topic {futures[0].message.topic}")
+        self._stages.after_failure(futures, error)
+
+    def _note_failures(
+        self, futures: Sequence[SendFuture], error: BaseException, where: str
+    ) -> None:
+        self.counts["failed_messages"] += len(futures)
+        self.failed.extend(future for future in futures if not future.observed)
+        logger.error("delivery failed %s messages=%d error=%s", where, len(futures), error)
+
+    # -- time
+
+    def timed_out(self, where: str) -> ClientError:
+        """Return the exception for messages that got too old."""
+        return timed_out(where, self._config.delivery_timeout_ms, None, False)
+
+    def expire(self, before: float) -> None:
+        """Give up the waiting batches that began before a point in time."""
+        for batch in list(self._accumulator.waiting()):
+            if batch.first_at < before:
+                self.give_up(
+                    batch,
+                    timed_out(
+                        batch.where,
+                        self._config.delivery_timeout_ms,
+                        batch.last_error,
+                        batch.uncertain,
+                    ),
+                )
+
+    # -- metadata
+
+    def _refresh(self, topic: str) -> None:
+        self._stale.add(topic)
+        if not self._refreshing:
+            self._refreshing = True
+            topics, self._stale = self._stale, set()
+            self._runtime.spawn(self._refresh_now, topics, name="producer-refresh")
+
+    def _refresh_now(self, topics: set[str]) -> None:
+        try:
+            self._cluster.refresh(topics)
+        except ZkbrokerError as error:
+            # The batches go on failing with errors of their own until it works again.
+            logger.warning("metadata refresh failed error=%s", error)
+        self._post(self._refreshed)
+
+    def _refreshed(self) -> None:
+        self._refreshing = False
+        if self._stale:
+            self._refresh(self._stale.pop())
