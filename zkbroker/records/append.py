@@ -54,17 +54,55 @@ def prepare_append(data: Data, base_offset: int, policy: AppendPolicy, now_ms: i
         ProtocolError: INVALID_TIMESTAMP.
         UnsupportedForMessageFormat: the pinned format cannot hold what was sent.
     """
+    if policy.stores_plain_batches and len(data) > MAGIC_AT and data[MAGIC_AT] == 2:
+        prepared = _one_plain_batch(data, base_offset, policy, now_ms)
+        if prepared is not None:
+            return prepared
     return _Append(data, base_offset, policy, now_ms).run()
+
+
+def _one_plain_batch(
+    data: Data, base_offset: int, policy: AppendPolicy, now_ms: int
+) -> PreparedSet | None:
+    """The way of nearly every produce request of our time: one uncompressed batch, all in order."""
+    if not _is_writable(data):
+        return None
+    earliest, latest = _allowed_timestamps(policy, now_ms)
+    placed = kernels.place_batch(
+        data,
+        0,
+        base_offset,
+        policy.max_message_bytes,
+        earliest,
+        latest,
+        policy.partition_leader_epoch,
+    )
+    if placed is None or placed[0].size != len(data):
+        return None
+    batch, newest_at = placed
+    newest = batch.max_timestamp
+    return PreparedSet(
+        data,
+        base_offset,
+        batch.last_offset,
+        batch.record_count,
+        newest,
+        base_offset + (newest_at if newest > NO_TIMESTAMP else -1),
+        [batch],
+        2,
+        2,
+    )
+
+
+def _is_writable(data: Data) -> bool:
+    return not data.readonly if isinstance(data, memoryview) else isinstance(data, bytearray)
 
 
 class _Append:
     """One pass over one set: entries are kept where they are, or replaced by rewritten ones."""
 
     def __init__(self, data: Data, base_offset: int, policy: AppendPolicy, now_ms: int) -> None:
-        writable = isinstance(data, bytearray) or (
-            isinstance(data, memoryview) and not data.readonly
-        )
-        self.buffer = memoryview(data if writable else bytearray(data))
+        self.buffer = memoryview(data if _is_writable(data) else bytearray(data))
         self.policy = policy
         self.now_ms = now_ms
         self.append_time = now_ms if policy.timestamp_type == 1 else None
@@ -118,7 +156,12 @@ class _Append:
             return position
         magic = buffer[position + MAGIC_AT]
         policy = self.policy
-        if magic > 1 or policy.message_format not in (None, magic) or policy.codec:
+        if magic > 2 or policy.message_format not in (None, magic) or policy.codec:
+            return position
+        self._flush()
+        if magic == 2:
+            if self.append_time is None:
+                position = self._place_plain_batch(position)
             return position
         position, count, newest, newest_at = kernels.assign_messages(
             buffer,
@@ -137,6 +180,28 @@ class _Append:
                 self.offset_of_max = self.next_offset + newest_at
             self.next_offset += count
         return position
+
+    def _place_plain_batch(self, position: int) -> int:
+        policy = self.policy
+        placed = kernels.place_batch(
+            self.buffer,
+            position,
+            self.next_offset,
+            policy.max_message_bytes,
+            self.earliest,
+            self.latest,
+            policy.partition_leader_epoch,
+        )
+        if placed is None:
+            return position
+        entry, newest_at = placed
+        if self.parts:
+            shifted = self.written + position - self.kept_from
+            self.batches.append(entry._replace(position=shifted))
+        else:
+            self.batches.append(entry)
+        self._note(entry.record_count, entry.max_timestamp, 2, newest_at)
+        return position + entry.size
 
     def _target(self, entry: EntryInfo) -> tuple[int, Codec]:
         pinned = self.policy.message_format

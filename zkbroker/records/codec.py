@@ -134,6 +134,11 @@ def decompress(
     return out
 
 
+def decompress_bounded(codec: int, data: bytes | memoryview, max_bytes: int) -> bytes:
+    """Decompress as `decompress` does; without keywords, for the C twin of the decoders."""
+    return decompress(codec, data, max_bytes=max_bytes)
+
+
 def _gunzip(data: bytes | memoryview, max_bytes: int) -> bytes:
     parts: list[bytes] = []
     room = max_bytes + 1

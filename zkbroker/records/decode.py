@@ -88,8 +88,7 @@ def decode_lists(
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> RecordLists:
     """Decode a fetched message set into lists; arguments as of `iter_records`, raises nothing."""
-    raw = data if isinstance(data, bytes) else bytes(data)
-    found = kernels.decode_lists(raw, start_offset, NO_END, verify_crc, max_decompressed_bytes)
+    found = kernels.decode_lists(data, start_offset, NO_END, verify_crc, max_decompressed_bytes)
     return RecordLists(len(found[0]), *found)
 
 
@@ -141,10 +140,9 @@ def decode_columns(
         CorruptMessage: with the `position` and `base_offset` of the bad entry.
         MessageSizeTooLarge: an entry expands beyond the limit.
     """
-    raw = data if isinstance(data, bytes) else bytes(data)
     end = NO_END if end_offset is None else end_offset
     count, offsets, timestamps, types, keys, values, found_headers, next_offset, error = (
-        kernels.decode_columns(raw, start_offset, end, verify_crc, headers, max_decompressed_bytes)
+        kernels.decode_columns(data, start_offset, end, verify_crc, headers, max_decompressed_bytes)
     )
     if error is not None:
         raise error

@@ -1,21 +1,47 @@
-"""The inner loops as the rest of this room calls them."""
+"""The inner loops as the rest of this room calls them: in C where that was built, else in Python.
 
-from zkbroker.records.portable import (
-    assign_messages,
-    decode_columns,
-    decode_lists,
-    decode_records,
-    encode_messages,
-    encode_records,
-    scan_records,
-)
+`ZKBROKER_PURE_PYTHON=1` in the environment chooses Python; `NATIVE` says which it is.
+"""
+
+import os
+
+try:
+    if os.environ.get("ZKBROKER_PURE_PYTHON", "0") not in ("", "0"):
+        raise ImportError("plain Python is asked for")
+    from zkbroker.records._speedups import (
+        assign_messages,
+        decode_columns,
+        decode_lists,
+        decode_records,
+        encode_messages,
+        encode_records,
+        place_batch,
+        scan_records,
+    )
+
+    NATIVE = True
+except ImportError:
+    from zkbroker.records.portable import (
+        assign_messages,
+        decode_columns,
+        decode_lists,
+        decode_records,
+        encode_messages,
+        encode_records,
+        place_batch,
+        scan_records,
+    )
+
+    NATIVE = False
 
 __all__ = [
+    "NATIVE",
     "assign_messages",
     "decode_columns",
     "decode_lists",
     "decode_records",
     "encode_messages",
     "encode_records",
+    "place_batch",
     "scan_records",
 ]

@@ -40,6 +40,11 @@ class AppendPolicy:
     allow_control: bool = False
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
 
+    @property
+    def stores_plain_batches(self) -> bool:
+        """Whether an uncompressed magic-2 batch is stored with nothing but its offset assigned."""
+        return not self.codec and self.timestamp_type == 0 and self.message_format in (None, 2)
+
 
 @dataclass(slots=True)
 class PreparedSet:
@@ -51,7 +56,7 @@ class PreparedSet:
     `first_offset`.
     """
 
-    data: bytes | memoryview
+    data: bytes | bytearray | memoryview
     first_offset: int
     last_offset: int
     count: int

@@ -75,5 +75,8 @@ def _raw(block: memoryview, max_bytes: int) -> bytes:
     # the library would allocate it.
     if size > 100 * len(block) + 64:
         raise ValueError(f"a snappy block of {len(block)} bytes claims to hold {size}")
-    out: bytes = snappy.uncompress(block)
+    try:
+        out: bytes = snappy.uncompress(block)
+    except snappy.UncompressError as error:
+        raise ValueError(f"a malformed snappy block of {len(block)} bytes") from error
     return out

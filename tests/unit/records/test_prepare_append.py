@@ -267,3 +267,12 @@ def test_the_time_index_gets_the_first_record_with_the_largest_timestamp(timesta
         data = encode_message_set(records, magic=magic, codec=Codec.GZIP)
         prepared = prepare_append(bytearray(data), 20, AppendPolicy(), 0)
         assert prepared.offset_of_max_timestamp == 23
+
+
+def test_messages_put_into_a_batch_stay_before_the_batch_behind_them():
+    data = make(1, Codec.NONE, 2) + make(2, Codec.NONE, 3) + make(0, Codec.NONE, 2)
+    prepared = prepare_append(bytearray(data), 10, AppendPolicy(message_format=2), 0)
+    records = list(iter_records(prepared.data))
+    assert [r.offset for r in records] == list(range(10, 17))
+    assert [r.key for r in records] == [b"k0", b"k1", b"k0", b"k1", b"k2", b"k0", b"k1"]
+    assert [b.base_offset for b in prepared.batches] == [10, 12, 15]

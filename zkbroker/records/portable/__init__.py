@@ -4,7 +4,7 @@ Invariant: for the same arguments both give the same results and refuse the same
 same class of error; the property tests run against both.
 """
 
-from zkbroker.records.portable.batch import encode_records, scan_records
+from zkbroker.records.portable.batch import encode_records, place_batch, scan_records
 from zkbroker.records.portable.messages import assign_messages, encode_messages
 from zkbroker.records.portable.walk import decode_columns, decode_lists, decode_records
 
@@ -15,5 +15,6 @@ __all__ = [
     "decode_records",
     "encode_messages",
     "encode_records",
+    "place_batch",
     "scan_records",
 ]

@@ -6,6 +6,7 @@ Invariant: `decode_payload` accepts exactly the bytes that hold so many records 
 from collections.abc import Sequence
 
 from zkbroker.errors import CorruptMessage
+from zkbroker.records.entries import Data
 from zkbroker.records.layout import BATCH_HEADER_BYTES, MAX_TIMESTAMP
 from zkbroker.records.record import EntryInfo, Headers, Record, Unsent
 from zkbroker.records.varint import VARINT_LIMIT, VARINTS, decode_varint, encode_varint
@@ -122,10 +123,7 @@ def _decode_headers(buf: bytes, position: int, stop: int) -> tuple[Headers, int]
         length, position = decode_varint(buf, position, stop)
         if length < 0 or length > stop - position:
             raise CorruptMessage(f"a header key of {length} bytes")
-        try:
-            name = buf[position : position + length].decode()
-        except UnicodeDecodeError as error:
-            raise CorruptMessage("a header key that is not UTF-8") from error
+        name = buf[position : position + length].decode("utf-8", "surrogateescape")
         position += length
         length, position = decode_varint(buf, position, stop)
         if length < -1 or length > stop - position:
@@ -139,7 +137,7 @@ def _decode_headers(buf: bytes, position: int, stop: int) -> tuple[Headers, int]
 
 
 def scan_records(
-    buf: bytes | bytearray | memoryview, count: int, last_delta: int, base_timestamp: int
+    buf: Data, count: int, last_delta: int, base_timestamp: int
 ) -> tuple[int, int, int, bool]:
     """Check the records of a batch without making anything of them.
 
@@ -166,6 +164,24 @@ def scan_records(
         timestamps.index(newest) if timestamps else 0,
         all(record.offset == index for index, record in enumerate(records)),
     )
+
+
+def place_batch(
+    buffer: Data,
+    position: int,
+    next_offset: int,
+    max_bytes: int,
+    earliest: int,
+    latest: int,
+    epoch: int,
+) -> tuple[EntryInfo, int] | None:
+    """Verify a plain batch and assign its offsets, in one go where that is faster.
+
+    Returns:
+        Its head, and which record has the largest timestamp first; or None, nothing changed, for a
+        batch that the caller has to look at more closely. In Python that is every one.
+    """
+    return None
 
 
 def encode_records(records: Sequence[Unsent], base_timestamp: int) -> tuple[bytearray, int]:
@@ -220,7 +236,7 @@ def encode_records(records: Sequence[Unsent], base_timestamp: int) -> tuple[byte
 def _encode_headers(headers: Headers) -> bytes:
     parts = [encode_varint(len(headers))]
     for name, value in headers:
-        raw = name.encode()
+        raw = name.encode("utf-8", "surrogateescape")
         parts.append(encode_varint(len(raw)))
         parts.append(raw)
         if value is None:

@@ -51,9 +51,9 @@ class _Walk:
     """Iterates the records of one entry after the other and keeps where the walk has come to."""
 
     def __init__(
-        self, data: bytes, position: int, start: int, end: int, verify: bool, max_bytes: int
+        self, data: Data, position: int, start: int, end: int, verify: bool, max_bytes: int
     ) -> None:
-        self.data = data
+        self.data = data if isinstance(data, bytes) else bytes(data)
         self.position = position
         self.next_offset = start
         self.start = start
@@ -105,7 +105,7 @@ class _Walk:
 
 
 def decode_records(
-    data: bytes,
+    data: Data,
     position: int,
     start: int,
     end: int,
@@ -141,7 +141,7 @@ Lists = tuple[
 ]
 
 
-def decode_lists(data: bytes, start: int, end: int, verify: bool, max_bytes: int) -> Lists:
+def decode_lists(data: Data, start: int, end: int, verify: bool, max_bytes: int) -> Lists:
     """Decode into one list a column; headers are None when no record has any.
 
     Returns:
@@ -182,7 +182,7 @@ ColumnTuple = tuple[
 
 
 def decode_columns(
-    data: bytes, start: int, end: int, verify: bool, headers: bool, max_bytes: int
+    data: Data, start: int, end: int, verify: bool, headers: bool, max_bytes: int
 ) -> ColumnTuple:
     """Decode into buffers as Arrow lays them out.
 

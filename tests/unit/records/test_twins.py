@@ -1,0 +1,216 @@
+"""The loops in Python and in C give the same results, on good bytes and on damaged ones."""
+
+import importlib
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.records.strategies import formats_and_records
+from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
+from zkbroker.records import crc32, crc32c, encode_message_set, iter_entries, portable
+from zkbroker.records.layout import BATCH_HEADER_BYTES
+
+LIMIT = 1 << 20
+END = 2**63 - 1
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loops():
+    """Both are called by name here, once."""
+
+
+@pytest.fixture(scope="module")
+def native():
+    try:
+        return importlib.import_module("zkbroker.records._speedups")
+    except ImportError:
+        pytest.skip("the C twin was not built: no compiler")
+
+
+def comparable(result):
+    """Errors compare by class and place, buffers by content."""
+    if isinstance(result, (CorruptMessage, MessageSizeTooLarge)):
+        place = getattr(result, "position", None), getattr(result, "base_offset", None)
+        return type(result), place
+    if isinstance(result, (bytearray, memoryview)):
+        return bytes(result)
+    if type(result) is tuple:
+        return tuple(comparable(part) for part in result)
+    return result
+
+
+def outcome(function, *args):
+    try:
+        return comparable(function(*args))
+    except (CorruptMessage, MessageSizeTooLarge) as error:
+        return type(error)
+
+
+def reseal(raw):
+    """Make every checksum right again, so that damage gets past it."""
+    raw = bytearray(raw)
+    try:
+        entries = list(iter_entries(bytes(raw)))
+    except CorruptMessage:
+        return bytes(raw)
+    for entry in entries:
+        end = entry.position + entry.size
+        if entry.magic == 2:
+            crc = crc32c(raw[entry.position + 21 : end])
+            raw[entry.position + 17 : entry.position + 21] = crc.to_bytes(4, "big")
+        else:
+            crc = crc32(raw[entry.position + 16 : end])
+            raw[entry.position + 12 : entry.position + 16] = crc.to_bytes(4, "big")
+    return bytes(raw)
+
+
+def damaged(raw, seed):
+    dice = random.Random(seed)
+    raw = bytearray(raw)
+    for _ in range(dice.choice((1, 1, 2, 5))):
+        at = dice.randrange(len(raw))
+        kind = dice.randrange(5)
+        if kind == 0:
+            raw[at] ^= 1 << dice.randrange(8)
+        elif kind == 1:
+            raw[at] = dice.choice((0, 1, 0x7F, 0x80, 0xFF))
+        elif kind == 2:
+            raw[at : at + 4] = dice.randbytes(4)
+        elif kind == 3:
+            del raw[at:]
+        else:
+            raw[at:at] = dice.randbytes(dice.randrange(1, 20))
+        if not raw:
+            return b""
+    return reseal(raw) if dice.random() < 0.8 else bytes(raw)
+
+
+def compare_decoders(native, raw, start=0, end=END, verify=True):
+    for name, args in (
+        ("decode_records", (0, start, end, verify, LIMIT, 3)),
+        ("decode_lists", (start, end, verify, LIMIT)),
+        ("decode_columns", (start, end, verify, True, LIMIT)),
+        ("decode_columns", (start, end, verify, False, LIMIT)),
+    ):
+        in_c = outcome(getattr(native, name), raw, *args)
+        assert in_c == outcome(getattr(portable, name), raw, *args), name
+
+
+def compare_appends(native, raw):
+    for magic in (0, 1):
+        for append_time in (None, 77):
+            results = []
+            for loops in (native, portable):
+                buffer = memoryview(bytearray(raw))
+                args = (0, magic, 500, 1000, -5, 2**62, append_time)
+                results.append((outcome(loops.assign_messages, buffer, *args), bytes(buffer)))
+            assert results[0] == results[1]
+    for entry in iter_entries(raw):
+        if entry.magic == 2 and not entry.codec:
+            payload = raw[BATCH_HEADER_BYTES + entry.position : entry.position + entry.size]
+            span = entry.last_offset - entry.base_offset
+            args = (payload, entry.record_count, span, entry.base_timestamp)
+            assert outcome(native.scan_records, *args) == outcome(portable.scan_records, *args)
+
+
+def sets(cases):
+    raw = b""
+    offset = 0
+    for magic, codec, records in cases:
+        raw += encode_message_set(records, magic=magic, codec=codec, base_offset=offset)
+        offset += len(records)
+    return raw
+
+
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(formats_and_records())
+def test_both_encode_the_same_bytes(native, case):
+    magic, _, records = case
+    base = records[0][2]
+    assert comparable(native.encode_records(records, base)) == comparable(
+        portable.encode_records(records, base)
+    )
+    for offsets in (None, [3 * index for index in range(len(records))]):
+        for append_time in (None, 5):
+            args = (records, min(magic, 1), 9, offsets, append_time)
+            assert native.encode_messages(*args) == portable.encode_messages(*args)
+
+
+@settings(deadline=None, derandomize=True, max_examples=150)
+@given(
+    st.lists(formats_and_records(max_size=4), min_size=1, max_size=4),
+    st.integers(0, 12),
+    st.one_of(st.just(END), st.integers(0, 12)),
+    st.booleans(),
+)
+def test_both_decode_the_same_records(native, cases, start, end, verify):
+    raw = sets(cases)
+    compare_decoders(native, raw, start, end, verify)
+    compare_appends(native, raw)
+
+
+@settings(deadline=None, derandomize=True, max_examples=120)
+@given(st.lists(formats_and_records(max_size=4), min_size=1, max_size=3), st.integers(0, 2**32))
+def test_both_refuse_the_same_damage(native, cases, seed):
+    raw = sets(cases)
+    for turn in range(20):
+        hurt = damaged(raw, seed + turn)
+        compare_decoders(native, hurt, seed % 5)
+        compare_decoders(native, hurt, verify=False)
+        try:
+            compare_appends(native, hurt)
+        except CorruptMessage:
+            continue  # the walk over the damaged entries ended there
+
+
+@pytest.mark.soak
+@settings(deadline=None, derandomize=True, max_examples=3000)
+@given(st.lists(formats_and_records(max_size=4), min_size=1, max_size=3), st.integers(0, 2**32))
+def test_both_refuse_the_same_damage_at_length(native, cases, seed):
+    raw = sets(cases)
+    for turn in range(60):
+        hurt = damaged(raw, seed + turn)
+        compare_decoders(native, hurt, seed % 5)
+        compare_decoders(native, hurt, verify=False)
+        try:
+            compare_appends(native, hurt)
+        except CorruptMessage:
+            continue
+
+
+@settings(deadline=None, derandomize=True, max_examples=100)
+@given(st.binary(max_size=300), st.integers(0, 5000))
+def test_checksums_are_those_of_the_libraries(native, data, extra):
+    for sample in (data, data + bytes(extra), (data + b"xyz") * 40):
+        assert native.crc32(sample) == crc32(sample)
+        assert native.crc32c(sample) == crc32c(sample)
+
+
+def test_foreign_buffers_are_encoded_like_bytes(native):
+    plain = [(b"key", b"value", 5, (("h", b"x"),))]
+    foreign = [(bytearray(b"key"), memoryview(b"value"), 5, [("h", bytearray(b"x"))])]
+    for loops in (native, portable):
+        assert loops.encode_records(foreign, 5) == portable.encode_records(plain, 5)
+        assert loops.encode_messages(foreign, 1, 0, None, None) == portable.encode_messages(
+            plain, 1, 0, None, None
+        )
+
+
+@pytest.mark.parametrize(
+    "records",
+    [[1], [(1, 2)], [("text", b"", 1, ())], [(b"", b"", "1", ())], [(b"", b"", 1, ((1, b""),))]],
+)
+def test_what_is_no_record_is_refused_with_a_type_error(native, records):
+    with pytest.raises((TypeError, ValueError)):
+        native.encode_records(records, 0)
+
+
+def test_header_keys_that_are_not_utf_8_come_out_as_they_went_in(native):
+    records = [(b"k", b"v", 1, (("\udcff\udc80", None),))]
+    data = encode_message_set(records)
+    for loops in (native, portable):
+        assert bytes(loops.encode_records(records, 1)[0][61:]) == data[61:]
+        (record,) = loops.decode_records(data, 0, 0, END, True, LIMIT, 9)[0]
+        assert record.headers == records[0][3]

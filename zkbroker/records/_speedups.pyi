@@ -1,0 +1,51 @@
+from collections.abc import Sequence
+
+from zkbroker.records.entries import Data
+from zkbroker.records.portable.walk import ColumnTuple, DecodeError, Lists
+from zkbroker.records.record import EntryInfo, Record, Unsent
+
+def decode_records(
+    data: Data,
+    position: int,
+    start: int,
+    end: int,
+    verify: bool,
+    max_bytes: int,
+    max_records: int,
+) -> tuple[list[Record], int, int, DecodeError | None]: ...
+def decode_lists(data: Data, start: int, end: int, verify: bool, max_bytes: int) -> Lists: ...
+def decode_columns(
+    data: Data, start: int, end: int, verify: bool, headers: bool, max_bytes: int
+) -> ColumnTuple: ...
+def encode_records(records: Sequence[Unsent], base_timestamp: int) -> tuple[bytearray, int]: ...
+def encode_messages(
+    records: Sequence[Unsent],
+    magic: int,
+    base_offset: int,
+    offsets: Sequence[int] | None,
+    append_time: int | None,
+) -> bytes: ...
+def scan_records(
+    buf: Data, count: int, last_delta: int, base_timestamp: int
+) -> tuple[int, int, int, bool]: ...
+def assign_messages(
+    buffer: memoryview,
+    position: int,
+    magic: int,
+    next_offset: int,
+    max_bytes: int,
+    earliest: int,
+    latest: int,
+    append_time: int | None,
+) -> tuple[int, int, int, int]: ...
+def place_batch(
+    buffer: Data,
+    position: int,
+    next_offset: int,
+    max_bytes: int,
+    earliest: int,
+    latest: int,
+    epoch: int,
+) -> tuple[EntryInfo, int] | None: ...
+def crc32(data: Data) -> int: ...
+def crc32c(data: Data) -> int: ...

@@ -1,0 +1,202 @@
+/* Validation and offsets on append: the twins of scan_records and assign_messages, and place_batch,
+ * which takes a plain batch in one go.
+ */
+#include "speedups.h"
+
+typedef struct {
+    int64_t oldest, newest;
+    Py_ssize_t newest_at;
+    int dense;
+} scanned;
+
+/* 1 when `count` good records fill the bytes exactly. */
+static int scan(const uint8_t *p, const uint8_t *end, int64_t count, int64_t last_delta,
+                int64_t base_timestamp, scanned *s)
+{
+    record_view r;
+    s->oldest = s->newest = -1;
+    s->newest_at = 0;
+    s->dense = 1;
+    if (base_timestamp > MAX_TIMESTAMP || base_timestamp < -MAX_TIMESTAMP)
+        return 0;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t timestamp;
+        if ((p = get_record(p, end, &r)) == NULL || r.offset_delta < 0 ||
+            r.offset_delta > last_delta)
+            return 0;
+        s->dense &= r.offset_delta == i;
+        timestamp = base_timestamp + r.timestamp_delta;
+        if (i == 0 || timestamp > s->newest) {
+            s->newest = timestamp;
+            s->newest_at = i;
+        }
+        if (timestamp != -1 && (s->oldest == -1 || timestamp < s->oldest))
+            s->oldest = timestamp;
+    }
+    return p == end;
+}
+
+PyObject *zk_scan_records(PyObject *self, PyObject *args)
+{
+    Py_buffer data;
+    long long count, last_delta, base_timestamp;
+    scanned s;
+    int good;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*LLL", &data, &count, &last_delta, &base_timestamp))
+        return NULL;
+    good = scan(data.buf, (const uint8_t *)data.buf + data.len, count, last_delta, base_timestamp,
+                &s);
+    PyBuffer_Release(&data);
+    if (!good) {
+        PyErr_Format(zk_corrupt_message, "the bytes of a batch do not hold its %lld records",
+                     count);
+        return NULL;
+    }
+    return Py_BuildValue("LLnO", (long long)s.oldest, (long long)s.newest, s.newest_at,
+                         s.dense ? Py_True : Py_False);
+}
+
+PyObject *zk_assign_messages(PyObject *self, PyObject *args)
+{
+    Py_buffer data;
+    Py_ssize_t position;
+    int magic;
+    long long next_offset, max_bytes, earliest, latest, append_time = -1;
+    PyObject *append_time_object;
+    int64_t count = 0, newest = -1, newest_at = 0;
+    uint8_t *p, *end;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "w*niLLLLO", &data, &position, &magic, &next_offset, &max_bytes,
+                          &earliest, &latest, &append_time_object))
+        return NULL;
+    if (append_time_object != Py_None) {
+        append_time = PyLong_AsLongLong(append_time_object);
+        if (append_time == -1 && PyErr_Occurred()) {
+            PyBuffer_Release(&data);
+            return NULL;
+        }
+    }
+    if (position < 0 || position > data.len || magic < 0 || magic > 1) {
+        PyBuffer_Release(&data);
+        PyErr_SetString(PyExc_ValueError, "position or magic out of range");
+        return NULL;
+    }
+    p = (uint8_t *)data.buf + position;
+    end = (uint8_t *)data.buf + data.len;
+    while (end - p >= (magic ? HEAD_V1 : HEAD_V0) + 4) {
+        int64_t offset = (int64_t)get64(p), timestamp = -1;
+        int64_t size = (int64_t)(int32_t)get32(p + 8) + ENTRY_HEADER;
+        record_view r;
+        uint8_t *stop;
+        if (p[MAGIC_AT] != magic ||
+            (p[ATTRIBUTES_V01_AT] & (CODEC_MASK | TIMESTAMP_TYPE_BIT)) != 0 ||
+            size < (magic ? HEAD_V1 : HEAD_V0) + 4 || size > max_bytes || size > end - p ||
+            offset < 0 || offset > MAX_OFFSET)
+            break;
+        stop = p + size;
+        if (magic) {
+            timestamp = (int64_t)get64(p + TIMESTAMP_V1_AT);
+            if (timestamp != -1 && (timestamp < earliest || timestamp > latest))
+                break;
+        }
+        if (!get_message(p, stop, magic, &r) ||
+            zk_crc32(p + MAGIC_AT, (size_t)(size - MAGIC_AT)) != get32(p + CRC_V01_AT))
+            break;
+        put64(p, (uint64_t)(next_offset + count));
+        if (magic && append_time_object != Py_None) {
+            timestamp = append_time;
+            p[ATTRIBUTES_V01_AT] |= TIMESTAMP_TYPE_BIT;
+            put64(p + TIMESTAMP_V1_AT, (uint64_t)append_time);
+            put32(p + CRC_V01_AT, zk_crc32(p + MAGIC_AT, (size_t)(size - MAGIC_AT)));
+        }
+        if (timestamp > newest) {
+            newest = timestamp;
+            newest_at = count;
+        }
+        count++;
+        p = stop;
+    }
+    position = p - (uint8_t *)data.buf;
+    PyBuffer_Release(&data);
+    return Py_BuildValue("nLLL", position, (long long)count, (long long)newest,
+                         (long long)newest_at);
+}
+
+PyObject *zk_place_batch(PyObject *self, PyObject *args)
+{
+    Py_buffer data;
+    Py_ssize_t position, size;
+    long long next_offset, max_bytes, earliest, latest;
+    int epoch;
+    int64_t count, left, base_timestamp, producer_id;
+    int32_t sequence;
+    uint8_t *p;
+    scanned s;
+    uint16_t attributes;
+    PyObject *entry, *result = NULL;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "w*nLLLLi", &data, &position, &next_offset, &max_bytes, &earliest,
+                          &latest, &epoch))
+        return NULL;
+    left = position < 0 ? -1 : data.len - position;
+    p = (uint8_t *)data.buf + position;
+    if (left < HEAD_V2 || p[MAGIC_AT] != 2)
+        goto other;
+    size = (Py_ssize_t)(int32_t)get32(p + 8) + ENTRY_HEADER;
+    attributes = get16(p + CRC_V2_FROM);
+    count = (int32_t)get32(p + COUNT_AT);
+    base_timestamp = (int64_t)get64(p + BASE_TIMESTAMP_AT);
+    producer_id = (int64_t)get64(p + PRODUCER_ID_AT);
+    sequence = (int32_t)get32(p + BASE_SEQUENCE_AT);
+    if (size < HEAD_V2 || size > left || size > max_bytes || (int64_t)get64(p) < 0 ||
+        (int64_t)get64(p) > MAX_OFFSET ||
+        (attributes & (CODEC_MASK | TIMESTAMP_TYPE_BIT | CONTROL_BIT)) != 0 || count < 1 ||
+        (int32_t)get32(p + LAST_DELTA_AT) != count - 1 || (producer_id >= 0 && sequence < 0))
+        goto other;
+    if (zk_crc32c(p + CRC_V2_FROM, (size_t)(size - CRC_V2_FROM)) != get32(p + CRC_V2_AT))
+        goto other;
+    if (!scan(p + HEAD_V2, p + size, count, count - 1, base_timestamp, &s) || !s.dense ||
+        s.newest != (int64_t)get64(p + MAX_TIMESTAMP_AT) ||
+        (s.oldest != -1 && s.oldest < earliest) || (s.newest != -1 && s.newest > latest))
+        goto other;
+    entry = zk_entry_type->tp_alloc(zk_entry_type, 17);
+    if (entry != NULL) {
+        PyObject *fields[17] = {
+            PyLong_FromSsize_t(position),
+            PyLong_FromSsize_t(size),
+            PyLong_FromLong(2),
+            PyLong_FromLong(0),
+            PyLong_FromLongLong(next_offset),
+            PyLong_FromLongLong(next_offset + count - 1),
+            PyLong_FromLongLong(base_timestamp),
+            PyLong_FromLongLong(s.newest),
+            PyLong_FromLong(0),
+            PyLong_FromLongLong(count),
+            PyLong_FromUnsignedLong(get32(p + CRC_V2_AT)),
+            PyLong_FromLongLong(producer_id),
+            PyLong_FromLong((int16_t)get16(p + PRODUCER_EPOCH_AT)),
+            PyLong_FromLong(sequence),
+            PyBool_FromLong(0),
+            PyBool_FromLong(attributes & TRANSACTIONAL_BIT),
+            PyLong_FromLong(epoch),
+        };
+        int failed = 0;
+        for (int i = 0; i < 17; i++) {
+            failed |= fields[i] == NULL;
+            PyTuple_SET_ITEM(entry, i, fields[i]);
+        }
+        if (failed) {
+            Py_DECREF(entry);
+        } else {
+            put64(p, (uint64_t)next_offset);
+            put32(p + LEADER_EPOCH_AT, (uint32_t)epoch);
+            result = Py_BuildValue("Nn", entry, s.newest_at);
+        }
+    }
+    PyBuffer_Release(&data);
+    return result;
+other:
+    PyBuffer_Release(&data);
+    Py_RETURN_NONE;
+}
