@@ -1,6 +1,6 @@
 """What the log's tests share: message sets, managers over a temporary directory, readers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,8 @@ from typing import Any
 from zkbroker.config.log import LogConfig, LogManagerConfig
 from zkbroker.log import FileSystem, Log, LogManager, TopicPartition
 from zkbroker.records import Codec, MessageSetBuilder, Record, iter_records
+from zkbroker.runtime import Runtime, Task
+from zkbroker.runtime.threads import ThreadsRuntime
 
 TP = TopicPartition("my-topic", 0)
 NEVER_MS = 2**62
@@ -24,6 +26,24 @@ class Clock:
 
     def advance(self, ms: int) -> None:
         self.now += ms
+
+
+class InlineTask:
+    """A task that is over when it was made."""
+
+    alive = False
+
+    def join(self, timeout_s: float | None = None) -> bool:
+        return True
+
+
+class InlineRuntime(ThreadsRuntime):
+    """Runs what is spawned at once, so that a seed tells everything; background loops never run."""
+
+    def spawn(self, function: Callable[..., object], *args: Any, name: str) -> Task:
+        if name not in ("log-flush", "log-upkeep"):
+            function(*args)
+        return InlineTask()
 
 
 def message_set(
@@ -49,6 +69,7 @@ def make_manager(
     overrides: Mapping[str, Mapping[str, str]] | None = None,
     fs: FileSystem | None = None,
     clock: Clock | None = None,
+    runtime: str | Runtime = "threads",
     manager: Mapping[str, Any] | None = None,
     **log: Any,
 ) -> LogManager:
@@ -56,6 +77,7 @@ def make_manager(
     return LogManager(
         LogManagerConfig(log_dirs=tuple(map(str, directories)), **(manager or {})),
         LogConfig(**log),
+        runtime=runtime,
         topic_overrides=overrides,
         now_ms=clock or Clock(),
         fs=fs,

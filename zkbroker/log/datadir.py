@@ -105,12 +105,8 @@ class DataDirectory:
         self.write_start_offsets(logs)
 
     def write_start_offsets(self, logs: Mapping[TopicPartition, Log]) -> None:
-        """Write the start offsets of the logs here that begin inside a segment."""
-        starts = {
-            tp: log.log_start_offset
-            for tp, log in logs.items()
-            if log.log_start_offset > log.segments[0].base_offset
-        }
+        """Write the start offsets of the logs here that do not begin at 0."""
+        starts = {tp: log.log_start_offset for tp, log in logs.items() if log.log_start_offset > 0}
         if self.context.offline is None:
             try:
                 path = self.root / names.START_OFFSETS

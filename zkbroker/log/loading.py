@@ -7,6 +7,7 @@ recovery point, whatever the crash left. After a clean shutdown no message is re
 sizes, and the headers behind the last entry of the last index.
 """
 
+import contextlib
 import dataclasses
 import logging
 import os
@@ -64,7 +65,7 @@ def load(plan: LoadPlan) -> tuple[LogState, list[Cut]]:
     fs, directory = plan.fs, plan.directory
     fs.mkdir(directory)
     finish_replacement(fs, directory)
-    segments = _segments(plan)
+    segments = _drop_below_start(plan, _segments(plan))
     cuts: list[Cut] = []
     if not segments:
         segments = [_segment(plan, plan.log_start_offset, 0)]
@@ -123,6 +124,16 @@ def _segments(plan: LoadPlan) -> list[Segment]:
     return sorted(found, key=lambda segment: segment.base_offset)
 
 
+def _drop_below_start(plan: LoadPlan, segments: list[Segment]) -> list[Segment]:
+    """Remove segments that were deleted and that a power cut brought back."""
+    while len(segments) > 1 and segments[1].base_offset <= plan.log_start_offset:
+        for suffix in names.SEGMENT_SUFFIXES:
+            with contextlib.suppress(FileNotFoundError):
+                plan.fs.unlink(segments[0].path(suffix))
+        segments = segments[1:]
+    return segments
+
+
 def _recover(plan: LoadPlan, segments: list[Segment], cuts: list[Cut]) -> tuple[int, int]:
     """Verify what has to be, and cut; returns how many segments were read, and the log's end."""
     first = len(segments) - 1
@@ -164,7 +175,8 @@ def _recover(plan: LoadPlan, segments: list[Segment], cuts: list[Cut]) -> tuple[
         cuts += cut(plan.fs, path, scan, plan.now_ms(), later=paths)
         for each in later:
             for suffix in (names.INDEX, names.TIMEINDEX, names.TXNINDEX):
-                each.path(suffix).unlink(missing_ok=True)
+                with contextlib.suppress(FileNotFoundError):
+                    plan.fs.unlink(each.path(suffix))
         del segments[index + 1 :]
         return index + 1 - first, end
     return len(segments) - first, end
@@ -200,7 +212,8 @@ class _IndexBuilder:
         self._times.append((self._largest, self._at))
         room = 12 * (len(self._offsets) + 2)
         for suffix in (names.INDEX, names.TIMEINDEX):
-            segment.path(suffix).unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                self._fs.unlink(segment.path(suffix))
         offsets = OffsetIndex(
             self._fs, segment.path(names.INDEX), segment.base_offset, max_bytes=room
         )

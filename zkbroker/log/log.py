@@ -409,13 +409,12 @@ class Log:
             OffsetOutOfRange: the offset is past the high watermark.
             StorageError: the disk failed.
         """
-        with self._lock, self._storage():
+        with self._lock:
             self._require_online()
-            start = trimming.delete_records_before(self, offset)
-        self.context.save_start_offsets(self.context)
-        self._require_online()
+            start = trimming.checked_start(self, offset)
+        self._begin_at(start)
         self.notify()
-        return start
+        return self.log_start_offset
 
     def delete_old_segments(self, now_ms: int) -> int:
         """Delete the segments that the retention policy lets go; returns how many.
@@ -426,11 +425,24 @@ class Log:
         """
         with self._lock, self._storage():
             self._require_online()
-            count = trimming.delete_old_segments(self, now_ms)
+            start = trimming.retained_start(self, now_ms)
+        return self._begin_at(start)
+
+    def _begin_at(self, offset: int) -> int:
+        with self._lock, self._storage():
+            moved = offset > self.log_start_offset
+            if moved:
+                self.log_start_offset = offset
+                self._epochs.truncate_start(offset)
+            if not moved and trimming.segments_below_start(self) == 0:
+                return 0
+        self.context.save_start_offsets(self.context)
+        self._require_online()
+        with self._lock, self._storage():
+            count = trimming.drop_below_start(self)
             self._unsynced = [each for each in self._unsynced if each in self.segments]
-        if count:
-            with self._storage():
-                self.context.runtime.offload(self._fs.fsync_dir, self.directory)
+        with self._storage():
+            self.context.runtime.offload(self._fs.fsync_dir, self.directory)
         return count
 
     def replace_segments(self, end_offset: int, entries: Iterable[bytes]) -> None:
@@ -451,10 +463,6 @@ class Log:
             self._require_online()
             replace.replace_segments(self, end_offset, entries)
             self._unsynced = [each for each in self._unsynced if each in self.segments]
-
-    def truncate_epochs_start(self) -> None:
-        """Let the leader epochs begin at the log start offset."""
-        self._epochs.truncate_start(self.log_start_offset)
 
     # Flush
 

@@ -222,7 +222,8 @@ class Segment:
         # Twelve bytes for every interval are enough for either index.
         room = 12 * (self.size // max(self.index_interval_bytes, SMALLEST_ENTRY) + 2)
         for suffix in (names.INDEX, names.TIMEINDEX):
-            self.path(suffix).unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                self.fs.unlink(self.path(suffix))
         offsets = OffsetIndex(self.fs, self.path(names.INDEX), self.base_offset, max_bytes=room)
         try:
             times = TimeIndex(self.fs, self.path(names.TIMEINDEX), self.base_offset, max_bytes=room)

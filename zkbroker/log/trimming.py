@@ -1,9 +1,9 @@
 """Taking segments off the old end of a log.
 
-Invariant: the log start offset only grows, and is at least the first segment's base offset. A
-segment leaves the list first; then its files are renamed to `*.deleted`, so that a crash cannot
-bring them back, and are removed after a delay, off the event loop. Readers that hold a slice keep
-it: nobody waits for a reader, and no reader waits.
+Invariant: the log start offset only grows, and is at least the first segment's base offset. It is
+on stable storage before the first file below it goes, so that a crash that brings some of them back
+leaves no hole. Files are renamed to `*.deleted` first and removed after a delay, off the event
+loop. Readers that hold a slice keep it: nobody waits for a reader, and no reader waits.
 """
 
 import contextlib
@@ -22,62 +22,49 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def delete_records_before(log: "Log", offset: int) -> int:
-    """Let the log begin at an offset.
+def checked_start(log: "Log", offset: int) -> int:
+    """Return the start offset that DeleteRecords asks for.
 
     Args:
         log: the log.
-        offset: first offset that is kept; -1 is the high watermark.
-
-    Returns:
-        The log start offset.
+        offset: first offset to keep; -1 is the high watermark.
 
     Raises:
         OffsetOutOfRange: the offset is past the high watermark.
-        OSError: the disk failed.
     """
     high_watermark = log.high_watermark
     if offset == -1:
-        offset = high_watermark
+        return high_watermark
     if not 0 <= offset <= high_watermark:
         raise OffsetOutOfRange(
             f"offset {offset} is not in [0, {high_watermark}]",
             earliest=log.log_start_offset,
             latest=high_watermark,
         )
-    if offset > log.log_start_offset:
-        log.log_start_offset = offset
-        _drop(log, _below_start(log))
-    return log.log_start_offset
+    return offset
 
 
-def delete_old_segments(log: "Log", now_ms: int) -> int:
-    """Ask the log's retention policy, and delete what it lets go.
-
-    Returns:
-        How many segments were deleted.
+def retained_start(log: "Log", now_ms: int) -> int:
+    """Return the start offset that the retention policy leaves; it may roll the log.
 
     Raises:
         ConfigError: the policy cannot be had.
         OSError: the disk failed.
     """
-    count = _below_start(log)
-    if "delete" in log.config.cleanup_policy:
-        policy = make_policy(log.config, log.directory)
-        segments = log.segments
-        # Only an active segment that holds something can go; a new one takes its place.
-        usable = segments if segments[-1].size else segments[:-1]
-        summaries = [_summary(log, segment) for segment in usable]
-        count = max(count, min(policy.expired(summaries, now_ms), len(summaries)))
-        if count and count == len(segments):
-            log.roll(now_ms=now_ms)
-    if count:
-        log.log_start_offset = max(log.log_start_offset, log.segments[count].base_offset)
-        _drop(log, count)
-    return count
+    if "delete" not in log.config.cleanup_policy:
+        return log.log_start_offset
+    policy = make_policy(log.config, log.directory)
+    segments = log.segments
+    # Only an active segment that holds something can go; a new one takes its place.
+    usable = segments if segments[-1].size else segments[:-1]
+    summaries = [_summary(log, segment) for segment in usable]
+    count = min(policy.expired(summaries, now_ms), len(summaries))
+    if count and count == len(segments):
+        log.roll(now_ms=now_ms)
+    return max(log.log_start_offset, log.segments[max(count, 0)].base_offset)
 
 
-def _below_start(log: "Log") -> int:
+def segments_below_start(log: "Log") -> int:
     """Return how many segments end at or before the log start offset."""
     count = 0
     for following in log.segments[1:]:
@@ -95,20 +82,25 @@ def _summary(log: "Log", segment: Segment) -> SegmentSummary:
     return SegmentSummary(segment.base_offset, segment.size, newest)
 
 
-def _drop(log: "Log", count: int) -> None:
-    leaving, staying = log.segments[:count], list(log.segments[count:])
-    if not leaving:
-        return
-    log.set_segments(staying)
-    retire(log, list(leaving))
-    drop_snapshots(log.context.fs, log.directory, below=staying[0].base_offset)
-    log.truncate_epochs_start()
-    logger.info(
-        "segments deleted partition=%s count=%d log_start_offset=%d",
-        log.topic_partition,
-        count,
-        log.log_start_offset,
-    )
+def drop_below_start(log: "Log") -> int:
+    """Take the segments below the log start offset out of the log; returns how many.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    count = segments_below_start(log)
+    if count:
+        leaving, staying = list(log.segments[:count]), list(log.segments[count:])
+        log.set_segments(staying)
+        retire(log, leaving)
+        drop_snapshots(log.context.fs, log.directory, below=staying[0].base_offset)
+        logger.info(
+            "segments deleted partition=%s count=%d log_start_offset=%d",
+            log.topic_partition,
+            count,
+            log.log_start_offset,
+        )
+    return count
 
 
 def retire(log: "Log", segments: list[Segment]) -> None:

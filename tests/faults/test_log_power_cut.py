@@ -1,0 +1,185 @@
+"""A power cut at any moment loses no more than the flush policy allows, and damages nothing."""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.logs import TP, Clock, InlineRuntime, make_manager, message_set, read_all
+from tests.support.powercut import PowerCutFileSystem
+from zkbroker.errors import StorageError
+from zkbroker.log import Log, LogManager
+from zkbroker.records import Record, iter_records
+from zkbroker.runtime import Runtime
+
+FLUSH_MS = 1000
+INLINE = InlineRuntime()
+
+
+class Story:
+    """What was done until the power went, and what must have survived."""
+
+    def __init__(
+        self,
+        work: Path,
+        seed: int,
+        *,
+        flush_messages: int,
+        flush_ms: int,
+        runtime: str | Runtime,
+    ) -> None:
+        self.runtime = runtime
+        self.chosen = random.Random(seed)
+        self.clock = Clock()
+        self.flush_messages = flush_messages
+        self.flush_ms = flush_ms
+        self.fs = PowerCutFileSystem(work / "data", work / "after", seed)
+        (work / "data").mkdir()
+        self.written: list[Record] = []
+        self.written_at: list[int] = []
+        self.acknowledged = 0
+        self.least_start = 0
+        self.started_ms = self.clock.now
+
+    def manager(self, directory: Path, fs: PowerCutFileSystem | None = None) -> LogManager:
+        # The background tasks stay idle; what they do is called here, at its time.
+        return make_manager(
+            directory,
+            fs=fs,
+            clock=self.clock,
+            runtime=self.runtime,
+            segment_bytes=self.chosen.choice([800, 3000]),
+            index_interval_bytes=200,
+            index_max_bytes=2400,
+            flush_messages=self.flush_messages,
+            flush_ms=self.flush_ms,
+            file_delete_delay_ms=100,
+            retention_bytes=4000,
+            retention_ms=-1,
+        )
+
+    def run(self) -> None:
+        """Live until the power goes."""
+        manager = self.manager(self.fs.root, self.fs)
+        manager.start()
+        log = manager.get_or_create(TP)
+        self.fs.cut_at = self.fs.changes + self.chosen.randint(1, 260)
+        try:
+            while True:
+                manager, log = self.step(manager, log)
+        except StorageError:
+            assert self.fs.dead
+        finally:
+            manager.abandon()
+
+    def step(self, manager: LogManager, log: Log) -> tuple[LogManager, Log]:
+        action = self.chosen.random()
+        if action < 0.70:
+            self.append(log)
+        elif action < 0.80:
+            self.clock.advance(self.chosen.randint(1, 400))
+            manager.flush_due()
+        elif action < 0.86:
+            manager.checkpoint()
+        elif action < 0.90:
+            manager.run_retention()
+        elif action < 0.93:
+            self.clock.advance(60)
+            manager.run_deletions()
+        elif action < 0.96:
+            log.delete_records_before(self.chosen.randint(log.log_start_offset, log.log_end_offset))
+        else:
+            manager.close()
+            if self.fs.dead:
+                raise StorageError
+            manager = self.manager(self.fs.root, self.fs)
+            manager.start()
+            found = manager.get(TP)
+            if found is None:
+                raise StorageError
+            log = found
+        if log.offline:
+            raise StorageError
+        return manager, log
+
+    def append(self, log: Log) -> None:
+        data = message_set(
+            self.chosen.randint(1, 4),
+            magic=self.chosen.randint(0, 2),
+            prefix=f"{len(self.written)}-",
+        )
+        base = log.log_end_offset
+        records = [
+            record._replace(offset=base + at) for at, record in enumerate(iter_records(data))
+        ]
+        # An append that fails may still have reached the disk; it is not acknowledged.
+        self.written += records
+        self.written_at += [self.clock.now] * len(records)
+        result = log.append(data)
+        log.wait_durable(result.last_offset, timeout_s=20)
+        self.acknowledged = result.last_offset + 1
+
+    def check(self) -> None:
+        """Turn the power on again."""
+        manager = self.manager(self.fs.target)
+        manager.start()
+        log = manager.get(TP)
+        records = [] if log is None else read_all(log)
+        end = 0 if log is None else log.log_end_offset
+        start = 0 if log is None else log.log_start_offset
+        # What is served is what was written, without a hole.
+        assert records == self.written[start:end]
+        assert end >= self.acknowledged - (self.flush_messages - 1)
+        due = self.clock.now - self.flush_ms
+        assert end >= sum(at < due for at in self.written_at)
+        if log is not None:
+            assert log.append(message_set(1)).base_offset == end
+        manager.close()
+
+
+def tell(
+    tmp_path: Path,
+    seeds: range,
+    *,
+    flush_messages: int,
+    flush_ms: int,
+    runtime: str | Runtime = INLINE,
+) -> None:
+    for seed in seeds:
+        work = tmp_path / str(seed)
+        work.mkdir()
+        story = Story(work, seed, flush_messages=flush_messages, flush_ms=flush_ms, runtime=runtime)
+        try:
+            story.run()
+            story.check()
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise
+        finally:
+            story.fs.close_all()
+        shutil.rmtree(work)
+
+
+POLICIES = {
+    "every message": {"flush_messages": 1, "flush_ms": 2**60},
+    "every 10 messages": {"flush_messages": 10, "flush_ms": 2**60},
+    "every second": {"flush_messages": 2**60, "flush_ms": FLUSH_MS},
+    "no policy": {"flush_messages": 2**60, "flush_ms": 2**60},
+}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_power_cut_loses_no_more_than_the_flush_policy_allows(tmp_path, policy):
+    tell(tmp_path, range(25), **POLICIES[policy])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_thousand_power_cuts(tmp_path, policy):
+    tell(tmp_path, range(1000), **POLICIES[policy])
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_same_holds_while_flushes_run_beside_appends(tmp_path, policy):
+    tell(tmp_path, range(10), runtime="threads", **POLICIES[policy])

@@ -1,0 +1,232 @@
+"""A file system that forgets, when the power goes, whatever was not brought to stable storage.
+
+Every call works on a real directory; beside it a model keeps what is stable: the bytes of a file as
+of its last fsync, the names of a directory as of its last fsync. At the cut a new directory is
+made from the model. Of bytes and names that were not stable any part may have survived: each page
+of a file is the old one, the new one or zeros, and of the changes of names any subset happened.
+"""
+
+import errno
+import functools
+import os
+import random
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from zkbroker.log import FileSystem
+
+PAGE = 512
+
+
+class FileModel:
+    """A file: what is stable, and what it holds."""
+
+    def __init__(self) -> None:
+        self.stable = b""
+        self.last = b""
+        self.fds: set[int] = set()
+
+    def current(self) -> bytes:
+        """Return the bytes it holds now."""
+        for fd in self.fds:
+            self.last = os.pread(fd, os.fstat(fd).st_size, 0)
+            break
+        return self.last
+
+
+class DirectoryModel:
+    """A directory: stable names, current names, and the changes between them."""
+
+    def __init__(self) -> None:
+        self.stable: dict[str, FileModel | DirectoryModel] = {}
+        self.current: dict[str, FileModel | DirectoryModel] = {}
+        self.pending: list[tuple[str, str, FileModel | DirectoryModel | None]] = []
+
+    def add(self, name: str, node: "FileModel | DirectoryModel") -> None:
+        self.current[name] = node
+        self.pending.append(("add", name, node))
+
+    def move(self, source: str, target: str) -> None:
+        self.current[target] = self.current.pop(source)
+        self.pending.append((source, target, None))
+
+    def remove(self, name: str) -> None:
+        del self.current[name]
+        self.pending.append(("remove", name, None))
+
+    def sync(self) -> None:
+        self.stable = dict(self.current)
+        self.pending.clear()
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _one_at_a_time(call: F) -> F:
+    """The cut is one moment for all threads."""
+
+    @functools.wraps(call)
+    def locked(self: "PowerCutFileSystem", *args: Any, **kwargs: Any) -> Any:
+        with self.lock:
+            return call(self, *args, **kwargs)
+
+    return cast("F", locked)
+
+
+class PowerCutFileSystem(FileSystem):
+    """Dies at the change numbered `cut_at`; from then on every call is an error."""
+
+    def __init__(self, root: Path, target: Path, seed: int) -> None:
+        self.root = root
+        self.target = target
+        self.chosen = random.Random(seed)
+        self.model = DirectoryModel()
+        self.cut_at: int | None = None
+        self.changes = 0
+        self.dead = False
+        self.lock = threading.RLock()
+        self._open: dict[int, FileModel] = {}
+
+    def _step(self) -> None:
+        self.changes += 1
+        if not self.dead and self.cut_at is not None and self.changes >= self.cut_at:
+            self.cut()
+        if self.dead:
+            raise OSError(errno.EIO, "the power is off")
+
+    def cut(self) -> None:
+        """Leave in `target` what may be found when the power is back."""
+        self.dead = True
+        self._leave(self.model, self.target)
+
+    def _leave(self, directory: DirectoryModel, path: Path) -> None:
+        path.mkdir()
+        found = dict(directory.stable)
+        share = self.chosen.choice([0.0, 0.5, 1.0])
+        for kind, name, node in directory.pending:
+            if self.chosen.random() >= share:
+                continue
+            if kind == "add" and node is not None:
+                found[name] = node
+            elif kind == "remove":
+                found.pop(name, None)
+            elif kind in found:
+                found[name] = found.pop(kind)
+        for name, node in found.items():
+            if isinstance(node, DirectoryModel):
+                self._leave(node, path / name)
+            else:
+                (path / name).write_bytes(self._survived(node))
+
+    def _survived(self, file: FileModel) -> bytes:
+        old, new = file.stable, file.current()
+        share = self.chosen.choice([0.0, 0.5, 1.0])
+        size = self.chosen.choice(
+            [len(old), len(new), self.chosen.randint(*sorted((len(old), len(new))))]
+        )
+        result = bytearray(size)
+        for start in range(0, size, PAGE):
+            source = new if self.chosen.random() < share else old
+            page = source[start : min(start + PAGE, size)]
+            result[start : start + len(page)] = page
+        # What is stable and was not changed since is on the disk in any case.
+        for at in range(min(len(old), len(new), size)):
+            if old[at] == new[at]:
+                result[at] = old[at]
+        return bytes(result)
+
+    def _directory(self, path: Path) -> DirectoryModel:
+        node = self.model
+        for part in path.relative_to(self.root).parts:
+            child = node.current[part]
+            assert isinstance(child, DirectoryModel)
+            node = child
+        return node
+
+    @_one_at_a_time
+    def open(self, path: Path, flags: int) -> int:
+        if self.dead:
+            raise OSError(errno.EIO, "the power is off")
+        directory = self._directory(path.parent)
+        if not path.exists() and flags & os.O_CREAT:
+            self._step()
+            directory.add(path.name, FileModel())
+        fd = super().open(path, flags)
+        file = directory.current[path.name]
+        assert isinstance(file, FileModel)
+        self._open[fd] = file
+        # A descriptor of the model's own, for writers' ones cannot always be read.
+        if not file.fds:
+            file.fds.add(os.open(path, os.O_RDONLY))
+        return fd
+
+    @_one_at_a_time
+    def close(self, fd: int) -> None:
+        self._open.pop(fd, None)
+        super().close(fd)
+
+    @_one_at_a_time
+    def write(self, fd: int, data: bytes | bytearray | memoryview) -> int:
+        self._step()
+        return super().write(fd, data)
+
+    @_one_at_a_time
+    def pwrite(self, fd: int, data: bytes, position: int) -> int:
+        self._step()
+        return super().pwrite(fd, data, position)
+
+    @_one_at_a_time
+    def truncate(self, fd: int, size: int) -> None:
+        self._step()
+        super().truncate(fd, size)
+
+    @_one_at_a_time
+    def fsync(self, fd: int) -> None:
+        self._step()
+        file = self._open[fd]
+        file.stable = file.current()
+
+    @_one_at_a_time
+    def fsync_dir(self, path: Path) -> None:
+        self._step()
+        self._directory(path).sync()
+
+    @_one_at_a_time
+    def rename(self, source: Path, target: Path) -> None:
+        self._step()
+        super().rename(source, target)
+        self._directory(source.parent).move(source.name, target.name)
+
+    @_one_at_a_time
+    def unlink(self, path: Path) -> None:
+        self._step()
+        super().unlink(path)
+        self._directory(path.parent).remove(path.name)
+
+    @_one_at_a_time
+    def mkdir(self, path: Path) -> None:
+        if path == self.root or path.exists():
+            return
+        self._step()
+        super().mkdir(path)
+        self._directory(path.parent).add(path.name, DirectoryModel())
+
+    @_one_at_a_time
+    def rmdir(self, path: Path) -> None:
+        self._step()
+        super().rmdir(path)
+        self._directory(path.parent).remove(path.name)
+
+    def close_all(self) -> None:
+        """Close the model's own descriptors."""
+        nodes: list[FileModel | DirectoryModel] = [self.model]
+        while nodes:
+            node = nodes.pop()
+            if isinstance(node, DirectoryModel):
+                nodes += [*node.current.values(), *node.stable.values()]
+            else:
+                for fd in node.fds:
+                    os.close(fd)
+                node.fds.clear()
