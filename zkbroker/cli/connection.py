@@ -47,6 +47,19 @@ def zookeeper_option(command: F) -> F:
     )(command)
 
 
+def discovery_properties(bootstrap: str | None, zookeeper: str | None) -> dict[str, str]:
+    """Return the producer properties that find the cluster.
+
+    Raises:
+        ConfigError: neither brokers nor a ZooKeeper is given.
+    """
+    if bootstrap is not None:
+        return {"metadata.broker.list": bootstrap}
+    if zookeeper is not None:
+        return {"zookeeper.connect": zookeeper}
+    raise ConfigError(_NO_CLUSTER)
+
+
 @contextmanager
 def open_cluster(bootstrap: str | None, zookeeper: str | None) -> "Iterator[Cluster]":
     """Connect to a cluster by its brokers or its ZooKeeper; brokers count when both are given.

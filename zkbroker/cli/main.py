@@ -16,6 +16,7 @@ COMMANDS = {
     "broker": "run one broker from a property file",
     "zookeeper": "run a ZooKeeper without installing one",
     "topics": "list, create, describe, alter and delete topics",
+    "produce": "publish lines of standard input, or files",
     "consume": "print the messages of a topic",
     "metadata": "list brokers, partitions and leaders",
     "dump-log": "print what segments and indexes hold",

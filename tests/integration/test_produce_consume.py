@@ -1,0 +1,117 @@
+"""`zkbroker produce` and `zkbroker consume` as parts of a pipe, against real brokers."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from zkbroker.testing import LocalCluster
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(brokers=2, properties={"num.partitions": "4"}) as started:
+        started.create_topic("t")
+        yield started
+
+
+@pytest.fixture
+def zkbroker(cluster):
+    def run(*arguments, stdin=b"", status=0):
+        ran = subprocess.run(
+            [sys.executable, "-m", "zkbroker.cli", *arguments],
+            input=stdin,
+            capture_output=True,
+            env={"ZKBROKER_BOOTSTRAP": cluster.bootstrap_servers},
+            timeout=60,
+            check=False,
+        )
+        assert ran.returncode == status, ran.stderr.decode()
+        assert b"Traceback" not in ran.stderr
+        return ran.stdout if status == 0 else ran.stderr
+
+    return run
+
+
+def test_lines_go_in_and_come_out(zkbroker, cluster):
+    topic = cluster.create_topic(partitions=1)
+    zkbroker("produce", "-t", topic, stdin=b"one\ntwo\n\nlast without end")
+    assert zkbroker("consume", "-t", topic, "-e") == b"one\ntwo\n\nlast without end\n"
+    assert zkbroker("consume", "-t", topic, "-c", "2") == b"one\ntwo\n"
+    assert zkbroker("consume", "-t", topic, "-o", "-1", "-e") == b"last without end\n"
+    assert zkbroker("consume", "-t", topic, "-o", "1", "-c", "1") == b"two\n"
+    assert zkbroker("consume", "-t", topic, "-o", "end", "-e") == b""
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_keys_nulls_headers_and_codecs(zkbroker, cluster, codec):
+    topic = cluster.create_topic(partitions=1)
+    zkbroker(
+        "produce", "-t", topic, "-K", ":", "-Z", "-H", "from=test", "--codec", codec,
+        stdin=b"a:1\nb:\n:3\nno key\n",
+    )  # fmt: skip
+    shown = zkbroker("consume", "-t", topic, "-e", "-Z", "-f", "%o %k=%s %K %S %h\\n")
+    assert shown.splitlines() == [
+        b"0 a=1 1 1 from=test",
+        b"1 b=NULL 1 -1 from=test",
+        b"2 NULL=3 -1 1 from=test",
+        b"3 NULL=no key -1 6 from=test",
+    ]
+
+
+def test_one_key_goes_to_one_partition_and_json_is_for_programs(zkbroker, cluster):
+    topic = cluster.create_topic(partitions=4)
+    zkbroker("produce", "-t", topic, "-k", "member", stdin=b"".join(b"%d\n" % n for n in range(50)))
+    lines = [json.loads(line) for line in zkbroker("consume", "-t", topic, "-e", "-J").splitlines()]
+    assert [line["payload"] for line in lines] == [str(n) for n in range(50)]
+    assert len({line["partition"] for line in lines}) == 1
+    chosen = str(lines[0]["partition"])
+    assert len(zkbroker("consume", "-t", topic, "-p", chosen, "-e").splitlines()) == 50
+
+
+def test_messages_by_time(zkbroker, cluster):
+    topic = cluster.create_topic(partitions=1)
+    zkbroker("produce", "-t", topic, stdin=b"early\n")
+    zkbroker("produce", "-t", topic, stdin=b"late\n")
+    first, second = (
+        json.loads(line) for line in zkbroker("consume", "-t", topic, "-e", "-J").splitlines()
+    )
+    assert first["ts"] < second["ts"]
+    late = str(second["ts"])
+    assert zkbroker("consume", "-t", topic, "-o", f"s@{late}", "-e") == b"late\n"
+    assert zkbroker("consume", "-t", topic, "-o", f"e@{late}") == b"early\n"
+
+
+def test_files_are_messages(zkbroker, cluster, tmp_path):
+    topic = cluster.create_topic(partitions=1)
+    (tmp_path / "a").write_bytes(b"line\nline\0binary")
+    zkbroker("produce", "-t", topic, str(tmp_path / "a"))
+    assert zkbroker("consume", "-t", topic, "-e", "-D", "") == b"line\nline\0binary"
+
+
+def test_a_group_goes_on_where_it_stopped(zkbroker, cluster):
+    topic = cluster.create_topic(partitions=2)
+    zkbroker("produce", "-t", topic, stdin=b"".join(b"%d\n" % n for n in range(10)))
+    group = [
+        "consume", "-z", cluster.zookeeper, "-G", "pipe", topic, "-X", "auto.offset.reset=smallest"
+    ]  # fmt: skip
+    seen = zkbroker(*group, "-c", "4").splitlines() + zkbroker(*group, "-c", "6").splitlines()
+    assert sorted(map(int, seen)) == list(range(10))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["consume", "-t", "t", "-o", "middle"], b"give beginning, end, stored"),
+        (["consume", "-t", "t", "-f", "%q"], b"%q"),
+        (["consume", "-t", "nowhere", "-e"], b"nowhere"),
+        (["consume", "-t", "t", "-b", "127.0.0.1:1"], b"127.0.0.1:1"),
+        (["consume", "-t", "t", "-o", "stored", "-e"], b"group.id"),
+        (["produce", "-t", "bad/name"], b"bad/name"),
+    ],
+)
+def test_mistakes_are_one_line(zkbroker, arguments, says):
+    shown = zkbroker(*arguments, stdin=b"x\n", status=1)
+    assert says in shown
+    assert shown.count(b"error:") <= 2
