@@ -1,0 +1,223 @@
+"""Settings of the consumer whose group is kept by a coordinator, in the spellings of 0.9 and later.
+
+Invariant: a property file of a Java consumer of 0.9 to 2.x means here what it meant there; settings
+of one client's insides are named in `IGNORED`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from zkbroker.config.schema import Bool, Int, Str, StrList, from_properties, option, validate
+from zkbroker.errors import ConfigError
+
+EARLIEST = "earliest"
+LATEST = "latest"
+NONE = "none"
+
+_INT32_MAX = 2**31 - 1
+_JAVA_ASSIGNORS = "org.apache.kafka.clients.consumer."
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """Where to go on when an offset is not in the log; the older spellings are understood too."""
+
+    _older: ClassVar[Mapping[str, str]] = {"smallest": EARLIEST, "largest": LATEST, "fail": NONE}
+
+    def parse(self, text: str) -> str:
+        lowered = text.strip().lower()
+        return self._older.get(lowered, lowered)
+
+    def check(self, value: Any) -> None:
+        if value not in (EARLIEST, LATEST, NONE):
+            raise ValueError
+
+    @property
+    def allowed(self) -> str:
+        return "one of earliest, latest, none (or smallest, largest, fail)"
+
+
+@dataclass(frozen=True, slots=True)
+class Strategies(StrList):
+    """Names of assignors; the class names of the Java client are understood too."""
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        return tuple(
+            part.removeprefix(_JAVA_ASSIGNORS).removesuffix("Assignor").lower()
+            if part.startswith(_JAVA_ASSIGNORS)
+            else part
+            for part in StrList.parse(self, text)
+        )
+
+    @property
+    def allowed(self) -> str:
+        return "names of assignors, separated by commas"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConsumerConfig:
+    """Settings of a `GroupConsumer`. Sizes in bytes, times in milliseconds."""
+
+    IGNORED: ClassVar[Mapping[str, str]] = {
+        "key.deserializer": "give key_decoder to the constructor",
+        "value.deserializer": "give value_decoder to the constructor",
+        "check.crcs": "checksums are always verified",
+        "send.buffer.bytes": "left to the system",
+        "metric.reporters": "there are no metrics of this consumer",
+        "interceptor.classes": "there are no interceptors of this consumer",
+        "connections.max.idle.ms": "a connection stays open while it is used",
+        "reconnect.backoff.ms": "retry.backoff.ms holds",
+    }
+
+    bootstrap_servers: tuple[str, ...] = option(
+        "bootstrap.servers",
+        default=(),
+        kind=StrList(),
+        doc="Brokers to learn the others from, host:port separated by commas.",
+    )
+    zookeeper_connect: str = option(
+        "zookeeper.connect",
+        default="",
+        kind=Str(),
+        doc="ZooKeeper to learn the brokers from, in place of bootstrap.servers.",
+    )
+    group_id: str = option(
+        "group.id",
+        default="",
+        kind=Str(),
+        doc="Name of the group; needed to subscribe and to commit.",
+    )
+    client_id: str = option(
+        "client.id",
+        default="zkbroker",
+        kind=Str(),
+        doc="Sent with every request; member ids begin with it.",
+    )
+    session_timeout_ms: int = option(
+        "session.timeout.ms",
+        default=10_000,
+        kind=Int(1, _INT32_MAX),
+        doc="Silence after which the coordinator counts this member as dead.",
+    )
+    heartbeat_interval_ms: int = option(
+        "heartbeat.interval.ms",
+        default=3000,
+        kind=Int(1, _INT32_MAX),
+        doc="Time between two heartbeats; a third of the session time-out at most.",
+    )
+    max_poll_interval_ms: int = option(
+        "max.poll.interval.ms",
+        default=300_000,
+        kind=Int(1, _INT32_MAX),
+        doc="Longest time between two polls; who takes longer leaves the group until it polls.",
+    )
+    max_poll_records: int = option(
+        "max.poll.records",
+        default=500,
+        kind=Int(1, _INT32_MAX),
+        doc="Messages that one poll returns at most.",
+    )
+    fetch_min_bytes: int = option(
+        "fetch.min.bytes",
+        default=1,
+        kind=Int(0, _INT32_MAX),
+        doc="A fetch is answered when so many bytes are there, or fetch.max.wait.ms passed.",
+    )
+    fetch_max_wait_ms: int = option(
+        "fetch.max.wait.ms",
+        default=500,
+        kind=Int(0, _INT32_MAX),
+        doc="Longest time that a broker holds a fetch for which too little is there.",
+    )
+    fetch_max_bytes: int = option(
+        "fetch.max.bytes",
+        default=50 * 1024 * 1024,
+        kind=Int(1, _INT32_MAX),
+        doc="Bytes of one answer over all its partitions.",
+    )
+    max_partition_fetch_bytes: int = option(
+        "max.partition.fetch.bytes",
+        default=1024 * 1024,
+        kind=Int(1, _INT32_MAX),
+        doc="Bytes asked of one partition in one fetch; a larger message comes all the same.",
+    )
+    enable_auto_commit: bool = option(
+        "enable.auto.commit",
+        default=True,
+        kind=Bool(),
+        doc="Whether to commit what earlier polls returned from time to time.",
+    )
+    auto_commit_interval_ms: int = option(
+        "auto.commit.interval.ms",
+        default=5000,
+        kind=Int(1, _INT32_MAX),
+        doc="Time between two automatic commits.",
+    )
+    auto_offset_reset: str = option(
+        "auto.offset.reset",
+        default=LATEST,
+        kind=Reset(),
+        doc="Where to start when the group has no offset, or one that is not in the log.",
+    )
+    strategies: tuple[str, ...] = option(
+        "partition.assignment.strategy",
+        default=("range",),
+        kind=Strategies(1),
+        doc="Assignors that this member supports, the preferred one first.",
+    )
+    exclude_internal_topics: bool = option(
+        "exclude.internal.topics",
+        default=True,
+        kind=Bool(),
+        doc="Whether patterns leave out topics such as __consumer_offsets.",
+    )
+    metadata_max_age_ms: int = option(
+        "metadata.max.age.ms",
+        default=300_000,
+        kind=Int(1),
+        doc="Time after which topics and partitions are looked at anew without a cause.",
+    )
+    request_timeout_ms: int = option(
+        "request.timeout.ms",
+        default=30_000,
+        kind=Int(1, _INT32_MAX),
+        doc="How long to wait for an answer, beyond the wait asked of the broker.",
+    )
+    retry_backoff_ms: int = option(
+        "retry.backoff.ms",
+        default=100,
+        kind=Int(1, _INT32_MAX),
+        doc="Time between two tries of a request.",
+    )
+    receive_buffer_bytes: int = option(
+        "receive.buffer.bytes",
+        default=-1,
+        kind=Int(-1, _INT32_MAX),
+        doc="Receive buffer of each connection; -1 leaves it to the system.",
+    )
+
+    def __post_init__(self) -> None:
+        validate(self)
+        if bool(self.bootstrap_servers) == bool(self.zookeeper_connect):
+            raise ConfigError("give either bootstrap.servers or zookeeper.connect")
+        if self.heartbeat_interval_ms * 3 > self.session_timeout_ms:
+            raise ConfigError(
+                f"heartbeat.interval.ms={self.heartbeat_interval_ms} is not allowed: give at most "
+                f"a third of session.timeout.ms={self.session_timeout_ms}"
+            )
+
+    @classmethod
+    def from_properties(
+        cls, properties: Mapping[str, str], *, warn: Callable[[str], None] | None = None
+    ) -> "GroupConsumerConfig":
+        """Build the settings from properties.
+
+        Args:
+            properties: key to text, as read from a property file.
+            warn: receives each warning; the log by default.
+
+        Raises:
+            ConfigError: a value is not allowed.
+        """
+        return from_properties(cls, properties, warn=warn)
