@@ -3,6 +3,8 @@
 from zkbroker.consumer.assigned import AssignedConsumer
 from zkbroker.consumer.connector import Consumer, ConsumerConnector
 from zkbroker.consumer.filters import Blacklist, TopicFilter, Whitelist
+from zkbroker.consumer.group import GroupConsumer, RebalanceListener
+from zkbroker.consumer.group_offsets import CommitFailed, Committed
 from zkbroker.consumer.lookup import EARLIEST_TIME, LATEST_TIME
 from zkbroker.consumer.messages import (
     ConsumerClosed,
@@ -17,6 +19,10 @@ from zkbroker.consumer.simple import FetchRequest, MessageSet, SimpleConsumer
 from zkbroker.consumer.stream import KafkaStream
 
 __all__ = [
+    "GroupConsumer",
+    "RebalanceListener",
+    "Committed",
+    "CommitFailed",
     "SimpleConsumer",
     "FetchRequest",
     "MessageSet",
