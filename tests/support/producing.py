@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 
-from zkbroker.errors import ProtocolError, protocol_error
+from zkbroker.errors import ErrorCode, ProtocolError, protocol_error
 from zkbroker.network import BrokerConnection
 from zkbroker.protocol.messages import MetadataRequest, ProduceRequest
 from zkbroker.protocol.messages.metadata import MetadataResponse
@@ -20,6 +20,7 @@ class TestProducer:
     def __init__(self, bootstrap_servers: str) -> None:
         self._bootstrap = bootstrap_servers.split(",")[0]
         self._connections: dict[str, BrokerConnection] = {}
+        self._leaders: dict[tuple[str, int], str] = {}
 
     def send(
         self,
@@ -55,6 +56,7 @@ class TestProducer:
                     return int(answer.base_offset)
                 raise protocol_error(answer.error_code)
             except ProtocolError as error:
+                self._leaders.pop((topic, partition), None)
                 if not error.code.retriable or time.monotonic() > deadline:
                     raise
                 time.sleep(0.02)
@@ -72,11 +74,15 @@ class TestProducer:
         return connection
 
     def _leader(self, topic: str, partition: int) -> BrokerConnection:
-        response: MetadataResponse = self._connection(self._bootstrap).request(
-            MetadataRequest(topics=[topic])
-        )
-        brokers = {broker.node_id: f"{broker.host}:{broker.port}" for broker in response.brokers}
-        for part in response.topics[0].partitions:
-            if part.partition == partition and part.leader in brokers:
-                return self._connection(brokers[part.leader])
-        raise protocol_error(5, f"{topic}-{partition}")
+        key = topic, partition
+        if key not in self._leaders:
+            response: MetadataResponse = self._connection(self._bootstrap).request(
+                MetadataRequest(topics=[topic])
+            )
+            brokers = {b.node_id: f"{b.host}:{b.port}" for b in response.brokers}
+            for part in response.topics[0].partitions:
+                if part.leader in brokers:
+                    self._leaders[topic, part.partition] = brokers[part.leader]
+        if key not in self._leaders:
+            raise protocol_error(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition}")
+        return self._connection(self._leaders[key])

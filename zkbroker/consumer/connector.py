@@ -69,6 +69,8 @@ class ConsumerConnector:
         self._keeper: OffsetKeeper | None = None
         self._listeners: list[RebalanceListener] = []
         self._closed = False
+        self._lock = self._runtime.lock()
+        self._shut_down = self._runtime.event()
         self._session = ZkSession(
             config.zookeeper_connect,
             session_timeout_ms=config.zookeeper_session_timeout_ms,
@@ -243,15 +245,24 @@ class ConsumerConnector:
     def shutdown(self, timeout_s: float = 10.0) -> None:
         """End the streams, commit (with `auto.commit.enable`), and leave the group.
 
-        Streams end when their readers come back for a message. Calling it again does nothing.
+        Streams end when their readers come back for a message. Called again, also by another
+        task, it only waits for the first call to end.
 
         Args:
             timeout_s: how long to wait for all of it; then ZooKeeper lets go of the rest when
                 the session ends.
         """
-        if self._closed:
+        with self._lock:
+            first, self._closed = not self._closed, True
+        if not first:
+            self._shut_down.wait(timeout_s)
             return
-        self._closed = True
+        try:
+            self._shut(timeout_s)
+        finally:
+            self._shut_down.set()
+
+    def _shut(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
 
         def left_s() -> float:

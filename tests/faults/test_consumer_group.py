@@ -1,0 +1,303 @@
+"""A consumer group of real processes under kills, pauses and restarts.
+
+Every member notes each assignment (with the committed offset that it found) and each message. At
+the end:
+
+- together the members were given every message of the topic;
+- each assignment began exactly at the offset that was committed then, went on without a gap, and
+  that offset never went back: what came twice lay after the last commit;
+- the group at rest owns every partition, each by a live member.
+"""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.support.group_member import ASSIGNED, DELIVERED, UNKNOWN, Entry, read_log
+from tests.support.producing import TestProducer
+from zkbroker.errors import RegistryError
+from zkbroker.registry import ZkSession, groups
+from zkbroker.testing import LocalCluster
+
+SESSION_MS = 2000
+GROUP = "faults"
+BATCH = 50
+
+
+class Member:
+    """One consumer process."""
+
+    def __init__(self, cluster: LocalCluster, topic: str, directory: Path, number: int) -> None:
+        self.log = directory / f"member-{number}.log"
+        self.log.touch()
+        options = {
+            "topic": topic,
+            "log": str(self.log),
+            "runtime": "gevent" if number % 2 else "threads",
+            "properties": {
+                "zookeeper.connect": cluster.zookeeper,
+                "group.id": GROUP,
+                "zookeeper.session.timeout.ms": str(SESSION_MS),
+                "zookeeper.connection.timeout.ms": "20000",
+                "auto.offset.reset": "smallest",
+                "auto.commit.interval.ms": "100",
+                "rebalance.backoff.ms": "500",
+                "refresh.leader.backoff.ms": "50",
+            },
+        }
+        self.errors = (directory / f"member-{number}.err").open("wb")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.group_member", json.dumps(options)],
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        self.consumer_id = self.process.stdout.readline().strip()
+        assert self.consumer_id, Path(self.errors.name).read_text()
+
+    def send(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def end(self, number: int) -> None:
+        self.send(number)
+        self.process.wait(30)
+        self.errors.close()
+
+
+class Group:
+    """The members of one group, and what is done to them and to what they depend on."""
+
+    def __init__(
+        self, cluster: LocalCluster, topic: str, partitions: int, members: int, directory: Path
+    ) -> None:
+        self.cluster = cluster
+        self.topic = topic
+        self.partitions = partitions
+        self.directory = directory
+        self.started = 0
+        self.live: list[Member] = []
+        self.all: list[Member] = []
+        self.settling_s: list[tuple[str, float]] = []
+        self.session = ZkSession(cluster.zookeeper, session_timeout_ms=30_000).start()
+        for _ in range(members):
+            self.add()
+
+    def add(self) -> None:
+        member = Member(self.cluster, self.topic, self.directory, self.started)
+        self.started += 1
+        self.live.append(member)
+        self.all.append(member)
+
+    def owners(self) -> dict[int, str]:
+        return {
+            partition: thread.rpartition("-")[0]
+            for partition, thread in groups.owners(self.session, GROUP, self.topic).items()
+        }
+
+    def settled(self) -> bool:
+        live = {member.consumer_id for member in self.live}
+        try:
+            owners = self.owners()
+            registered = set(groups.members(self.session, GROUP))
+        except RegistryError:
+            return False
+        share = self.partitions // len(live)
+        counts = [list(owners.values()).count(member) for member in live]
+        return (
+            len(owners) == self.partitions
+            and set(owners.values()) <= live
+            and registered == live
+            and min(counts) >= share
+        )
+
+    def until_settled(self, what: str) -> None:
+        began = time.monotonic()
+        while not self.settled():
+            assert time.monotonic() - began < 60, f"{what}: {self.owners()}"
+            time.sleep(0.02)
+        self.settling_s.append((what, time.monotonic() - began))
+
+    def fault(self, what: str, chance: random.Random) -> None:
+        """Do one harm and undo it; returns when the group has settled."""
+        # At some moment while messages flow, not right after the last change.
+        time.sleep(chance.uniform(0.2, 1.0))
+        victim = chance.choice(self.live)
+        if what == "kill":
+            self.live.remove(victim)
+            victim.end(signal.SIGKILL)
+        elif what == "leave":
+            self.live.remove(victim)
+            victim.end(signal.SIGTERM)
+        elif what == "pause":
+            victim.send(signal.SIGSTOP)
+            time.sleep(SESSION_MS / 1000 * 2)
+            victim.send(signal.SIGCONT)
+        elif what == "zookeeper":
+            self.cluster.embedded_zookeeper.kill()
+            time.sleep(chance.uniform(0, SESSION_MS / 1000 * 1.5))
+            self.cluster.embedded_zookeeper.restart()
+        else:
+            broker = chance.choice(self.cluster.brokers)
+            broker.kill()
+            time.sleep(chance.uniform(0, 1))
+            broker.start()
+        self.until_settled(what)
+        if what in ("kill", "leave"):
+            self.add()
+            self.until_settled("join")
+
+    def entries(self) -> list[list[Entry]]:
+        return [read_log(str(member.log)) for member in self.all]
+
+    def delivered(self) -> int:
+        return len(
+            {
+                (entry.partition, entry.offset)
+                for log in self.entries()
+                for entry in log
+                if entry.kind == DELIVERED
+            }
+        )
+
+    def close(self) -> None:
+        for member in self.live:
+            member.end(signal.SIGTERM)
+        self.session.close()
+
+
+class Feed(threading.Thread):
+    """Produces into all partitions while the faults go on, and the rest of it at full speed."""
+
+    def __init__(
+        self, cluster: LocalCluster, topic: str, partitions: int, total: int, pause_s: float
+    ) -> None:
+        super().__init__(daemon=True)
+        self.producer = TestProducer(cluster.bootstrap_servers)
+        self.topic = topic
+        self.partitions = partitions
+        self.total = total
+        self.pause_s = pause_s
+        self.ends = [0] * partitions
+        self.error: Exception | None = None
+        self.hurry = threading.Event()
+
+    def run(self) -> None:
+        try:
+            for number in range(self.total // BATCH):
+                partition = number % self.partitions
+                base = self.producer.send(self.topic, partition, [b"x" * 20] * BATCH)
+                # A batch whose answer was lost is there twice; the end of the log counts it.
+                self.ends[partition] = base + BATCH
+                self.hurry.wait(self.pause_s)
+        except Exception as error:  # noqa: BLE001 - the test raises it
+            self.error = error
+
+
+def check(logs: list[list[Entry]], ends: list[int]) -> dict[str, int]:
+    """Check what all members were given; return how much of it came more than once."""
+    assignments: dict[int, list[tuple[float, int, list[Entry]]]] = defaultdict(list)
+    for log in logs:
+        current: dict[int, list[Entry]] = {}
+        for entry in log:
+            if entry.kind == ASSIGNED:
+                current[entry.partition] = []
+                assignments[entry.partition].append(
+                    (entry.at, entry.offset, current[entry.partition])
+                )
+            else:
+                current[entry.partition].append(entry)
+    delivered = 0
+    for partition, end in enumerate(ends):
+        seen: set[int] = set()
+        committed_before = 0
+        for _, committed, messages in sorted(assignments[partition], key=lambda one: one[0]):
+            offsets = [entry.offset for entry in messages]
+            delivered += len(offsets)
+            if committed != UNKNOWN:
+                assert committed_before <= max(committed, 0), f"{partition}: a commit went back"
+                committed_before = max(committed, 0)
+                if offsets:
+                    assert offsets[0] == max(committed, 0), f"{partition}: not from the commit"
+            if offsets:
+                assert offsets == list(range(offsets[0], offsets[0] + len(offsets)))
+            seen.update(offsets)
+        assert seen == set(range(end)), f"{partition}: {end - len(seen)} messages are missing"
+    return {
+        "messages": sum(ends),
+        "delivered": delivered,
+        "assignments": sum(map(len, assignments.values())),
+    }
+
+
+def run(
+    directory: Path,
+    *,
+    brokers: int,
+    members: int,
+    partitions: int,
+    messages: int,
+    seconds: float,
+    faults: list[str],
+) -> None:
+    chance = random.Random(1)
+    with LocalCluster(brokers) as cluster:
+        topic = cluster.create_topic(partitions=partitions)
+        feed = Feed(cluster, topic, partitions, messages, seconds / (messages / BATCH))
+        group = Group(cluster, topic, partitions, members, directory)
+        try:
+            group.until_settled("start")
+            feed.start()
+            for what in faults:
+                group.fault(what, chance)
+            feed.hurry.set()
+            feed.join(300)
+            assert feed.error is None, feed.error
+            assert not feed.is_alive()
+            total = sum(feed.ends)
+            deadline = time.monotonic() + 120
+            while group.delivered() < total:
+                assert time.monotonic() < deadline, f"{group.delivered()} of {total}"
+                time.sleep(0.2)
+            group.until_settled("rest")
+        finally:
+            group.close()
+        figures = check(group.entries(), feed.ends)
+    slowest = defaultdict(float)
+    for what, seconds in group.settling_s:
+        slowest[what] = max(slowest[what], round(seconds, 2))
+    print(f"\n{figures} rounds={len(faults)} slowest to settle, seconds: {dict(slowest)}")
+
+
+def test_group_delivers_everything_under_each_kind_of_fault(tmp_path: Path) -> None:
+    run(
+        tmp_path,
+        brokers=2,
+        members=3,
+        partitions=6,
+        messages=60_000,
+        seconds=15,
+        faults=["kill", "pause", "broker", "zookeeper", "leave"],
+    )
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_group_of_five_delivers_half_a_million_messages_over_twenty_rounds(tmp_path: Path) -> None:
+    run(
+        tmp_path,
+        brokers=3,
+        members=5,
+        partitions=24,
+        messages=500_000,
+        seconds=150,
+        faults=["kill", "pause", "broker", "zookeeper"] * 5,
+    )
