@@ -16,5 +16,7 @@ command -v debootstrap >/dev/null || {
 }
 debootstrap --variant=minbase \
     --include="ca-certificates,python3,python3-venv${INCLUDE:-}" bookworm "$root" >&2
+# A proxy's certificate that this machine trusts is trusted in the image too.
+cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
 rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/var/lib/apt/lists/*
 tar -C "$root" -c . | docker import --change 'CMD ["/bin/sh"]' - "$tag"
