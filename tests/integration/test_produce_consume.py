@@ -115,3 +115,39 @@ def test_mistakes_are_one_line(zkbroker, arguments, says):
     shown = zkbroker(*arguments, stdin=b"x\n", status=1)
     assert says in shown
     assert shown.count(b"error:") <= 2
+
+
+def test_performance_is_printed_as_the_genuine_tools_print_it(zkbroker, cluster):
+    topic = cluster.create_topic(partitions=2)
+    header, row = (
+        zkbroker("perf", "produce", "-t", topic, "--messages", "5000", "--threads", "2")
+        .decode()
+        .splitlines()
+    )
+    assert header == (
+        "start.time, end.time, compression, message.size, batch.size, "
+        "total.data.sent.in.MB, MB.sec, total.data.sent.in.nMsg, nMsg.sec"
+    )
+    assert row.split(", ")[2:6] == ["0", "100", "200", "0.48"]
+    assert row.split(", ")[7] == "5000"
+    header, row = (
+        zkbroker("perf", "consume", "-t", topic, "--messages", "5000").decode().splitlines()
+    )
+    assert header == (
+        "start.time, end.time, fetch.size, data.consumed.in.MB, MB.sec, "
+        "data.consumed.in.nMsg, nMsg.sec"
+    )
+    assert row.split(", ")[2:4] == ["1048576", "0.4768"]
+    assert row.split(", ")[5] == "5000"
+    assert b"fewer than 5001" in zkbroker(
+        "perf", "consume", "-t", topic, "--messages", "5001", status=1
+    )
+
+
+def test_a_topic_is_replayed_into_another(zkbroker, cluster):
+    source, target = cluster.create_topic(partitions=2), cluster.create_topic(partitions=3)
+    zkbroker("produce", "-t", source, "-K", ":", stdin=b"a:1\nb:2\na:3\n")
+    assert b"replayed 3 messages" in zkbroker("replay", "--from", source, "--to", target)
+    shown = zkbroker("consume", "-t", target, "-e", "-K", ":").splitlines()
+    assert sorted(shown) == [b"a:1", b"a:3", b"b:2"]
+    assert shown.index(b"a:1") < shown.index(b"a:3")

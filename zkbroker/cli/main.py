@@ -18,6 +18,8 @@ COMMANDS = {
     "topics": "list, create, describe, alter and delete topics",
     "produce": "publish lines of standard input, or files",
     "consume": "print the messages of a topic",
+    "replay": "copy what a topic holds into another one",
+    "perf": "measure how fast messages are taken and given",
     "metadata": "list brokers, partitions and leaders",
     "dump-log": "print what segments and indexes hold",
     "doctor": "check whether this machine can run brokers",
