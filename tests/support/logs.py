@@ -28,6 +28,16 @@ class Clock:
         self.now += ms
 
 
+class UnsyncedFileSystem(FileSystem):
+    """Does not wait for the disk: a test that does not cut the power needs no fsync."""
+
+    def fsync(self, fd: int) -> None:
+        pass
+
+    def fsync_dir(self, path: Path) -> None:
+        pass
+
+
 class InlineTask:
     """A task that is over when it was made."""
 
@@ -80,7 +90,7 @@ def make_manager(
         runtime=runtime,
         topic_overrides=overrides,
         now_ms=clock or Clock(),
-        fs=fs,
+        fs=fs or UnsyncedFileSystem(),
     )
 
 

@@ -5,6 +5,7 @@ the last successful fsync may be lost, and an fsync that failed once and then su
 nothing. The other directories go on.
 """
 
+import errno
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -45,7 +46,13 @@ class LogContext:
     """Why the directory cannot be used, None when it can."""
 
     def fail(self, error: OSError) -> StorageError:
-        """Take the directory offline and return the error to raise."""
+        """Take the directory offline and return the error to raise.
+
+        A process that is out of file descriptors says nothing of the disk: the call fails, and the
+        directory stays.
+        """
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            return self.error(str(error))
         if self.offline is None:
             self.offline = f"{error.strerror or error} ({error.filename or self.root})"
             logger.error("data directory offline path=%s reason=%s", self.root, self.offline)

@@ -50,13 +50,13 @@ class _SparseIndex:
         """Whether entries can be added."""
         self._fd = fs.open(path, os.O_RDWR | os.O_CREAT if self.writable else os.O_RDONLY)
         try:
-            size = os.fstat(self._fd).st_size
+            size = stored = os.fstat(self._fd).st_size
             if max_bytes is not None:
                 wanted = max(max_bytes, size)
                 size = wanted - wanted % self.entry.size
                 fs.truncate(self._fd, size)
             self._capacity = size // self.entry.size
-            self.count = self._count_entries()
+            self.count = self._count_entries(stored // self.entry.size)
             self._last = self._at(self.count - 1) if self.count else None
         except BaseException:
             fs.close(self._fd)
@@ -123,9 +123,12 @@ class _SparseIndex:
         first, second = self.entry.unpack_from(view, index * self.entry.size)
         return first, second
 
-    def _count_entries(self) -> int:
-        # The entries are followed by zeros; neither index ever holds an entry of zeros.
-        low, high = 0, self._capacity
+    def _count_entries(self, stored: int) -> int:
+        # A trimmed index ends with an entry; in one that was not, the entries are followed by
+        # zeros. Neither index ever holds an entry of zeros.
+        if stored == 0 or self._at(stored - 1) != (0, 0):
+            return stored
+        low, high = 0, stored
         while low < high:
             middle = (low + high) // 2
             if self._at(middle) == (0, 0):
@@ -175,6 +178,17 @@ class OffsetIndex(_SparseIndex):
             return self._base_offset, 0
         found, position = self._at(low - 1)
         return self._base_offset + found, position
+
+    def position_before(self, position: int) -> int:
+        """Return the largest indexed position at or below one, 0 when there is none."""
+        low, high = 0, self.count
+        while low < high:
+            middle = (low + high) // 2
+            if self._at(middle)[1] <= position:
+                low = middle + 1
+            else:
+                high = middle
+        return self._at(low - 1)[1] if low else 0
 
 
 class TimeIndex(_SparseIndex):

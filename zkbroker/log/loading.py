@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,8 @@ from zkbroker.log.segment import Segment
 from zkbroker.records import EntryInfo
 
 logger = logging.getLogger(__name__)
+
+_RECENT_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,15 +278,44 @@ def _load_producers(plan: LoadPlan, segments: list[Segment], end: int) -> Produc
             logger.warning("snapshot ignored file=%s reason=%s", path, error)
     for index, segment in enumerate(segments):
         following = segments[index + 1].base_offset if index + 1 < len(segments) else end
-        if following <= start or segment.size == 0:
-            continue
-        fd = os.open(segment.path(names.LOG), os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            for _, info in walk(fd, 0, segment.size):
-                if info.magic == 2 and info.producer_id >= 0 and info.base_offset >= start:
+        if following > start:
+            for info in _batches(segment, 0):
+                if info.base_offset >= start:
                     state.update(info)
-        except CorruptMessage as error:
-            logger.warning("log damaged file=%s reason=%s", segment.path(names.LOG), error)
-        finally:
-            os.close(fd)
+    if len(state) and start == end:
+        # The snapshot knows one batch of each producer; the end of the log knows the ones before.
+        recent = ProducerState()
+        for segment in segments[-2:]:
+            for info in _batches(segment, _position_before(segment, segment.size - _RECENT_BYTES)):
+                recent.update(info)
+        state.recall(recent)
     return state
+
+
+def _batches(segment: Segment, position: int) -> Iterator[EntryInfo]:
+    """Yield the batches of idempotent producers behind a position of a segment."""
+    if segment.size == 0:
+        return
+    fd = os.open(segment.path(names.LOG), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        for _, info in walk(fd, position, segment.size):
+            if info.magic == 2 and info.producer_id >= 0:
+                yield info
+    except CorruptMessage as error:
+        logger.warning("log damaged file=%s reason=%s", segment.path(names.LOG), error)
+    finally:
+        os.close(fd)
+
+
+def _position_before(segment: Segment, position: int) -> int:
+    """Return where an indexed entry begins, at or before a position of a segment."""
+    if position <= 0:
+        return 0
+    try:
+        index = OffsetIndex(segment.fs, segment.path(names.INDEX), segment.base_offset)
+    except FileNotFoundError:
+        return 0
+    try:
+        return index.position_before(position)
+    finally:
+        index.close()

@@ -278,12 +278,16 @@ class Log:
             if active.size == 0:
                 return active
             with self._storage():
-                active.finish()
-                self._unsynced.append(active)
                 segment = self.new_segment(self.log_end_offset)
                 segment.open_for_append(self.context.open_files.lock, self.config.index_max_bytes)
                 self._names_unsynced = True
-                write_snapshot(self._fs, self.directory, self.log_end_offset, self.producers)
+                try:
+                    active.finish()
+                    write_snapshot(self._fs, self.directory, self.log_end_offset, self.producers)
+                except OSError:
+                    self.context.open_files.forget(segment)
+                    raise
+                self._unsynced.append(active)
             self.context.open_files.add(active)
             self.set_segments([*self.segments, segment])
             self._created_ms = self.context.now_ms() if now_ms is None else now_ms

@@ -487,6 +487,8 @@ class LogManager:
     def abandon(self) -> None:
         """Stop the tasks and unlock, and leave every file as it is: as a killed process would."""
         self._stop_tasks(10.0)
+        for log in self._logs.values():
+            log.release_files()
         for directory in self._directories:
             directory.close()
 

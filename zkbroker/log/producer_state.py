@@ -133,6 +133,19 @@ class ProducerState:
                 )
             )
 
+    def recall(self, recent: "ProducerState") -> None:
+        """Take over the older batches of producers whose last one another state knows too.
+
+        Args:
+            recent: the state after reading the log's last entries only.
+        """
+        for producer_id, known in self._producers.items():
+            other = recent._producers.get(producer_id)
+            if other is None or not known.batches or not other.batches:
+                continue
+            if other.epoch == known.epoch and other.batches[-1] == known.batches[-1]:
+                known.batches = other.batches
+
     def expire(self, before_ms: int) -> None:
         """Forget the producers whose last batch has a timestamp before `before_ms`."""
         old = [key for key, known in self._producers.items() if 0 <= known.timestamp < before_ms]

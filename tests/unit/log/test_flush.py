@@ -1,0 +1,158 @@
+import threading
+import time
+
+import gevent
+import pytest
+
+from tests.support.logs import TP, Clock, InlineRuntime, make_manager, message_set, started
+from zkbroker.errors import RequestTimedOut, StorageError
+from zkbroker.log import FileSystem
+from zkbroker.runtime import get_runtime
+
+
+class CountingFileSystem(FileSystem):
+    """Counts fsyncs of log files, and holds them up while told to."""
+
+    def __init__(self):
+        self.count = 0
+        self.free = threading.Event()
+        self.free.set()
+        self.entered = threading.Event()
+        self.fail = False
+
+    def fsync(self, fd):
+        self.count += 1
+        self.entered.set()
+        assert self.free.wait(30)
+        if self.fail:
+            raise OSError(5, "Input/output error")
+        super().fsync(fd)
+
+
+def test_without_a_policy_nobody_waits_and_nothing_is_flushed(tmp_path):
+    fs = CountingFileSystem()
+    with started(tmp_path, fs=fs) as manager:
+        log = manager.get_or_create(TP)
+        before = fs.count
+        log.wait_durable(log.append(message_set(5)).last_offset)
+        assert fs.count == before
+        assert log.recovery_point == 0
+
+
+@pytest.mark.parametrize("runtime", ["threads", "gevent"])
+def test_one_fsync_serves_all_who_wait(tmp_path, runtime):
+    fs = CountingFileSystem()
+    runtime = get_runtime(runtime)
+    with started(tmp_path, fs=fs, flush_messages=1, runtime=runtime) as manager:
+        log = manager.get_or_create(TP)
+        before = fs.count
+        done = []
+        fs.free.clear()
+        fs.entered.clear()
+
+        def produce():
+            result = log.append(message_set(1))
+            log.wait_durable(result.last_offset)
+            done.append((result.last_offset, log.recovery_point))
+
+        first = runtime.spawn(produce, name="first")
+        while not fs.entered.is_set():
+            runtime.sleep(0.001)
+        # The first fsync runs; these fifty must share the second one.
+        others = [runtime.spawn(produce, name=f"{at}") for at in range(50)]
+        while log.log_end_offset < 51:
+            runtime.sleep(0.001)
+        assert done == []
+        fs.free.set()
+        for task in [first, *others]:
+            assert task.join(20)
+        assert len(done) == 51
+        assert all(durable > last for last, durable in done)
+        assert fs.count - before == 2
+
+
+def test_the_event_loop_runs_on_while_the_disk_is_busy(tmp_path):
+    fs = CountingFileSystem()
+    with started(tmp_path, fs=fs, flush_messages=1, runtime="gevent") as manager:
+        log = manager.get_or_create(TP)
+        fs.free.clear()
+        result = log.append(message_set(1))
+        waiter = gevent.spawn(log.wait_durable, result.last_offset)
+        for _ in range(20):
+            gevent.sleep(0.001)
+            assert log.read_bytes(0, 1000)
+        assert not waiter.ready()
+        with pytest.raises(RequestTimedOut):
+            log.wait_durable(result.last_offset, timeout_s=0.01)
+        fs.free.set()
+        waiter.get(timeout=20)
+
+
+def test_fewer_than_m_messages_are_ever_acknowledged_and_not_on_disk(tmp_path):
+    with started(tmp_path, flush_messages=10, runtime=InlineRuntime()) as manager:
+        log = manager.get_or_create(TP)
+        for _ in range(40):
+            result = log.append(message_set(3))
+            log.wait_durable(result.last_offset, timeout_s=10)
+            assert log.log_end_offset - log.recovery_point < 10
+
+
+def test_a_topic_s_own_policy_counts(tmp_path):
+    with started(tmp_path, overrides={"my-topic": {"flush.messages": "1"}}) as manager:
+        log = manager.get_or_create(TP)
+        log.wait_durable(log.append(message_set(3)).last_offset, timeout_s=10)
+        assert log.recovery_point == 3
+
+
+def test_what_is_older_than_flush_ms_is_flushed(tmp_path):
+    clock = Clock()
+    with started(tmp_path, clock=clock, flush_ms=1000, runtime=InlineRuntime()) as manager:
+        log = manager.get_or_create(TP)
+        log.append(message_set(3))
+        clock.advance(999)
+        assert manager.flush_due() == clock.now + 1
+        assert log.recovery_point == 0
+        clock.advance(1)
+        log.append(message_set(1))
+        assert manager.flush_due() is None
+        assert log.recovery_point == 4
+
+
+def test_the_background_task_flushes_in_time(tmp_path):
+    with started(tmp_path, clock=lambda: time.time_ns() // 10**6, flush_ms=5) as manager:
+        log = manager.get_or_create(TP)
+        log.append(message_set(3))
+        deadline = time.monotonic() + 20
+        while log.recovery_point < 3 and time.monotonic() < deadline:
+            time.sleep(0.005)
+        assert log.recovery_point == 3
+
+
+def test_a_roll_brings_the_old_segment_to_the_disk(tmp_path):
+    with started(tmp_path, runtime=InlineRuntime(), segment_bytes=1000) as manager:
+        log = manager.get_or_create(TP)
+        for _ in range(10):
+            log.append(message_set(3))
+        assert log.recovery_point >= log.segments[-1].base_offset > 0
+
+
+def test_a_failed_fsync_acknowledges_nobody_then_or_later(tmp_path):
+    fs = CountingFileSystem()
+    manager = make_manager(tmp_path, fs=fs, flush_messages=1)
+    manager.start()
+    log = manager.get_or_create(TP)
+    log.wait_durable(log.append(message_set(1)).last_offset)
+    fs.fail = True
+    result = log.append(message_set(1))
+    with pytest.raises(StorageError, match="Input/output error"):
+        log.wait_durable(result.last_offset, timeout_s=20)
+    fs.fail = False
+    # A later fsync that succeeds says nothing of the pages that were lost.
+    with pytest.raises(StorageError):
+        log.wait_durable(result.last_offset, timeout_s=20)
+    with pytest.raises(StorageError):
+        log.append(message_set(1))
+    with pytest.raises(StorageError):
+        log.read(0, 100)
+    manager.close()
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
