@@ -7,12 +7,17 @@ python scripts/generate_docs.py --check  exit status 1 when a page is not what t
 import argparse
 import importlib
 import sys
+from collections.abc import Iterator
 from dataclasses import MISSING
 from pathlib import Path
 
+import click
+
+from zkbroker.cli.main import cli
 from zkbroker.config.schema import options
 from zkbroker.protocol.table import protocol_markdown
 
+WIDTH = 100
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 CONFIGURATIONS = (
     ("Broker", "zkbroker.config.broker", "BrokerConfig"),
@@ -83,7 +88,34 @@ def protocol_page() -> str:
     )
 
 
-PAGES = {"configuration.md": configuration_markdown, "protocol.md": protocol_page}
+def command_line_page() -> str:
+    """Return the command line reference: the help of every command."""
+    lines = [
+        "# Command line",
+        "",
+        "What `--help` shows of each command. *This page is generated from the commands.*",
+    ]
+    for name, command in _commands(cli, "zkbroker"):
+        with click.Context(command, info_name=name, max_content_width=WIDTH) as context:
+            lines += ["", f"## {name}", "", "```text", command.get_help(context).rstrip(), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def _commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
+    with click.Context(group) as context:
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            if isinstance(command, click.Group):
+                yield from _commands(command, f"{path} {name}")
+            elif command is not None:
+                yield f"{path} {name}", command
+
+
+PAGES = {
+    "command-line.md": command_line_page,
+    "configuration.md": configuration_markdown,
+    "protocol.md": protocol_page,
+}
 
 
 def main() -> int:
