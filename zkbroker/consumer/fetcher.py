@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from zkbroker.config.consumer import FAIL, SMALLEST, ConsumerConfig
-from zkbroker.consumer.fetching import Wanted, doubled, fetch_request, offset_after
+from zkbroker.consumer.fetching import Wanted, check_size, doubled, fetch_request, offset_after
 from zkbroker.consumer.lookup import EARLIEST_TIME, LATEST_TIME, list_offsets, valid_range
 from zkbroker.consumer.partition import Chunk, ConsumedPartition, Progress, TopicPartition
 from zkbroker.errors import (
@@ -238,6 +238,7 @@ class BrokerFetcher:
         records: memoryview,
         where: str,
     ) -> bool:
+        check_size(records, self._config.fetch_message_limit_bytes, where)
         next_offset = offset_after(records)
         if next_offset is None:
             partition.fetch_bytes = doubled(

@@ -65,6 +65,19 @@ def offset_after(records: bytes | memoryview) -> int | None:
     return None if last is None else last + 1
 
 
+def check_size(records: bytes | memoryview, limit_bytes: int, where: str) -> None:
+    """Refuse what is larger than the limit of the fetch size.
+
+    A fetch never asks for more than the limit; newer brokers send a first entry that is larger
+    than what was asked for nevertheless.
+
+    Raises:
+        MessageSizeTooLarge: it is larger.
+    """
+    if len(records) > limit_bytes:
+        raise _too_large(limit_bytes, where)
+
+
 def doubled(size_bytes: int, limit_bytes: int, where: str) -> int:
     """Return the next fetch size for a message that did not fit.
 
@@ -77,8 +90,12 @@ def doubled(size_bytes: int, limit_bytes: int, where: str) -> int:
         MessageSizeTooLarge: the limit was not enough.
     """
     if size_bytes >= limit_bytes:
-        raise MessageSizeTooLarge(
-            f"{where}: the message is larger than {limit_bytes} bytes; raise the limit of the "
-            "fetch size (fetch.message.limit.bytes) or seek past it"
-        )
+        raise _too_large(limit_bytes, where)
     return min(size_bytes * 2, limit_bytes)
+
+
+def _too_large(limit_bytes: int, where: str) -> MessageSizeTooLarge:
+    return MessageSizeTooLarge(
+        f"{where}: the message is larger than {limit_bytes} bytes; raise the limit of the "
+        "fetch size (fetch.message.limit.bytes) or seek past it"
+    )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TypeVar
 
-from zkbroker.consumer.fetching import Wanted, doubled, fetch_request, offset_after
+from zkbroker.consumer.fetching import Wanted, check_size, doubled, fetch_request, offset_after
 from zkbroker.consumer.kafka_offsets import KafkaOffsets, commit_offsets, fetch_offsets
 from zkbroker.consumer.lookup import list_offsets, one_offset, valid_range
 from zkbroker.consumer.partition import TopicPartition
@@ -45,6 +45,10 @@ class FetchRequest:
     partition: int
     offset: int
     max_bytes: int = DEFAULT_FETCH_BYTES
+
+
+def _place(request: FetchRequest) -> str:
+    return f"{request.topic}-{request.partition} at offset {request.offset}"
 
 
 class MessageSet:
@@ -167,8 +171,7 @@ class SimpleConsumer:
                 try:
                     found[i] = self._message_set(request, part)
                     if found[i] is None:
-                        where = f"{request.topic}-{request.partition} at offset {request.offset}"
-                        sizes[i] = doubled(sizes[i], self._limit_bytes, where)
+                        sizes[i] = doubled(sizes[i], self._limit_bytes, _place(request))
                 except ProtocolError as error:
                     found[i] = MessageSet(request, error=error)
             open_ = [i for i in open_ if found[i] is None]
@@ -203,7 +206,7 @@ class SimpleConsumer:
         self, request: FetchRequest, part: FetchResponsePartition | None
     ) -> MessageSet | None:
         """Make the set of one answer; None when not even one message was whole."""
-        where = f"fetch of {request.topic}-{request.partition} at offset {request.offset}"
+        where = f"fetch of {_place(request)}"
         if part is None:
             raise ProtocolError(f"{where}: the broker did not answer for it")
         if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -211,6 +214,7 @@ class SimpleConsumer:
         if part.error_code:
             raise protocol_error(part.error_code, where)
         raw = part.records if isinstance(part.records, bytes | memoryview) else b""
+        check_size(raw, self._limit_bytes, _place(request))
         next_offset = offset_after(raw) if raw else request.offset
         if next_offset is None:
             return None
