@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.support.logs import TP, make_manager, message_set, read_all
 from zkbroker.records import Codec, Record, iter_entries, iter_records
 
-SETTINGS = {"segment_bytes": 700, "index_interval_bytes": 150}
+SETTINGS = {"segment_bytes": 700, "index_interval_bytes": 150, "index_max_bytes": 1200}
 
 Entry = tuple[int, int, bytes]
 """Position in its file, end, bytes."""

@@ -1,0 +1,143 @@
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.damage import Expectation, log_files, recovered, store_log
+from tests.support.logs import TP, message_set, started
+from zkbroker.admin.log_check import check_logs, repair_logs
+from zkbroker.errors import StorageError
+
+SEGMENTS = Path(__file__).parents[2] / "golden" / "data" / "segments"
+
+
+@pytest.fixture
+def stored(tmp_path):
+    store_log(tmp_path / "data")
+    return tmp_path / "data"
+
+
+def content(root):
+    return {path: path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def test_a_sound_log_is_found_sound(stored):
+    before = content(stored)
+    (check,) = check_logs([stored])
+    assert check.findings == []
+    assert check.directory == stored / str(TP)
+    assert (check.log_start_offset, check.log_end_offset) == (0, 40)
+    assert check.segments == len(log_files(stored))
+    assert content(stored) == before
+
+
+@pytest.mark.parametrize("version", ["kafka-0.8.2.2", "kafka-2.3.0"])
+def test_genuine_logs_are_found_sound(version):
+    checks = list(check_logs([SEGMENTS / version]))
+    assert len(checks) == len(list((SEGMENTS / version).iterdir()))
+    assert [check.findings for check in checks] == [[]] * len(checks)
+
+
+def test_damage_is_told_with_what_a_repair_costs_and_repaired(stored):
+    expected = Expectation(stored)
+    path = log_files(stored)[1]
+    position, _, _ = expected.files[path.name][1]
+    data = bytearray(path.read_bytes())
+    data[position + 20] ^= 255
+    path.write_bytes(data)
+    before = content(stored)
+    (check,) = check_logs([stored / str(TP)])
+    assert content(stored) == before
+    finding, *behind = check.findings
+    assert (finding.file, finding.position) == (path, position)
+    assert finding.bytes_lost == len(data) - position
+    assert "position" in str(finding)
+    assert "valid messages behind the damage" in str(finding)
+    assert [each.file for each in behind] == log_files(stored)[2:]
+    wanted = expected.before(path.name, position)
+
+    cuts = repair_logs([stored], now_ms=77)
+    assert [cut.file for cut in cuts] == [each.file for each in check.findings]
+    assert [cut.bytes_cut for cut in cuts] == [each.bytes_lost for each in check.findings]
+    assert [cut.valid_messages_behind for cut in cuts] == [
+        each.valid_messages_behind for each in check.findings
+    ]
+    assert cuts[0].kept_in == path.with_name(path.name + ".corrupt-77")
+    (check,) = check_logs([stored])
+    assert check.findings == []
+    records, _ = recovered(stored)
+    assert records == wanted
+
+
+def test_a_hole_between_segments_is_told(stored):
+    log_files(stored)[1].unlink()
+    (check,) = check_logs([stored])
+    assert "missing behind it" in check.findings[0].reason
+    assert "lies behind the damage" in check.findings[1].reason
+    cuts = repair_logs([stored])
+    assert "are missing" in cuts[0].reason
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_wrong_index_entries_are_told_and_rebuilt(tmp_path, suffix):
+    with started(tmp_path) as manager:
+        log = manager.get_or_create(TP)
+        for at in range(100):
+            log.append(message_set(3, timestamp=1000 * at))
+    target = tmp_path / str(TP) / f"{0:020d}{suffix}"
+    good = target.read_bytes()
+    # The last byte of the fourth entry's position, or of its timestamp.
+    at = 31 if suffix == ".index" else 43
+    target.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
+    (check,) = check_logs([tmp_path])
+    assert [finding.file for finding in check.findings] == [target]
+    repair_logs([tmp_path])
+    assert target.read_bytes() == good
+    assert [check.findings for check in check_logs([tmp_path])] == [[]]
+
+
+def test_damaged_small_files_are_told(stored):
+    partition = stored / str(TP)
+    (partition / "00000000000000000012.snapshot").write_bytes(b"\0\1junkjunk")
+    (partition / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n")
+    (stored / "log-start-offset-checkpoint").write_text("1\n0\n")
+    first, second = check_logs([stored])
+    assert [finding.file.name for finding in first.findings] == ["log-start-offset-checkpoint"]
+    assert {finding.file.name for finding in second.findings} == {
+        "00000000000000000012.snapshot",
+        "leader-epoch-checkpoint",
+    }
+
+
+def test_the_directory_of_a_running_broker_is_checked_and_not_repaired(tmp_path):
+    with started(tmp_path) as manager:
+        manager.get_or_create(TP).append(message_set(3))
+        (check,) = check_logs([tmp_path])
+        assert check.log_end_offset == 3
+        assert check.findings == []
+        with pytest.raises(StorageError, match="in use"):
+            repair_logs([tmp_path])
+    assert repair_logs([tmp_path]) == []
+
+
+def test_a_path_that_is_no_directory_is_an_error(tmp_path):
+    with pytest.raises(StorageError, match="no directory"):
+        list(check_logs([tmp_path / "nothing"]))
+
+
+def test_any_damage_that_check_finds_is_what_repair_cuts(stored, tmp_path):
+    chosen = random.Random(5)
+    for round_ in range(30):
+        work = tmp_path / f"work{round_}"
+        shutil.copytree(stored, work)
+        path = chosen.choice(log_files(work))
+        data = bytearray(path.read_bytes())
+        data[chosen.randrange(len(data))] ^= 1 << chosen.randrange(8)
+        path.write_bytes(data)
+        (check,) = check_logs([work])
+        lost = [finding for finding in check.findings if finding.bytes_lost]
+        cuts = repair_logs([work])
+        assert [(cut.file, cut.bytes_cut) for cut in cuts] == [
+            (finding.file, finding.bytes_lost) for finding in lost
+        ]

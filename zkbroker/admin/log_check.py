@@ -1,0 +1,320 @@
+"""Checking and repairing the logs of a broker that does not run.
+
+Invariant: `check_logs` changes nothing, and what it reports is what the broker's own recovery would
+find if it verified everything. `repair_logs` does that recovery: it cuts each log to its longest
+valid prefix, keeps what is cut in `*.log.corrupt-<ms>`, and rebuilds the indexes.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from zkbroker.config.log import LogConfig
+from zkbroker.errors import StorageError
+from zkbroker.log import names
+from zkbroker.log.checkpoints import read_epochs, read_offsets
+from zkbroker.log.fs import FileSystem
+from zkbroker.log.index import OffsetIndex, TimeIndex
+from zkbroker.log.loading import LoadPlan, load
+from zkbroker.log.lock import DirectoryLock
+from zkbroker.log.manager import INTERNAL_TOPICS
+from zkbroker.log.names import TopicPartition
+from zkbroker.log.producer_state import ProducerState
+from zkbroker.log.recovery import Cut, count_valid_messages, scan_segment
+from zkbroker.records import EntryInfo
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong with a file.
+
+    Args:
+        file: which.
+        position: where in it, in bytes.
+        reason: what is wrong.
+        bytes_lost: bytes of log that a repair cuts off; 0 when it loses none.
+        valid_messages_behind: messages among them that are valid by themselves.
+    """
+
+    file: Path
+    position: int
+    reason: str
+    bytes_lost: int = 0
+    valid_messages_behind: int = 0
+
+    def __str__(self) -> str:
+        text = f"{self.file} position {self.position}: {self.reason}"
+        if self.bytes_lost:
+            text += (
+                f"; a repair cuts {self.bytes_lost} bytes, with {self.valid_messages_behind} "
+                "valid messages behind the damage"
+            )
+        return text
+
+
+@dataclass(slots=True)
+class LogCheck:
+    """What was found in a partition's directory.
+
+    Args:
+        directory: of the partition.
+        segments: how many log files.
+        size_bytes: of valid entries.
+        entries: how many of them.
+        log_start_offset: base offset of the first segment.
+        log_end_offset: offset after the last valid entry.
+        findings: what is wrong, in order.
+    """
+
+    directory: Path
+    segments: int = 0
+    size_bytes: int = 0
+    entries: int = 0
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+
+def partition_directories(paths: Sequence[Path]) -> list[Path]:
+    """Return the partitions' directories among and below the paths given.
+
+    Args:
+        paths: data directories or partitions' directories.
+
+    Raises:
+        StorageError: a path is neither.
+    """
+    found: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            raise StorageError(f"{path} is no directory")
+        if any(names.offset_of_file(child.name, names.LOG) is not None for child in path.iterdir()):
+            found.append(path)
+        else:
+            found += [child for child in sorted(path.iterdir()) if _is_partition(child)]
+    return found
+
+
+def _is_partition(path: Path) -> bool:
+    try:
+        TopicPartition.parse(path.name)
+    except ValueError:
+        return False
+    return path.is_dir() and not names.is_delete_directory(path)
+
+
+def check_logs(paths: Sequence[Path]) -> Iterator[LogCheck]:
+    """Verify every entry, index, snapshot and checkpoint, and change nothing.
+
+    Args:
+        paths: data directories or partitions' directories; of a broker that runs, the end of a log
+            may be seen half written.
+
+    Raises:
+        StorageError: a path is no directory, or cannot be read.
+    """
+    for path in paths:
+        yield from _check_data_directory(path)
+    for directory in partition_directories(paths):
+        try:
+            yield _check_log(directory)
+        except OSError as error:
+            raise StorageError(f"cannot read {directory}: {error}") from error
+
+
+def _check_data_directory(path: Path) -> Iterator[LogCheck]:
+    check = LogCheck(path)
+    for name in (names.RECOVERY_POINTS, names.HIGH_WATERMARKS, names.START_OFFSETS):
+        try:
+            read_offsets(path / name)
+        except StorageError as error:
+            check.findings.append(Finding(path / name, 0, str(error)))
+    if check.findings:
+        yield check
+
+
+def _check_log(directory: Path) -> LogCheck:
+    check = LogCheck(directory)
+    bases = _offsets(directory, names.LOG)
+    check.segments = len(bases)
+    check.log_start_offset = check.log_end_offset = bases[0] if bases else 0
+    sparse = _gaps_allowed(directory)
+    broken = False
+    for index, base in enumerate(bases):
+        path = directory / names.file_name(base, names.LOG)
+        following = bases[index + 1] if index + 1 < len(bases) else None
+        if broken:
+            check.findings.append(_lost(path, 0, "lies behind the damage"))
+            continue
+        verifier = _IndexVerifier(directory, base)
+        scan = scan_segment(
+            path, base, next_base=following, gaps_allowed=sparse, on_entry=verifier.entry
+        )
+        sparse = sparse or scan.gaps
+        check.size_bytes += scan.valid_bytes
+        check.entries += verifier.entries
+        check.log_end_offset = scan.next_offset
+        if scan.reason is not None:
+            check.findings.append(_lost(path, scan.valid_bytes, scan.reason))
+            broken = following != scan.next_offset
+            # The indexes speak of what a repair cuts off; it rebuilds them.
+            continue
+        if following is not None and not sparse and following != scan.next_offset:
+            reason = f"offsets {scan.next_offset} to {following - 1} are missing behind it"
+            check.findings.append(Finding(path, scan.valid_bytes, reason))
+            broken = True
+        check.findings += verifier.findings(scan.valid_bytes)
+    check.findings += _small_files(directory)
+    return check
+
+
+def _offsets(directory: Path, suffix: str) -> list[int]:
+    found = (names.offset_of_file(path.name, suffix) for path in directory.iterdir())
+    return sorted(offset for offset in found if offset is not None)
+
+
+def _gaps_allowed(directory: Path) -> bool:
+    try:
+        return TopicPartition.parse(directory.name).topic in INTERNAL_TOPICS
+    except ValueError:
+        return False
+
+
+def _lost(path: Path, position: int, reason: str) -> Finding:
+    lost = path.stat().st_size - position
+    return Finding(path, position, reason, lost, count_valid_messages(path, position))
+
+
+class _IndexVerifier:
+    """Compares a segment's indexes with its entries while these go by."""
+
+    def __init__(self, directory: Path, base: int) -> None:
+        fs = FileSystem()
+        self.entries = 0
+        self._offsets_file = directory / names.file_name(base, names.INDEX)
+        self._times_file = directory / names.file_name(base, names.TIMEINDEX)
+        self._base = base
+        self._offsets: list[tuple[int, int]] = []
+        self._times: list[tuple[int, int]] = []
+        self._findings: list[Finding] = []
+        try:
+            index = OffsetIndex(fs, self._offsets_file, base)
+            self._offsets = [(base + offset, position) for offset, position in index.entries()]
+            index.close()
+            times = TimeIndex(fs, self._times_file, base)
+            self._times = [(timestamp, base + offset) for timestamp, offset in times.entries()]
+            times.close()
+        except FileNotFoundError as error:
+            # Genuine brokers before 0.10 have no time index; it is built when it is needed.
+            logger.debug("index missing file=%s", error.filename)
+        self._next_offset = 0
+        self._next_time = 0
+        self._largest = -1
+
+    def entry(self, position: int, info: EntryInfo) -> None:
+        """Take the next valid entry."""
+        self.entries += 1
+        self._largest = max(self._largest, info.max_timestamp)
+        while self._next_offset < len(self._offsets):
+            offset, at = self._offsets[self._next_offset]
+            if at > position:
+                break
+            if at < position or offset < info.base_offset:
+                reason = f"entry {self._next_offset} (offset {offset}, position {at}) is wrong"
+                self._findings.append(Finding(self._offsets_file, 8 * self._next_offset, reason))
+            self._next_offset += 1
+        while self._next_time < len(self._times):
+            timestamp, offset = self._times[self._next_time]
+            if offset > info.last_offset:
+                break
+            if timestamp != self._largest:
+                reason = (
+                    f"entry {self._next_time} says {timestamp} up to offset {offset}, "
+                    f"the largest timestamp there is {self._largest}"
+                )
+                self._findings.append(Finding(self._times_file, 12 * self._next_time, reason))
+            self._next_time += 1
+
+    def findings(self, valid_bytes: int) -> list[Finding]:
+        """Return what is wrong with the indexes of a segment of so many valid bytes."""
+        for number, (offset, at) in enumerate(
+            self._offsets[self._next_offset :], self._next_offset
+        ):
+            if at >= valid_bytes:
+                reason = f"entry {number} (offset {offset}, position {at}) points behind the log"
+                self._findings.append(Finding(self._offsets_file, 8 * number, reason))
+        for number, (timestamp, offset) in enumerate(
+            self._times[self._next_time :], self._next_time
+        ):
+            reason = f"entry {number} ({timestamp}, offset {offset}) points behind the log"
+            self._findings.append(Finding(self._times_file, 12 * number, reason))
+        return self._findings
+
+
+def _small_files(directory: Path) -> Iterator[Finding]:
+    for offset in _offsets(directory, names.SNAPSHOT):
+        path = directory / names.file_name(offset, names.SNAPSHOT)
+        try:
+            ProducerState.from_snapshot(path.read_bytes())
+        except ValueError as error:
+            yield Finding(path, 0, str(error))
+    try:
+        read_epochs(directory / names.LEADER_EPOCHS)
+    except StorageError as error:
+        yield Finding(directory / names.LEADER_EPOCHS, 0, str(error))
+
+
+def repair_logs(paths: Sequence[Path], *, now_ms: int | None = None) -> list[Cut]:
+    """Recover every log as after a crash, whatever the recovery points say.
+
+    Args:
+        paths: data directories, or partitions' directories in them; no broker may use them.
+        now_ms: names the files that keep what is cut off; the time by default.
+
+    Returns:
+        What was cut off.
+
+    Raises:
+        StorageError: a data directory is in use, or cannot be written.
+    """
+    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    cuts: list[Cut] = []
+    directories = partition_directories(paths)
+    locks: list[DirectoryLock] = []
+    try:
+        roots = sorted({directory.parent for directory in directories})
+        locks.extend(DirectoryLock(root) for root in roots)
+        for directory in directories:
+            cuts += _repair_log(directory, now)
+    except OSError as error:
+        raise StorageError(f"cannot repair: {error}") from error
+    finally:
+        for lock in locks:
+            lock.release()
+    return cuts
+
+
+def _repair_log(directory: Path, now_ms: int) -> list[Cut]:
+    root = directory.parent
+    starts: dict[TopicPartition, int] = {}
+    try:
+        starts = read_offsets(root / names.START_OFFSETS)
+    except StorageError as error:
+        logger.warning("checkpoint ignored reason=%s", error)
+    tp = TopicPartition.parse(directory.name)
+    plan = LoadPlan(
+        fs=FileSystem(),
+        directory=directory,
+        clean=False,
+        recovery_point=0,
+        log_start_offset=starts.get(tp, 0),
+        index_interval_bytes=LogConfig().index_interval_bytes,
+        gaps_allowed=_gaps_allowed(directory),
+        now_ms=lambda: now_ms,
+    )
+    _, cuts = load(plan)
+    return cuts
