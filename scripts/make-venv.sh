@@ -8,6 +8,6 @@ venv=$1
 legacy=$2
 [ -x "$venv/bin/python" ] || "${PYTHON:-python3}" -m venv "$venv"
 echo "installing zkbroker and its dependencies into $venv (about a minute)"
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[spark,dev]'
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 [ -d "$legacy" ] || "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
     --no-deps --target "$legacy" 'kafka-python==2.0.2'

@@ -34,7 +34,7 @@ from zkbroker.broker.services import BrokerServices
 from zkbroker.broker.topics import Topics
 from zkbroker.broker.view import ClusterView
 from zkbroker.config.broker import BrokerConfig
-from zkbroker.errors import RegistryError, StorageError
+from zkbroker.errors import ConfigError, RegistryError, StorageError
 from zkbroker.log import LogManager
 from zkbroker.network.server import Limits, Listener, Server
 from zkbroker.protocol import ApiKey
@@ -154,6 +154,8 @@ class BrokerNode:
         self._enter_cluster(session, own)
         server.start()
         self._spawn_saver()
+        if config.admin_port >= 0:
+            self._open_page()
 
     def _own_id(self, logs: LogManager, session: ZkSession) -> int:
         if self._config.broker_id >= 0:
@@ -309,6 +311,25 @@ class BrokerNode:
         self._controller = current_controller(session)
         task = gevent.spawn(follow)
         return lambda: task.kill()
+
+    def _open_page(self) -> None:
+        # Imported when wanted: its library is an extra, and costs a small broker memory.
+        try:
+            from zkbroker.broker.exposition import MetricsPage
+        except ImportError as error:
+            raise ConfigError(
+                "admin.port needs the metrics extra: pip install 'zkbroker[metrics]', or leave "
+                "admin.port out"
+            ) from error
+        config = self._config
+        page = MetricsPage(self.services, config.admin_host, config.admin_port)
+        try:
+            page.start()
+        except OSError as error:
+            raise StorageError(
+                f"cannot listen on admin.port {config.admin_host}:{config.admin_port}: {error}"
+            ) from error
+        self._undo.append(("metrics page", page.stop))
 
     def _spawn_saver(self) -> None:
         directory = Path(self._config.log_manager.log_dirs[0])
