@@ -20,6 +20,8 @@ COMMANDS = {
     "consume": "print the messages of a topic",
     "replay": "copy what a topic holds into another one",
     "perf": "measure how fast messages are taken and given",
+    "clients": "list which client speaks what",
+    "top": "brokers, topics, groups and lag, live",
     "metadata": "list brokers, partitions and leaders",
     "dump-log": "print what segments and indexes hold",
     "doctor": "check whether this machine can run brokers",

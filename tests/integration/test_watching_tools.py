@@ -1,0 +1,66 @@
+"""`zkbroker top` and `zkbroker clients` against a real cluster."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from zkbroker.cli.main import cli
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.errors import ZkbrokerError
+from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.registry import ZkSession
+from zkbroker.registry.groups import commit_offset
+from zkbroker.testing import LocalCluster
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster() as started:
+        topic = started.create_topic("visits", partitions=2)
+        config = ProducerConfig.from_properties(
+            {
+                "metadata.broker.list": started.bootstrap_servers,
+                "request.required.acks": "1",
+                "client.id": "old-web-server",
+            }
+        )
+        with Producer(config) as producer:
+            producer.send([KeyedMessage(topic, b"x", partition=n % 2) for n in range(10)])
+        with ZkSession(started.zookeeper) as session:
+            commit_offset(session, "counters", topic, 0, 2)
+        yield started
+
+
+def run(*arguments):
+    ran = CliRunner(env={"COLUMNS": "120"}).invoke(cli, arguments, catch_exceptions=False)
+    assert ran.exit_code == 0
+    return ran.output
+
+
+def test_top_shows_brokers_topics_and_lag(cluster):
+    shown = run("top", "-z", cluster.zookeeper, "--once", "--interval", "0.1")
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines()]
+    assert ["1", cluster.bootstrap_servers, "2", "0"] in rows
+    assert ["visits", "2", "10", "0"] in rows
+    assert ["counters", "visits", "0", "3", "0"] in rows
+
+
+def test_clients_are_listed_from_the_data_directory(cluster):
+    directory = cluster.broker(1).data_directory
+    cluster.broker(1).stop()
+    try:
+        assert "old-web-server" in run("clients", str(directory))
+        listed = json.loads(run("clients", str(directory), "--json"))
+        (client,) = [each for each in listed if each["client_id"] == "old-web-server"]
+        assert {"PRODUCE", "METADATA"} <= {each["api"] for each in client["requests"]}
+        assert json.loads(run("clients", str(directory), "--refused", "--json")) == []
+    finally:
+        cluster.broker(1).start()
+
+
+def test_a_source_without_counts_says_what_to_give(tmp_path):
+    with pytest.raises(ZkbrokerError, match="no broker has run on it"):
+        run("clients", str(tmp_path))
+    with pytest.raises(ZkbrokerError, match=r"admin\.port or its data directory"):
+        run("clients", "127.0.0.1:1")

@@ -1,0 +1,72 @@
+"""`zkbroker clients`: which client speaks what to a broker."""
+
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import click
+
+from zkbroker.cli.output import json_option, print_json, print_table
+from zkbroker.errors import ZkbrokerError
+
+_FILE = "client-versions.json"
+_TIMEOUT_S = 10
+
+
+@click.command(
+    "clients",
+    epilog="\b\nExamples:\n"
+    "  zkbroker clients 127.0.0.1:9990              # a broker's admin.port\n"
+    "  zkbroker clients /var/lib/zkbroker --refused # a data directory",
+)
+@click.argument("sources", nargs=-1, required=True, metavar="HOST:PORT|DIRECTORY...")
+@click.option("--refused", is_flag=True, help="Only requests that were not served.")
+@json_option
+def command(sources: tuple[str, ...], refused: bool, as_json: bool) -> None:
+    """List which client ids sent which requests, in which versions.
+
+    Asks brokers at their admin.port, or reads what they wrote to their data directories.
+    """
+    clients = [client for source in sources for client in _read(source)["clients"]]
+    if refused:
+        clients = [
+            client | {"requests": [each for each in client["requests"] if not each["served"]]}
+            for client in clients
+        ]
+        clients = [client for client in clients if client["requests"]]
+    if as_json:
+        print_json(clients)
+        return
+    print_table(
+        ["client", "from", "request", "version", "count", ""],
+        [
+            [
+                client["client_id"],
+                ", ".join(client["addresses"]),
+                each["api"] or f"key {each['api_key']}",
+                each["version"],
+                each["count"],
+                "" if each["served"] else "refused",
+            ]
+            for client in clients
+            for each in client["requests"]
+        ],
+        numbers=[3, 4],
+    )
+
+
+def _read(source: str) -> Any:
+    directory = Path(source)
+    try:
+        if directory.is_dir():
+            return json.loads((directory / _FILE).read_text(encoding="utf-8"))
+        with urllib.request.urlopen(f"http://{source}/clients", timeout=_TIMEOUT_S) as answer:
+            return json.load(answer)
+    except FileNotFoundError as error:
+        raise ZkbrokerError(f"{directory} holds no {_FILE}: no broker has run on it yet") from error
+    except (OSError, ValueError) as error:
+        raise ZkbrokerError(
+            f"{source} does not answer: {error}; give a broker's admin.port or its data directory"
+        ) from error
