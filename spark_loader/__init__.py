@@ -1,1 +1,24 @@
-"""Loads topics into a lake with Spark, checkpointing offsets per mapper."""
+"""Loads topics into a lake with Spark, checkpointing offsets per mapper.
+
+`Loader` is the bulk load, `register` makes `format("zkbroker")` known to a Spark session.
+"""
+
+from spark_loader.errors import CheckpointError, DataLoss, LoadError, QuarantineLimit
+from spark_loader.eventtime import EventTime
+from spark_loader.job import Loader, LoadResult
+from spark_loader.load_options import LoadOptions
+from spark_loader.progress import Progress
+from spark_loader.session import session
+
+__all__ = [
+    "Loader",
+    "LoadOptions",
+    "LoadResult",
+    "EventTime",
+    "Progress",
+    "session",
+    "LoadError",
+    "DataLoss",
+    "QuarantineLimit",
+    "CheckpointError",
+]

@@ -3,6 +3,8 @@
 import re
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,3 +78,15 @@ def topic(connection: BrokerConnection) -> str:
     )
     assert [answer.error_code for answer in made.topics] == [0]
     return name
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A Spark session on two cores of this machine, shared: starting one takes seconds."""
+    pytest.importorskip("pyspark")
+    from spark_loader import session
+
+    root = Path(__file__).parent.parent
+    shared = session("local[2,4]", conf={"spark.executorEnv.PYTHONPATH": str(root)})
+    yield shared
+    shared.stop()

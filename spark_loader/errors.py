@@ -1,0 +1,19 @@
+"""What a load can fail with, apart from a wrong configuration."""
+
+from zkbroker.errors import ClientError
+
+
+class LoadError(ClientError):
+    """The load cannot go on; the message says what to change. Running it again is safe."""
+
+
+class DataLoss(LoadError):
+    """Offsets that were to be read are no longer (or not yet) in the log."""
+
+
+class CheckpointError(LoadError):
+    """A checkpoint file is missing, damaged or of a version this release does not know."""
+
+
+class QuarantineLimit(LoadError):
+    """More records than allowed could not be parsed."""

@@ -1,0 +1,258 @@
+"""When an event happened: message timestamp, a JSON field, or a regex over the line.
+
+    value ──▶ text of the time ──▶ format and time zone ──▶ milliseconds since 1970 ──▶ date, hour
+
+Invariant: every record gets either a time or a reason why it has none; nothing is guessed. A text
+without a zone of its own is read in the zone given (UTC unless said otherwise); with a zone of its
+own, that one counts. The hour of the output is an hour of the zone given.
+"""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from zkbroker.errors import ConfigError
+
+ACCESS_LOG_REGEX = r"\[(?P<time>\d\d/[A-Z][a-z][a-z]/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\]"
+ACCESS_LOG_FORMAT = "%d/%b/%Y:%H:%M:%S %z"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_REMEMBERED = 100_000
+_MONTHS = {
+    name: number
+    for number, name in enumerate(
+        ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), 1
+    )
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventTime:
+    """Where the time of an event is found and how it is written.
+
+    Attributes:
+        source: `timestamp` (of the message), `json` or `regex`.
+        field: of a JSON value, nested with dots: `meta.at`.
+        pattern: regex searched in the value; the group `time`, else the first group, else the
+            whole match is the time.
+        format: `strptime` format, or `iso`, `s`, `ms`, `us`; by default ISO 8601 for text and
+            seconds or milliseconds (from 100,000,000,000 up) for numbers; the access log's own
+            format for the access log's own regex.
+        zone: IANA name for texts without a zone, and for `date=` and `hour=`.
+    """
+
+    source: str = "timestamp"
+    field: str = ""
+    pattern: str = ""
+    format: str = ""
+    zone: str = "UTC"
+
+    @classmethod
+    def regex(cls, pattern: str, layout: str = "", *, zone: str = "UTC") -> "EventTime":
+        """Take the time that `pattern` finds in the value, written in `layout`."""
+        return cls(source="regex", pattern=pattern, format=layout, zone=zone)
+
+    @classmethod
+    def json(cls, path: str, layout: str = "", *, zone: str = "UTC") -> "EventTime":
+        """Take the time of a field of a JSON value."""
+        return cls(source="json", field=path, format=layout, zone=zone)
+
+    @classmethod
+    def access_log(cls, *, zone: str = "UTC") -> "EventTime":
+        """Take the time of a line of an access log: `[17/May/2015:10:05:03 +0000]`."""
+        return cls.regex(ACCESS_LOG_REGEX, ACCESS_LOG_FORMAT, zone=zone)
+
+    def __post_init__(self) -> None:
+        if self.source not in ("timestamp", "json", "regex"):
+            raise ConfigError(f"event time {self.source!r}: give timestamp, json or regex")
+        if self.source == "json" and not self.field:
+            raise ConfigError("event time from JSON needs a field")
+        if self.source == "regex":
+            try:
+                re.compile(self.pattern.encode())
+            except re.error as error:
+                raise ConfigError(f"event time regex {self.pattern!r}: {error}") from None
+            if not self.pattern:
+                raise ConfigError("event time by regex needs a pattern")
+        zone_of(self.zone)
+
+
+def zone_of(name: str) -> timezone | ZoneInfo:
+    """Return a time zone by IANA name.
+
+    Raises:
+        ConfigError: there is none of this name.
+    """
+    if name.upper() in ("UTC", "Z"):
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise ConfigError(f"time zone {name!r} is unknown: give an IANA name or UTC") from None
+
+
+class TimeError(ValueError):
+    """Why a record has no event time."""
+
+
+def parser(event_time: EventTime) -> Callable[[str], int]:
+    """Return a function from the text of a time to milliseconds; it raises TimeError."""
+    zone = zone_of(event_time.zone)
+    layout = event_time.format
+    if not layout and event_time.pattern == ACCESS_LOG_REGEX:
+        layout = ACCESS_LOG_FORMAT
+    if layout == ACCESS_LOG_FORMAT:
+        return _access_log_time
+    if layout in ("s", "ms", "us"):
+        per_unit = {"s": 1000.0, "ms": 1.0, "us": 0.001}[layout]
+
+        def number(text: str) -> int:
+            try:
+                return int(float(text) * per_unit) if per_unit != 1 else int(float(text))
+            except (ValueError, OverflowError):
+                raise TimeError(f"not a number of {layout}: {text[:60]!r}") from None
+
+        return number
+
+    def formatted(text: str) -> int:
+        try:
+            if layout in ("", "iso"):
+                when = datetime.fromisoformat(text.strip())
+            else:
+                # The zone is set below where the format has none.
+                when = datetime.strptime(text, layout)  # noqa: DTZ007
+        except ValueError:
+            if layout == "" and text.strip().lstrip("-").replace(".", "", 1).isdecimal():
+                return _bare_number(float(text))
+            raise TimeError(f"not a time: {text[:60]!r}") from None
+        return to_ms(when if when.tzinfo else when.replace(tzinfo=zone))
+
+    return formatted
+
+
+def to_ms(when: datetime) -> int:
+    """Return milliseconds since 1970 of a time that has a zone."""
+    return (when - _EPOCH) // _MILLISECOND
+
+
+def _bare_number(number: float) -> int:
+    return int(number if abs(number) >= 100_000_000_000 else number * 1000)
+
+
+def _access_log_time(text: str) -> int:
+    """Parse `17/May/2015:10:05:03 +0000`; ten times as fast as `strptime`."""
+    try:
+        minutes = int(text[22:24]) * 60 + int(text[24:26])
+        offset = timedelta(minutes=-minutes if text[21] == "-" else minutes)
+        when = datetime(
+            int(text[7:11]),
+            _MONTHS[text[3:6]],
+            int(text[0:2]),
+            int(text[12:14]),
+            int(text[15:17]),
+            int(text[18:20]),
+            tzinfo=timezone(offset),
+        )
+    except (ValueError, KeyError, IndexError):
+        raise TimeError(f"not an access log's time: {text[:60]!r}") from None
+    return to_ms(when)
+
+
+class Extractor:
+    """Finds the time of each value of a batch; remembers texts it has parsed.
+
+    Not for sharing between threads.
+    """
+
+    def __init__(self, event_time: EventTime) -> None:
+        self._event_time = event_time
+        self._parse = parser(event_time)
+        self._known: dict[bytes | str, int] = {}
+        self._regex = re.compile(event_time.pattern.encode()) if event_time.pattern else None
+        groups = self._regex.groupindex if self._regex else {}
+        self._group = groups.get("time", 1 if self._regex and self._regex.groups else 0)
+        self._path = event_time.field.split(".")
+
+    def times_ms(self, values: Sequence[bytes | None]) -> tuple[list[int | None], dict[int, str]]:
+        """Return the time of each value, None where there is none, and the reasons by index."""
+        one = self._by_regex if self._event_time.source == "regex" else self._by_json
+        times: list[int | None] = []
+        reasons: dict[int, str] = {}
+        for index, value in enumerate(values):
+            try:
+                times.append(one(value))
+            except TimeError as error:
+                times.append(None)
+                reasons[index] = str(error)
+        return times, reasons
+
+    def _by_regex(self, value: bytes | None) -> int:
+        if value is None or self._regex is None:
+            raise TimeError("no value")
+        match = self._regex.search(value)
+        found = match[self._group] if match else None
+        if found is None:
+            raise TimeError("the event time regex does not match")
+        known = self._known.get(found)
+        if known is None:
+            known = self._remember(found, self._parse(found.decode("utf-8", "replace")))
+        return known
+
+    def _by_json(self, value: bytes | None) -> int:
+        if value is None:
+            raise TimeError("no value")
+        try:
+            found: Any = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise TimeError(f"not JSON: {error}") from None
+        for name in self._path:
+            if not isinstance(found, dict) or name not in found:
+                raise TimeError(f"no field {self._event_time.field}")
+            found = found[name]
+        if isinstance(found, bool) or not isinstance(found, str | int | float):
+            raise TimeError(f"field {self._event_time.field} holds no time")
+        if not isinstance(found, str):
+            layout = self._event_time.format
+            try:
+                return self._parse(repr(found)) if layout else _bare_number(found)
+            except (ValueError, OverflowError):
+                raise TimeError(f"field {self._event_time.field} holds no time") from None
+        known = self._known.get(found)
+        return known if known is not None else self._remember(found, self._parse(found))
+
+    def _remember(self, text: bytes | str, time_ms: int) -> int:
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        self._known[text] = time_ms
+        return time_ms
+
+
+class HourNames:
+    """Names of the directories `date=YYYY-MM-DD/hour=HH` for times, in one time zone."""
+
+    def __init__(self, zone: str = "UTC") -> None:
+        self._zone = zone_of(zone)
+        self._known: dict[int, str] = {}
+
+    def of(self, time_ms: int) -> str:
+        """Return the name for a time.
+
+        Zones lie a multiple of 15 minutes from UTC, so times are remembered by quarter hour.
+
+        Raises:
+            TimeError: no calendar holds it (before year 1 or after 9999).
+        """
+        quarter = time_ms // 900_000
+        name = self._known.get(quarter)
+        if name is None:
+            try:
+                when = (_EPOCH + timedelta(milliseconds=quarter * 900_000)).astimezone(self._zone)
+            except OverflowError:
+                raise TimeError(f"no such time: {time_ms} ms") from None
+            name = self._known[quarter] = f"date={when:%Y-%m-%d}/hour={when:%H}"
+        return name

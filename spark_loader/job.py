@@ -1,0 +1,429 @@
+"""The load: plan, mappers, publication. Run it as often as you like; each record counts once.
+
+    lock ─▶ plan (or the unfinished one) ─▶ mappers ─▶ files get their names ─▶ manifest ─▶ group
+            written ahead                   offsets    repeatable               at once      offsets
+
+Invariant: whatever stops this between any two steps, the next run takes up where it stopped: with
+the same ranges, without doing finished mappers again, and nothing counts twice or not at all.
+"""
+
+import dataclasses
+import logging
+import os
+import socket
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from spark_loader.access import Access
+from spark_loader.brokers import NetworkAccess
+from spark_loader.checkpoint import (
+    Checkpoints,
+    DataFile,
+    Gap,
+    Manifest,
+    MapperOffsets,
+    Plan,
+    now_text,
+)
+from spark_loader.errors import DataLoss, LoadError, QuarantineLimit
+from spark_loader.files import FileSystem, LockedError, join
+from spark_loader.filesystems import filesystem_for
+from spark_loader.load_options import LoadOptions
+from spark_loader.mapper import MapperTask, run_mapper
+from spark_loader.planning import make_plan
+from spark_loader.positions import TopicPartition
+from spark_loader.progress import Callback, Progress, ProgressListener
+from spark_loader.resolve import ClusterView
+from spark_loader.session import session as make_session
+from spark_loader.sink import SinkOptions
+from spark_loader.splits import OffsetRange
+
+logger = logging.getLogger(__name__)
+
+_FIRST_ROUND_RECORDS = 200_000
+_KINDS: dict[str, type[LoadError]] = {
+    kind.__name__: kind for kind in (LoadError, DataLoss, QuarantineLimit)
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadResult:
+    """What a load did.
+
+    Attributes:
+        run: number of its manifest; the last one when there were several rounds, 0 for none.
+        rows: records in data files.
+        bytes: length of the data files.
+        files: their paths.
+        ranges: offsets accounted for, one range per partition.
+        gaps: offsets given up, with causes.
+        quarantined: records set aside.
+        seconds: how long it took.
+        resumed: whether an unfinished run was taken up.
+        adopted: mappers of that run that had finished before.
+        lag: offsets in the log at planning that are not loaded.
+    """
+
+    run: int = 0
+    rows: int = 0
+    bytes: int = 0
+    files: tuple[str, ...] = ()
+    ranges: tuple[OffsetRange, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    quarantined: int = 0
+    seconds: float = 0.0
+    resumed: bool = False
+    adopted: int = 0
+    lag: int = 0
+
+    def then(self, later: "LoadResult") -> "LoadResult":
+        """Return both results as one."""
+        return LoadResult(
+            run=later.run or self.run,
+            rows=self.rows + later.rows,
+            bytes=self.bytes + later.bytes,
+            files=self.files + later.files,
+            ranges=tuple(merge_ranges([*self.ranges, *later.ranges])),
+            gaps=self.gaps + later.gaps,
+            quarantined=self.quarantined + later.quarantined,
+            seconds=self.seconds + later.seconds,
+            resumed=self.resumed or later.resumed,
+            adopted=self.adopted + later.adopted,
+            lag=later.lag,
+        )
+
+
+class Loader:
+    """Loads topics into a directory with Spark.
+
+    Args:
+        options: what and how; or give the fields of `LoadOptions` as keywords.
+        progress: called with a `Progress` as the load gets on.
+        master: Spark master, when `run` is given no session.
+        spark_conf: more Spark properties for that session.
+        access: how the cluster is reached.
+        filesystem: where files go; by the scheme of the output directory unless given.
+
+    Example:
+        ```python
+        Loader(
+            zookeeper="127.0.0.1:2181",
+            topics=["page-views"],
+            output="lake",
+            event_time=EventTime.access_log(),
+        ).run()
+        ```
+    """
+
+    def __init__(
+        self,
+        options: LoadOptions | None = None,
+        *,
+        progress: Callback | None = None,
+        master: str = "local[*,4]",
+        spark_conf: dict[str, str] | None = None,
+        access: Access | None = None,
+        filesystem: FileSystem | None = None,
+        **fields: Any,
+    ) -> None:
+        self.options = dataclasses.replace(options, **fields) if options else LoadOptions(**fields)
+        self._progress = progress
+        self._master = master
+        self._spark_conf = spark_conf
+        self._access = access if access is not None else NetworkAccess()
+        self._filesystem = filesystem
+
+    def run(self, spark: Any = None) -> LoadResult:
+        """Load what is new.
+
+        Args:
+            spark: a session to use; else one is made and stopped again.
+
+        Raises:
+            LoadError: it cannot go on; `DataLoss` names the exact offsets. What finished before
+                counts when it is run again.
+            ConfigError: an option cannot be used.
+        """
+        own = spark is None
+        started = time.monotonic()
+        if own:
+            spark = make_session(self._master, conf=self._spark_conf)
+        try:
+            filesystem = self._filesystem or filesystem_for(self.options.output, spark)
+            view = self._access.view(self.options.connect())
+            try:
+                result = self._locked(spark, filesystem, view)
+            finally:
+                view.close()
+        finally:
+            if own:
+                spark.stop()
+        return replace(result, seconds=time.monotonic() - started)
+
+    def _locked(self, spark: Any, filesystem: FileSystem, view: ClusterView) -> LoadResult:
+        checkpoints = Checkpoints(filesystem, self.options.output)
+        owner = f"{socket.gethostname()} process {os.getpid()} since {now_text()}"
+        try:
+            with filesystem.lock(checkpoints.path("lock"), owner):
+                return self._rounds(spark, checkpoints, filesystem, view)
+        except LockedError as error:
+            raise LoadError(f"another load into this output is running: {error}") from None
+
+    def _rounds(
+        self, spark: Any, checkpoints: Checkpoints, filesystem: FileSystem, view: ClusterView
+    ) -> LoadResult:
+        """Run once, or round by round until the time is over."""
+        run = _Run(spark, checkpoints, filesystem, view, self._access, self._report)
+        seconds = self.options.max_seconds
+        if seconds is None:
+            return run.load(self.options)
+        deadline = time.monotonic() + seconds
+        budget = self.options.max_records
+        result = LoadResult()
+        size = _FIRST_ROUND_RECORDS
+        while True:
+            began = time.monotonic()
+            most = size if budget is None else min(size, budget)
+            latest = run.load(replace(self.options, max_records=most))
+            result = result.then(latest)
+            now = time.monotonic()
+            if budget is not None:
+                budget -= sum(each.size for each in latest.ranges)
+            if latest.lag == 0 or not latest.ranges or now >= deadline or budget == 0:
+                return result
+            rate = latest.rows / max(0.001, now - began)
+            size = max(1, int(min(rate * (deadline - now) * 0.8, size * 4)))
+
+    def _report(self, progress: Progress) -> None:
+        if self._progress is not None:
+            self._progress(progress)
+
+
+class _Run:
+    """One run, from its plan to its manifest."""
+
+    def __init__(
+        self,
+        spark: Any,
+        checkpoints: Checkpoints,
+        filesystem: FileSystem,
+        view: ClusterView,
+        access: Access,
+        report: Callback,
+    ) -> None:
+        self._spark = spark
+        self._checkpoints = checkpoints
+        self._fs = filesystem
+        self._view = view
+        self._access = access
+        self._report = report
+
+    def load(self, options: LoadOptions) -> LoadResult:
+        """Plan, or take up the unfinished plan; run the mappers that are not done; publish."""
+        self._report(Progress(stage="plan"))
+        latest = self._checkpoints.latest()
+        if latest is not None:
+            # Again, should the last run have been stopped just before it.
+            self._commit_group(options.group, latest.positions)
+            self.clean_up(latest.run)
+        plan = self._checkpoints.unfinished()
+        resumed = plan is not None
+        if plan is None:
+            plan = make_plan(self._checkpoints.next_run(), options, self._view, latest)
+            if plan is None:
+                self._report(Progress(stage="done"))
+                return LoadResult()
+            self._checkpoints.write_plan(plan)
+        adopted = self._finished(plan)
+        logger.info(
+            "load planned run=%d mappers=%d done=%d resumed=%s",
+            plan.run,
+            len(plan.mappers),
+            len(adopted),
+            resumed,
+        )
+        counted = self._map(plan, options, set(adopted))
+        self._report(counted)
+        manifest = self._publish(plan, options, latest)
+        result = LoadResult(
+            run=plan.run,
+            rows=manifest.rows,
+            bytes=sum(each.size_bytes for each in manifest.files),
+            files=tuple(join(self._checkpoints.output, each.path) for each in manifest.files),
+            ranges=manifest.ranges,
+            gaps=manifest.gaps,
+            quarantined=sum(each.rows for each in manifest.quarantined),
+            resumed=resumed,
+            adopted=len(adopted),
+            lag=_lag(plan, manifest.positions),
+        )
+        self._report(replace(counted, stage="done", rows=manifest.rows, lag=result.lag))
+        return result
+
+    def _finished(self, plan: Plan) -> list[int]:
+        """Return the mappers whose offsets are there and whose files are whole."""
+        done = []
+        for mapper in range(len(plan.mappers)):
+            offsets = self._checkpoints.mapper_offsets(plan.run, mapper)
+            if offsets is None:
+                continue
+            if all(self._is_there(each) for each in [*offsets.files, *offsets.quarantined]):
+                done.append(mapper)
+            else:
+                logger.warning("mapper files are gone run=%d mapper=%d", plan.run, mapper)
+                self._checkpoints.forget_mapper(plan.run, mapper)
+        return done
+
+    def _is_there(self, file: DataFile) -> bool:
+        output = self._checkpoints.output
+        sizes = (self._fs.size(join(output, path)) for path in (file.staged, file.path))
+        return file.size_bytes in sizes
+
+    def _map(self, plan: Plan, options: LoadOptions, done: set[int]) -> Progress:
+        """Run the mappers that are not done."""
+        left = [mapper for mapper in range(len(plan.mappers)) if mapper not in done]
+        planned = sum(each.size for each in plan.ranges)
+        lag = _lag(plan, plan.positions)
+        context = self._spark.sparkContext
+        host = context.getConf().get("spark.driver.host", "127.0.0.1")
+        listener = ProgressListener(
+            host, plan.run, planned, lag, len(plan.mappers), self._report, len(done)
+        )
+        listener.start()
+        try:
+            if left:
+                connect = replace(
+                    options.connect(), zookeeper=None, bootstrap=self._view.bootstrap()
+                )
+                tasks = [
+                    self._task(plan, mapper, options, connect, listener.address) for mapper in left
+                ]
+                context.setJobDescription(f"zkbroker-load run {plan.run}")
+                context.parallelize(tasks, len(tasks)).map(run_mapper).collect()
+            return listener.progress("publish")
+        except Exception as error:
+            raise _unwrapped(error) from error
+        finally:
+            listener.close()
+
+    def _task(
+        self,
+        plan: Plan,
+        mapper: int,
+        options: LoadOptions,
+        connect: Any,
+        report_to: tuple[str, int],
+    ) -> MapperTask:
+        ranges = plan.mappers[mapper]
+        sink = SinkOptions(
+            format=options.format,
+            event_time=options.event_time,
+            fallback=options.fallback,
+            load_time_ms=_millis(plan.created),
+            target_bytes=options.target_bytes,
+            compression=options.compression,
+            max_quarantined=options.max_quarantined,
+        )
+        return MapperTask(
+            run=plan.run,
+            mapper=mapper,
+            ranges=ranges,
+            policies=tuple(options.policy(each.source) for each in ranges),
+            output=self._checkpoints.output,
+            filesystem=self._fs,
+            access=self._access,
+            connect=connect,
+            sink=sink,
+            headers=options.headers,
+            keep_damaged=options.keep_damaged,
+            report_to=report_to,
+        )
+
+    def _publish(self, plan: Plan, options: LoadOptions, latest: Manifest | None) -> Manifest:
+        """Give the files their names, write the manifest, then the group's offsets."""
+        done: list[MapperOffsets] = []
+        for mapper in range(len(plan.mappers)):
+            offsets = self._checkpoints.mapper_offsets(plan.run, mapper)
+            if offsets is None:
+                raise LoadError(
+                    f"mapper {mapper} of run {plan.run} left no offsets; run the load again"
+                )
+            done.append(offsets)
+        files = [each for offsets in done for each in offsets.files]
+        quarantined = [each for offsets in done for each in offsets.quarantined]
+        output = self._checkpoints.output
+        for each in [*files, *quarantined]:
+            self._fs.rename(join(output, each.staged), join(output, each.path))
+        ranges = merge_ranges(each for offsets in done for each in offsets.ranges)
+        positions = dict(latest.positions) if latest is not None else {}
+        positions.update(plan.positions)
+        for gap in plan.gaps:
+            source = TopicPartition(gap.topic, gap.partition)
+            positions[source] = max(positions[source], gap.until)
+        positions.update((each.source, each.until) for each in ranges)
+        manifest = Manifest(
+            run=plan.run,
+            created=now_text(),
+            kind="load",
+            ranges=tuple(ranges),
+            files=tuple(files),
+            quarantined=tuple(quarantined),
+            gaps=(*plan.gaps, *(gap for offsets in done for gap in offsets.gaps)),
+            absent=tuple(gap for offsets in done for gap in offsets.absent),
+            rows=sum(offsets.rows for offsets in done),
+            positions=positions,
+            log_starts=plan.log_starts,
+            log_ends=plan.log_ends,
+            group=options.group,
+        )
+        self._checkpoints.write_manifest(manifest)
+        self._commit_group(options.group, positions)
+        self.clean_up(plan.run)
+        return manifest
+
+    def _commit_group(self, group: str, positions: dict[TopicPartition, int]) -> None:
+        if group and positions:
+            self._view.commit_group_offsets(group, positions)
+
+    def clean_up(self, run: int) -> None:
+        """Remove what attempts that did not count left behind, once a run is published.
+
+        Every mapper of the run has its offsets by then, so no attempt still under way can count.
+        """
+        for name in self._checkpoints.staged_names(run):
+            self._fs.delete(join(self._checkpoints.output, self._checkpoints.staging(run), name))
+
+
+def merge_ranges(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
+    """Join ranges of the same partition that touch."""
+    merged: list[OffsetRange] = []
+    for each in sorted(ranges, key=lambda r: (r.topic, r.partition, r.start)):
+        last = merged[-1] if merged else None
+        if last is not None and last.source == each.source and last.until == each.start:
+            size = last.estimated_bytes + each.estimated_bytes
+            merged[-1] = replace(last, until=each.until, estimated_bytes=size)
+        else:
+            merged.append(each)
+    return merged
+
+
+def _lag(plan: Plan, positions: dict[TopicPartition, int]) -> int:
+    return sum(max(0, end - positions.get(tp, end)) for tp, end in plan.log_ends.items())
+
+
+def _millis(text: str) -> int:
+    return int(datetime.fromisoformat(text).timestamp() * 1000)
+
+
+def _unwrapped(error: Exception) -> Exception:
+    """Return a mapper's own error as a LoadError, without the frames of two languages around it."""
+    text = str(error)
+    for line in reversed(text.splitlines()):
+        name, _, message = line.strip().partition(": ")
+        kind = _KINDS.get(name.rsplit(".", 1)[-1])
+        if kind is not None and message:
+            return kind(message)
+    return LoadError(f"a mapper failed: {text}")

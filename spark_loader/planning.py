@@ -1,0 +1,176 @@
+"""The plan of a run: which offsets, fixed once, and which are given up and why.
+
+Invariant: for every partition planned, `[position, end)` is covered by ranges and gaps, disjoint
+and in order. Positions come from the last manifest; a partition it does not know starts where the
+options say, or at its beginning when its topic was loaded before (records may have come since).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from spark_loader.checkpoint import Gap, Manifest, Plan, now_text
+from spark_loader.errors import DataLoss, LoadError
+from spark_loader.load_options import LoadOptions
+from spark_loader.options import Subscription
+from spark_loader.positions import AtOffsets, AtTimes, Bound, TopicPartition
+from spark_loader.resolve import ClusterView, find_partitions, resolve
+from spark_loader.splits import OffsetRange, cap_records, split_for_loading
+
+_SAMPLES_PER_TOPIC = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What the log of a partition holds: `[start, end)`."""
+
+    start: int
+    end: int
+
+
+def make_plan(
+    run: int, options: LoadOptions, view: ClusterView, latest: Manifest | None
+) -> Plan | None:
+    """Plan a run; None when there is nothing new at all.
+
+    Raises:
+        DataLoss: a position is out of the log's range and the policy is `fail`.
+        LoadError: no topic matches.
+    """
+    known = latest.positions if latest is not None else {}
+    partitions = wanted_partitions(options, view)
+    starts, ends = view.earliest(partitions), view.latest(partitions)
+    extents = {tp: Extent(starts[tp], ends[tp]) for tp in partitions}
+    positions = first_positions(options, view, partitions, known, extents)
+    gaps: list[Gap] = []
+    begin: dict[TopicPartition, int] = {}
+    for tp in partitions:
+        begin[tp], gap = place(tp, positions[tp], extents[tp], options.policy(tp))
+        if gap is not None:
+            gaps.append(gap)
+    until = {tp: max(begin[tp], extents[tp].end) for tp in partitions}
+    if options.max_records is not None:
+        until = cap_records(begin, until, options.max_records)
+    sizes = estimate_bytes(view, begin, until)
+    if options.max_bytes is not None and sum(sizes.values()) > options.max_bytes:
+        records = sum(until[tp] - begin[tp] for tp in partitions)
+        most = max(1, records * options.max_bytes // sum(sizes.values()))
+        until = cap_records(begin, until, most)
+        sizes = estimate_bytes(view, begin, until)
+    ranges = [
+        OffsetRange(tp.topic, tp.partition, begin[tp], until[tp], sizes[tp])
+        for tp in partitions
+        if until[tp] > begin[tp]
+    ]
+    unknown = [tp for tp in partitions if tp not in known]
+    if not ranges and not gaps and not unknown:
+        return None
+    mappers = split_for_loading(
+        ranges, split_bytes=options.split_bytes, group_bytes=options.group_bytes
+    )
+    return Plan(
+        run=run,
+        created=now_text(),
+        mappers=tuple(map(tuple, mappers)),
+        gaps=tuple(gaps),
+        positions={tp: gap_free(tp, positions[tp], begin[tp], gaps) for tp in partitions},
+        log_starts=starts,
+        log_ends=ends,
+    )
+
+
+def gap_free(tp: TopicPartition, position: int, begin: int, gaps: Iterable[Gap]) -> int:
+    """Return where a run's account of a partition starts: before its gap, if it has one."""
+    starts = [gap.start for gap in gaps if (gap.topic, gap.partition) == tp]
+    return min([begin, *starts]) if starts else min(begin, position)
+
+
+def wanted_partitions(options: LoadOptions, view: ClusterView) -> list[TopicPartition]:
+    """Return the partitions to load, in order; raise LoadError when no topic matches."""
+    topics = options.topics or tuple(topic for topic in view.topics() if options.wants(topic))
+    if not topics:
+        raise LoadError(
+            f"no topic matches whitelist={options.whitelist!r} blacklist={options.blacklist!r}"
+        )
+    return find_partitions(Subscription(subscribe=topics), view)
+
+
+def first_positions(
+    options: LoadOptions,
+    view: ClusterView,
+    partitions: list[TopicPartition],
+    known: Mapping[TopicPartition, int],
+    extents: Mapping[TopicPartition, Extent],
+) -> dict[TopicPartition, int]:
+    """Return where each partition goes on, or starts."""
+    loaded_topics = {tp.topic for tp in known}
+    positions = {tp: known[tp] for tp in partitions if tp in known}
+    new = [tp for tp in partitions if tp not in known]
+    grown = [tp for tp in new if tp.topic in loaded_topics]
+    positions.update((tp, extents[tp].start) for tp in grown)
+    first = [tp for tp in new if tp.topic not in loaded_topics]
+    if first:
+        positions.update(
+            resolve(
+                only(options.starting, set(first)),
+                first,
+                view,
+                option="starting offsets",
+                latest_when_no_time_matches=options.latest_when_no_time_matches,
+            )
+        )
+    return positions
+
+
+def only(bound: Bound, wanted: set[TopicPartition]) -> Bound:
+    """Leave out of a bound per partition what is not wanted: it was used by an earlier run."""
+    if isinstance(bound, AtOffsets):
+        return replace(bound, offsets={tp: o for tp, o in bound.offsets.items() if tp in wanted})
+    if isinstance(bound, AtTimes):
+        kept = {tp: t for tp, t in bound.timestamps_ms.items() if tp in wanted}
+        return replace(bound, timestamps_ms=kept)
+    return bound
+
+
+def place(tp: TopicPartition, position: int, extent: Extent, policy: str) -> tuple[int, Gap | None]:
+    """Return where reading begins in a log, and what is given up before it.
+
+    `earliest` and `nearest` go on at the first offset the log has; `latest` gives up all it has.
+
+    Raises:
+        DataLoss: the position is out of range and the policy is `fail`, or the log ends before
+            it: then offsets would repeat, which no policy may decide.
+    """
+    if position > extent.end:
+        raise DataLoss(
+            f"{tp}: the next offset to load is {position}, but the log ends at {extent.end}: it "
+            "was cut or the topic was made anew. Load it into another output directory, or move "
+            "the position with `zkbroker-load rewind`"
+        )
+    if position >= extent.start:
+        return position, None
+    if policy == "fail":
+        raise DataLoss(
+            f"{tp} [{position}, {extent.start}): deleted from the log, which begins at offset "
+            f"{extent.start}. Nothing was given up; to go on without these offsets choose another "
+            "policy for offsets out of range (earliest, latest or nearest)"
+        )
+    begin = extent.end if policy == "latest" else extent.start
+    cause = f"deleted from the log, which begins at offset {extent.start}"
+    if policy == "latest":
+        cause += "; the policy was to go on at the end"
+    return begin, Gap(tp.topic, tp.partition, position, begin, cause)
+
+
+def estimate_bytes(
+    view: ClusterView, begin: Mapping[TopicPartition, int], until: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Guess the bytes of each range from a look at the largest partitions of each topic."""
+    per_record: dict[str, float] = {}
+    for topic in sorted({tp.topic for tp in begin}):
+        largest = sorted(
+            (tp for tp in begin if tp.topic == topic and until[tp] > begin[tp]),
+            key=lambda tp: (begin[tp] - until[tp], tp),
+        )[:_SAMPLES_PER_TOPIC]
+        samples = [view.record_bytes(tp, begin[tp]) for tp in largest]
+        per_record[topic] = sum(samples) / len(samples) if samples else 0.0
+    return {tp: int((until[tp] - begin[tp]) * per_record[tp.topic]) for tp in begin}

@@ -1,0 +1,317 @@
+"""Split → Arrow: reads an offset range of a partition as record batches.
+
+    fetch ──▶ decode into columns ──▶ record batch        (the next fetch is sent before the batch
+       ▲                                                    is handed over, so both overlap)
+       └──── next offset
+
+Invariant: what `RangeReader` yields accounts for every offset of the range exactly once, in order:
+as a row of a batch, as absent from the log, as lost, or as part of a damaged entry. Nothing is
+passed over in silence.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_loader.checkpoint import Gap
+from spark_loader.errors import DataLoss, LoadError
+from spark_loader.positions import TopicPartition
+from spark_loader.splits import OffsetRange
+from zkbroker.errors import CorruptMessage, MessageSizeTooLarge, OffsetOutOfRange
+from zkbroker.records import decode_columns, iter_entries
+
+POLICIES = ("fail", "earliest", "latest", "nearest")
+ABSENT = "no record in the log: control record or compacted"
+
+_LARGEST_FETCH_BYTES = 512 * 1024 * 1024
+_EMPTY_ANSWERS = 20
+_HEADERS = pa.list_(
+    pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+)
+
+
+def arrow_schema(*, headers: bool) -> pa.Schema:
+    """Return the schema of the batches: that of Spark's own Kafka source, in Arrow's types."""
+    fields = [
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+        pa.field("timestampType", pa.int32()),
+    ]
+    return pa.schema([*fields, pa.field("headers", _HEADERS)] if headers else fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """An answer to a fetch: whole message-set bytes, perhaps with a partial entry at the end."""
+
+    records: bytes | memoryview
+    high_watermark: int
+
+
+class PendingFetch(Protocol):
+    """A fetch under way."""
+
+    def result(self) -> Fetched:
+        """Wait for the answer, repeating the request where that may help.
+
+        Raises:
+            OffsetOutOfRange: the offset is not in the log; `earliest` and `latest` are filled in.
+            ProtocolError: the answer is an error that repeating did not cure.
+        """
+
+
+class Fetcher(Protocol):
+    """Where message sets come from."""
+
+    def send(self, source: TopicPartition, offset: int, max_bytes: int) -> PendingFetch: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedEntry:
+    """An entry of the log that cannot be decoded, verbatim."""
+
+    start: int
+    until: int
+    raw: bytes
+    reason: str
+
+
+Piece: TypeAlias = pa.RecordBatch | Gap | DamagedEntry
+
+
+class RangeReader:
+    """Reads offset ranges through a fetcher.
+
+    Args:
+        fetcher: where message sets come from; not closed.
+        fetch_bytes: bytes asked for at once; doubled while an entry does not fit.
+        headers: whether batches have the column `headers`.
+        on_out_of_range: `fail`, `earliest`, `latest` or `nearest`; see `_lost`.
+        keep_damaged: whether a damaged entry is yielded and passed over rather than raised.
+        verify_crc: whether CRCs are checked.
+    """
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        *,
+        fetch_bytes: int,
+        headers: bool = False,
+        on_out_of_range: str = "fail",
+        keep_damaged: bool = False,
+        verify_crc: bool = True,
+    ) -> None:
+        self._fetcher = fetcher
+        self._fetch_bytes = fetch_bytes
+        self._headers = headers
+        self._policy = on_out_of_range
+        self._keep_damaged = keep_damaged
+        self._verify_crc = verify_crc
+        self._schema = arrow_schema(headers=headers)
+
+    def read(self, wanted: OffsetRange) -> Iterator[Piece]:
+        """Yield batches, and a `Gap` or `DamagedEntry` wherever offsets have no record.
+
+        Raises:
+            DataLoss: offsets are out of the log's range and the policy is `fail`.
+            CorruptMessage: an entry is damaged and `keep_damaged` is off.
+            MessageSizeTooLarge: an entry is larger than the largest fetch.
+        """
+        position = wanted.start
+        fetch_bytes = self._fetch_bytes
+        empty = 0
+        pending = self._fetcher.send(wanted.source, position, fetch_bytes) if wanted.size else None
+        while pending is not None:
+            try:
+                fetched = pending.result()
+            except OffsetOutOfRange as error:
+                lost = self._lost(wanted, position, error)
+                yield lost
+                position = lost.until
+                pending = self._next(wanted, position, fetch_bytes)
+                continue
+            if len(fetched.records) == 0 and fetched.high_watermark <= position:
+                # The log ends before the range that was planned: it was cut or made anew.
+                past = OffsetOutOfRange(latest=max(fetched.high_watermark, 0), earliest=0)
+                yield self._lost(wanted, position, past)
+                return
+            pieces, reached = self._decode(wanted, position, fetched.records)
+            if reached <= position:
+                if fetch_bytes >= _LARGEST_FETCH_BYTES:
+                    raise MessageSizeTooLarge(
+                        f"{wanted.source}: the entry at offset {position} is larger than "
+                        f"{fetch_bytes} bytes"
+                    )
+                if len(fetched.records) > 0:
+                    fetch_bytes *= 2
+                elif (empty := empty + 1) > _EMPTY_ANSWERS:
+                    raise LoadError(
+                        f"{wanted.source}: the broker answers nothing at offset {position} though "
+                        f"its high watermark is {fetched.high_watermark}"
+                    )
+                pending = self._next(wanted, position, fetch_bytes)
+                continue
+            position = reached
+            empty = 0
+            pending = self._next(wanted, position, fetch_bytes)
+            yield from pieces
+
+    def _next(self, wanted: OffsetRange, position: int, fetch_bytes: int) -> PendingFetch | None:
+        if position >= wanted.until:
+            return None
+        return self._fetcher.send(wanted.source, position, fetch_bytes)
+
+    def _lost(self, wanted: OffsetRange, position: int, error: OffsetOutOfRange) -> Gap:
+        """Return the part of the range that is given up, by the policy.
+
+        `earliest` and `nearest` go on at the first offset the log still has; `latest` gives up
+        the rest of the range; past the end of the log every policy gives up the rest.
+        """
+        earliest = error.earliest if error.earliest is not None else position
+        latest = error.latest if error.latest is not None else wanted.until
+        if position < earliest:
+            until = wanted.until if self._policy == "latest" else min(earliest, wanted.until)
+            cause = f"deleted from the log, which begins at offset {earliest}"
+        else:
+            until = wanted.until
+            cause = f"beyond the log, which ends at offset {latest}: it was cut or made anew"
+        gap = Gap(wanted.topic, wanted.partition, position, until, cause)
+        if self._policy == "fail":
+            raise DataLoss(
+                f"{gap}. Nothing was given up; to go on without these offsets choose another "
+                "policy for offsets out of range (earliest, latest or nearest)"
+            )
+        return gap
+
+    def _decode(
+        self, wanted: OffsetRange, position: int, records: bytes | memoryview
+    ) -> tuple[list[Piece], int]:
+        """Decode message-set bytes; return what they hold and the offset after it."""
+        pieces: list[Piece] = []
+        try:
+            columns = self._columns(records, position, wanted.until)
+        except CorruptMessage:
+            if not self._keep_damaged:
+                raise
+            return self._decode_by_entry(wanted, position, records)
+        reached = min(columns.next_offset, wanted.until)
+        self._collect(pieces, wanted, columns, position, reached)
+        return pieces, reached
+
+    def _columns(self, records: bytes | memoryview, start: int, until: int) -> Any:
+        return decode_columns(
+            records,
+            start_offset=start,
+            end_offset=until,
+            verify_crc=self._verify_crc,
+            headers=self._headers,
+        )
+
+    def _decode_by_entry(
+        self, wanted: OffsetRange, position: int, records: bytes | memoryview
+    ) -> tuple[list[Piece], int]:
+        """Decode entry by entry, setting damaged ones aside as they are."""
+        view = memoryview(records)
+        pieces: list[Piece] = []
+        for entry in iter_entries(view):
+            if position >= wanted.until:
+                break
+            if entry.last_offset < position:
+                continue
+            raw = view[entry.position : entry.position + entry.size]
+            try:
+                columns = self._columns(raw, position, wanted.until)
+            except CorruptMessage as error:
+                until = min(entry.last_offset + 1, wanted.until)
+                pieces.append(DamagedEntry(position, until, bytes(raw), str(error)))
+                position = until
+                continue
+            reached = min(columns.next_offset, wanted.until)
+            self._collect(pieces, wanted, columns, position, reached)
+            position = reached
+        return pieces, position
+
+    def _collect(
+        self, pieces: list[Piece], wanted: OffsetRange, columns: Any, position: int, reached: int
+    ) -> None:
+        offsets = _array(pa.int64(), columns.count, columns.offsets)
+        pieces.extend(
+            Gap(wanted.topic, wanted.partition, start, until, ABSENT)
+            for start, until in missing(offsets, position, reached)
+        )
+        if columns.count:
+            pieces.append(self._batch(wanted, columns, offsets))
+
+    def _batch(self, wanted: OffsetRange, columns: Any, offsets: pa.Array) -> pa.RecordBatch:
+        count = columns.count
+        timestamps = _array(pa.timestamp("ms", tz="UTC"), count, columns.timestamps)
+        arrays = [
+            _binary(count, columns.key_validity, columns.key_offsets, columns.key_data),
+            _binary(count, columns.value_validity, columns.value_offsets, columns.value_data),
+            pa.repeat(wanted.topic, count),
+            pa.repeat(pa.scalar(wanted.partition, pa.int32()), count),
+            offsets,
+            timestamps.cast(pa.timestamp("us", tz="UTC")),
+            _array(pa.int32(), count, columns.timestamp_types),
+        ]
+        if self._headers:
+            rows = [
+                [{"key": key, "value": value} for key, value in record] if record else None
+                for record in columns.headers
+            ]
+            arrays.append(pa.array(rows, type=_HEADERS))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def missing(offsets: pa.Array, start: int, until: int) -> list[tuple[int, int]]:
+    """Return the runs of `[start, until)` that ascending `offsets` leave out."""
+    if until - start == len(offsets):
+        return []
+    return complement(runs(offsets), start, until)
+
+
+def runs(offsets: pa.Array) -> list[tuple[int, int]]:
+    """Return ascending offsets as `[start, until)` runs; a repeated one starts a new run."""
+    count = len(offsets)
+    if count == 0:
+        return []
+    steps = pc.subtract(offsets.slice(1), offsets.slice(0, count - 1))
+    breaks = pc.indices_nonzero(pc.not_equal(steps, 1)).to_pylist()
+    starts = [0, *(index + 1 for index in breaks)]
+    ends = [*breaks, count - 1]
+    return [
+        (offsets[start].as_py(), offsets[end].as_py() + 1)
+        for start, end in zip(starts, ends, strict=True)
+    ]
+
+
+def complement(present: list[tuple[int, int]], start: int, until: int) -> list[tuple[int, int]]:
+    """Return what ascending, disjoint runs leave of `[start, until)`."""
+    left: list[tuple[int, int]] = []
+    for run_start, run_until in present:
+        if run_start > start:
+            left.append((start, min(run_start, until)))
+        start = max(start, run_until)
+    if start < until:
+        left.append((start, until))
+    return left
+
+
+def _array(kind: pa.DataType, count: int, data: Any) -> pa.Array:
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(data)])
+
+
+def _binary(count: int, validity: Any, offsets: Any, data: Any) -> pa.Array:
+    bitmap = None if validity is None else pa.py_buffer(validity)
+    return pa.Array.from_buffers(
+        pa.binary(), count, [bitmap, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )

@@ -1,0 +1,172 @@
+"""A cluster in a directory: partitions as files of message sets, for the seam below the loader."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from spark_loader.options import ConnectOptions
+from spark_loader.positions import TopicPartition, flat_numbers, partition_numbers
+from spark_loader.reader import Fetched
+from zkbroker.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from zkbroker.records import Codec, MessageSetBuilder, iter_entries, iter_records
+
+
+@dataclass(frozen=True)
+class DirectoryCluster:
+    """Serves as `Access`; picklable, and read afresh by every process."""
+
+    path: str
+
+    def append(
+        self,
+        topic: str,
+        partition: int,
+        values: Sequence[bytes | None],
+        *,
+        magic: int = 2,
+        codec: Codec = Codec.NONE,
+        per_batch: int = 100,
+        timestamp_ms: int | None = 1_431_857_103_000,
+        keys: Sequence[bytes | None] | None = None,
+        headers: Sequence[tuple[tuple[str, bytes | None], ...]] | None = None,
+    ) -> None:
+        file = self._file(topic, partition)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        end = self.end(topic, partition) if file.exists() else 0
+        with file.open("ab") as out:
+            for first in range(0, len(values), per_batch):
+                builder = MessageSetBuilder(magic, codec)
+                for index in range(first, min(first + per_batch, len(values))):
+                    builder.append(
+                        keys[index] if keys else None,
+                        values[index],
+                        timestamp_ms,
+                        headers[index] if headers else (),
+                    )
+                out.write(builder.build(end))
+                end += builder.count
+        starts = self._starts()
+        starts.setdefault(TopicPartition(topic, partition), 0)
+        self._write(starts)
+
+    def append_raw(self, topic: str, partition: int, raw: bytes) -> None:
+        with self._file(topic, partition).open("ab") as out:
+            out.write(raw)
+
+    def delete_before(self, topic: str, partition: int, offset: int) -> None:
+        starts = self._starts()
+        starts[TopicPartition(topic, partition)] = offset
+        self._write(starts)
+
+    def end(self, topic: str, partition: int) -> int:
+        end = 0
+        for entry in iter_entries(self._file(topic, partition).read_bytes()):
+            end = entry.last_offset + 1
+        return end
+
+    def start(self, topic: str, partition: int) -> int:
+        return self._starts()[TopicPartition(topic, partition)]
+
+    def view(self, connect: ConnectOptions) -> "DirectoryView":
+        return DirectoryView(self)
+
+    def fetcher(self, connect: ConnectOptions) -> "DirectoryFetcher":
+        return DirectoryFetcher(self)
+
+    def _file(self, topic: str, partition: int) -> Path:
+        return Path(self.path) / topic / f"{partition}.log"
+
+    def _starts(self) -> dict[TopicPartition, int]:
+        path = Path(self.path) / "starts.json"
+        return flat_numbers(json.loads(path.read_text())) if path.exists() else {}
+
+    def _write(self, starts: Mapping[TopicPartition, int]) -> None:
+        (Path(self.path) / "starts.json").write_text(json.dumps(partition_numbers(starts)))
+
+
+class DirectoryView:
+    def __init__(self, cluster: DirectoryCluster) -> None:
+        self._cluster = cluster
+        self._groups = Path(cluster.path) / "groups.json"
+
+    def bootstrap(self) -> tuple[str, ...]:
+        return ("127.0.0.1:1",)
+
+    def topics(self) -> list[str]:
+        return sorted(each.name for each in Path(self._cluster.path).iterdir() if each.is_dir())
+
+    def partitions(self, topic: str) -> list[int]:
+        directory = Path(self._cluster.path) / topic
+        if not directory.is_dir():
+            raise UnknownTopicOrPartition(topic)
+        return sorted(int(each.stem) for each in directory.iterdir())
+
+    def earliest(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self._cluster.start(*tp) for tp in partitions}
+
+    def latest(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self._cluster.end(*tp) for tp in partitions}
+
+    def at_time(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        found: dict[TopicPartition, int | None] = {}
+        for tp, time_ms in times_ms.items():
+            data = self._cluster._file(*tp).read_bytes()
+            newer = (each.offset for each in iter_records(data) if each.timestamp >= time_ms)
+            found[tp] = next(newer, None)
+        return found
+
+    def record_bytes(self, source: TopicPartition, offset: int) -> float:
+        size = self._cluster._file(*source).stat().st_size
+        return size / max(1, self._cluster.end(*source))
+
+    def commit_group_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        self._groups.write_text(json.dumps({group: partition_numbers(offsets)}))
+
+    def group_offsets(
+        self, group: str, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        if not self._groups.exists():
+            return {}
+        return flat_numbers(json.loads(self._groups.read_text()).get(group, {}))
+
+    def close(self) -> None:
+        pass
+
+
+class DirectoryFetcher:
+    def __init__(self, cluster: DirectoryCluster) -> None:
+        self._cluster = cluster
+        self._loaded: dict[TopicPartition, tuple[bytes, list[tuple[int, int]]]] = {}
+
+    def send(self, source: TopicPartition, offset: int, max_bytes: int) -> "DirectoryFetch":
+        return DirectoryFetch(self, source, offset, max_bytes)
+
+    def answer(self, source: TopicPartition, offset: int, max_bytes: int) -> Fetched:
+        if source not in self._loaded:
+            data = self._cluster._file(*source).read_bytes()
+            index = [(each.last_offset, each.position) for each in iter_entries(data)]
+            self._loaded[source] = (data, index)
+        data, index = self._loaded[source]
+        end = index[-1][0] + 1 if index else 0
+        start = self._cluster.start(*source)
+        if not start <= offset <= end:
+            raise OffsetOutOfRange(earliest=start, latest=end)
+        for last, position in index:
+            if last >= offset:
+                return Fetched(data[position : position + max_bytes], end)
+        return Fetched(b"", end)
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class DirectoryFetch:
+    fetcher: DirectoryFetcher
+    source: TopicPartition
+    offset: int
+    max_bytes: int
+
+    def result(self) -> Fetched:
+        return self.fetcher.answer(self.source, self.offset, self.max_bytes)

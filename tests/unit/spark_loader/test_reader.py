@@ -1,0 +1,154 @@
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_loader.checkpoint import Gap
+from spark_loader.errors import DataLoss
+from spark_loader.reader import ABSENT, DamagedEntry, RangeReader, complement, runs
+from spark_loader.splits import OffsetRange
+from tests.support.directory_cluster import DirectoryCluster
+from zkbroker.errors import CorruptMessage
+from zkbroker.records import Codec, iter_entries
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    return DirectoryCluster(str(tmp_path / "cluster"))
+
+
+def reader(cluster, **options):
+    options.setdefault("fetch_bytes", 4096)
+    return RangeReader(cluster.fetcher(None), **options)
+
+
+def rows(pieces):
+    return [
+        (offset, key, value)
+        for piece in pieces
+        if isinstance(piece, pa.RecordBatch)
+        for offset, key, value in zip(
+            piece.column("offset").to_pylist(),
+            piece.column("key").to_pylist(),
+            piece.column("value").to_pylist(),
+            strict=True,
+        )
+    ]
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("codec", list(Codec))
+def test_every_format_and_codec_gives_the_same_rows(cluster, magic, codec):
+    if codec is Codec.ZSTD and magic < 2:
+        pytest.skip("zstd came with magic 2")
+    values = [None if index == 7 else b"value %d" % index for index in range(1000)]
+    keys = [None if index % 3 else b"key %d" % index for index in range(1000)]
+    cluster.append("t", 0, values, keys=keys, magic=magic, codec=codec)
+    found = rows(reader(cluster).read(OffsetRange("t", 0, 5, 990)))
+    assert found == [(index, keys[index], values[index]) for index in range(5, 990)]
+
+
+def test_columns_say_topic_partition_and_time(cluster):
+    cluster.append("t", 3, [b"v"], timestamp_ms=1_431_857_103_123)
+    cluster.append("t", 3, [b"v"], magic=0)
+    first, second = (
+        piece.to_pylist()[0]
+        for magic in (0, 1)
+        for piece in reader(cluster).read(OffsetRange("t", 3, magic, magic + 1))
+    )
+    assert (first["topic"], first["partition"], first["timestampType"]) == ("t", 3, 0)
+    assert first["timestamp"].timestamp() == 1_431_857_103.123
+    assert second["timestampType"] == -1
+    assert second["timestamp"].timestamp() == -0.001
+
+
+def test_headers_are_read_when_asked_for(cluster):
+    headers = [(("a", b"1"), ("b", None)), ()]
+    cluster.append("t", 0, [b"x", b"y"], headers=headers)
+    [batch] = reader(cluster, headers=True).read(OffsetRange("t", 0, 0, 2))
+    assert batch.column("headers").to_pylist() == [
+        [{"key": "a", "value": b"1"}, {"key": "b", "value": None}],
+        None,
+    ]
+
+
+def test_an_entry_larger_than_the_fetch_is_read_by_larger_fetches(cluster):
+    cluster.append("t", 0, [b"x" * 100_000, b"y"])
+    found = rows(reader(cluster, fetch_bytes=512).read(OffsetRange("t", 0, 0, 2)))
+    assert [len(value) for _, _, value in found] == [100_000, 1]
+
+
+def test_retention_under_the_range_fails_with_the_exact_offsets(cluster):
+    cluster.append("t", 0, [b"v"] * 100)
+    cluster.delete_before("t", 0, 40)
+    with pytest.raises(DataLoss, match=r"t-0 \[10, 40\)"):
+        list(reader(cluster).read(OffsetRange("t", 0, 10, 100)))
+
+
+@pytest.mark.parametrize(
+    ("policy", "until", "loaded"), [("earliest", 40, 60), ("nearest", 40, 60), ("latest", 100, 0)]
+)
+def test_other_policies_name_the_gap(cluster, policy, until, loaded):
+    cluster.append("t", 0, [b"v"] * 100)
+    cluster.delete_before("t", 0, 40)
+    pieces = list(reader(cluster, on_out_of_range=policy).read(OffsetRange("t", 0, 10, 100)))
+    gap = pieces[0]
+    assert isinstance(gap, Gap)
+    assert (gap.start, gap.until) == (10, until)
+    assert "offset 40" in gap.cause
+    assert len(rows(pieces)) == loaded
+
+
+def test_a_log_that_ends_before_the_range_is_data_loss(cluster):
+    cluster.append("t", 0, [b"v"] * 10)
+    for start in (4, 20):
+        with pytest.raises(DataLoss, match="ends at offset 10"):
+            list(reader(cluster).read(OffsetRange("t", 0, start, 30)))
+
+
+def test_offsets_without_a_record_are_named(cluster):
+    cluster.append("t", 0, [b"v"] * 300, per_batch=100)
+    file = cluster._file("t", 0)
+    data = file.read_bytes()
+    middle = list(iter_entries(data))[1]
+    file.write_bytes(data[: middle.position] + data[middle.position + middle.size :])
+    pieces = list(reader(cluster).read(OffsetRange("t", 0, 50, 250)))
+    assert [each for each in pieces if isinstance(each, Gap)] == [Gap("t", 0, 100, 200, ABSENT)]
+    assert [offset for offset, _, _ in rows(pieces)] == [*range(50, 100), *range(200, 250)]
+
+
+def damage(cluster, number):
+    file = cluster._file("t", 0)
+    data = bytearray(file.read_bytes())
+    entry = list(iter_entries(bytes(data)))[number]
+    data[entry.position + entry.size - 3] ^= 0xFF
+    file.write_bytes(bytes(data))
+    return bytes(data[entry.position : entry.position + entry.size])
+
+
+def test_a_damaged_entry_fails_the_read(cluster):
+    cluster.append("t", 0, [b"v"] * 300)
+    damage(cluster, 1)
+    with pytest.raises(CorruptMessage):
+        list(reader(cluster).read(OffsetRange("t", 0, 0, 300)))
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.SNAPPY])
+def test_a_damaged_entry_is_set_aside_verbatim_when_asked(cluster, codec):
+    cluster.append("t", 0, [b"v"] * 300, codec=codec)
+    raw = damage(cluster, 1)
+    pieces = list(reader(cluster, keep_damaged=True).read(OffsetRange("t", 0, 0, 300)))
+    [damaged] = [each for each in pieces if isinstance(each, DamagedEntry)]
+    assert (damaged.start, damaged.until, damaged.raw) == (100, 200, raw)
+    assert [offset for offset, _, _ in rows(pieces)] == [*range(100), *range(200, 300)]
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.sets(st.integers(0, 60)), st.integers(0, 60), st.integers(0, 60))
+def test_runs_and_their_complement_make_the_whole(offsets, start, until):
+    inside = sorted(each for each in offsets if start <= each < until)
+    present = runs(pa.array(inside, pa.int64()))
+    left = complement(present, start, until)
+    assert [o for a, b in present for o in range(a, b)] == inside
+    missing = sorted(set(range(start, until)) - set(inside))
+    assert [o for a, b in left for o in range(a, b)] == missing
