@@ -158,15 +158,14 @@ class Group:
     def entries(self) -> list[list[Entry]]:
         return [read_log(str(member.log)) for member in self.all]
 
-    def delivered(self) -> int:
-        return len(
-            {
-                (entry.partition, entry.offset)
-                for log in self.entries()
-                for entry in log
-                if entry.kind == DELIVERED
-            }
-        )
+    def missing(self, ends: list[int]) -> dict[int, list[int]]:
+        """Return the offsets of each partition that no member was given yet."""
+        left = {partition: set(range(end)) for partition, end in enumerate(ends)}
+        for log in self.entries():
+            for entry in log:
+                if entry.kind == DELIVERED:
+                    left[entry.partition].discard(entry.offset)
+        return {partition: sorted(offsets) for partition, offsets in left.items() if offsets}
 
     def close(self) -> None:
         for member in self.live:
@@ -262,10 +261,9 @@ def run(
             feed.join(300)
             assert feed.error is None, feed.error
             assert not feed.is_alive()
-            total = sum(feed.ends)
             deadline = time.monotonic() + 120
-            while group.delivered() < total:
-                assert time.monotonic() < deadline, f"{group.delivered()} of {total}"
+            while missing := group.missing(feed.ends):
+                assert time.monotonic() < deadline, f"missing: {missing}, owners: {group.owners()}"
                 time.sleep(0.2)
             group.until_settled("rest")
         finally:

@@ -8,6 +8,7 @@ outlives a kill of the process.
 """
 
 import json
+import logging
 import os
 import signal
 import struct
@@ -45,6 +46,7 @@ def main(options: Mapping[str, Any]) -> None:
     from zkbroker.errors import RegistryError
     from zkbroker.registry import ZkSession, groups
 
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     topic = options["topic"]
     log = os.open(options["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     config = ConsumerConfig.from_properties(options["properties"])

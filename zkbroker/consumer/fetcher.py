@@ -25,6 +25,7 @@ from zkbroker.errors import (
     ErrorCode,
     OffsetOutOfRange,
     ProtocolError,
+    RegistryError,
     protocol_error,
 )
 from zkbroker.network import BrokerConnection
@@ -120,9 +121,14 @@ class BrokerFetcher:
                 continue
             try:
                 came = self._fetch(wanted, hurry=full)
-            except (ProtocolError, ClientError) as error:
+            except (ProtocolError, ClientError, RegistryError) as error:
                 if not self._stopping:
                     self._lose(error)
+                continue
+            except Exception as error:
+                # A fault of this library: tell it whole, and let the partitions be tried again.
+                logger.exception("fetcher failed broker=%d", self._broker_id)
+                self._lose(error)
                 continue
             if full and not came:
                 self._wake.wait(_ROOM_POLL_S)
@@ -252,13 +258,19 @@ class BrokerFetcher:
         if added:
             # Brokers fill an answer in the order of the request: those served go to its end.
             with self._lock:
-                if self._partitions.pop(partition.key, None) is not None:
+                if self._partitions.get(partition.key) is partition:
+                    del self._partitions[partition.key]
                     self._partitions[partition.key] = partition
         return added
 
     def _drop(self, lost: list[ConsumedPartition]) -> None:
+        given_back = []
         with self._lock:
-            given_back = [p for p in lost if self._partitions.pop(p.key, None) is not None]
+            for partition in lost:
+                # A later ownership of the same partition may have taken its place.
+                if self._partitions.get(partition.key) is partition:
+                    del self._partitions[partition.key]
+                    given_back.append(partition)
         self._give_back(given_back)
 
     # -- where to start, and where to go on when an offset is not in the log

@@ -78,26 +78,35 @@ class Fetchers:
 
     def _find_leaders(self) -> None:
         while not self._stopping.is_set():
-            self._work.clear()
-            with self._lock:
-                given_back, self._given_back = self._given_back, False
-                pending = [p for p in self._pending.values() if not p.revoked]
-                self._pending = {p.key: p for p in pending}
-            if not pending:
-                self._work.wait(_IDLE_S)
-                continue
-            if given_back:
-                # What was known of leaders has just proved wrong; give the cluster time to elect.
+            try:
+                self._find_some()
+            except Exception:
+                # A fault of this library: tell it whole, and go on looking.
+                logger.exception("search for leaders failed")
                 self._stopping.wait(self._config.refresh_leader_backoff_ms / 1000)
-            unknown = [p for p in pending if self._cluster.leader(*p.key) is None]
-            if given_back or unknown:
-                self._refresh(pending)
-            missing = [p for p in pending if not self._assign(p)]
-            if missing:
-                logger.info(
-                    "partitions without leader count=%d first=%s-%d", len(missing), *missing[0].key
-                )
-                self._stopping.wait(self._config.refresh_leader_backoff_ms / 1000)
+
+    def _find_some(self) -> None:
+        self._work.clear()
+        with self._lock:
+            given_back, self._given_back = self._given_back, False
+            pending = [p for p in self._pending.values() if not p.revoked]
+            self._pending = {p.key: p for p in pending}
+        if not pending:
+            self._work.wait(_IDLE_S)
+            return
+        backoff_s = self._config.refresh_leader_backoff_ms / 1000
+        if given_back:
+            # What was known of leaders has just proved wrong; give the cluster time to elect.
+            self._stopping.wait(backoff_s)
+        unknown = [p for p in pending if self._cluster.leader(*p.key) is None]
+        if given_back or unknown:
+            self._refresh(pending)
+        missing = [p for p in pending if not self._assign(p)]
+        if missing:
+            logger.info(
+                "partitions without leader count=%d first=%s-%d", len(missing), *missing[0].key
+            )
+            self._stopping.wait(backoff_s)
 
     def _refresh(self, partitions: Iterable[ConsumedPartition]) -> None:
         try:

@@ -17,7 +17,7 @@ from typing import Any
 from zkbroker.consumer.kafka_offsets import KafkaOffsets
 from zkbroker.consumer.partition import TopicPartition
 from zkbroker.consumer.zookeeper_offsets import ZooKeeperOffsets
-from zkbroker.errors import ClientError, ProtocolError, RegistryError, ZkbrokerError
+from zkbroker.errors import ClientError, ProtocolError, RegistryError
 from zkbroker.runtime import QueueEmpty, Runtime
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class _Request:
         self.action = action
         self.done = runtime.event()
         self.result: Any = None
-        self.error: ZkbrokerError | None = None
+        self.error: Exception | None = None
 
 
 class OffsetKeeper:
@@ -128,7 +128,7 @@ class OffsetKeeper:
                 return
             try:
                 request.result = request.action()
-            except (RegistryError, ProtocolError, ClientError) as error:
+            except Exception as error:  # noqa: BLE001 - raised where it was asked for
                 request.error = error
             request.done.set()
 
@@ -137,6 +137,9 @@ class OffsetKeeper:
             self._commit(self._positions())
         except (RegistryError, ProtocolError, ClientError) as error:
             logger.warning("automatic commit failed, tried again later error=%s", error)
+        except Exception:
+            # A fault of this library: tell it whole, and go on committing.
+            logger.exception("automatic commit failed")
 
     def _read(self, keys: list[TopicPartition]) -> dict[TopicPartition, int | None]:
         self._committed.clear()

@@ -238,3 +238,17 @@ def test_nothing_to_fetch_times_out(setting: Make) -> None:
     one.stream._timeout_s = 0.05
     with pytest.raises(ConsumerTimeout):
         next(one.stream)
+
+
+def test_answer_for_a_former_ownership_leaves_the_new_one_alone(setting: Make) -> None:
+    one = setting({("t", 0): log_with(3)})
+    old = one.start({("t", 0): 0})["t", 0]
+    one.read(3)
+    assert one.fetchers is not None
+    (fetcher,) = one.fetchers._fetchers.values()
+    new = ConsumedPartition("t", 0, one.stream, one.runtime.lock(), 1000, 1)
+    fetcher.add(new)
+    # Answers that were on their way while the partition changed hands: moved, and with data.
+    fetcher._drop([old])
+    fetcher._add(old, old.progress, 0, memoryview(message_set(2, 3)), "t-0")
+    assert fetcher._partitions["t", 0] is new
