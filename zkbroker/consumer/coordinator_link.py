@@ -4,6 +4,7 @@ Invariant: any task may ask; an answer that says "not here any more", or none, m
 question look for the coordinator anew.
 """
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from zkbroker.errors import (
     NetworkError,
     ProtocolError,
     RequestTimedOut,
+    ZkbrokerError,
     protocol_error,
 )
 from zkbroker.network import BrokerConnection, Pending
@@ -137,7 +139,10 @@ class CoordinatorLink:
             return self._find()
         except ClientError as error:
             self._broker_id = None
-            self._cluster.refresh()
+            with contextlib.suppress(
+                ZkbrokerError
+            ):  # no broker answers: the next try may be luckier
+                self._cluster.refresh()
             raise NetworkError(f"coordinator of group {self._group_id}: {error}") from error
 
     def _find(self) -> BrokerConnection:

@@ -30,6 +30,7 @@ from zkbroker.consumer.assignors import (
     TopicPartition,
 )
 from zkbroker.consumer.coordinator_link import RETRIED, CoordinatorLink
+from zkbroker.discovery import BrokerUnavailable, NoBrokersAvailable
 from zkbroker.errors import ErrorCode, ProtocolError, ZkbrokerError, protocol_error
 from zkbroker.protocol.consumer_protocol import (
     PROTOCOL_TYPE,
@@ -194,6 +195,9 @@ class GroupMembership:
                 else:
                     logger.error("join failed group=%s error=%s", self._config.group_id, error)  # noqa: TRY400 - the consumer raises it
                     self._fail(error)
+                self._wait(self._backoff_s)
+            except (NoBrokersAvailable, BrokerUnavailable) as error:
+                logger.info("join tried again group=%s error=%s", self._config.group_id, error)
                 self._wait(self._backoff_s)
             except ZkbrokerError as error:
                 logger.error("join failed group=%s error=%s", self._config.group_id, error)  # noqa: TRY400 - the consumer raises it

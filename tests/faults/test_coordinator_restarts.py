@@ -1,0 +1,228 @@
+"""The coordinator's broker is killed and restarted under a working group.
+
+Members carry on with their generation or rejoin; what was acknowledged stays committed, and nothing
+is committed that was never asked for; every message is delivered.
+"""
+
+import random
+import threading
+import time
+import uuid
+
+import pytest
+
+from tests.support.process import wait_until
+from zkbroker.cluster.process import BrokerProcess
+from zkbroker.config.group_consumer import GroupConsumerConfig
+from zkbroker.consumer import CommitFailed, GroupConsumer
+from zkbroker.errors import ProtocolError
+from zkbroker.network import BrokerConnection
+from zkbroker.protocol.messages import (
+    CreateTopicsRequest,
+    FindCoordinatorRequest,
+    OffsetFetchRequest,
+    ProduceRequest,
+)
+from zkbroker.protocol.messages.offsets import OffsetFetchRequestTopic
+from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
+from zkbroker.protocol.messages.topics import NewTopic
+from zkbroker.records import encode_message_set
+from zkbroker.runtime import get_runtime
+
+PARTITIONS = 4
+TOPIC = "t"
+GROUP = "g"
+
+
+class Member:
+    """A consumer in a thread that commits each message it reads, and keeps book of it."""
+
+    def __init__(self, address, book):
+        self.book = book
+        self.consumer = GroupConsumer(
+            GroupConsumerConfig(
+                bootstrap_servers=(address,),
+                group_id=GROUP,
+                auto_offset_reset="earliest",
+                enable_auto_commit=False,
+                session_timeout_ms=10_000,
+                heartbeat_interval_ms=100,
+                fetch_max_wait_ms=50,
+                request_timeout_ms=5_000,
+            )
+        )
+        self.failure = None
+        self.thread = threading.Thread(target=self._work, daemon=True)
+        self.thread.start()
+
+    def _work(self):
+        try:
+            self.consumer.subscribe([TOPIC])
+            while not self.book.stopping.is_set():
+                try:
+                    self._read_some()
+                except (ProtocolError, CommitFailed):
+                    continue  # the broker is away, or the group has gone on: poll again
+            self.consumer.close()
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def _read_some(self):
+        messages = self.consumer.poll(0.05, max_records=5)
+        for message in messages:
+            self.book.read.add((message.partition, message.offset))
+        if not messages:
+            return
+        offsets = {(TOPIC, m.partition): m.offset + 1 for m in messages}
+        with self.book.committing(offsets) as acknowledge:
+            self.consumer.commit(offsets, timeout_s=0.3)
+            acknowledge()
+
+
+class Book:
+    """What was asked to be committed, and what was acknowledged."""
+
+    def __init__(self):
+        self.stopping = threading.Event()
+        self.open = threading.Event()  # commits may be sent
+        self.open.set()
+        self.read = set()
+        self.acknowledged = {}
+        self.uncertain = {}
+        self._lock = threading.Lock()
+        self._busy = 0
+
+    def committing(self, offsets):
+        return _Commit(self, offsets)
+
+    @property
+    def idle(self):
+        return self._busy == 0
+
+    def allowed(self, partition):
+        """The offsets that may be found committed."""
+        return {self.acknowledged.get(partition, -1), *self.uncertain.get(partition, ())}
+
+
+class _Commit:
+    def __init__(self, book, offsets):
+        self.book, self.offsets = book, offsets
+
+    def __enter__(self):
+        while not self.book.open.wait(0.1):
+            if self.book.stopping.is_set():
+                raise CommitFailed("stopping")
+        with self.book._lock:
+            self.book._busy += 1
+            for (_, number), offset in self.offsets.items():
+                self.book.uncertain.setdefault(number, []).append(offset)
+        return self.acknowledge
+
+    def acknowledge(self):
+        with self.book._lock:
+            for (_, number), offset in self.offsets.items():
+                self.book.acknowledged[number] = offset
+                # a commit that was acknowledged is behind every one asked for before
+                self.book.uncertain[number] = []
+
+    def __exit__(self, *error):
+        with self.book._lock:
+            self.book._busy -= 1
+
+
+def connect(broker):
+    return BrokerConnection(get_runtime("threads"), *broker.address)
+
+
+def committed(broker):
+    topics = [OffsetFetchRequestTopic(TOPIC, list(range(PARTITIONS)))]
+    with connect(broker) as connection:
+        found = {}
+
+        def loaded():
+            answer = connection.request(OffsetFetchRequest(GROUP, topics))
+            if answer.error_code == 0:
+                found.update((p.partition, p.offset) for p in answer.topics[0].partitions)
+            return bool(found)
+
+        assert wait_until(loaded)
+        return found
+
+
+def produce(broker, each):
+    with connect(broker) as connection:
+        for number in range(PARTITIONS):
+            data = encode_message_set([(None, b"x", -1, ())] * each)
+            request = ProduceRequest(
+                topics=[ProduceRequestTopic(TOPIC, [ProduceRequestPartition(number, data)])]
+            )
+            assert connection.request(request).topics[0].partitions[0].error_code == 0
+
+
+@pytest.fixture
+def broker(zookeeper, tmp_path):
+    process = BrokerProcess(
+        tmp_path,
+        {
+            "broker.id": "0",
+            "zookeeper.connect": f"{zookeeper.connect_string}/restarts-{uuid.uuid4().hex[:8]}",
+            "zookeeper.session.timeout.ms": "3000",
+            "group.initial.rebalance.delay.ms": "0",
+            "offsets.topic.num.partitions": "3",
+        },
+    )
+    process.start()
+    yield process
+    process.kill()
+
+
+@pytest.mark.parametrize(
+    "rounds", [3, pytest.param(50, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])]
+)
+def test_nothing_acknowledged_is_lost_when_the_coordinator_is_killed(broker, rounds):
+    rng = random.Random(rounds)
+    with connect(broker) as connection:
+        connection.request(CreateTopicsRequest(topics=[NewTopic(TOPIC, PARTITIONS, 1)]))
+        connection.request(FindCoordinatorRequest(GROUP))
+    book = Book()
+    members = [Member("{}:{}".format(*broker.address), book) for _ in range(2)]
+    kept, each = 0, 30
+    try:
+        assert wait_until(lambda: sorted(len(m.consumer.assignment()) for m in members) == [2, 2])
+        for number in range(1, rounds + 1):
+            generations = [m.consumer.generation for m in members]
+            produce(broker, each)
+            time.sleep(rng.uniform(0, 0.15))  # anywhere in the work
+            broker.kill()
+            book.open.clear()
+            assert wait_until(lambda: book.idle)
+            broker.start()
+            found = committed(broker)
+            for partition in range(PARTITIONS):
+                assert found[partition] in book.allowed(partition), (
+                    number,
+                    partition,
+                    found,
+                    book.acknowledged,
+                    book.uncertain,
+                )
+                # what is found is certain from here on
+                book.acknowledged[partition] = found[partition]
+                book.uncertain[partition] = []
+            book.open.set()
+            wanted = {(p, o) for p in range(PARTITIONS) for o in range(number * each)}
+            assert wait_until(lambda wanted=wanted: wanted <= book.read), (
+                sorted(wanted - book.read)[:10],
+                [m.failure for m in members],
+                broker.log_tail(),
+            )
+            kept += generations == [m.consumer.generation for m in members]
+    finally:
+        book.stopping.set()
+        book.open.set()
+        for member in members:
+            member.thread.join(20)
+    assert [m.failure for m in members] == [None, None]
+    print(f"rounds={rounds} generation_kept={kept} messages={rounds * each * PARTITIONS}")
+    assert kept > rounds // 2  # a restart within the session time-out disturbs nobody

@@ -1,0 +1,162 @@
+"""Groups of genuine clients, alone and together with `GroupConsumer`: join, leave, crash."""
+
+import contextlib
+import uuid
+
+import pytest
+
+from tests.support.group_members import (
+    KINDS,
+    OLD_KAFKA_PYTHON,
+    MemberProcess,
+    check_nothing_was_held_twice,
+    wait_until_read,
+    wait_until_shared,
+)
+from zkbroker.cluster.process import BrokerProcess
+from zkbroker.network import BrokerConnection
+from zkbroker.protocol.messages import CreateTopicsRequest, ProduceRequest
+from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
+from zkbroker.protocol.messages.topics import NewTopic
+from zkbroker.records import encode_message_set
+from zkbroker.runtime import get_runtime
+
+PARTITIONS = 6
+
+needs_old = pytest.mark.skipif(
+    not OLD_KAFKA_PYTHON.exists(), reason="kafka-python 2.0.2 is not installed beside"
+)
+
+
+@pytest.fixture(scope="module")
+def groups_broker(zookeeper, tmp_path_factory):
+    process = BrokerProcess(
+        tmp_path_factory.mktemp("groups-broker"),
+        {
+            "broker.id": "0",
+            "zookeeper.connect": f"{zookeeper.connect_string}/groups-{uuid.uuid4().hex[:8]}",
+            "group.initial.rebalance.delay.ms": "0",
+            "group.min.session.timeout.ms": "500",
+            "offsets.topic.num.partitions": "3",
+        },
+    )
+    process.start()
+    yield process
+    process.stop()
+
+
+class Scene:
+    """A topic, a group, and its members."""
+
+    def __init__(self, broker, strategy):
+        host, port = broker.address
+        self.address = f"{host}:{port}"
+        self.strategy = strategy
+        self.group = f"group-{uuid.uuid4().hex[:8]}"
+        self.topic = f"topic-{uuid.uuid4().hex[:8]}"
+        self.connection = BrokerConnection(get_runtime("threads"), host, port)
+        made = self.connection.request(
+            CreateTopicsRequest(topics=[NewTopic(self.topic, PARTITIONS, 1)])
+        )
+        assert made.topics[0].error_code == 0
+        self.ends = dict.fromkeys(range(PARTITIONS), 0)
+        self.all = []
+        self.here = []
+
+    def join(self, *kinds):
+        members = [
+            MemberProcess(kind, self.address, self.group, self.topic, self.strategy)
+            for kind in kinds
+        ]
+        self.all += members
+        self.here += members
+        wait_until_shared(self.here, PARTITIONS)
+        return members
+
+    def leave(self, member):
+        self.here.remove(member)
+        member.leave()
+        wait_until_shared(self.here, PARTITIONS)
+
+    def crash(self, member):
+        self.here.remove(member)
+        member.crash()
+        wait_until_shared(self.here, PARTITIONS)
+
+    def produce(self, each=20):
+        """Produce to every partition, and wait until everything has been read."""
+        for number in range(PARTITIONS):
+            data = encode_message_set([(None, b"%d" % n, -1, ()) for n in range(each)])
+            request = ProduceRequest(
+                topics=[ProduceRequestTopic(self.topic, [ProduceRequestPartition(number, data)])]
+            )
+            answer = self.connection.request(request).topics[0].partitions[0]
+            assert answer.error_code == 0
+            self.ends[number] += each
+        wait_until_read(self.all, self.ends)
+
+    def close(self):
+        for member in list(self.here):
+            self.here.remove(member)
+            member.leave()
+        self.connection.close()
+
+
+@contextlib.contextmanager
+def scene_of(broker, strategy="range"):
+    scene = Scene(broker, strategy)
+    try:
+        yield scene
+        scene.close()
+        check_nothing_was_held_twice(scene.all)
+    finally:
+        for member in scene.here:
+            member.process.kill()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=needs_old if old else ()) for kind, (_, _, old) in KINDS.items()],
+)
+def test_members_of_one_library_join_leave_and_crash(groups_broker, kind):
+    with scene_of(groups_broker) as scene:
+        first, second = scene.join(kind, kind)
+        scene.produce()
+        scene.leave(first)
+        scene.produce()
+        (third,) = scene.join(kind)
+        scene.produce()
+        scene.crash(second)
+        scene.produce()
+        assert third.held == set(range(PARTITIONS))
+
+
+@needs_old
+@pytest.mark.parametrize("strategy", ["range", "roundrobin"])
+def test_members_of_all_libraries_share_one_group(groups_broker, strategy):
+    with scene_of(groups_broker, strategy) as scene:
+        members = scene.join(*KINDS)
+        assert all(len(member.held) == 1 for member in members)
+        scene.produce()
+        scene.crash(members[0])
+        scene.produce()
+        scene.leave(members[3])
+        scene.produce()
+        (late,) = scene.join("zkbroker")
+        assert late.held
+        scene.produce()
+
+
+def test_sticky_members_of_two_libraries_keep_what_they_can(groups_broker):
+    with scene_of(groups_broker, "sticky") as scene:
+        first, second = scene.join("zkbroker", "kafka-python")
+        (third,) = scene.join("zkbroker")
+        before = {member: set(member.held) for member in (first, second, third)}
+        assert all(len(held) == 2 for held in before.values())
+        scene.produce()
+        scene.leave(third)
+        assert before[first] < first.held
+        assert before[second] < second.held
+        scene.produce()
+        scene.crash(first)
+        assert second.held == set(range(PARTITIONS))

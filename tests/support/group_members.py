@@ -1,0 +1,143 @@
+"""Members of a group as processes, and what must hold of what they report."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+SCRIPT = Path(__file__).parents[1] / "interop" / "group_member.py"
+OLD_KAFKA_PYTHON = Path(sys.prefix) / "kafka-python-2.0.2"
+
+KINDS = {  # name: library, API version, whether it is the old kafka-python
+    "zkbroker": ("zkbroker", "", False),
+    "confluent": ("confluent", "", False),
+    "kafka-python": ("kafka-python", "", False),
+    "kafka-python-2.0.2-as-0.9": ("kafka-python", "0.9", True),
+    "kafka-python-2.0.2-as-0.10": ("kafka-python", "0.10", True),
+    "kafka-python-2.0.2-as-0.11": ("kafka-python", "0.11", True),
+}
+
+
+class MemberProcess:
+    """A member; `held` is what it holds at the moment."""
+
+    def __init__(self, kind, address, group, topic, strategy="range"):
+        library, version, old = KINDS[kind]
+        environment = dict(os.environ)
+        root = str(Path(__file__).parents[2])
+        environment["PYTHONPATH"] = os.pathsep.join(
+            ([str(OLD_KAFKA_PYTHON)] if old else []) + [root]
+        )
+        arguments = [library, address, group, topic, strategy] + ([version] if version else [])
+        self.kind = kind
+        self.changed = threading.Condition()
+        self.held = set()
+        self.holdings = []  # (partition, from, until)
+        self.since = {}
+        self.read = []
+        self.ended_at = None
+        self.process = subprocess.Popen(
+            [sys.executable, str(SCRIPT), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            text=True,
+        )
+        self._threads = [
+            threading.Thread(target=self._follow, daemon=True),
+            threading.Thread(target=self._collect_errors, daemon=True),
+        ]
+        self.errors = []
+        for thread in self._threads:
+            thread.start()
+
+    def _follow(self):
+        for line in self.process.stdout:
+            entry = json.loads(line)
+            with self.changed:
+                if entry["event"] == "assigned":
+                    self._release(self.held, entry["at"])
+                    self.held = set(entry["partitions"])
+                    self.since = dict.fromkeys(self.held, entry["at"])
+                elif entry["event"] == "revoked":
+                    self._release(set(entry["partitions"]) & self.held, entry["at"])
+                    self.held -= set(entry["partitions"])
+                elif entry["event"] == "messages":
+                    self.read += map(tuple, entry["read"])
+                elif entry["event"] == "closed":
+                    self._release(self.held, entry["at"])
+                    self.held = set()
+                self.changed.notify_all()
+
+    def _release(self, partitions, at):
+        self.holdings += [(number, self.since.pop(number), at) for number in partitions]
+
+    def _collect_errors(self):
+        self.errors = self.process.stderr.readlines()
+
+    def leave(self):
+        """End gracefully."""
+        self.process.stdin.close()
+        assert self.process.wait(30) == 0, self.errors
+        self._finish(time.monotonic())
+
+    def crash(self):
+        """End as by a power cut."""
+        self.process.kill()
+        self.process.wait(30)
+        self._finish(time.monotonic())
+
+    def _finish(self, at):
+        self._threads[0].join(10)
+        with self.changed:
+            self._release(set(self.since), at)
+            self.held = set()
+
+
+def wait_for(condition, what, timeout_s=40):
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, what()
+        time.sleep(0.02)
+
+
+def wait_until_shared(members, partitions):
+    """Wait until these members hold all partitions, each its own."""
+
+    def shared():
+        held = [number for member in members for number in member.held]
+        return sorted(held) == list(range(partitions)) and all(m.held for m in members)
+
+    wait_for(shared, lambda: f"not shared: {[(m.kind, m.held, m.errors[-3:]) for m in members]}")
+
+
+def wait_until_read(members, ends):
+    """Wait until everything below the end offsets has been read by somebody."""
+
+    def missing():
+        read = {entry for member in members for entry in list(member.read)}
+        return [
+            (number, offset)
+            for number, end in ends.items()
+            for offset in range(end)
+            if (number, offset) not in read
+        ]
+
+    wait_for(lambda: not missing(), lambda: f"never delivered: {missing()[:10]}")
+
+
+def check_nothing_was_held_twice(members):
+    """Whether two members ever held one partition at the same time."""
+    spans = sorted(
+        (number, since, until, member.kind)
+        for member in members
+        for number, since, until in member.holdings
+    )
+    for before, after in itertools.pairwise(spans):
+        if before[0] == after[0]:
+            assert before[2] <= after[1], (before, after)
