@@ -26,6 +26,7 @@ from zkbroker.producer.errors import (
 )
 from zkbroker.producer.future import SendFuture
 from zkbroker.producer.handlers import CallbackHandler, EventHandler, Interceptor
+from zkbroker.producer.logging_handler import ZkbrokerHandler
 from zkbroker.producer.message import KeyedMessage, RecordMetadata
 from zkbroker.producer.partitioners import (
     DefaultPartitioner,
@@ -40,6 +41,7 @@ from zkbroker.producer.producer import Producer
 
 __all__ = [
     "Producer",
+    "ZkbrokerHandler",
     "SendFuture",
     "CallbackHandler",
     "EventHandler",

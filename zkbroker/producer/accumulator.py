@@ -12,10 +12,13 @@ Invariants:
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 
 from zkbroker.producer.batch import Batch
 from zkbroker.producer.future import SendFuture
+
+_SIZE = attrgetter("size")
 
 
 class PartitionQueue:
@@ -71,28 +74,34 @@ class Accumulator:
         # Those with waiting batches, so that idle partitions cost nothing.
         self._active: dict[tuple[str, int], PartitionQueue] = {}
 
-    def append(self, topic: str, partition: int, future: SendFuture, now: float) -> None:
-        """Add a message to its partition's open batch, or open one."""
-        key = (topic, partition)
-        queue = self._active.get(key) or self._activate(key)
-        batches = queue.batches
-        if batches:
-            batch = batches[-1]
-            size = batch.size + future.size
-            if size <= self._batch_max_bytes and not batch.closed:
-                batch.size = size
-                batch.futures.append(future)
-                return
-            batch.close()
-        batch = Batch(topic, partition, now)
-        batch.futures.append(future)
-        batch.size = future.size
-        batches.append(batch)
+    def extend(self, topic: str, partition: int, futures: Sequence[SendFuture], now: float) -> None:
+        """Add messages to their partition's open batch, and to new ones behind it.
 
-    def extend(self, topic: str, partition: int, futures: Iterable[SendFuture], now: float) -> None:
-        """Add messages to one partition, in order."""
+        Args:
+            topic: of the messages.
+            partition: of the messages.
+            futures: in order.
+            now: `time.monotonic()` of the first of them.
+        """
+        key = (topic, partition)
+        batches = (self._active.get(key) or self._activate(key)).batches
+        if not batches or batches[-1].closed:
+            batches.append(Batch(topic, partition, now))
+        batch = batches[-1]
+        total = batch.size + sum(map(_SIZE, futures))
+        if total <= self._batch_max_bytes:
+            batch.futures += futures
+            batch.size = total
+            return
         for future in futures:
-            self.append(topic, partition, future, now)
+            size = batch.size + future.size
+            if size > self._batch_max_bytes and batch.futures:
+                batch.close()
+                batch = Batch(topic, partition, now)
+                batches.append(batch)
+                size = future.size
+            batch.size = size
+            batch.futures.append(future)
 
     def _activate(self, key: tuple[str, int]) -> PartitionQueue:
         queue = self.queues.get(key)

@@ -103,7 +103,8 @@ class Batch:
         """Take no more messages, and bind the futures to this batch."""
         self.closed = True
         for index, future in enumerate(self.futures):
-            future.join_batch(self, index)
+            future.batch = self
+            future.index = index
 
     def build(self, magic: int, codec: Codec, level: int | None) -> bytes:
         """Encode for a broker that reads `magic`; bytes that exist are kept where it can.

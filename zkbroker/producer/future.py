@@ -25,32 +25,66 @@ class SendFuture:
     """Resolves to `RecordMetadata`, or to the error that kept the message from being stored."""
 
     __slots__ = (
-        "_batch",
         "_error",
-        "_index",
+        "_message",
         "_runtime",
-        "message",
+        "batch",
+        "index",
+        "keyless",
         "observed",
         "record",
         "size",
+        "topic",
         "waiters",
     )
 
     def __init__(
-        self, message: KeyedMessage, record: EncodedRecord, size: int, runtime: Runtime
+        self,
+        topic: str,
+        message: KeyedMessage | None,
+        record: EncodedRecord,
+        size: int,
+        keyless: bool,
+        runtime: Runtime,
     ) -> None:
-        self.message = message
+        self.topic = topic
+        # None where topic and record say all there is: one object less to live until the answer,
+        # which is what the garbage collector's work is counted by.
+        self._message = message
         self.record = record
         self.size = size
+        self.keyless = keyless
         self._runtime = runtime
-        self._batch: Batch | None = None
+        # Set when the batch takes no more messages; its outcome is this future's from then on.
+        self.batch: Batch | None = None
+        self.index = 0
         self._error: BaseException | None = None
         self.waiters: list[Callable[[], object]] | None = None
         self.observed = False
 
+    @classmethod
+    def of(
+        cls, message: KeyedMessage, record: EncodedRecord, size: int, runtime: Runtime
+    ) -> "SendFuture":
+        """Return the future of a message that is kept as it is."""
+        return cls(message.topic, message, record, size, is_keyless(message), runtime)
+
+    @property
+    def message(self) -> KeyedMessage:
+        """The message; an equal one where the one given to `send` held nothing but bytes."""
+        if self._message is None:
+            key, value, timestamp_ms, _ = self.record
+            self._message = KeyedMessage(self.topic, value, key=key, timestamp_ms=timestamp_ms)
+        return self._message
+
+    @property
+    def partitioned_by(self) -> KeyedMessage | None:
+        """The message where its partition depends on more than the record."""
+        return self._message
+
     def done(self) -> bool:
         """Whether the outcome is known."""
-        batch = self._batch
+        batch = self.batch
         return self._error is not None or (batch is not None and batch.resolved)
 
     def result(self, timeout_s: float | None = None) -> RecordMetadata:
@@ -63,9 +97,9 @@ class SendFuture:
         error = self.exception(timeout_s)
         if error is not None:
             raise error
-        batch = self._batch
+        batch = self.batch
         assert batch is not None
-        return batch.metadata(self._index)
+        return batch.metadata(self.index)
 
     def exception(self, timeout_s: float | None = None) -> BaseException | None:
         """Wait for the outcome; return the error, or None where the message was stored.
@@ -75,14 +109,14 @@ class SendFuture:
         """
         if not self.done() and not self._wait(timeout_s):
             raise RequestTimedOut(
-                f"no outcome for the message to topic {self.message.topic} within {timeout_s} s; "
+                f"no outcome for the message to topic {self.topic} within {timeout_s} s; "
                 "it is still under way"
             )
         self.observed = True
         if self._error is not None:
             return self._error
-        assert self._batch is not None
-        return self._batch.error
+        assert self.batch is not None
+        return self.batch.error
 
     def add_done_callback(self, function: Callable[["SendFuture"], object]) -> None:
         """Call `function(future)` once the outcome is known; at once where it is.
@@ -116,10 +150,13 @@ class SendFuture:
                 return
             waiter()
 
-    def join_batch(self, batch: "Batch", index: int) -> None:
-        """Take the outcome from `batch` from now on."""
-        self._index = index
-        self._batch = batch
+    def bind(self, message: KeyedMessage, record: EncodedRecord, size: int) -> None:
+        """Stand for another message from now on, one that a handler put in its place."""
+        self.topic = message.topic
+        self._message = message
+        self.record = record
+        self.size = size
+        self.keyless = is_keyless(message)
 
     def fail(self, error: BaseException) -> None:
         """Resolve to an error that is this message's own."""
@@ -130,5 +167,10 @@ class SendFuture:
     def __repr__(self) -> str:
         state: Any = "pending"
         if self.done():
-            state = self._error or (self._batch and self._batch.error) or "sent"
-        return f"<SendFuture topic={self.message.topic!r} {state!r}>"
+            state = self._error or (self.batch and self.batch.error) or "sent"
+        return f"<SendFuture topic={self.topic!r} {state!r}>"
+
+
+def is_keyless(message: KeyedMessage) -> bool:
+    """Whether a message may go to any partition."""
+    return message.key is None and message.partition is None and message.partition_key is None

@@ -30,7 +30,7 @@ class Inbox:
         self._wake = wake
         self._max_messages = max_messages
         self._max_bytes = max_bytes
-        self._lock = runtime.lock()
+        self._lock = runtime.guard()
         self._space = runtime.event()
         self._items: list[SendFuture] = []
         self._first_at = 0.0
@@ -160,7 +160,7 @@ class Inbox:
 
     def abandon(self, reason: ClientError) -> None:
         """Forget all and refuse: in the child of a fork, where locks may be held for ever."""
-        self._lock = self._runtime.lock()
+        self._lock = self._runtime.guard()
         self._space = self._runtime.event()
         self._items = []
         self.open_messages = self.open_bytes = self._waiting = 0

@@ -10,7 +10,7 @@ producers of all kinds write a key to one partition.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import count
 from typing import Any, Protocol, runtime_checkable
@@ -24,19 +24,13 @@ _MASK31 = 0x7FFFFFFF
 class Partitioner(Protocol):
     """What a user's partitioner must have.
 
-    A partitioner may also have `choose(topic, available)` for messages without a key, and
-    `encoded_key = True` to be given the encoded key (bytes) instead of the object.
+    A partitioner may also have `choose(topic, available)` for messages without a key, `deal(topic,
+    available, number)` for many of them at once, and `encoded_key = True` to be given the encoded
+    key (bytes) instead of the object.
     """
 
     def partition(self, key: Any, num_partitions: int) -> int:
         """Return a partition from 0 to `num_partitions - 1`."""
-
-
-class KeylessPartitioner(Partitioner, Protocol):
-    """A partitioner that also places messages without a key."""
-
-    def choose(self, topic: str, available: Sequence[int]) -> int:
-        """Return one of `available`: the partitions of `topic` that have a leader, sorted."""
 
 
 @lru_cache(maxsize=16_384)
@@ -111,6 +105,16 @@ class RoundRobinPartitioner:
     def choose(self, topic: str, available: Sequence[int]) -> int:
         return available[next(self._turn) % len(available)]
 
+    def deal(
+        self, topic: str, available: Sequence[int], number: int
+    ) -> Iterator[tuple[int, slice]]:
+        """Take `number` turns at once; yield each partition with the share of the messages."""
+        first = next(self._turn)
+        self._turn = count(first + number)
+        hands = len(available)
+        for hand in range(min(hands, number)):
+            yield available[(first + hand) % hands], slice(hand, None, hands)
+
 
 class DefaultPartitioner(RoundRobinPartitioner):
     """The Java client's: `murmur2(key bytes) & 0x7fffffff`; no key: round-robin."""
@@ -152,6 +156,12 @@ class StickyPartitioner(DefaultPartitioner):
             partition = random.choice(available)  # noqa: S311 - spreads load, guards nothing
             self._stuck[topic] = partition
         return partition
+
+    def deal(
+        self, topic: str, available: Sequence[int], number: int
+    ) -> Iterator[tuple[int, slice]]:
+        """Yield the one partition with all messages."""
+        yield self.choose(topic, available), slice(None)
 
     def on_refresh(self, topic: str) -> None:
         """Choose anew for the next message; called after each metadata refresh of the topic."""

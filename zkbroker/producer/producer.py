@@ -9,6 +9,7 @@ import logging
 import os
 import time
 from collections.abc import Sequence
+from time import time_ns
 from types import TracebackType
 from typing import Any, Self, overload
 
@@ -18,6 +19,7 @@ from zkbroker.discovery import Cluster, SingleAddressSource, StaticSource, ZooKe
 from zkbroker.discovery.view import Source
 from zkbroker.errors import ClientError, RequestTimedOut
 from zkbroker.producer import exits, plugins
+from zkbroker.producer.encoders import DefaultEncoder
 from zkbroker.producer.errors import (
     Cancelled,
     ForkedProducer,
@@ -29,7 +31,7 @@ from zkbroker.producer.errors import (
 from zkbroker.producer.future import SendFuture
 from zkbroker.producer.message import KeyedMessage, RecordMetadata
 from zkbroker.producer.sender import Sender
-from zkbroker.producer.stages import Stages, initialise
+from zkbroker.producer.stages import RECORD_OVERHEAD_BYTES, Stages, initialise
 from zkbroker.runtime import Runtime, get_runtime
 
 logger = logging.getLogger(__name__)
@@ -92,6 +94,14 @@ class Producer:
         self._owns_cluster = cluster is None
         self._cluster = _cluster(config, self._runtime).start() if cluster is None else cluster
         self._sender = Sender(config, self._runtime, self._cluster, self._stages)
+        self._put = self._sender.inbox.put
+        self._max_message_bytes = config.max_request_bytes
+        self._plain = (
+            not self._sync
+            and not self._observed
+            and self._stages.encoder.__class__ is DefaultEncoder
+            and self._stages.key_encoder.__class__ is DefaultEncoder
+        )
         self._closed = False
         self._closing = self._runtime.lock()
         exits.enlist(self)
@@ -121,6 +131,31 @@ class Producer:
             ProducerClosed: the producer was closed.
             ForkedProducer: the producer was made before a fork.
         """
+        if self._plain and messages.__class__ is KeyedMessage:
+            # The same as `_enqueue` below, for the common case, in as few steps as there can be.
+            value, key = messages.message, messages.key
+            if (
+                value.__class__ is bytes
+                and (key is None or key.__class__ is bytes)
+                and messages.partition is None
+                and messages.partition_key is None
+                and not messages.headers
+            ):
+                size = RECORD_OVERHEAD_BYTES + len(value) + (len(key) if key else 0)
+                if size <= self._max_message_bytes:
+                    stamp = messages.timestamp_ms
+                    if stamp is None:
+                        stamp = time_ns() // 1_000_000
+                    future = SendFuture(
+                        messages.topic,
+                        None,
+                        (key, value, stamp, ()),
+                        size,
+                        key is None,
+                        self._runtime,
+                    )
+                    self._put(future, self._enqueue_timeout_s)
+                    return future
         if messages.__class__ is KeyedMessage or isinstance(messages, KeyedMessage):
             future = self._enqueue(messages)
             return future if not self._sync else self._wait([future])[0]
@@ -138,12 +173,12 @@ class Producer:
                 f"a message of {size} bytes to topic {message.topic} is larger than "
                 f"max.request.size={self.config.max_request_bytes}: raise that, or send less"
             )
-        future = SendFuture(message, record, size, self._runtime)
+        future = SendFuture.of(message, record, size, self._runtime)
         if not self._observed:
-            self._sender.inbox.put(future, self._enqueue_timeout_s)
+            self._put(future, self._enqueue_timeout_s)
             return future
         try:
-            self._sender.inbox.put(future, self._enqueue_timeout_s)
+            self._put(future, self._enqueue_timeout_s)
         except ClientError:
             stages.enqueued(message, added=False)
             raise

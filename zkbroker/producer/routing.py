@@ -8,6 +8,7 @@ other topic.
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 from zkbroker.discovery import Cluster, Partitions
@@ -16,7 +17,6 @@ from zkbroker.producer.accumulator import Accumulator
 from zkbroker.producer.encoders import Encoder
 from zkbroker.producer.errors import EncodingFailed, TopicUnavailable
 from zkbroker.producer.future import SendFuture
-from zkbroker.producer.message import KeyedMessage
 from zkbroker.producer.outcomes import gave_up, may_pass
 from zkbroker.producer.partitioners import DefaultPartitioner
 from zkbroker.runtime import Runtime
@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 Fail = Callable[[Sequence[SendFuture], BaseException], None]
 _MAX_LOOKUPS = 16
+_KEYLESS = attrgetter("keyless")
 
 
 class _ParkedTopic:
@@ -78,6 +79,9 @@ class Router:
         self._choose: Callable[[str, Sequence[int]], int] = getattr(
             partitioner, "choose", DefaultPartitioner().choose
         )
+        self._deal: Callable[[str, Sequence[int], int], Iterable[tuple[int, slice]]] | None = (
+            getattr(partitioner, "deal", None)
+        )
         self._on_refresh: Callable[[str], None] | None = getattr(partitioner, "on_refresh", None)
         self._key_encoder = key_encoder
         self._retries = retries
@@ -98,12 +102,15 @@ class Router:
             now: `time.monotonic()` of the first of them.
         """
         by_topic: dict[str, list[SendFuture]] = {}
+        last: str | None = None
+        add: Callable[[SendFuture], None] = list[SendFuture]().append
         for future in futures:
-            topic = future.message.topic
-            if topic in by_topic:
-                by_topic[topic].append(future)
-            else:
-                by_topic[topic] = [future]
+            topic = future.topic
+            # Runs of one topic are the rule, and mostly of one and the same string.
+            if topic is not last:
+                last = topic
+                add = by_topic.setdefault(topic, []).append
+            add(future)
         for topic, each in by_topic.items():
             parked = self._parked.get(topic)
             partitions = None if parked is not None else self._cluster.known_partitions(topic)
@@ -125,23 +132,33 @@ class Router:
             if self._on_refresh is not None:
                 self._on_refresh(topic)
         available = seen[1]
-        count = len(partitions)
-        append, choose = self._accumulator.append, self._choose
+        extend = self._accumulator.extend
+        if self._deal is not None and all(map(_KEYLESS, futures)):
+            for number, share in self._deal(topic, available, len(futures)):
+                extend(topic, number, futures[share], now)
+            return
+        count, choose = len(partitions), self._choose
+        by_number: dict[int, list[SendFuture]] = {}
         for future in futures:
-            message = future.message
-            if message.partition is not None or message.partition_key is not None:
-                number = self._explicit(future, message, count)
-            elif future.record[0] is None and message.key is None:
+            if future.keyless:
                 number = choose(topic, available)
             else:
-                number = self._ask(future, message.key, count)
-            if number >= 0:
-                append(topic, number, future, now)
+                number = self._explicit(future, count)
+            if number in by_number:
+                by_number[number].append(future)
+            elif number >= 0:
+                by_number[number] = [future]
+        for number, each in by_number.items():
+            extend(topic, number, each, now)
 
-    def _explicit(self, future: SendFuture, message: KeyedMessage, count: int) -> int:
+    def _explicit(self, future: SendFuture, count: int) -> int:
+        message = future.partitioned_by
+        if message is None:
+            return self._ask(future, future.record[0], count)
         number = message.partition
         if number is None:
-            return self._ask(future, message.partition_key, count)
+            key = message.key if message.partition_key is None else message.partition_key
+            return self._ask(future, key, count)
         if 0 <= number < count:
             return number
         self._fail(
@@ -156,11 +173,11 @@ class Router:
     def _ask(self, future: SendFuture, key: Any, count: int) -> int:
         try:
             if self._encoded_key:
-                key = (
-                    future.record[0]
-                    if key is future.message.key and key is not None
-                    else self._key_encoder.to_bytes(key)
-                )
+                message = future.partitioned_by
+                if message is None or message.partition_key is None:
+                    key = future.record[0]
+                else:
+                    key = self._key_encoder.to_bytes(key)
             number = self._partitioner.partition(key, count)
             if isinstance(number, int) and 0 <= number < count:
                 return number
@@ -172,7 +189,7 @@ class Router:
             [future],
             EncodingFailed(
                 f"partitioner {type(self._partitioner).__name__} {problem} for a key of type "
-                f"{type(key).__name__} and {count} partitions of topic {future.message.topic}: it "
+                f"{type(key).__name__} and {count} partitions of topic {future.topic}: it "
                 f"must return 0 to {count - 1}"
             ),
         )

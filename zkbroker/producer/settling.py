@@ -71,7 +71,7 @@ class Settling:
         self._stages = stages
         self._post = post
         # Held for a moment by whoever resolves a batch: this loop or a connection's reader task.
-        self._lock = runtime.lock()
+        self._lock = runtime.guard()
         self._backoff_s = config.retry_backoff_ms / 1000
         self._stale: set[str] = set()
         self._refreshing = False
@@ -225,7 +225,7 @@ class Settling:
         for future in futures:
             future.fail(error)
         self._inbox.release(len(futures), sum(future.size for future in futures))
-        self._note_failures(futures, error, f"topic {futures[0].message.topic}")
+        self._note_failures(futures, error, f"topic {futures[0].topic}")
         self._stages.after_failure(futures, error)
 
     def _note_failures(

@@ -165,9 +165,8 @@ class Stages:
         if message is future.message:
             return
         assert self._inbox is not None
-        future.message = message
         before = future.size
-        future.record, future.size = self.encode(message)
+        future.bind(message, *self.encode(message))
         self._inbox.adjust(0, future.size - before)
 
     def _matched(
@@ -193,7 +192,7 @@ class Stages:
         assert self._inbox is not None
         record, size = self.encode(message)
         self._inbox.adjust(1, size)
-        return SendFuture(message, record, size, self._runtime)
+        return SendFuture.of(message, record, size, self._runtime)
 
     def _hand_over(
         self,
@@ -219,7 +218,7 @@ class Stages:
             return
         # The handler dealt with these in its own way.
         for future in left.values():
-            taken = Batch(future.message.topic, -1, first_at)
+            taken = Batch(future.topic, -1, first_at)
             taken.futures = [future]
             taken.close()
             taken.succeed(-1, -1)

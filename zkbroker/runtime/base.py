@@ -82,6 +82,12 @@ class Runtime(Protocol):
 
     def lock(self) -> Lock: ...
 
+    def guard(self) -> Lock:
+        """Return a lock for a few steps that neither wait nor switch tasks; not re-entrant.
+
+        It is an operating system lock under either runtime: cheap, and right between threads.
+        """
+
     def queue(self, maxsize: int) -> Queue[Any]: ...
 
     def connect(self, host: str, port: int, timeout_s: float) -> socket.socket:

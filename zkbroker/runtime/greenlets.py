@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 import gevent
 import gevent.event
 import gevent.lock
+import gevent.monkey
 import gevent.queue
 import gevent.socket
 
@@ -16,6 +17,8 @@ from zkbroker.runtime.base import Event, Lock, Queue, Task
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_allocate_lock = gevent.monkey.get_original("_thread", "allocate_lock")
 
 
 class _GreenletTask:
@@ -86,6 +89,10 @@ class GreenletsRuntime:
 
     def lock(self) -> Lock:
         return cast("Lock", gevent.lock.RLock())
+
+    def guard(self) -> Lock:
+        # No greenlet can meet another one in it, since nothing switches while it is held.
+        return cast("Lock", _allocate_lock())
 
     def queue(self, maxsize: int) -> Queue[Any]:
         return _GreenletQueue(maxsize)

@@ -74,6 +74,9 @@ class ThreadsRuntime:
     def lock(self) -> Lock:
         return threading.RLock()
 
+    def guard(self) -> Lock:
+        return threading.Lock()
+
     def queue(self, maxsize: int) -> Queue[Any]:
         return _ThreadQueue(maxsize)
 

@@ -1,0 +1,91 @@
+"""Encoders, and how plug-ins are found."""
+
+import pytest
+
+from zkbroker.errors import ConfigError
+from zkbroker.producer import (
+    DefaultEncoder,
+    DefaultPartitioner,
+    IntegerEncoder,
+    JsonEncoder,
+    LegacyHashPartitioner,
+    LongEncoder,
+    NullEncoder,
+    StringEncoder,
+)
+from zkbroker.producer.plugins import resolve
+
+
+class UpperEncoder:
+    def to_bytes(self, data):
+        return data.upper().encode()
+
+
+class NeedsArguments:
+    def __init__(self, something):
+        self.something = something
+
+    def to_bytes(self, data):
+        return b""
+
+
+HERE = "tests.unit.producer.test_plugins"
+
+
+def test_plugins_are_taken_as_objects_classes_names_and_paths():
+    encoder = UpperEncoder()
+    assert resolve("encoder", encoder) is encoder
+    assert isinstance(resolve("encoder", UpperEncoder), UpperEncoder)
+    assert isinstance(resolve("encoder", "StringEncoder"), StringEncoder)
+    assert resolve("encoder", f"{HERE}:UpperEncoder").to_bytes("a") == b"A"
+    assert resolve("encoder", f"{HERE}.UpperEncoder").to_bytes("a") == b"A"
+
+
+def test_java_class_names_of_old_files_are_known():
+    assert isinstance(resolve("encoder", "kafka.serializer.StringEncoder"), StringEncoder)
+    old = resolve("partitioner", "kafka.producer.DefaultPartitioner")
+    assert isinstance(old, LegacyHashPartitioner)
+    assert isinstance(resolve("partitioner", "DefaultPartitioner"), DefaultPartitioner)
+
+
+def test_entry_points_are_found_by_group_and_name(tmp_path, monkeypatch):
+    info = tmp_path / "someplugin-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: someplugin\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[zkbroker.encoders]\nupper = {HERE}:UpperEncoder\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert resolve("encoder", "upper").to_bytes("b") == b"B"
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "message"),
+    [
+        ("encoder", "Nonsense", "zkbroker.encoders.*DefaultEncoder"),
+        ("encoder", "no.such.module:Name", "cannot be imported"),
+        ("encoder", f"{HERE}:Missing", "cannot be imported"),
+        ("encoder", object(), "has no to_bytes"),
+        ("partitioner", UpperEncoder, "partitioner.class.*has no partition"),
+        ("encoder", NeedsArguments, "cannot be made"),
+        ("callback_handler", object(), "before_enqueue"),
+    ],
+)
+def test_a_plugin_that_cannot_be_used_says_why(kind, given, message):
+    with pytest.raises(ConfigError, match=message):
+        resolve(kind, given)
+
+
+def test_encoders_encode_and_keep_null():
+    assert DefaultEncoder().to_bytes(bytearray(b"x")) == b"x"
+    assert StringEncoder().to_bytes("ü") == b"\xc3\xbc"
+    assert StringEncoder("utf-16-be").to_bytes("a") == b"\x00a"
+    assert JsonEncoder().to_bytes({"a": [1, "ü"]}) == '{"a":[1,"ü"]}'.encode()
+    assert IntegerEncoder().to_bytes(-2) == b"\xff\xff\xff\xfe"
+    assert LongEncoder().to_bytes(258) == b"\0\0\0\0\0\0\1\2"
+    assert NullEncoder().to_bytes("x") is None
+    for encoder in (DefaultEncoder, StringEncoder, JsonEncoder, IntegerEncoder, LongEncoder):
+        assert encoder().to_bytes(None) is None
+
+
+def test_the_default_encoder_refuses_text_and_names_the_setting():
+    with pytest.raises(TypeError, match=r"serializer\.class"):
+        DefaultEncoder().to_bytes("text")
