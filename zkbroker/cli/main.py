@@ -20,9 +20,12 @@ COMMANDS = {
     "consume": "print the messages of a topic",
     "replay": "copy what a topic holds into another one",
     "perf": "measure how fast messages are taken and given",
+    "groups": "list, describe, verify and delete consumer groups",
+    "offsets": "log offsets; export, import and reset those of groups",
     "clients": "list which client speaks what",
     "top": "brokers, topics, groups and lag, live",
     "metadata": "list brokers, partitions and leaders",
+    "log": "check and repair logs",
     "dump-log": "print what segments and indexes hold",
     "doctor": "check whether this machine can run brokers",
 }

@@ -1,0 +1,173 @@
+"""`zkbroker groups` and `zkbroker offsets`: the genuine tools' forms, against real brokers."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from zkbroker.cli.main import cli
+from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.consumer import Consumer
+from zkbroker.errors import ClientError, ConfigError, ProtocolError
+from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.registry import ZkSession
+from zkbroker.registry.groups import Subscription, claim, commit_offset, register_consumer
+from zkbroker.testing import LocalCluster
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster() as started:
+        started.create_topic("visits", partitions=2)
+        config = ProducerConfig.from_properties(
+            {"metadata.broker.list": started.bootstrap_servers, "request.required.acks": "1"}
+        )
+        with Producer(config) as producer:
+            producer.send([KeyedMessage("visits", b"x", partition=n % 2) for n in range(10)])
+        yield started
+
+
+@pytest.fixture
+def run(cluster):
+    def invoke(*arguments, status=0):
+        ran = CliRunner(env={"ZKBROKER_ZOOKEEPER": cluster.zookeeper, "COLUMNS": "120"}).invoke(
+            cli, arguments, catch_exceptions=False
+        )
+        assert ran.exit_code == status, ran.output
+        return ran.output
+
+    return invoke
+
+
+@pytest.fixture
+def session(cluster):
+    with ZkSession(cluster.zookeeper) as started:
+        yield started
+
+
+def test_log_offsets_have_the_form_of_get_offset_shell(run):
+    assert run("offsets", "get", "-t", "visits") == "visits:0:5\nvisits:1:5\n"
+    assert run("offsets", "get", "-t", "visits", "--time", "-2") == "visits:0:0\nvisits:1:0\n"
+    assert run("offsets", "get", "-t", "visits", "--partitions", "1") == "visits:1:5\n"
+    assert json.loads(run("offsets", "get", "-t", "visits", "--partitions", "1", "--json")) == [
+        {"topic": "visits", "partition": 1, "offsets": [5]}
+    ]
+    with pytest.raises(ConfigError, match="no partition 7"):
+        run("offsets", "get", "-t", "visits", "--partitions", "7")
+    with pytest.raises(ConfigError, match="latest, earliest or ms"):
+        run("offsets", "get", "-t", "visits", "--time", "noon")
+
+
+def test_a_group_is_described_as_the_offset_checker_does(run, session):
+    commit_offset(session, "checked", "visits", 0, 2)
+    register_consumer(session, "checked", "checked_me", Subscription({"visits": 1}))
+    claim(session, "checked", "checked_me", {("visits", 0): "checked_me-0"})
+    commit_offset(session, "checked", "gone", 3, 9)
+    assert run("groups", "describe", "checked").splitlines() == [
+        (
+            "Group           Topic                          Pid Offset          logSize"
+            "         Lag             Owner"
+        ),
+        "No broker for partition gone - 3",
+        (
+            "checked         visits                         0   2               5"
+            "               3               checked_me-0"
+        ),
+    ]
+    described = json.loads(run("groups", "describe", "checked", "-t", "visits", "--json"))
+    assert described[0]["lag"] == 3
+    with pytest.raises(ClientError, match="no group nobody"):
+        run("groups", "describe", "nobody")
+
+
+def test_verify_finds_unowned_partitions_and_owners_that_are_gone(run, session):
+    register_consumer(session, "verified", "verified_me", Subscription({"visits": 1}))
+    claim(session, "verified", "verified_me", {("visits", 0): "verified_me-0"})
+    session.create(
+        "/consumers/verified/owners/visits/1", b"verified_ghost-0", ephemeral=True, parents=True
+    )
+    shown = run("groups", "verify", "verified", status=1)
+    assert "the owner verified_ghost-0 of visits-1 is not a member" in shown
+    session.delete("/consumers/verified/owners/visits/1")
+    assert "no owner for partition visits-1" in run("groups", "verify", "verified", status=1)
+    claim(session, "verified", "verified_me", {("visits", 1): "verified_me-0"})
+    assert "owned by a live member" in run("groups", "verify", "verified")
+
+
+def test_a_live_group_of_ours_is_settled_and_described(run, cluster):
+    config = ConsumerConfig.from_properties(
+        {
+            "zookeeper.connect": cluster.zookeeper,
+            "group.id": "live",
+            "auto.offset.reset": "smallest",
+        }
+    )
+    with Consumer.create(config) as connector:
+        (stream,) = connector.create_message_streams({"visits": 1})["visits"]
+        messages = iter(stream)
+        for _ in range(10):
+            next(messages)
+        assert "owned by a live member" in run("groups", "verify", "live")
+    described = json.loads(run("groups", "describe", "live", "--json"))
+    assert sum(each["lag"] for each in described) <= 1
+
+
+def test_offsets_are_exported_and_imported_in_the_genuine_form(run, session, tmp_path):
+    commit_offset(session, "moved", "visits", 0, 3)
+    commit_offset(session, "moved", "visits", 1, 4)
+    lines = "/consumers/moved/offsets/visits/0:3\n/consumers/moved/offsets/visits/1:4\n"
+    assert run("offsets", "export", "moved") == lines
+    file = tmp_path / "offsets.txt"
+    assert "exported 2 offsets" in run("offsets", "export", "moved", "-o", str(file))
+    commit_offset(session, "moved", "visits", 0, 0)
+    assert "imported 2 offsets" in run("offsets", "import", str(file))
+    assert run("offsets", "export", "moved") == lines
+    file.write_text(lines.replace(":4", ":1") + "nonsense\n")
+    with pytest.raises(ConfigError, match="line 3 'nonsense'"):
+        run("offsets", "import", str(file))
+    assert run("offsets", "export", "moved") == lines
+
+
+def test_offsets_are_reset_unless_members_would_undo_it(run, session):
+    commit_offset(session, "reset", "visits", 0, 3)
+    shown = run("offsets", "reset", "reset", "latest", "-t", "visits", "--dry-run")
+    assert "/consumers/reset/offsets/visits/0:5" in shown
+    assert run("offsets", "export", "reset") == "/consumers/reset/offsets/visits/0:3\n"
+    run("offsets", "reset", "reset", "earliest", "-t", "visits")
+    assert run("offsets", "export", "reset").splitlines()[0].endswith("/0:0")
+    register_consumer(session, "reset", "reset_me", Subscription({"visits": 1}))
+    with pytest.raises(ClientError, match="stop reset_me first"):
+        run("offsets", "reset", "reset", "latest", "-t", "visits")
+
+
+def test_groups_of_both_kinds_are_listed_described_and_deleted(run, cluster, session):
+    confluent_kafka = pytest.importorskip("confluent_kafka")
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "modern",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe(["visits"])
+    assert consumer.poll(30) is not None
+    consumer.commit(offsets=[confluent_kafka.TopicPartition("visits", 0, 4)], asynchronous=False)
+    commit_offset(session, "classic", "visits", 0, 1)
+    listed = {each["group"]: each["kept"] for each in json.loads(run("groups", "list", "--json"))}
+    assert listed["modern"] == "coordinator"
+    assert listed["classic"] == "zookeeper"
+    described = {
+        each["partition"]: each
+        for each in json.loads(run("groups", "describe", "modern", "--json"))
+    }
+    assert (described[0]["offset"], described[0]["lag"]) == (4, 1)
+    assert described[1]["owner"].startswith("rdkafka-")
+    with pytest.raises(ProtocolError, match="NON_EMPTY_GROUP"):
+        run("groups", "delete", "modern", "-b", cluster.bootstrap_servers)
+    consumer.close()
+    assert "deleted group modern" in run("groups", "delete", "modern")
+    assert "deleted group classic" in run("groups", "delete", "classic")
+    with pytest.raises(ClientError, match="no group modern"):
+        run("groups", "delete", "modern")

@@ -1,0 +1,180 @@
+"""Consumer groups kept in ZooKeeper, as the genuine tools of 0.8 see them.
+
+Export and import use the form of ExportZkOffsets and ImportZkOffsets, one line an offset:
+
+    /consumers/counters/offsets/visits/0:286894308
+
+Invariant: what an export wrote, an import of the same file writes back, whole or not at all: every
+line is understood before the first one is written.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from zkbroker.errors import ClientError, ConfigError
+from zkbroker.registry import ZkSession, groups, paths, topics
+
+TopicPartition = tuple[str, int]
+
+_LINE = re.compile(r"^/consumers/([^/]+)/offsets/([^/]+)/(\d+):(\d+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """What VerifyConsumerRebalance looks for in a group.
+
+    Args:
+        group: its name.
+        members: consumer ids registered now.
+        unowned: partitions of subscribed topics that nobody owns.
+        gone: partition → owner, where the owner is not registered (any more).
+    """
+
+    group: str
+    members: tuple[str, ...]
+    unowned: tuple[TopicPartition, ...] = ()
+    gone: Mapping[TopicPartition, str] = field(default_factory=dict)
+
+    @property
+    def settled(self) -> bool:
+        """Whether every partition is owned by a live member."""
+        return not self.unowned and not self.gone
+
+
+def export_offsets(session: ZkSession, names: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the committed offsets of groups, one line each.
+
+    Args:
+        session: a started session.
+        names: which groups; all without any.
+    """
+    for group in names or groups.list_groups(session):
+        for (topic, partition), offset in committed(session, group).items():
+            yield f"{paths.offset(group, topic, partition)}:{offset}"
+
+
+def import_offsets(session: ZkSession, lines: Iterable[str]) -> int:
+    """Write offsets that were exported.
+
+    Returns:
+        How many.
+
+    Raises:
+        ConfigError: a line has another form; nothing was written.
+        ClientError: a group has members now, whose own commits would undo it.
+    """
+    offsets: dict[str, dict[TopicPartition, int]] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        found = _LINE.match(line.strip())
+        if found is None:
+            raise ConfigError(
+                f"line {number} {line.strip()!r} is not an offset: give "
+                "/consumers/GROUP/offsets/TOPIC/PARTITION:OFFSET"
+            )
+        group, topic, partition, offset = found.groups()
+        offsets.setdefault(group, {})[topic, int(partition)] = int(offset)
+    for group in offsets:
+        _check_idle(session, group)
+    for group, of_group in offsets.items():
+        write(session, group, of_group)
+    return sum(map(len, offsets.values()))
+
+
+def set_offsets(session: ZkSession, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Set the offsets of a group that has no members now.
+
+    Raises:
+        ClientError: it has some.
+    """
+    _check_idle(session, group)
+    write(session, group, offsets)
+
+
+def write(session: ZkSession, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Write offsets unconditionally, as the genuine tools do."""
+    for (topic, partition), offset in offsets.items():
+        groups.commit_offset(session, group, topic, partition, offset)
+
+
+def committed(session: ZkSession, group: str) -> dict[TopicPartition, int]:
+    """Return the committed offsets of a group, by topic and partition in order."""
+    keys = [
+        (topic, partition)
+        for topic in groups.committed_topics(session, group)
+        for partition in groups.committed_partitions(session, group, topic)
+    ]
+    return {key: offset for key, (offset, _) in groups.read_offsets(session, group, keys).items()}
+
+
+def owners(session: ZkSession, group: str) -> dict[TopicPartition, str]:
+    """Return the owner (`consumer id-thread`) of each owned partition of a group."""
+    return {
+        (topic, partition): owner
+        for topic in groups.owned_topics(session, group)
+        for partition, owner in groups.owners(session, group, topic).items()
+    }
+
+
+def verify(session: ZkSession, group: str) -> Ownership:
+    """Look for partitions without an owner, and for owners that are gone.
+
+    Topics of a static subscription count; of a filter, those that have owners or offsets.
+
+    Raises:
+        ClientError: there is no such group.
+    """
+    if group not in groups.list_groups(session):
+        raise ClientError(f"there is no group {group} in ZooKeeper")
+    members = groups.members(session, group)
+    subscribed = set(groups.owned_topics(session, group))
+    for member in members:
+        subscription = groups.subscription(session, group, member)
+        if subscription is None or subscription.pattern == groups.STATIC:
+            subscribed |= set(subscription.streams if subscription else ())
+        else:
+            subscribed |= set(groups.committed_topics(session, group))
+    owned = owners(session, group)
+    existing = topics.assignments(session, sorted(subscribed & set(topics.list_topics(session))))
+    unowned = [
+        (topic, partition)
+        for topic, assignment in existing.items()
+        for partition in sorted(assignment)
+        if (topic, partition) not in owned
+    ]
+    live = tuple(f"{member}-" for member in members)
+    gone = {key: owner for key, owner in owned.items() if not owner.startswith(live)}
+    return Ownership(group, tuple(members), tuple(unowned) if members else (), gone)
+
+
+def checker_lines(
+    group: str,
+    positions: Mapping[TopicPartition, tuple[int | None, int | None, str | None]],
+) -> Iterator[str]:
+    """Yield the table of ConsumerOffsetChecker.
+
+    Args:
+        group: its name.
+        positions: partition → committed offset, log end offset, owner; None where unknown. A
+            partition without log end offset has no broker.
+    """
+    form = "%-15s %-30s %-3s %-15s %-15s %-15s %s"
+    yield form % ("Group", "Topic", "Pid", "Offset", "logSize", "Lag", "Owner")
+    for (topic, partition), (offset, end, owner) in sorted(positions.items()):
+        if end is None:
+            yield f"No broker for partition {topic} - {partition}"
+            continue
+        known = "unknown" if offset is None else offset
+        lag = "unknown" if offset is None else max(0, end - offset)
+        yield form % (group, topic, partition, known, end, lag, owner or "none")
+
+
+def _check_idle(session: ZkSession, group: str) -> None:
+    members = groups.members(session, group)
+    if members:
+        raise ClientError(
+            f"group {group} has {len(members)} members now, which would commit over it: stop "
+            f"{members[0]}{' and the others' if len(members) > 1 else ''} first"
+        )

@@ -1,0 +1,208 @@
+"""`zkbroker groups`: list, describe, verify and delete consumer groups of both kinds."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from zkbroker.cli.connection import cluster_options, open_cluster, open_session, zookeeper_option
+from zkbroker.cli.output import json_option, print_json, print_table
+from zkbroker.errors import ClientError, ProtocolError
+
+if TYPE_CHECKING:
+    from zkbroker.discovery import Cluster
+
+TopicPartition = tuple[str, int]
+Position = tuple[int | None, int | None, str | None]
+
+
+@click.group(
+    "groups",
+    epilog="\b\nExamples:\n"
+    "  zkbroker groups list -z 127.0.0.1:2181\n"
+    "  zkbroker groups describe counters -z 127.0.0.1:2181\n"
+    "  zkbroker groups verify counters -z 127.0.0.1:2181",
+)
+def command() -> None:
+    """List, describe, verify and delete consumer groups.
+
+    Groups of the high-level consumer are kept in ZooKeeper: give -z. Those of Kafka 0.9 and later
+    are kept by brokers: give -b or -z. With -z both kinds are shown.
+    """
+
+
+@command.command("list", epilog="\b\nExample:\n  zkbroker groups list -z 127.0.0.1:2181")
+@cluster_options
+@json_option
+def list_command(bootstrap: str | None, zookeeper: str | None, as_json: bool) -> None:
+    """List groups and where they are kept."""
+    from zkbroker.admin import coordinator_groups
+    from zkbroker.registry.groups import list_groups, members
+
+    found: list[tuple[str, str, int | None]] = []
+    if zookeeper is not None:
+        with open_session(zookeeper) as session:
+            found += [
+                (group, "zookeeper", len(members(session, group))) for group in list_groups(session)
+            ]
+    with open_cluster(bootstrap, zookeeper) as cluster:
+        found += [(group, "coordinator", None) for group in coordinator_groups.list_groups(cluster)]
+    if as_json:
+        print_json([{"group": g, "kept": kept, "members": count} for g, kept, count in found])
+    else:
+        print_table(["group", "kept by", "members"], found, numbers=[2])
+
+
+@command.command(
+    "describe",
+    epilog="\b\nExamples:\n"
+    "  zkbroker groups describe counters -z 127.0.0.1:2181\n"
+    "  zkbroker groups describe counters -b 127.0.0.1:9092 --json",
+)
+@click.argument("group")
+@cluster_options
+@click.option("-t", "--topic", "topics", multiple=True, help="Only this topic; repeatable.")
+@json_option
+def describe_command(
+    group: str,
+    bootstrap: str | None,
+    zookeeper: str | None,
+    topics: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Show a group's offsets, log ends, lag and owners.
+
+    The table is that of the genuine ConsumerOffsetChecker.
+    """
+    from zkbroker.admin.zk_groups import checker_lines
+
+    positions: dict[TopicPartition, Position] = {}
+    known = False
+    with open_cluster(bootstrap, zookeeper) as cluster:
+        if zookeeper is not None:
+            known = _add_from_zookeeper(zookeeper, cluster, group, positions)
+        known = _add_from_coordinator(cluster, group, positions) or known
+    if not known:
+        raise ClientError(f"there is no group {group}; zkbroker groups list shows those there are")
+    if topics:
+        positions = {key: value for key, value in positions.items() if key[0] in topics}
+    if as_json:
+        print_json(
+            [
+                {
+                    "topic": topic,
+                    "partition": partition,
+                    "offset": offset,
+                    "log_end_offset": end,
+                    "lag": None if offset is None or end is None else max(0, end - offset),
+                    "owner": owner,
+                }
+                for (topic, partition), (offset, end, owner) in sorted(positions.items())
+            ]
+        )
+        return
+    for line in checker_lines(group, positions):
+        click.echo(line)
+
+
+@command.command("verify", epilog="\b\nExample:\n  zkbroker groups verify counters")
+@click.argument("groups", nargs=-1)
+@zookeeper_option
+def verify_command(groups: tuple[str, ...], zookeeper: str | None) -> None:
+    """Find partitions nobody owns, and owners that are gone, in ZooKeeper groups.
+
+    Exit status 1 when a group has not settled.
+    """
+    from zkbroker.admin.zk_groups import verify
+    from zkbroker.registry.groups import list_groups
+
+    settled = True
+    with open_session(zookeeper) as session:
+        for group in groups or list_groups(session):
+            found = verify(session, group)
+            settled = settled and found.settled
+            for topic, partition in found.unowned:
+                click.echo(f"group {group}: no owner for partition {topic}-{partition}")
+            for (topic, partition), owner in found.gone.items():
+                click.echo(
+                    f"group {group}: the owner {owner} of {topic}-{partition} is not a member"
+                )
+            if found.settled:
+                click.echo(f"group {group}: every partition is owned by a live member")
+    if not settled:
+        sys.exit(1)
+
+
+@command.command(
+    "delete", epilog="\b\nExample:\n  zkbroker groups delete counters -z 127.0.0.1:2181"
+)
+@click.argument("groups", nargs=-1, required=True)
+@cluster_options
+def delete_command(groups: tuple[str, ...], bootstrap: str | None, zookeeper: str | None) -> None:
+    """Delete groups without members, with their offsets; where both kinds exist, both."""
+    from zkbroker.admin import coordinator_groups
+    from zkbroker.errors import ErrorCode
+    from zkbroker.registry.groups import delete_offsets, list_groups, members
+
+    for group in groups:
+        deleted = False
+        if zookeeper is not None:
+            with open_session(zookeeper) as session:
+                if group in list_groups(session):
+                    if members(session, group):
+                        raise ClientError(f"group {group} has members; stop them first")
+                    delete_offsets(session, group)
+                    deleted = True
+        with open_cluster(bootstrap, zookeeper) as cluster:
+            try:
+                coordinator_groups.delete(cluster, [group])
+                deleted = True
+            except ProtocolError as error:
+                if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+                    raise
+        if not deleted:
+            raise ClientError(f"there is no group {group}")
+        click.echo(f"deleted group {group}")
+
+
+def _add_from_zookeeper(
+    zookeeper: str, cluster: "Cluster", group: str, positions: dict[TopicPartition, Position]
+) -> bool:
+    from zkbroker.admin.zk_groups import committed, owners
+    from zkbroker.registry.groups import list_groups
+
+    with open_session(zookeeper) as session:
+        if group not in list_groups(session):
+            return False
+        offsets, owned = committed(session, group), owners(session, group)
+    ends = log_ends(cluster, {*offsets, *owned})
+    for key in {*offsets, *owned}:
+        positions[key] = (offsets.get(key), ends.get(key), owned.get(key))
+    return True
+
+
+def _add_from_coordinator(
+    cluster: "Cluster", group: str, positions: dict[TopicPartition, Position]
+) -> bool:
+    from zkbroker.admin.coordinator_groups import describe, list_groups
+
+    if group not in list_groups(cluster):
+        return False
+    described = describe(cluster, group)
+    keys = {*described.offsets, *described.owners}
+    ends = log_ends(cluster, keys)
+    for key in keys:
+        positions[key] = (described.offsets.get(key), ends.get(key), described.owners.get(key))
+    return True
+
+
+def log_ends(cluster: "Cluster", keys: set[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the log end offset of each partition that a broker serves now."""
+    from zkbroker.consumer import LATEST_TIME
+    from zkbroker.consumer.resolve import resolve_offsets
+
+    if keys:
+        cluster.refresh(sorted({topic for topic, _ in keys}))
+    served = [key for key in keys if cluster.leader(*key) is not None]
+    ends = resolve_offsets(cluster, dict.fromkeys(served, LATEST_TIME))
+    return {key: end for key, end in ends.items() if end is not None}
