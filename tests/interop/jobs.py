@@ -1,0 +1,157 @@
+"""Third-party clients as processes that run jobs: write these records, read those topics.
+
+A job is a dict; a client process takes a list of jobs as JSON on its standard input and prints a
+list of results. Keys, values and header values are hexadecimal, so that any bytes pass.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+CLIENTS = Path(__file__).parent / "clients"
+LEGACY = Path(sys.executable).parent.parent / "kafka-python-2.0.2"
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Client:
+    """One client in one configuration.
+
+    Args:
+        name: unique.
+        library: `kafka-python-2.0.2`, `kafka-python`, `confluent` or `kcat`.
+        version: forced level of the broker, in the library's own form; None lets it find out.
+        codecs: what it can write.
+        headers: whether it writes headers at this level, and reads them.
+        timestamps: whether it writes and reads timestamps at this level.
+        zstd: whether it can read zstd at this level.
+        more: settings of its producer beyond those.
+        tombstones: whether it can write null values.
+        reads_headers: whether it reads headers though it writes none.
+    """
+
+    name: str
+    library: str
+    version: Any
+    codecs: tuple[str, ...]
+    headers: bool
+    timestamps: bool
+    zstd: bool = False
+    more: dict[str, Any] = field(default_factory=dict, hash=False)
+    tombstones: bool = True
+    reads_headers: bool = False
+
+
+def legacy(*version: int) -> Client:
+    codecs = ["none", "gzip", "snappy"]
+    if version >= (0, 8, 2):
+        codecs.append("lz4")
+    if version >= (2, 1):
+        codecs.append("zstd")
+    return Client(
+        "kafka-python-2.0.2-as-" + ".".join(map(str, version)),
+        "kafka-python-2.0.2",
+        list(version),
+        tuple(codecs),
+        headers=version >= (0, 11),
+        timestamps=version >= (0, 10),
+        tombstones=version >= (0, 8, 1),
+    )
+
+
+ALL = ("none", "gzip", "snappy", "lz4", "zstd")
+BEFORE_ZSTD = ALL[:-1]
+
+KAFKA_PYTHON_LEVELS = (
+    (0, 8, 0),
+    (0, 8, 1),
+    (0, 8, 2),
+    (0, 9),
+    (0, 10),
+    (0, 10, 1),
+    (0, 10, 2),
+    (0, 11, 0),
+    (1, 0, 0),
+    (1, 1, 0),
+    (2, 0, 0),
+    (2, 1, 0),
+    (2, 5, 0),
+)
+
+LIBRARIES = {
+    "legacy": [
+        *(legacy(*level) for level in KAFKA_PYTHON_LEVELS),
+        Client("kafka-python-2.0.2-auto", "kafka-python-2.0.2", None, ALL, True, True),
+    ],
+    "newest": [Client("kafka-python-newest", "kafka-python", None, ALL, True, True, zstd=True)],
+    "confluent": [
+        Client("librdkafka-as-0.8.2.1", "confluent", "0.8.2.1", BEFORE_ZSTD, False, False),
+        Client("librdkafka-as-0.9.0", "confluent", "0.9.0", BEFORE_ZSTD, False, False),
+        Client(
+            "librdkafka-as-0.10.0",
+            "confluent",
+            "0.10.0",
+            BEFORE_ZSTD,
+            False,
+            True,
+            # It asks a 0.10.0 broker for batches of magic 2 all the same.
+            reads_headers=True,
+        ),
+        Client("librdkafka-auto", "confluent", None, ALL, True, True, zstd=True),
+        Client(
+            "librdkafka-idempotent",
+            "confluent",
+            None,
+            ALL,
+            True,
+            True,
+            zstd=True,
+            more={"enable.idempotence": True},
+        ),
+    ],
+    "kcat": [Client("kcat", "kcat", None, ALL, True, False, zstd=True)],
+}
+EVERY = [client for clients in LIBRARIES.values() for client in clients]
+
+
+def missing(library: str) -> str | None:
+    """Why a library's clients cannot be run here; None when they can."""
+    if library == "kcat" and shutil.which("kcat") is None:
+        return "kcat is not installed (apt-get install kcat)"
+    if library == "kafka-python-2.0.2" and not LEGACY.exists():
+        return f"kafka-python 2.0.2 is not at {LEGACY}"
+    return None
+
+
+def run(library: str, jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Run jobs in one process of a library.
+
+    Raises:
+        AssertionError: the process failed; with what it wrote to standard error.
+    """
+    if library == "kcat":
+        from tests.interop.clients import kcat_client
+
+        return [kcat_client.run(job) for job in jobs]
+    script = "confluent_client.py" if library == "confluent" else "kafka_python_client.py"
+    environment = dict(os.environ)
+    if library == "kafka-python-2.0.2":
+        environment["PYTHONPATH"] = str(LEGACY)
+    done = subprocess.run(
+        [sys.executable, str(CLIENTS / script)],
+        input=json.dumps(jobs),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    results: list[dict[str, Any]] = json.loads(done.stdout)
+    return results
