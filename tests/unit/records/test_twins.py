@@ -1,7 +1,9 @@
 """The loops in Python and in C give the same results, on good bytes and on damaged ones."""
 
+import gc
 import importlib
 import random
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -214,3 +216,39 @@ def test_header_keys_that_are_not_utf_8_come_out_as_they_went_in(native):
         assert bytes(loops.encode_records(records, 1)[0][61:]) == data[61:]
         (record,) = loops.decode_records(data, 0, 0, END, True, LIMIT, 9)[0]
         assert record.headers == records[0][3]
+
+
+def test_the_c_twin_keeps_no_memory(native):
+    good = sets([(magic, 0, [(b"k", b"v", -1, ())] * 3) for magic in (0, 1, 2)])
+    headers = encode_message_set([(b"k", None, 1, (("h", None), ("i", b"x")))] * 2)
+    bad = bytearray(good + headers)
+    bad[-3] ^= 1
+    packed = bytearray(encode_message_set([(b"k", b"v", 1, ())], codec=1))
+    packed[-5] ^= 1
+    samples = [good, headers, bytes(bad), reseal(packed), good[:-1], headers[:70]]
+
+    def everything():
+        for raw in samples:
+            for start, end, verify in ((0, END, True), (1, 4, False)):
+                native.decode_records(raw, 0, start, end, verify, LIMIT, 9)
+                native.decode_lists(raw, start, end, verify, LIMIT)
+                native.decode_columns(raw, start, end, verify, True, LIMIT)
+            native.assign_messages(bytearray(raw), 0, 0, 1, 999, 0, 9, None)
+            native.place_batch(bytearray(raw), 0, 1, 999, 0, 9, 0)
+            native.place_batch(bytearray(headers), 0, 1, 999, 0, 9, 0)
+        native.encode_records([(b"k", bytearray(b"v"), 1, (("h", None),))], 1)
+        native.encode_messages([(b"k", None, 1, ())], 1, 0, [5], 7)
+        for wrong in ([(b"k", b"v", 1, (("h", 1),))], [(b"k", "v", 1, ())], [1], []):
+            with pytest.raises((TypeError, ValueError)):
+                native.encode_records(wrong, 1)
+        with pytest.raises(CorruptMessage):
+            native.scan_records(b"abc", 1, 0, 0)
+
+    for _ in range(20):
+        everything()
+    gc.collect()
+    before = sys.getallocatedblocks()
+    for _ in range(200):
+        everything()
+    gc.collect()
+    assert sys.getallocatedblocks() - before < 100

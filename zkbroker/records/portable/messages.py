@@ -32,6 +32,8 @@ from zkbroker.records.record import NO_TIMESTAMP, NO_TIMESTAMP_TYPE, EntryInfo, 
 
 # Attributes that make a message more than a plain one: a codec, LogAppendTime.
 _NOT_PLAIN: Final = CODEC_MASK | TIMESTAMP_TYPE_BIT
+# Records of one run: a list of them is handed on.
+_RUN_MESSAGES: Final = 1024
 _NULL: Final = b"\xff\xff\xff\xff"
 
 
@@ -171,6 +173,78 @@ def decode_message(data: Data, entry: EntryInfo) -> Record:
         None if key_size < 0 else bytes(data[key_at : key_at + key_size]),
         None if value_size < 0 else bytes(data[value_at : value_at + value_size]),
     )
+
+
+def decode_plain(
+    data: bytes,
+    view: memoryview,
+    position: int,
+    start: int,
+    end: int,
+    verify: bool,
+    max_records: int,
+) -> tuple[list[Record], int, int]:
+    """Decode a run of uncompressed messages of one magic, at most 1024.
+
+    Goes on until the first message that is not plainly good, whatever is wrong with it, or has an
+    offset from `end` on: the caller looks at that one more closely.
+
+    Args:
+        data: entries, the first of them of magic 0 or 1.
+        view: of the same bytes.
+        position: of the first message.
+        start: records below this offset are left out.
+        end: of the offsets wanted.
+        verify: check the CRC.
+        max_records: at least one; the run ends with the message that gives the last of them.
+
+    Returns:
+        The records, the position reached, the last offset passed (-1 if none).
+    """
+    magic = data[position + MAGIC_AT]
+    head = MESSAGE_V1.size if magic == 1 else MESSAGE_V0.size
+    unpack = (MESSAGE_V1 if magic == 1 else MESSAGE_V0).unpack_from
+    length_at = INT32.unpack_from
+    timestamp = NO_TIMESTAMP
+    timestamp_type = NO_TIMESTAMP_TYPE
+    last = -1
+    stop_at = len(data) - head - 4
+    out: list[Record] = []
+    add = out.append
+    for _ in range(_RUN_MESSAGES):
+        if position > stop_at or len(out) >= max_records:
+            break
+        if magic == 1:
+            offset, size, crc, found, attributes, timestamp, key_size = unpack(data, position)
+            timestamp_type = 1 if attributes & TIMESTAMP_TYPE_BIT else 0
+        else:
+            offset, size, crc, found, attributes, key_size = unpack(data, position)
+        stop = position + ENTRY_HEADER_BYTES + size
+        key_at = position + head
+        value_at = key_at + 4 + (max(0, key_size))
+        if (
+            found != magic
+            or attributes & CODEC_MASK
+            or stop > stop_at + head + 4
+            or value_at > stop
+            or key_size < -1
+            or not 0 <= offset <= MAX_OFFSET
+            or offset >= end
+        ):
+            break
+        (value_size,) = length_at(data, value_at - 4)
+        if value_size < -1 or value_at + (max(0, value_size)) != stop:
+            break
+        if verify and crc32(view[position + MAGIC_AT : stop]) != crc:
+            break
+        if offset > last:
+            last = offset
+        if offset >= start:
+            key = data[key_at : value_at - 4] if key_size >= 0 else None
+            value = data[value_at:stop] if value_size >= 0 else None
+            add(Record(offset, timestamp, timestamp_type, key, value))
+        position = stop
+    return out, position, last
 
 
 def decode_wrapper(

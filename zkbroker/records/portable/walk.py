@@ -11,9 +11,10 @@ from typing import Final
 from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
 from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES
 from zkbroker.records.entries import Data, check_crc, read_head
+from zkbroker.records.layout import MAGIC_AT
 from zkbroker.records.payload import batch_payload
 from zkbroker.records.portable.batch import decode_payload
-from zkbroker.records.portable.messages import decode_message, decode_wrapper
+from zkbroker.records.portable.messages import decode_message, decode_plain, decode_wrapper
 from zkbroker.records.record import EntryInfo, Headers, PartialEntry, Record
 
 DecodeError = CorruptMessage | MessageSizeTooLarge
@@ -60,6 +61,7 @@ class _Walk:
         self.end = end
         self.verify = verify
         self.max_bytes = max_bytes
+        self.room = NO_END  # how many records are still wanted
         self.error: DecodeError | None = None
 
     def __iter__(self) -> Iterator[list[Record]]:
@@ -68,6 +70,15 @@ class _Walk:
         stop = len(data)
         start = self.start
         while self.position < stop:
+            if stop - self.position > MAGIC_AT and data[self.position + MAGIC_AT] < 2:
+                records, self.position, last = decode_plain(
+                    data, view, self.position, start, self.end, self.verify, self.room
+                )
+                if last >= self.next_offset:
+                    self.next_offset = last + 1
+                if last >= 0:
+                    yield records
+                    continue
             try:
                 entry = read_head(data, self.position)
             except PartialEntry:
@@ -120,10 +131,12 @@ def decode_records(
         walk if that was an error.
     """
     walk = _Walk(data, position, start, end, verify, max_bytes)
+    walk.room = max(max_records, 1)
     out: list[Record] = []
     for records in walk:
         out += records
-        if len(out) >= max_records:
+        walk.room = max_records - len(out)
+        if walk.room <= 0:
             break
     return out, walk.position, walk.next_offset, walk.error
 
