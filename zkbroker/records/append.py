@@ -31,7 +31,7 @@ from zkbroker.records.layout import (
     TIMESTAMP_V1_AT,
     UINT32,
 )
-from zkbroker.records.messages import build_message_set, unsent
+from zkbroker.records.messages import build_message_set, unsent, wrap_message_set
 from zkbroker.records.payload import batch_payload, split_message, unwrap
 from zkbroker.records.policy import NO_LIMIT_MS, AppendPolicy, PreparedSet
 from zkbroker.records.portable.batch import decode_payload
@@ -233,27 +233,53 @@ class _Append:
 
     def _wrapper(self, entry: EntryInfo) -> None:
         self._flush()
-        inner = unwrap(self.buffer, entry, self.policy.max_decompressed_bytes)
-        records = decode_inner(inner, entry.magic)
         magic, codec = self._target(entry)
-        newest = max(record.timestamp for record in records)
+        inner = unwrap(self.buffer, entry, self.policy.max_decompressed_bytes)
+        if magic == entry.magic and codec == entry.codec:
+            patched = bytearray(inner)
+            reached, count, newest, _ = kernels.assign_messages(
+                memoryview(patched),
+                0,
+                magic,
+                self.next_offset if magic == 0 else 0,
+                NO_LIMIT_MS,
+                self.earliest,
+                self.latest,
+                None,
+            )
+            if reached == len(inner) and count:
+                self._place_wrapper(entry, inner, patched, count, newest)
+                return
+        # To another format, or not plainly good inside: then this says what is wrong.
+        records = decode_inner(inner, entry.magic)
         if entry.magic == 1:
             for record in records:
                 self._check_timestamp(record.timestamp)
-        if magic == entry.magic and codec == entry.codec:
-            first = self.next_offset if magic == 0 else 0
-            if all(record.offset == first + index for index, record in enumerate(records)):
-                count = len(records)
-                OFFSET.pack_into(self.buffer, entry.position, self.next_offset + count - 1)
-                if magic == 1:
-                    if self.append_time is not None:
-                        newest = self.append_time
-                        self._stamp_message(entry, newest, 1)
-                    elif entry.max_timestamp != newest:
-                        self._stamp_message(entry, newest, 0)
-                self._note(count, newest, magic)
-                return
         self._rewrite(entry, records, magic, codec)
+
+    def _place_wrapper(
+        self, entry: EntryInfo, inner: bytes, patched: bytearray, count: int, newest: int
+    ) -> None:
+        """Keep a wrapper whose inner offsets are right already, else wrap the patched ones."""
+        last = self.next_offset + count - 1
+        magic = entry.magic
+        if magic == 1 and self.append_time is not None:
+            newest = self.append_time
+        if patched == inner:
+            OFFSET.pack_into(self.buffer, entry.position, last)
+            if magic == 1 and (self.append_time is not None or newest != entry.max_timestamp):
+                self._stamp_message(entry, newest, 0 if self.append_time is None else 1)
+        else:
+            self._leave(entry)
+            codec = Codec(entry.codec)
+            stamp = magic == 1 and self.append_time is not None
+            part = wrap_message_set(patched, magic, last, newest, stamp, codec)
+            limit = self.policy.max_message_bytes
+            if len(part) > limit and entry.codec == Codec.GZIP:
+                # A slower compression had made it smaller: it is not refused for our haste.
+                part = wrap_message_set(patched, magic, last, newest, stamp, codec, level=9)
+            self._put(part)
+        self._note(count, newest, magic)
 
     def _batch(self, entry: EntryInfo) -> None:
         self._flush()
@@ -281,7 +307,7 @@ class _Append:
         if magic == 2 and codec == entry.codec and dense:
             self._place_batch(entry, newest, newest_at)
             return
-        self._rewrite(entry, decode_payload(bytes(payload), entry), magic, codec)
+        self._rewrite(entry, decode_payload(payload, entry), magic, codec)
 
     def _place_batch(self, entry: EntryInfo, newest: int, newest_at: int) -> None:
         position = entry.position
@@ -401,16 +427,19 @@ class _Append:
                 codec=codec,
                 append_time=self.append_time,
             )
+        if magic == 2:
+            self.batches.append(read_head(part)._replace(position=self.written))
+        self._put(part)
+        self._note(len(records), newest, magic)
+
+    def _put(self, part: bytes) -> None:
         if len(part) > self.policy.max_message_bytes:
             raise MessageSizeTooLarge(
                 f"an entry of {len(part)} bytes after conversion, "
                 f"over {self.policy.max_message_bytes}"
             )
-        if magic == 2:
-            self.batches.append(read_head(part)._replace(position=self.written))
         self.parts.append(part)
         self.written += len(part)
-        self._note(len(records), newest, magic)
 
     def _finish(self) -> PreparedSet:
         self._flush()

@@ -72,7 +72,7 @@ _zstd = _PerThread()
 
 
 def compress(
-    codec: Codec, data: bytes | memoryview, *, level: int | None = None, magic: int = 2
+    codec: Codec, data: bytes | bytearray | memoryview, *, level: int | None = None, magic: int = 2
 ) -> bytes:
     """Compress the payload of one entry.
 

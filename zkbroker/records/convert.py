@@ -8,10 +8,11 @@ Invariant: offsets never change; whole entries only.
 """
 
 from zkbroker.errors import UnsupportedCompressionType
+from zkbroker.records import kernels
 from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, Codec
 from zkbroker.records.entries import Data, iter_entries
 from zkbroker.records.messages import build_message_set, unsent
-from zkbroker.records.portable.walk import decode_entry
+from zkbroker.records.portable.walk import NO_END
 
 
 def convert(
@@ -34,6 +35,7 @@ def convert(
         CorruptMessage: an entry cannot be decoded.
     """
     raw = data if isinstance(data, bytes) else bytes(data)
+    view = memoryview(raw)
     parts: list[bytes] = []
     for entry in iter_entries(raw):
         if entry.magic <= to_magic:
@@ -47,11 +49,12 @@ def convert(
             raise UnsupportedCompressionType(
                 f"the batch at offset {entry.base_offset} is zstd: fetch version 10 is needed"
             )
-        records = [
-            record
-            for record in decode_entry(raw, entry, max_bytes=max_decompressed_bytes)
-            if record.offset >= first_offset
-        ]
+        whole = view[entry.position : entry.position + entry.size]
+        records, _, _, error = kernels.decode_records(
+            whole, 0, first_offset, NO_END, True, max_decompressed_bytes, 1
+        )
+        if error is not None:
+            raise error
         if records:
             append_time = entry.max_timestamp if entry.timestamp_type == 1 else None
             parts.append(

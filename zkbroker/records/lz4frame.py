@@ -23,7 +23,7 @@ _PRIME_4, _PRIME_5 = 668265263, 374761393
 
 
 def compress(
-    data: bytes | memoryview, *, level: int | None = None, legacy_checksum: bool = False
+    data: bytes | bytearray | memoryview, *, level: int | None = None, legacy_checksum: bool = False
 ) -> bytes:
     """Compress into one frame; `legacy_checksum` for magic 0."""
     frame: bytes = lz4.frame.compress(

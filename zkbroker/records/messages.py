@@ -55,9 +55,33 @@ def build_message_set(
     if not codec:
         return body
     newest = max(record[2] for record in records) if append_time is None else append_time
-    stamp = 0 if append_time is None else TIMESTAMP_TYPE_BIT
+    return wrap_message_set(body, magic, last, newest, append_time is not None, codec, level=level)
+
+
+def wrap_message_set(
+    body: bytes | bytearray,
+    magic: int,
+    offset: int,
+    timestamp: int,
+    is_append_time: bool,
+    codec: Codec,
+    *,
+    level: int | None = None,
+) -> bytes:
+    """Compress a message set into one message.
+
+    Args:
+        body: the inner message set.
+        magic: 0 or 1.
+        offset: of the last message inside.
+        timestamp: magic 1: the largest inside, or the log's, in ms.
+        is_append_time: magic 1: the timestamp is the log's.
+        codec: of the wrapper.
+        level: of the codec.
+    """
     payload = compress(codec, body, level=level, magic=magic)
-    return encode_message(magic, last, None, payload, newest, codec | stamp)
+    stamp = TIMESTAMP_TYPE_BIT if is_append_time else 0
+    return encode_message(magic, offset, None, payload, timestamp, codec | stamp)
 
 
 def unsent(records: Sequence[Record]) -> list[Unsent]:

@@ -19,7 +19,7 @@ _BLOCK_BYTES: Final = 32 * 1024
 _LENGTH: Final = struct.Struct(">i")
 
 
-def compress(data: bytes | memoryview) -> bytes:
+def compress(data: bytes | bytearray | memoryview) -> bytes:
     """Compress into framed blocks of 32 KiB each, the block size of the Java library."""
     parts = [_HEADER]
     view = memoryview(data)

@@ -1,3 +1,5 @@
+import random
+
 import pytest
 
 from zkbroker.errors import (
@@ -276,3 +278,24 @@ def test_messages_put_into_a_batch_stay_before_the_batch_behind_them():
     assert [r.offset for r in records] == list(range(10, 17))
     assert [r.key for r in records] == [b"k0", b"k1", b"k0", b"k1", b"k2", b"k0", b"k1"]
     assert [b.base_offset for b in prepared.batches] == [10, 12, 15]
+
+
+def test_a_gzip_set_that_grows_by_faster_compression_is_not_refused():
+    # Compressed by zlib at level 9 and just within the limit.
+    words = random.Random(5).choices([b"alpha", b"beta", b"gamma", b"delta"], k=20_000)
+    inner = b"".join(encode_message(0, 0, None, b" ".join(words[i::50])) for i in range(50))
+    data = encode_message(0, 0, None, compress(Codec.GZIP, inner, level=9), -1, Codec.GZIP)
+    assert len(compress(Codec.GZIP, inner)) > len(compress(Codec.GZIP, inner, level=9))
+    policy = AppendPolicy(max_message_bytes=len(data) + 400)  # the absolute offsets cost some
+    assert prepare_append(bytearray(data), 0, policy, 0).count == 50
+
+
+def test_a_wrapper_whose_messages_claim_log_append_time_is_written_anew():
+    inner = b"".join(encode_message(1, i, None, b"v", 1000 + i, 8) for i in range(3))
+    data = encode_message(1, 2, None, compress(Codec.GZIP, inner), 1002, Codec.GZIP)
+    prepared = prepare_append(bytearray(data), 5, AppendPolicy(), 0)
+    assert [(r.offset, r.timestamp, r.timestamp_type) for r in iter_records(prepared.data)] == [
+        (5, 1000, 0),
+        (6, 1001, 0),
+        (7, 1002, 0),
+    ]

@@ -25,7 +25,7 @@ def decode_payload(buf: bytes, entry: EntryInfo) -> list[Record]:
     append_time = entry.max_timestamp if timestamp_type == 1 else None
     if not -MAX_TIMESTAMP <= base_timestamp <= MAX_TIMESTAMP:
         raise CorruptMessage(f"a base timestamp of {base_timestamp}")
-    make = Record
+    new = tuple.__new__  # half the time of the constructor
     out: list[Record] = []
     add = out.append
     position = 0
@@ -106,7 +106,7 @@ def decode_payload(buf: bytes, entry: EntryInfo) -> list[Record]:
                     raise CorruptMessage(f"a record ends {position - stop} bytes after its length")
             if append_time is not None:
                 timestamp = append_time
-            add(make(offset, timestamp, timestamp_type, key, value, headers))
+            add(new(Record, (offset, timestamp, timestamp_type, key, value, headers)))
     except IndexError as error:
         raise CorruptMessage("the records end before their count is reached") from error
     if position != end:

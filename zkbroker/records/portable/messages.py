@@ -211,6 +211,7 @@ def decode_plain(
     stop_at = len(data) - head - 4
     out: list[Record] = []
     add = out.append
+    new = tuple.__new__  # half the time of the constructor
     for _ in range(_RUN_MESSAGES):
         if position > stop_at or len(out) >= max_records:
             break
@@ -242,7 +243,7 @@ def decode_plain(
         if offset >= start:
             key = data[key_at : value_at - 4] if key_size >= 0 else None
             value = data[value_at:stop] if value_size >= 0 else None
-            add(Record(offset, timestamp, timestamp_type, key, value))
+            add(new(Record, (offset, timestamp, timestamp_type, key, value, ())))
         position = stop
     return out, position, last
 
@@ -284,6 +285,7 @@ def decode_wrapper(
 def decode_inner(buf: bytes, magic: int, *, verify_crc: bool = True) -> list[Record]:
     """Decode the messages of a decompressed set, offsets as they stand there."""
     out: list[Record] = []
+    new = tuple.__new__
     position = 0
     end = len(buf)
     view = memoryview(buf)
@@ -332,7 +334,7 @@ def decode_inner(buf: bytes, magic: int, *, verify_crc: bool = True) -> list[Rec
             position += value_size
         if position != stop:
             raise CorruptMessage(f"a value of {value_size} bytes in a message of {size}")
-        out.append(Record(offset, timestamp, timestamp_type, key, value))
+        out.append(new(Record, (offset, timestamp, timestamp_type, key, value, ())))
     if not out:
         raise CorruptMessage("a compressed message with nothing inside")
     return out
