@@ -116,6 +116,10 @@ class Rebalancer:
             RegistryError: ZooKeeper does not answer.
         """
         self._unsubscribe = self._store.on_state(self._state_changed)
+        if self._store.connected:
+            self._member.resume()
+        else:
+            self._member.pause()
         try:
             self._register(self._store.generation)
         except RegistryError:
@@ -264,6 +268,9 @@ class Rebalancer:
             consumer_id = self._store.consumer_id
             self._quietly("listener", lambda: listener.before_starting_fetchers(consumer_id, share))
         self._check(generation)
+        if not self._store.lease_valid():
+            # This process stood still since the claim: the session may be over, unheard so far.
+            raise RegistryError("ZooKeeper was not heard for a session timeout")
         with self._lock:
             if self._store.generation != generation:
                 raise _Interrupted
@@ -288,7 +295,6 @@ class Rebalancer:
         return 0.0
 
     def _leave(self) -> None:
-        self._unsubscribe()
         self._settled.clear()
         try:
             self._stop_and_release(self._store.generation)
@@ -298,6 +304,9 @@ class Rebalancer:
             logger.warning("group not left consumer=%s error=%s", self._store.consumer_id, error)
         except Exception:
             logger.exception("group not left consumer=%s", self._store.consumer_id)
+        finally:
+            # Last: a session that is lost while leaving must still drop what is owned.
+            self._unsubscribe()
 
     def _check(self, generation: int) -> None:
         if self._closing.is_set() or self._store.generation != generation:

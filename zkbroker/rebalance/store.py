@@ -27,6 +27,12 @@ class GroupStore(Protocol):
     def closed(self) -> bool:
         """Whether the session was closed for good."""
 
+    @property
+    def connected(self) -> bool: ...
+
+    def lease_valid(self) -> bool:
+        """Whether the session cannot be over yet, by the clock."""
+
     def on_state(self, callback: Callable[[SessionState], object]) -> Callable[[], None]: ...
 
     def register(self, subscription: Subscription) -> None: ...
@@ -82,6 +88,13 @@ class ZkGroupStore:
     @property
     def closed(self) -> bool:
         return self._session.closed
+
+    @property
+    def connected(self) -> bool:
+        return self._session.state is SessionState.CONNECTED
+
+    def lease_valid(self) -> bool:
+        return self._session.lease_valid()
 
     def on_state(self, callback: Callable[[SessionState], object]) -> Callable[[], None]:
         return self._session.on_state(callback)

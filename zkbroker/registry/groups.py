@@ -205,7 +205,7 @@ def claim(
         ClaimBlocked: one is owned by somebody else.
         SessionLost: the member is not registered any more.
     """
-    for topic in {topic for topic, _ in wanted}:
+    for topic in sorted({topic for topic, _ in wanted}):
         session.ensure_path(paths.owners(group, topic))
     items = sorted(wanted.items())
     claimed: list[TopicPartition] = []

@@ -158,7 +158,7 @@ def _register_batch(
     broker_id: int,
     controller_epoch: int,
 ) -> dict[tuple[str, int], int]:
-    for name in {name for name, _ in partitions}:
+    for name in sorted({name for name, _ in partitions}):
         _ensure_parent(session, name)
     parents = session.get_many([paths.partition(*key) for key in partitions])
     states = session.get_many([paths.partition_state(*key) for key in partitions])
