@@ -5,7 +5,14 @@ from zkbroker.records.builder import MessageSetBuilder, encode_message_set, max_
 from zkbroker.records.checksum import crc32, crc32c
 from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, Codec, compress, decompress
 from zkbroker.records.convert import convert
-from zkbroker.records.decode import Columns, RecordLists, decode_columns, decode_lists, iter_records
+from zkbroker.records.decode import (
+    Columns,
+    RecordLists,
+    decode_columns,
+    decode_lists,
+    iter_records,
+    offset_after,
+)
 from zkbroker.records.entries import iter_entries, set_offsets, verify_entry
 from zkbroker.records.policy import AppendPolicy, PreparedSet, check_produce
 from zkbroker.records.portable.walk import decode_entry
@@ -34,6 +41,7 @@ __all__ = [
     "iter_entries",
     "verify_entry",
     "iter_records",
+    "offset_after",
     "decode_entry",
     "decode_lists",
     "RecordLists",

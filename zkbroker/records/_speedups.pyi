@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 
 from zkbroker.records.entries import Data
-from zkbroker.records.portable.walk import ColumnTuple, DecodeError, Lists
+from zkbroker.records.portable.walk import ColumnTuple, DecodeError, Lists, Walked
 from zkbroker.records.record import EntryInfo, Record, Unsent
 
 def decode_records(
@@ -17,6 +17,7 @@ def decode_lists(data: Data, start: int, end: int, verify: bool, max_bytes: int)
 def decode_columns(
     data: Data, start: int, end: int, verify: bool, headers: bool, max_bytes: int
 ) -> ColumnTuple: ...
+def end_of_entries(data: Data) -> Walked: ...
 def encode_records(records: Sequence[Unsent], base_timestamp: int) -> tuple[bytearray, int]: ...
 def encode_messages(
     records: Sequence[Unsent],

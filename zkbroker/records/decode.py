@@ -61,6 +61,20 @@ def iter_records(
         position = reached
 
 
+def offset_after(data: Data) -> int | None:
+    """Return the offset after the last whole entry, None when not even the first is whole.
+
+    Only heads are read, no CRC; nonsense ends the walk like a partial entry.
+
+    Raises:
+        CorruptMessage: the first entry is nonsense.
+    """
+    position, next_offset, error = kernels.end_of_entries(data)
+    if position == 0 and error is not None:
+        raise error
+    return next_offset if position else None
+
+
 @dataclass(slots=True)
 class RecordLists:
     """Decoded records, a list for each column.

@@ -15,6 +15,7 @@ try:
         decode_records,
         encode_messages,
         encode_records,
+        end_of_entries,
         place_batch,
         scan_records,
     )
@@ -28,6 +29,7 @@ except ImportError:
         decode_records,
         encode_messages,
         encode_records,
+        end_of_entries,
         place_batch,
         scan_records,
     )
@@ -42,6 +44,7 @@ __all__ = [
     "decode_records",
     "encode_messages",
     "encode_records",
+    "end_of_entries",
     "place_batch",
     "scan_records",
 ]

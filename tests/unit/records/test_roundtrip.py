@@ -20,6 +20,7 @@ from zkbroker.records import (
     iter_entries,
     iter_records,
     max_encoded_bytes,
+    offset_after,
     prepare_append,
 )
 
@@ -149,6 +150,7 @@ def test_every_cut_drops_the_partial_entry_only(magic, codec):
         assert [r.offset for r in iter_records(whole[:cut])] == list(range(want))
         lists = decode_lists(whole[:cut])
         assert (lists.count, lists.next_offset, lists.error) == (want, want, None)
+        assert offset_after(whole[:cut]) == (want or None)
 
 
 @pytest.mark.parametrize(("magic", "codec"), FORMATS)
@@ -192,3 +194,13 @@ def test_the_size_bound_of_a_builder_holds(case):
     assert builder.build() == built
     bound = sum(max_encoded_bytes(magic, r[0], r[1], r[3]) for r in records)
     assert len(built) <= bound + 61
+
+
+def test_the_offset_after_is_found_without_decoding():
+    data = encode_message_set([(None, b"v", 1, ())] * 3, base_offset=7, codec=Codec.GZIP)
+    nonsense = bytes(16) + b"\x09" + bytes(50)
+    assert offset_after(b"") is None
+    assert offset_after(data[:-1]) is None
+    assert offset_after(data + nonsense) == 10
+    with pytest.raises(CorruptMessage):
+        offset_after(nonsense)

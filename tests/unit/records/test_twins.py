@@ -90,6 +90,7 @@ def damaged(raw, seed):
 
 
 def compare_decoders(native, raw, start=0, end=END, verify=True):
+    assert outcome(native.end_of_entries, raw) == outcome(portable.end_of_entries, raw)
     for name, args in (
         ("decode_records", (0, start, end, verify, LIMIT, 3)),
         ("decode_lists", (start, end, verify, LIMIT)),
@@ -229,6 +230,8 @@ def test_the_c_twin_keeps_no_memory(native):
 
     def everything():
         for raw in samples:
+            native.end_of_entries(raw)
+            native.end_of_entries(b"\0" * 40)
             for start, end, verify in ((0, END, True), (1, 4, False)):
                 native.decode_records(raw, 0, start, end, verify, LIMIT, 9)
                 native.decode_lists(raw, start, end, verify, LIMIT)

@@ -6,7 +6,12 @@ same class of error; the property tests run against both.
 
 from zkbroker.records.portable.batch import encode_records, place_batch, scan_records
 from zkbroker.records.portable.messages import assign_messages, encode_messages
-from zkbroker.records.portable.walk import decode_columns, decode_lists, decode_records
+from zkbroker.records.portable.walk import (
+    decode_columns,
+    decode_lists,
+    decode_records,
+    end_of_entries,
+)
 
 __all__ = [
     "assign_messages",
@@ -15,6 +20,7 @@ __all__ = [
     "decode_records",
     "encode_messages",
     "encode_records",
+    "end_of_entries",
     "place_batch",
     "scan_records",
 ]

@@ -141,6 +141,20 @@ def decode_records(
     return out, walk.position, walk.next_offset, walk.error
 
 
+def end_of_entries(data: Data) -> Walked:
+    """Find where the whole entries end, by their heads alone.
+
+    Returns:
+        The position and the offset after the last whole entry (0 if there is none), and what
+        stopped the walk if that was an error.
+    """
+    walk = _Walk(data, 0, NO_END, NO_END, False, 0)
+    walk.next_offset = 0
+    for _ in walk:
+        pass
+    return walk.position, walk.next_offset, walk.error
+
+
 # offsets, timestamps, timestamp types, keys, values, headers
 Lists = tuple[
     list[int],

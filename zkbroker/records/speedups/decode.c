@@ -312,7 +312,7 @@ static PyObject *headers_of(const record_view *r)
     PyObject *headers = PyTuple_New((Py_ssize_t)r->header_count);
     const uint8_t *p = r->headers;
     for (Py_ssize_t i = 0; headers != NULL && i < r->header_count; i++) {
-        int64_t size;
+        int64_t size = 0; /* the record was checked: its varints are good */
         PyObject *name, *value, *pair;
         p = get_varint(p, r->stop, &size);
         name = PyUnicode_DecodeUTF8((const char *)p, (Py_ssize_t)size, "surrogateescape");
@@ -401,6 +401,27 @@ PyObject *zk_decode_records(PyObject *self, PyObject *args)
     }
     PyBuffer_Release(&data);
     return result;
+}
+
+/* ---- no sink: only where the entries end */
+
+PyObject *zk_end_of_entries(PyObject *self, PyObject *data_object)
+{
+    Py_buffer data;
+    walk w = {0};
+    sink none = {NULL, NULL, 0, 0};
+    int failed;
+    (void)self;
+    if (PyObject_GetBuffer(data_object, &data, PyBUF_SIMPLE) < 0)
+        return NULL;
+    w.data = data.buf;
+    w.size = data.len;
+    w.start = w.end = INT64_MAX; /* above every offset: nothing is decoded */
+    failed = run(&w, &none, PY_SSIZE_T_MAX, PY_SSIZE_T_MAX);
+    PyBuffer_Release(&data);
+    if (failed < 0)
+        return NULL;
+    return Py_BuildValue("nLN", w.position, (long long)w.next_offset, error_of(&w));
 }
 
 /* ---- sink: a list for each column */

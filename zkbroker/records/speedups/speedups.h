@@ -185,6 +185,7 @@ extern PyTypeObject *zk_record_type, *zk_entry_type;
 PyObject *zk_decode_records(PyObject *self, PyObject *args);
 PyObject *zk_decode_lists(PyObject *self, PyObject *args);
 PyObject *zk_decode_columns(PyObject *self, PyObject *args);
+PyObject *zk_end_of_entries(PyObject *self, PyObject *data);
 PyObject *zk_encode_records(PyObject *self, PyObject *args);
 PyObject *zk_encode_messages(PyObject *self, PyObject *args);
 PyObject *zk_scan_records(PyObject *self, PyObject *args);
