@@ -1,0 +1,81 @@
+"""A group of members while ZooKeeper itself fails."""
+
+from pathlib import Path
+
+from tests.support.members import Consumer
+from tests.support.zookeeper import until
+from zkbroker.errors import RegistryError
+from zkbroker.rebalance import range_assign, thread_ids
+from zkbroker.registry import ZkSession, groups, topics
+from zkbroker.registry.embedded import EmbeddedQuorum, EmbeddedZooKeeper
+
+PARTITIONS = 12
+
+
+def at_rest(zk: ZkSession, consumers: list[Consumer]) -> bool:
+    """Whether the nodes say what the formula says, and the members believe the same."""
+    threads = [thread for consumer in consumers for thread in thread_ids(consumer.id, 1)]
+    wanted = {n: t for (_, n), t in range_assign({"t": range(PARTITIONS)}, {"t": threads}).items()}
+    believed = {
+        number: f"{consumer.id}-0" for consumer in consumers for _, number in consumer.owned
+    }
+    paused = any(consumer.member.paused for consumer in consumers)
+    try:
+        owners = groups.owners(zk, "g", "t")
+    except RegistryError:
+        # The observer's own session may be the one that suffers.
+        return False
+    return not paused and believed == wanted == owners
+
+
+def test_a_group_comes_to_rest_after_every_restart_of_zookeeper(tmp_path: Path) -> None:
+    with EmbeddedZooKeeper(tmp_path) as server, ZkSession(server.connect_string) as zk:
+        topics.create_topic(zk, "t", {n: [1] for n in range(PARTITIONS)})
+        consumers = [Consumer(server.connect_string, "g", {"t": 1}) for _ in range(3)]
+        until(lambda: at_rest(zk, consumers))
+        for _ in range(3):
+            server.restart()
+            for session in (zk, *(consumer.session for consumer in consumers)):
+                assert session.wait_connected(30)
+            until(lambda: at_rest(zk, consumers))
+        consumers.pop().close()
+        until(lambda: at_rest(zk, consumers))
+        for consumer in consumers:
+            consumer.close()
+
+
+def test_a_group_comes_to_rest_after_zookeeper_stood_still_longer_than_the_session_timeout(
+    tmp_path: Path,
+) -> None:
+    with EmbeddedZooKeeper(tmp_path) as server, ZkSession(server.connect_string) as zk:
+        topics.create_topic(zk, "t", {n: [1] for n in range(PARTITIONS)})
+        consumers = [
+            Consumer(server.connect_string, "g", {"t": 1}, session_timeout_ms=1000)
+            for _ in range(2)
+        ]
+        until(lambda: at_rest(zk, consumers))
+        server.pause()
+        until(lambda: all(consumer.member.paused for consumer in consumers))
+        until(lambda: not any(consumer.session.lease_valid() for consumer in consumers))
+        server.resume()
+        until(lambda: at_rest(zk, consumers))
+        for consumer in consumers:
+            assert "drop" not in consumer.member.log or consumer.session.generation > 0
+            consumer.close()
+
+
+def test_a_group_on_a_quorum_survives_the_loss_of_its_leader() -> None:
+    with EmbeddedQuorum() as quorum, ZkSession(quorum.connect_string) as zk:
+        topics.create_topic(zk, "t", {n: [1] for n in range(PARTITIONS)})
+        consumers = [Consumer(quorum.connect_string, "g", {"t": 1}) for _ in range(3)]
+        until(lambda: at_rest(zk, consumers))
+        leader = quorum.leader
+        assert leader is not None
+        leader.kill()
+        until(lambda: quorum.leader is not None)
+        until(lambda: at_rest(zk, consumers))
+        consumers.pop().close()
+        until(lambda: at_rest(zk, consumers))
+        leader.start()
+        for consumer in consumers:
+            consumer.close()
