@@ -110,7 +110,12 @@ class Inbox:
                 if chunk.partition.key in paused:
                     kept.append(chunk)
                     continue
-                found, used_up = self._read(chunk, limit - count, first=not count)
+                try:
+                    found, used_up = self._read(chunk, limit - count, first=not count)
+                except BaseException:
+                    if chunk in self._open:
+                        kept.append(chunk)  # a decoder failed: the messages behind are good
+                    raise
                 if found is not None:
                     taken.append(found)
                     count += len(found.messages)

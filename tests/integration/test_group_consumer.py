@@ -1,0 +1,426 @@
+"""`GroupConsumer` against real brokers, on threads and on gevent."""
+
+import re
+import time
+import uuid
+
+import pytest
+
+from examples.assignors import RackAssignor
+from tests.support.producing import TestProducer
+from zkbroker.config.group_consumer import GroupConsumerConfig
+from zkbroker.consumer import (
+    CommitFailed,
+    Committed,
+    ConsumerClosed,
+    GroupConsumer,
+    NotOwned,
+    RebalanceListener,
+    string_decoder,
+)
+from zkbroker.errors import ClientError, ConfigError, OffsetOutOfRange, ProtocolError
+from zkbroker.network import BrokerConnection
+from zkbroker.protocol.messages import CreatePartitionsRequest
+from zkbroker.protocol.messages.topics import NewPartitions
+from zkbroker.runtime import get_runtime
+from zkbroker.testing import LocalCluster
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    properties = {"group.min.session.timeout.ms": "500", "offsets.topic.num.partitions": "4"}
+    with LocalCluster(2, properties=properties) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def producer(cluster):
+    sender = TestProducer(cluster.bootstrap_servers)
+    yield sender
+    sender.close()
+
+
+@pytest.fixture(params=["threads", "gevent"])
+def runtime(request):
+    return request.param
+
+
+class Log(RebalanceListener):
+    def __init__(self):
+        self.events = []
+
+    def on_partitions_revoked(self, partitions):
+        self.events.append(("revoked", sorted(partitions)))
+
+    def on_partitions_assigned(self, partitions):
+        self.events.append(("assigned", sorted(partitions)))
+
+
+class Scene:
+    """A topic with messages, a group, and consumers that are closed at the end."""
+
+    def __init__(self, cluster, producer, runtime):
+        self.cluster, self.producer, self.runtime = cluster, producer, runtime
+        self.group = f"group-{uuid.uuid4().hex[:8]}"
+        self.consumers = []
+
+    def topic(self, partitions=2, each=10):
+        name = f"topic-{uuid.uuid4().hex[:8]}"
+        self.cluster.create_topic(name, partitions=partitions)
+        self.fill(name, partitions, each)
+        return name
+
+    def fill(self, topic, partitions, each):
+        for number in range(partitions):
+            if each:
+                self.producer.send(topic, number, [b"%d" % n for n in range(each)])
+
+    def consumer(self, *, options=(), **settings):
+        chosen = {
+            "bootstrap_servers": tuple(self.cluster.bootstrap_servers.split(",")),
+            "group_id": self.group,
+            "auto_offset_reset": "earliest",
+            "session_timeout_ms": 3000,
+            "heartbeat_interval_ms": 100,
+            "fetch_max_wait_ms": 50,
+            **settings,
+        }
+        consumer = GroupConsumer(
+            GroupConsumerConfig(**chosen), runtime=self.runtime, **dict(options)
+        )
+        self.consumers.append(consumer)
+        return consumer
+
+    def until(self, condition, *consumers):
+        """Poll these consumers until the condition holds; returns what they read."""
+        read = []
+        deadline = time.monotonic() + 30
+        while not condition(read):
+            for consumer in consumers:
+                read += consumer.poll(0.02)
+            assert time.monotonic() < deadline, [(c.assignment(), c.generation) for c in consumers]
+        return read
+
+    def close(self):
+        for consumer in self.consumers:
+            consumer.close()
+
+
+@pytest.fixture
+def scene(cluster, producer, runtime):
+    made = Scene(cluster, producer, runtime)
+    yield made
+    made.close()
+
+
+def count(expected):
+    return lambda read: len(read) >= expected
+
+
+def test_a_subscriber_reads_everything_in_order_and_commits_at_the_end(scene):
+    topic = scene.topic(3)
+    consumer = scene.consumer(max_poll_records=7)
+    consumer.subscribe([topic])
+    read = scene.until(count(30), consumer)
+    for number in range(3):
+        mine = [m for m in read if m.partition == number]
+        assert [m.offset for m in mine] == list(range(10))
+        assert [m.value for m in mine] == [b"%d" % n for n in range(10)]
+    assert consumer.subscription() == {topic}
+    assert consumer.assignment() == {(topic, number) for number in range(3)}
+    assert consumer.position(topic, 0) == 10
+    consumer.close()
+    again = scene.consumer()
+    assert again.committed([(topic, 0), (topic, 9)]) == {
+        (topic, 0): Committed(10),
+        (topic, 9): None,
+    }
+    again.subscribe([topic])
+    scene.until(lambda _: again.assignment(), again)
+    assert again.poll(0.3) == []
+    with pytest.raises(ConsumerClosed):
+        consumer.poll()
+
+
+def test_what_was_not_polled_past_is_not_committed(scene):
+    topic = scene.topic(1)
+    consumer = scene.consumer(max_poll_records=4, auto_commit_interval_ms=1)
+    consumer.subscribe([topic])
+    scene.until(count(4), consumer)
+    assert consumer.committed([(topic, 0)]) == {(topic, 0): None}
+    scene.until(lambda _: consumer.committed([(topic, 0)])[topic, 0] is not None, consumer)
+
+
+def test_iterating_commits_what_was_yielded_and_no_more(scene):
+    topic = scene.topic(1)
+    consumer = scene.consumer(enable_auto_commit=False)
+    consumer.subscribe(topic)
+    for message in consumer:
+        if message.offset == 3:
+            break
+    consumer.commit()
+    assert consumer.committed([(topic, 0)]) == {(topic, 0): Committed(4)}
+    assert [m.offset for m in consumer.poll()] == [4, 5, 6, 7, 8, 9]  # goes on where it was
+
+
+def test_members_share_and_take_over(scene):
+    topic = scene.topic(4)
+    log = Log()
+    first, second = scene.consumer(), scene.consumer()
+    first.subscribe([topic], log)
+    scene.until(lambda _: len(first.assignment()) == 4, first)
+    second.subscribe([topic])
+    scene.until(lambda _: len(first.assignment()) == len(second.assignment()) == 2, first, second)
+    share = sorted(first.assignment())
+    assert first.generation == second.generation
+    assert not first.assignment() & second.assignment()
+    second.close()
+    scene.until(lambda _: len(first.assignment()) == 4, first)
+    every = [(topic, number) for number in range(4)]
+    assert log.events == [
+        ("assigned", every),
+        ("revoked", every),
+        ("assigned", share),
+        ("revoked", share),
+        ("assigned", every),
+    ]
+
+
+def test_nothing_is_read_twice_over_a_rebalance(scene):
+    topic = scene.topic(4, each=200)
+    first = scene.consumer(max_poll_records=10)
+    first.subscribe([topic])
+    read = scene.until(count(100), first)
+    second = scene.consumer(max_poll_records=10)
+    second.subscribe([topic])
+    read += scene.until(lambda _: second.assignment(), first, second)
+    read += scene.until(count(800 - len(read)), first, second)
+    assert len(read) == len({(m.partition, m.offset) for m in read}) == 800
+
+
+def test_a_pattern_follows_topics_that_come_later(scene):
+    prefix = f"pattern-{uuid.uuid4().hex[:6]}"
+    scene.cluster.create_topic(f"{prefix}-a", partitions=1)
+    consumer = scene.consumer(metadata_max_age_ms=200)
+    consumer.subscribe(re.compile(f"{prefix}-[ab]$"))
+    scene.until(lambda _: consumer.assignment() == {(f"{prefix}-a", 0)}, consumer)
+    scene.cluster.create_topic(f"{prefix}-b", partitions=1)
+    scene.cluster.create_topic(f"{prefix}-c", partitions=1)
+    both = {(f"{prefix}-a", 0), (f"{prefix}-b", 0)}
+    scene.until(lambda _: consumer.assignment() == both, consumer)
+
+
+def test_added_partitions_are_shared_out(scene):
+    topic = scene.topic(1)
+    consumer = scene.consumer(metadata_max_age_ms=200)
+    consumer.subscribe([topic])
+    scene.until(count(10), consumer)
+    host, _, port = scene.cluster.bootstrap_servers.split(",")[0].rpartition(":")
+    with BrokerConnection(get_runtime("threads"), host, int(port)) as connection:
+        answer = connection.request(CreatePartitionsRequest([NewPartitions(topic, 3)]))
+        assert answer.topics[0].error_code == 0
+    scene.until(lambda _: len(consumer.assignment()) == 3, consumer)
+
+
+def test_seeking_pausing_and_positions(scene):
+    topic = scene.topic(2)
+    consumer = scene.consumer(enable_auto_commit=False)
+    consumer.subscribe([topic])
+    scene.until(count(20), consumer)
+    consumer.seek(topic, 0, 7)
+    assert consumer.position(topic, 0) == 7
+    assert [m.offset for m in scene.until(count(3), consumer)] == [7, 8, 9]
+    consumer.seek_to_beginning((topic, 1))
+    consumer.pause((topic, 1))
+    assert consumer.paused() == {(topic, 1)}
+    scene.fill(topic, 1, 5)
+    assert {m.partition for m in scene.until(count(5), consumer)} == {0}
+    assert consumer.poll(0.2) == []
+    consumer.resume((topic, 1))
+    assert [(m.partition, m.offset) for m in scene.until(count(10), consumer)] == [
+        (1, offset) for offset in range(10)
+    ]
+    consumer.seek_to_end()
+    scene.fill(topic, 1, 1)
+    assert [m.offset for m in scene.until(count(1), consumer)] == [15]
+    with pytest.raises(NotOwned):
+        consumer.seek(topic, 5, 0)
+
+
+def test_listeners_may_seek_before_anything_is_read(scene):
+    topic = scene.topic(1)
+
+    class FromTheEnd(RebalanceListener):
+        def on_partitions_assigned(self, partitions):
+            for name, number in partitions:
+                consumer.seek(name, number, 8)
+
+    consumer = scene.consumer()
+    consumer.subscribe([topic], FromTheEnd())
+    assert [m.offset for m in scene.until(count(2), consumer)] == [8, 9]
+
+
+def test_commits_with_metadata_sync_and_async(scene):
+    topic = scene.topic(2)
+    consumer = scene.consumer(enable_auto_commit=False)
+    consumer.subscribe([topic])
+    scene.until(count(20), consumer)
+    consumer.commit({(topic, 0): Committed(3, "so far"), (topic, 1): 4})
+    both = [(topic, 0), (topic, 1)]
+    assert consumer.committed(both) == {both[0]: Committed(3, "so far"), both[1]: Committed(4)}
+    told = []
+    consumer.commit_async(on_commit=lambda offsets, error: told.append((dict(offsets), error)))
+    scene.until(lambda _: told, consumer)
+    assert told == [({both[0]: Committed(10), both[1]: Committed(10)}, None)]
+    assert consumer.committed(both) == told[0][0]
+
+
+def test_partitions_assigned_by_hand_need_no_group(scene):
+    topic = scene.topic(2)
+    consumer = scene.consumer(group_id="")
+    consumer.assign([(topic, 1)])
+    assert {m.partition for m in scene.until(count(10), consumer)} == {1}
+    consumer.assign([(topic, 0), (topic, 1)])
+    assert {m.partition for m in scene.until(count(10), consumer)} == {0}
+    with pytest.raises(ClientError, match=r"group\.id"):
+        consumer.commit()
+    with pytest.raises(ClientError, match="by hand"):
+        consumer.subscribe([topic])
+
+
+def test_partitions_assigned_by_hand_go_on_at_the_groups_offsets(scene):
+    topic = scene.topic(1)
+    consumer = scene.consumer(enable_auto_commit=False)
+    consumer.assign([(topic, 0)])
+    consumer.commit({(topic, 0): 6})
+    other = scene.consumer(enable_auto_commit=False)
+    other.assign([(topic, 0)])
+    assert [m.offset for m in scene.until(count(4), other)] == [6, 7, 8, 9]
+
+
+def test_a_member_that_does_not_poll_leaves_until_it_polls_again(scene):
+    topic = scene.topic(2)
+    slow = scene.consumer(max_poll_interval_ms=800, enable_auto_commit=False)
+    log = Log()
+    slow.subscribe([topic], log)
+    scene.until(count(20), slow)
+    other = scene.consumer(max_poll_interval_ms=800)
+    other.subscribe([topic])
+    scene.until(lambda _: len(other.assignment()) == 2, other)  # `slow` does not poll
+    with pytest.raises(CommitFailed):
+        slow.commit()
+    scene.until(
+        lambda _: slow.generation == other.generation and slow.assignment() and other.assignment(),
+        slow,
+        other,
+    )
+    assert not slow.assignment() & other.assignment()
+    assert log.events[1][0] == "revoked"
+
+
+def test_members_with_different_lists_use_what_most_prefer(scene):
+    topic = scene.topic(6)
+    lists = [("range", "sticky"), ("sticky", "range"), ("sticky", "range")]
+    members = [scene.consumer(strategies=names) for names in lists]
+    for member in members:
+        member.subscribe([topic])
+    scene.until(lambda _: all(len(m.assignment()) == 2 for m in members), *members)
+    # range would give consecutive partitions; sticky deals them out
+    assert {frozenset(n for _, n in m.assignment()) for m in members} == {
+        frozenset({0, 3}),
+        frozenset({1, 4}),
+        frozenset({2, 5}),
+    }
+
+
+def test_a_member_with_no_strategy_in_common_is_told(scene):
+    topic = scene.topic(1)
+    first = scene.consumer(strategies=("range",))
+    first.subscribe([topic])
+    scene.until(lambda _: first.assignment(), first)
+    stranger = scene.consumer(strategies=("roundrobin",))
+    stranger.subscribe([topic])
+    with pytest.raises(ProtocolError, match="INCONSISTENT_GROUP_PROTOCOL"):
+        scene.until(lambda _: False, stranger)
+    with pytest.raises(ConfigError, match="range, roundrobin, sticky"):
+        scene.consumer(strategies=("best",))
+
+
+def test_a_strategy_of_ones_own_with_user_data(scene):
+    topic = scene.topic(4)
+    members = [
+        scene.consumer(strategies=("rack",), options={"assignors": [RackAssignor(f"rack{n}")]})
+        for n in range(2)
+    ]
+    for member in members:
+        member.subscribe([topic])
+    scene.until(lambda _: all(len(m.assignment()) == 2 for m in members), *members)
+
+
+def test_an_offset_that_is_not_in_the_log_is_an_error_without_a_reset(scene):
+    topic = scene.topic(1)
+    consumer = scene.consumer(auto_offset_reset="none")
+    consumer.subscribe([topic])
+    with pytest.raises(OffsetOutOfRange, match="no committed offset"):
+        scene.until(count(1), consumer)
+    consumer.seek(topic, 0, 4)
+    assert [m.offset for m in scene.until(count(6), consumer)] == [4, 5, 6, 7, 8, 9]
+    consumer.seek(topic, 0, 999)
+    with pytest.raises(OffsetOutOfRange) as caught:
+        scene.until(count(1), consumer)
+    assert (caught.value.earliest, caught.value.latest) == (0, 10)
+
+
+def test_keys_and_values_are_decoded_and_a_bad_one_is_raised_in_its_turn(scene):
+    topic = scene.topic(1, each=0)
+    scene.producer.send(topic, 0, [b"good", b"\xff", b"again", None])
+    consumer = scene.consumer(options={"value_decoder": string_decoder()})
+    consumer.subscribe([topic])
+    values = []
+    while len(values) < 3:
+        try:
+            values += [m.value for m in consumer.poll(0.1)]
+        except UnicodeDecodeError:
+            assert values == ["good"]
+    assert values == ["good", "again", None]
+
+
+def test_offsets_by_time_and_the_ends(scene):
+    topic = scene.topic(1)
+    consumer = scene.consumer()
+    key = (topic, 0)
+    assert consumer.offsets_for_times({key: 1_500_000_000_004}) == {key: 4}
+    assert consumer.offsets_for_times({key: 1_600_000_000_000}) == {key: None}
+    assert consumer.beginning_offsets([key]) == {key: 0}
+    assert consumer.end_offsets([key]) == {key: 10}
+
+
+def test_wakeup_ends_a_poll_that_waits(scene):
+    consumer = scene.consumer()
+    topic = scene.topic(1, each=0)
+    consumer.subscribe([topic])
+    scene.until(lambda _: consumer.assignment(), consumer)
+    waker = get_runtime(scene.runtime)
+    waker.spawn(lambda: (waker.sleep(0.2), consumer.wakeup()), name="waker")
+    started = time.monotonic()
+    assert consumer.poll(30) == []
+    assert time.monotonic() - started < 20
+
+
+def test_unsubscribing_leaves_the_group(scene):
+    topic = scene.topic(2)
+    first, second = scene.consumer(), scene.consumer()
+    first.subscribe([topic])
+    scene.until(lambda _: len(first.assignment()) == 2, first)
+    first.unsubscribe()
+    assert (first.assignment(), first.generation, first.member_id) == (set(), -1, "")
+    second.subscribe([topic])
+    scene.until(lambda _: len(second.assignment()) == 2, second)
+    first.assign([(topic, 0)])
+
+
+def test_brokers_can_be_found_through_zookeeper(scene):
+    topic = scene.topic(1)
+    consumer = scene.consumer(bootstrap_servers=(), zookeeper_connect=scene.cluster.zookeeper)
+    consumer.subscribe([topic])
+    assert len(scene.until(count(10), consumer)) == 10
