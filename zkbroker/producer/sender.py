@@ -297,7 +297,7 @@ class Sender:
         self._hurry += by
 
     def _begin_close(self) -> None:
-        self._closing = True
+        self._closing = self._settling.closing = self._stages.closing = True
 
     def _abort(self, error: ClientError) -> None:
         self._fail_all(error)

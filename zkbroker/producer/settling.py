@@ -77,6 +77,8 @@ class Settling:
         self._refreshing = False
         # Kept until somebody looks at them, so that `close` can tell of what nobody saw fail.
         self.failed: deque[SendFuture] = deque(maxlen=_KEPT_FAILURES)
+        # Set when the producer closes: from then on every failure is told of, seen or not.
+        self.closing = False
         self.counts = {
             "sent_messages": 0,
             "sent_bytes": 0,
@@ -232,7 +234,11 @@ class Settling:
         self, futures: Sequence[SendFuture], error: BaseException, where: str
     ) -> None:
         self.counts["failed_messages"] += len(futures)
-        self.failed.extend(future for future in futures if not future.observed)
+        for future in futures:
+            if self.closing:
+                future.observed = False
+            if not future.observed:
+                self.failed.append(future)
         logger.error("delivery failed %s messages=%d error=%s", where, len(futures), error)
 
     # -- time

@@ -1,9 +1,10 @@
 """The user's code around the queue: encoders, partitioner, handlers, interceptors.
 
 Invariant: whatever a user's code raises fails the messages that it was given, with `HandlerFailed`
-or `EncodingFailed` naming it; after the outcome of a message it is logged instead. A list of the
-same length that a callback handler returns replaces the messages one by one; of another length, the
-messages left out fail with `Dropped`, and new ones are sent beside the rest.
+or `EncodingFailed` naming it; after the outcome of a message it is logged instead. Of the list that
+a callback handler returns, messages that it was given keep their futures; in a list of the same
+length, a new one takes the place of the one that it stands for; other new ones are sent beside
+them, and messages left out fail with `Dropped`.
 """
 
 import logging
@@ -61,6 +62,7 @@ class Stages:
         self.event_handler = event_handler
         self.callback_handler = callback_handler
         self.interceptors = tuple(interceptors)
+        self.closing = False
         self._inbox: Inbox | None = None
         self._fail: Fail | None = None
 
@@ -152,18 +154,12 @@ class Stages:
         messages = [future.message for future in futures]
         try:
             returned = self._guarded(self.callback_handler, stage, list(messages))
-            if len(returned) == len(messages):
-                for future, message in zip(futures, returned, strict=True):
-                    self._replace(future, message)
-                return futures
             return self._matched(futures, returned)
         except (HandlerFailed, EncodingFailed) as error:
             self._fail(futures, error)
             return ()
 
     def _replace(self, future: SendFuture, message: KeyedMessage) -> None:
-        if message is future.message:
-            return
         assert self._inbox is not None
         before = future.size
         future.bind(message, *self.encode(message))
@@ -174,6 +170,13 @@ class Stages:
     ) -> list[SendFuture]:
         assert self._fail is not None
         left = {id(future.message): future for future in futures}
+        if len(returned) == len(futures):
+            going = set(map(id, returned))
+            for future, message in zip(futures, returned, strict=True):
+                before = id(future.message)
+                if before not in going and id(message) not in left:
+                    self._replace(future, message)
+                    left[id(message)] = left.pop(before)
         kept = [self._known(left, message) for message in returned]
         if left:
             self._fail(list(left.values()), Dropped("a callback handler left the message out"))
@@ -245,7 +248,7 @@ class Stages:
         error: BaseException | None,
     ) -> None:
         messages = [future.message for future in futures]
-        if error is not None:
+        if error is not None and not self.closing:
             for future in futures:
                 future.observed = True
         if self.callback_handler is not None:
