@@ -1,0 +1,153 @@
+"""Brokers are killed (SIGKILL) and started again while a producer sends.
+
+With idempotence and a flush after every message, each message whose future resolved is in the log
+exactly once and in order; each other one is reported.
+"""
+
+import random
+import threading
+from collections import defaultdict
+
+import pytest
+
+from tests.support.zookeeper import until
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.consumer import FetchRequest, SimpleConsumer
+from zkbroker.discovery import Cluster, ZooKeeperSource
+from zkbroker.producer import KeyedMessage, MessageTooLarge, Producer
+from zkbroker.testing import LocalCluster
+
+PARTITIONS = 6
+BROKERS = 3
+OVERSIZE_EVERY = 997
+
+
+class Killer:
+    """Kills a broker when asked, and starts it again after a while, in a thread of its own."""
+
+    def __init__(self, cluster: LocalCluster, seed: int) -> None:
+        self._cluster = cluster
+        self._random = random.Random(seed)
+        self._asked = threading.Semaphore(0)
+        self._over = False
+        self.kills = 0
+        self.error: Exception | None = None
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def ask(self) -> None:
+        self._asked.release()
+
+    def stop(self) -> None:
+        self._over = True
+        self._asked.release()
+        self._thread.join()
+        if self.error is not None:
+            raise self.error
+
+    def _run(self) -> None:
+        try:
+            while True:
+                self._asked.acquire()
+                if self._over:
+                    return
+                victims = self._random.sample(range(1, BROKERS + 1), self._random.choice((1, 1, 2)))
+                for broker_id in victims:
+                    self._cluster.broker(broker_id).kill()
+                    self.kills += 1
+                # The length of an outage is part of the seeded schedule.
+                threading.Event().wait(self._random.uniform(0, 0.5))
+                for broker_id in victims:
+                    self._cluster.broker(broker_id).start()
+        except Exception as error:  # noqa: BLE001 - handed to the test by stop()
+            self.error = error
+
+
+def read_all(cluster: LocalCluster, topic: str) -> dict[int, list[bytes | None]]:
+    stored: dict[int, list[bytes | None]] = {}
+    with Cluster(ZooKeeperSource(cluster.zookeeper)) as view:
+        until(lambda: all(p.leader is not None for p in view.partitions(topic)))
+        for partition, leader in ((p.partition, p.leader) for p in view.partitions(topic)):
+            address = view.brokers()[leader]
+            values: list[bytes | None] = []
+            with SimpleConsumer(address.host, address.port) as consumer:
+                while True:
+                    found = consumer.fetch(FetchRequest(topic, partition, len(values), 1 << 20))
+                    for record in found:
+                        assert record.offset == len(values)
+                        values.append(record.value)
+                    if len(values) >= found.high_watermark:
+                        break
+            stored[partition] = values
+    return stored
+
+
+def run(sends: int, kills: int, seed: int, runtime: str) -> int:
+    chooser = random.Random(seed)
+    properties = {
+        "log.flush.interval.messages": "1",
+        "message.max.bytes": "200000",
+        "zookeeper.session.timeout.ms": "2000",
+    }
+    with LocalCluster(BROKERS, properties=properties) as cluster:
+        topic = cluster.create_topic(partitions=PARTITIONS)
+        config = ProducerConfig.from_properties(
+            {
+                "zookeeper.connect": cluster.zookeeper,
+                "producer.type": "async",
+                "request.required.acks": "1",
+                "enable.idempotence": "true",
+                "queue.buffering.max.messages": "3000",
+                "queue.buffering.max.ms": "5",
+                "batch.num.messages": "100",
+                "request.timeout.ms": "10000",
+                "delivery.timeout.ms": "300000",
+            }
+        )
+        killer = Killer(cluster, seed)
+        kill_at = set(chooser.sample(range(sends // 20, sends), kills))
+        futures = []
+        try:
+            with Producer(config, runtime=runtime) as producer:
+                for i in range(sends):
+                    if i in kill_at:
+                        killer.ask()
+                    size = 300_000 if i % OVERSIZE_EVERY == OVERSIZE_EVERY - 1 else 20
+                    value = (b"%d " % i).ljust(size, b"x")
+                    futures.append(
+                        producer.send(
+                            KeyedMessage(topic, value, partition=chooser.randrange(PARTITIONS))
+                        )
+                    )
+                outcomes = [(future, future.exception(300)) for future in futures]
+        finally:
+            killer.stop()
+        stored = read_all(cluster, topic)
+    expected: dict[int, list[bytes]] = defaultdict(list)
+    for i, (future, error) in enumerate(outcomes):
+        if i % OVERSIZE_EVERY == OVERSIZE_EVERY - 1:
+            assert isinstance(error, MessageTooLarge), error
+            continue
+        assert error is None, error
+        place = future.result()
+        value = future.message.message
+        assert place.partition == future.message.partition
+        assert stored[place.partition][place.offset] == value
+        expected[place.partition].append(value)
+    # Exactly these, each once, in the order of the sends.
+    assert {p: values for p, values in stored.items() if values} == expected
+    return killer.kills
+
+
+@pytest.mark.parametrize("runtime", ["threads", "gevent"])
+def test_every_acknowledged_message_survives_kills_exactly_once_and_in_order(runtime):
+    assert run(sends=6_000, kills=3, seed=20, runtime=runtime) >= 3
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("runtime", ["threads", "gevent"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_200_000_sends_survive_kills_exactly_once_and_in_order(runtime, seed):
+    kills = run(sends=200_000, kills=25, seed=seed, runtime=runtime)
+    print(f"seed={seed} runtime={runtime} kills={kills}")
