@@ -1,0 +1,154 @@
+import struct
+import threading
+
+import lz4.frame
+import pytest
+import snappy
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zkbroker.errors import ConfigError, CorruptMessage, MessageSizeTooLarge
+from zkbroker.records import Codec, compress, decompress
+from zkbroker.records.codec import decompress_bounded
+
+CODECS = [codec for codec in Codec if codec]
+TEXT = b"GET /index.html 200 " * 5000
+
+
+@pytest.mark.parametrize(
+    ("name", "codec"),
+    [
+        ("none", Codec.NONE),
+        ("uncompressed", Codec.NONE),
+        ("", Codec.NONE),
+        (" GZIP ", Codec.GZIP),
+        ("snappy", Codec.SNAPPY),
+        ("lz4", Codec.LZ4),
+        ("zstd", Codec.ZSTD),
+    ],
+)
+def test_a_codec_is_found_by_its_name(name, codec):
+    assert Codec.from_name(name) is codec
+
+
+def test_an_unknown_codec_name_is_refused():
+    with pytest.raises(ConfigError, match="brotli"):
+        Codec.from_name("brotli")
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(st.sampled_from(CODECS), st.binary(max_size=300), st.integers(0, 3000))
+def test_compress_then_decompress_gives_the_same_bytes(codec, data, repeats):
+    for magic in (0, 2):
+        assert decompress(codec, compress(codec, data * repeats, magic=magic)) == data * repeats
+
+
+@pytest.mark.parametrize(
+    ("codec", "level"),
+    [(Codec.GZIP, level) for level in range(10)]
+    + [(Codec.LZ4, level) for level in (0, 3, 9, 12)]
+    + [(Codec.ZSTD, level) for level in (1, 3, 19)],
+)
+def test_every_level_can_be_read(codec, level):
+    assert decompress(codec, compress(codec, TEXT, level=level)) == TEXT
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_cut_of_a_stream_is_refused(codec):
+    packed = compress(codec, TEXT[:2000])
+    for cut in range(len(packed)):
+        try:
+            assert decompress(codec, packed[:cut]) == TEXT[:2000][: 0 if cut <= 16 else None]
+        except CorruptMessage:
+            continue
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_the_limit_is_exact(codec):
+    packed = compress(codec, TEXT)
+    assert decompress(codec, packed, max_bytes=len(TEXT)) == TEXT
+    assert decompress_bounded(codec, packed, len(TEXT)) == TEXT
+    with pytest.raises(MessageSizeTooLarge):
+        decompress(codec, packed, max_bytes=len(TEXT) - 1)
+
+
+@pytest.mark.parametrize("codec", [0, 5, 6, 7])
+def test_an_unknown_codec_number_is_refused(codec):
+    with pytest.raises(CorruptMessage):
+        decompress(codec, b"abc")
+
+
+def test_gzip_members_one_after_the_other_are_one_stream():
+    packed = compress(Codec.GZIP, b"one") + compress(Codec.GZIP, b"two")
+    assert decompress(Codec.GZIP, packed) == b"onetwo"
+    assert decompress(Codec.GZIP, packed + b"\x00\x00") == b"onetwo"
+
+
+def test_snappy_is_written_in_xerial_blocks_and_read_in_both_forms():
+    packed = compress(Codec.SNAPPY, TEXT)
+    assert packed[:16] == b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+    position, sizes = 16, []
+    while position < len(packed):
+        (size,) = struct.unpack_from(">i", packed, position)
+        sizes.append(len(snappy.uncompress(packed[position + 4 : position + 4 + size])))
+        position += 4 + size
+    assert sizes == [32768, 32768, 32768, len(TEXT) - 3 * 32768]
+    assert decompress(Codec.SNAPPY, snappy.compress(TEXT)) == TEXT
+
+
+def test_a_snappy_block_that_lies_about_its_size_is_not_believed():
+    block = b"\xff\xff\xff\x3f" + snappy.compress(b"abc")[1:]  # claims 128 MiB less one
+    for packed in (block, compress(Codec.SNAPPY, b"")[:16] + struct.pack(">i", len(block)) + block):
+        with pytest.raises(CorruptMessage):
+            decompress(Codec.SNAPPY, packed)
+
+
+def test_the_lz4_header_checksum_is_the_old_one_in_magic_0_and_the_right_one_above():
+    # 1a and 82 are what genuine brokers wrote behind the same six bytes.
+    old = compress(Codec.LZ4, TEXT, magic=0)
+    new = compress(Codec.LZ4, TEXT, magic=1)
+    assert old[:7].hex() == "04224d1860401a"
+    assert new[:7].hex() == "04224d18604082"
+    assert decompress(Codec.LZ4, old) == decompress(Codec.LZ4, new) == TEXT
+    with pytest.raises(CorruptMessage, match="checksum"):
+        decompress(Codec.LZ4, new[:6] + b"\x00" + new[7:])
+
+
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize("stored_size", [False, True])
+@pytest.mark.parametrize("checksum", [False, True])
+def test_lz4_frames_of_other_writers_are_read(linked, stored_size, checksum):
+    frame = lz4.frame.compress(
+        TEXT, block_linked=linked, store_size=stored_size, content_checksum=checksum
+    )
+    assert decompress(Codec.LZ4, frame) == TEXT
+
+
+def test_zstd_frames_without_their_size_are_read_and_bounded():
+    stream = zstandard.ZstdCompressor().compressobj()
+    packed = stream.compress(TEXT) + stream.flush()
+    assert zstandard.frame_content_size(packed) == -1
+    assert decompress(Codec.ZSTD, packed) == TEXT
+    with pytest.raises(MessageSizeTooLarge):
+        decompress(Codec.ZSTD, packed, max_bytes=1000)
+    with pytest.raises(CorruptMessage):
+        decompress(Codec.ZSTD, packed[:-3])
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_threads_compress_side_by_side(codec):
+    wrong = []
+
+    def work(number):
+        for turn in range(30):
+            data = b"%d" % number * (500 + turn)
+            if decompress(codec, compress(codec, data)) != data:
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []

@@ -1,0 +1,101 @@
+import pytest
+
+from zkbroker.errors import CorruptMessage
+from zkbroker.records import (
+    Codec,
+    EntryInfo,
+    PartialEntry,
+    encode_message_set,
+    iter_entries,
+    set_offsets,
+    verify_entry,
+)
+from zkbroker.records.varint import decode_varint, encode_varint
+
+RECORDS = [(b"k", b"value", 1_000, ()), (None, b"other", 2_000, ())]
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_a_cut_entry_is_partial_at_every_byte(magic):
+    data = encode_message_set(RECORDS[:1], magic=magic)
+    for cut in range(len(data)):
+        with pytest.raises(PartialEntry):
+            verify_entry(data[:cut])
+        assert list(iter_entries(data[:cut])) == []
+    assert verify_entry(data).size == len(data)
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_a_flipped_bit_is_corrupt_or_only_in_what_no_crc_covers(magic):
+    data = encode_message_set(RECORDS[:1], magic=magic)
+    free = {*range(8), *(range(12, 16) if magic == 2 else ())}
+    for bit in range(len(data) * 8):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        if bit // 8 in free:
+            continue
+        with pytest.raises(CorruptMessage):
+            verify_entry(damaged)
+
+
+def test_an_entry_above_the_limit_is_corrupt_and_not_partial():
+    data = encode_message_set(RECORDS, magic=2)
+    huge = data[:8] + (2**30).to_bytes(4, "big") + data[12:]
+    with pytest.raises(PartialEntry):
+        verify_entry(huge)
+    with pytest.raises(CorruptMessage) as caught:
+        verify_entry(huge, max_bytes=1_000_000)
+    assert not isinstance(caught.value, PartialEntry)
+
+
+def test_the_head_of_a_batch_is_read_whole():
+    data = encode_message_set(
+        RECORDS,
+        codec=Codec.LZ4,
+        producer_id=7,
+        producer_epoch=3,
+        base_sequence=11,
+        is_transactional=True,
+        base_offset=100,
+    )
+    head = verify_entry(b"junk" + data, 4)
+    assert head == EntryInfo(
+        4, len(data), 2, 3, 100, 101, 1_000, 2_000, 0, 2, head.crc, 7, 3, 11, False, True, -1
+    )
+
+
+def test_the_head_of_a_wrapper_knows_its_last_offset_only():
+    data = encode_message_set(RECORDS, magic=1, codec=Codec.GZIP, base_offset=100)
+    head = verify_entry(data)
+    assert (head.base_offset, head.last_offset, head.record_count) == (101, 101, -1)
+    assert head.max_timestamp == 2_000
+
+
+def test_offset_and_epoch_are_set_in_place_and_the_crc_holds():
+    data = bytearray(encode_message_set(RECORDS))
+    set_offsets(data, 0, 5_000, 9)
+    head = verify_entry(data)
+    assert (head.base_offset, head.last_offset, head.partition_leader_epoch) == (5_000, 5_001, 9)
+    set_offsets(data, 0, 6_000)
+    assert verify_entry(data).partition_leader_epoch == 9
+
+
+@pytest.mark.parametrize(
+    ("value", "encoded"),
+    [(0, "00"), (-1, "01"), (1, "02"), (63, "7e"), (64, "8001"), (-65, "8101"), (8192, "808001")],
+)
+def test_varints_have_the_bytes_of_protobuf(value, encoded):
+    assert encode_varint(value).hex() == encoded
+
+
+@pytest.mark.parametrize("value", [0, -1, 2**31, -(2**31), 2**63 - 1, -(2**63)])
+def test_varints_of_64_bits_come_out_again(value):
+    data = encode_varint(value)
+    assert decode_varint(data, 0, len(data)) == (value, len(data))
+
+
+@pytest.mark.parametrize("data", ["", "80", "80" * 10 + "01", "ff" * 9 + "02"])
+def test_malformed_varints_are_refused(data):
+    raw = bytes.fromhex(data)
+    with pytest.raises(CorruptMessage):
+        decode_varint(raw, 0, len(raw))
