@@ -5,6 +5,7 @@ import threading
 import uuid
 from pathlib import Path
 
+import kazoo.handlers.utils
 import pytest
 
 from tests.support.zookeeper import expire, until
@@ -147,6 +148,30 @@ def test_the_lease_ends_when_the_server_is_not_heard(tmp_path: Path) -> None:
         assert session.generation == 0, "only the server can say that the session is over"
         server.resume()
         until(session.lease_valid)
+
+
+@pytest.mark.parametrize("runtime", ["threads", "gevent"])
+def test_the_lease_is_the_timeout_that_the_server_granted(chroot: str, runtime: str) -> None:
+    with ZkSession(chroot, session_timeout_ms=3_600_000, runtime=runtime) as session:
+        assert session._lease_s == 120, "the embedded server grants two minutes at most"
+    with ZkSession(chroot, session_timeout_ms=5000, runtime=runtime) as session:
+        assert session._lease_s == 5
+
+
+@pytest.mark.parametrize("runtime", ["threads", "gevent"])
+def test_an_address_that_does_not_answer_leaves_time_for_the_next(
+    chroot: str, runtime: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[float] = []
+    original = kazoo.handlers.utils.create_tcp_connection
+
+    def create(module: object, address: object, timeout: float, **options: object) -> object:
+        tried.append(timeout)
+        return original(module, address, timeout=timeout, **options)
+
+    monkeypatch.setattr("kazoo.handlers.utils.create_tcp_connection", create)
+    with ZkSession(chroot, session_timeout_ms=6000, runtime=runtime):
+        assert tried == [2.0]
 
 
 def test_requests_fail_once_the_session_is_closed(chroot: str) -> None:
