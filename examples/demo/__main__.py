@@ -188,7 +188,9 @@ def _follow(
 
 def _make_topic(session: ZkSession, runtime: Runtime) -> None:
     if assignment(session, TOPIC) is None:
-        create_topic(session, TOPIC, partitions=PARTITIONS)
+        # Messages bear the times of their events, which may be years ago; retention by time would
+        # delete them at once.
+        create_topic(session, TOPIC, partitions=PARTITIONS, config={"retention.ms": "-1"})
     deadline = time.monotonic() + _SETTLE_TIMEOUT_S
     for partition in range(PARTITIONS):
         while partition_state(session, TOPIC, partition) is None:
