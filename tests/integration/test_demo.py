@@ -1,0 +1,44 @@
+"""The main job, whole: publish, stream with rebalances, load, account; then with more lines."""
+
+import subprocess
+import sys
+
+import pytest
+
+from examples.demo import access_log
+from tests.support.markdown import ROOT
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+
+def demo(data, log, status=0):
+    ran = subprocess.run(
+        [sys.executable, "-m", "examples.demo", "--data", str(data), "--input", str(log)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert ran.returncode == status, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def test_every_line_is_accounted_for_and_a_rerun_takes_only_what_is_new(tmp_path):
+    log = tmp_path / "access.log"
+    access_log.generate(log, 2000)
+    data = tmp_path / "data"
+    shown = demo(data, log)
+    assert "2000 published = 2000 streamed = 2000 loaded" in shown
+    for moment in ("2 consumers", "a third joined", "the first left"):
+        assert moment in shown
+    with log.open("a", encoding="ascii") as more:
+        more.writelines(
+            f'10.0.0.{n} - - [18/May/2015:00:00:{n:02} +0000] "GET / HTTP/1.1" 200 1 "-" "-"\n'
+            for n in range(50)
+        )
+    assert "50 published = 50 streamed = 50 loaded" in demo(data, log)
+
+
+def test_a_log_that_is_not_there_is_one_sentence(tmp_path):
+    assert "no access log at" in demo(tmp_path / "data", tmp_path / "nowhere.log", status=2)
