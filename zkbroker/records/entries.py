@@ -52,11 +52,13 @@ def read_head(data: Data, position: int = 0) -> EntryInfo:
         raise CorruptMessage(f"magic {magic} at position {position}: not 0, 1 or 2")
     if size < _MIN_SIZES[magic]:
         raise CorruptMessage(f"size {size} at position {position}: too small for magic {magic}")
-    if not 0 <= offset <= MAX_OFFSET:
-        raise CorruptMessage(f"offset {offset} at position {position}")
     size += ENTRY_HEADER_BYTES
     if size > left:
         raise PartialEntry(f"an entry of {size} bytes at position {position}, {left} are left")
+    # After the size: a genuine 2.x broker ends a converted answer with a filler of offset -1, larger
+    # than what is left, which is to look like a partial entry.
+    if not 0 <= offset <= MAX_OFFSET:
+        raise CorruptMessage(f"offset {offset} at position {position}")
     if magic == 2:
         return _batch_head(data, position, size)
     timestamp = NO_TIMESTAMP

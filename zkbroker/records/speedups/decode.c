@@ -243,10 +243,11 @@ static outcome next_entry(walk *w, sink *s)
         return corrupt(w, NULL, "magic is not 0, 1 or 2");
     if (size < smallest[magic])
         return corrupt(w, NULL, "too small for its magic");
-    if (base < 0 || base > MAX_OFFSET)
-        return corrupt(w, NULL, "offset out of range");
     if (size > left)
         return STOP;
+    /* after the size: the filler of genuine 2.x brokers has offset -1 and is to look partial */
+    if (base < 0 || base > MAX_OFFSET)
+        return corrupt(w, NULL, "offset out of range");
     if (magic == 2) {
         int32_t last_delta = (int32_t)get32(p + LAST_DELTA_AT);
         if (last_delta < 0 || (int32_t)get32(p + COUNT_AT) < 0)
