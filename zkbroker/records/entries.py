@@ -55,8 +55,8 @@ def read_head(data: Data, position: int = 0) -> EntryInfo:
     size += ENTRY_HEADER_BYTES
     if size > left:
         raise PartialEntry(f"an entry of {size} bytes at position {position}, {left} are left")
-    # After the size: a genuine 2.x broker ends a converted answer with a filler of offset -1, larger
-    # than what is left, which is to look like a partial entry.
+    # After the size: a genuine 2.x broker ends a converted answer with a filler, of offset -1 and
+    # larger than what is left, which is to look like a partial entry.
     if not 0 <= offset <= MAX_OFFSET:
         raise CorruptMessage(f"offset {offset} at position {position}")
     if magic == 2:
