@@ -53,8 +53,6 @@ EXCEPTIONS: dict[tuple[str, ApiKey, int | None, str], str] = {
     (V08, ApiKey.METADATA, 0, "all"): _STATE,
     (V23, ApiKey.METADATA, 0, "all"): _STATE,
     (V08, ApiKey.METADATA, 0, "invalid topic"): f"no brokers are listed: {_LATER}",
-    (V23, ApiKey.FETCH, 0, "from 0"): _FILLER,
-    (V23, ApiKey.FETCH, 1, "from 0"): _FILLER,
     (V23, ApiKey.FETCH, 2, "from 0"): _FILLER,
     (V23, ApiKey.FETCH, 3, "from 0"): _FILLER,
     (V23, ApiKey.FETCH, 0, "small"): _UNCONVERTED,
