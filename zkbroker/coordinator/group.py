@@ -32,8 +32,9 @@ from zkbroker.coordinator.member import (
     SyncReply,
     SyncResult,
 )
+from zkbroker.coordinator.stored import group_value, restored_member
 from zkbroker.errors import ErrorCode
-from zkbroker.protocol.offsets_topic import GroupMemberValue, GroupValue
+from zkbroker.protocol.offsets_topic import GroupValue
 
 Stored = Callable[[ErrorCode, int], None]
 Store = Callable[[GroupValue, Stored], None]
@@ -206,7 +207,7 @@ class Group:
 
     def value(self) -> GroupValue:
         """What is stored of the group."""
-        return self._value({m.member_id: m.assignment for m in self.members.values()})
+        return group_value(self, {m.member_id: m.assignment for m in self.members.values()})
 
     def restore(self, value: GroupValue, now_ms: int) -> None:
         """Take up a stored group: its members carry on in their generation."""
@@ -216,20 +217,10 @@ class Group:
         self.leader = value.leader
         if value.current_state_timestamp_ms >= 0:
             self.state_since_ms = value.current_state_timestamp_ms
-        for stored in value.members:
-            self.members[stored.member_id] = Member(
-                member_id=stored.member_id,
-                client_id=stored.client_id,
-                client_host=stored.client_host,
-                session_timeout_ms=stored.session_timeout_ms,
-                rebalance_timeout_ms=stored.rebalance_timeout_ms
-                if stored.rebalance_timeout_ms >= 0
-                else stored.session_timeout_ms,
-                protocols=((value.protocol or "", stored.subscription),),
-                deadline_ms=now_ms + stored.session_timeout_ms,
-                assignment=stored.assignment,
-                synced=True,
-            )
+        self.members = {
+            stored.member_id: restored_member(stored, value.protocol, now_ms)
+            for stored in value.members
+        }
         self.state = GroupState.STABLE if self.members else GroupState.EMPTY
 
     def close(self, error: ErrorCode) -> None:
@@ -419,28 +410,7 @@ class Group:
                     member.heard(now_ms)
                     member.answer_sync(SyncResult(ErrorCode.NONE, member.assignment))
 
-        self._store(self._value(given), stored)
-
-    def _value(self, assignments: dict[str, bytes]) -> GroupValue:
-        return GroupValue(
-            protocol_type=self.protocol_type or "",
-            generation=self.generation,
-            protocol=self.protocol,
-            leader=self.leader,
-            current_state_timestamp_ms=self.state_since_ms,
-            members=[
-                GroupMemberValue(
-                    member_id=m.member_id,
-                    client_id=m.client_id,
-                    client_host=m.client_host,
-                    rebalance_timeout_ms=m.rebalance_timeout_ms,
-                    session_timeout_ms=m.session_timeout_ms,
-                    subscription=m.metadata(self.protocol),
-                    assignment=assignments.get(m.member_id, b""),
-                )
-                for m in self.members.values()
-            ],
-        )
+        self._store(group_value(self, given), stored)
 
 
 def _ignored(_error: ErrorCode, _now_ms: int) -> None:

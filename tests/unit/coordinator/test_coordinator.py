@@ -214,7 +214,7 @@ class TestExpiry:
         joined = desk.stable()
         desk.commit(member=joined.member_id, generation=1)
         desk.wall += 10 * DAY_MS
-        assert desk.coordinator.expire_offsets() == 0
+        assert desk.coordinator.upkeep.expire_offsets() == 0
         assert desk.offset() == 5
 
     def test_offsets_expire_a_retention_after_the_group_became_empty(self):
@@ -226,9 +226,9 @@ class TestExpiry:
         desk = restarted = Desk(desk.logs)
         restarted.wall = 1_500_000_000_000 + 11 * DAY_MS - 1
         restarted.host()
-        assert desk.coordinator.expire_offsets() == 0
+        assert desk.coordinator.upkeep.expire_offsets() == 0
         desk.wall += 1
-        assert desk.coordinator.expire_offsets() == 1
+        assert desk.coordinator.upkeep.expire_offsets() == 1
         assert desk.coordinator.describe("g").state == "Dead"
         assert Desk(desk.logs).host().coordinator.list_groups()[1] == []
 
@@ -238,16 +238,16 @@ class TestExpiry:
         desk.wall += DAY_MS - 1
         desk.commit(topic="u")
         desk.wall += 1
-        assert desk.coordinator.expire_offsets() == 1
+        assert desk.coordinator.upkeep.expire_offsets() == 1
         assert (desk.offset(topic="t"), desk.offset(topic="u")) == (None, 5)
 
     def test_a_retention_given_with_the_commit_holds(self):
         desk = Desk().host()
         desk.commit(expire=desk.wall + 100)
         desk.wall += 99
-        assert desk.coordinator.expire_offsets() == 0
+        assert desk.coordinator.upkeep.expire_offsets() == 0
         desk.wall += 1
-        assert desk.coordinator.expire_offsets() == 1
+        assert desk.coordinator.upkeep.expire_offsets() == 1
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_a_partition_that_is_mostly_out_of_date_is_rewritten():
         desk.commit(offset=offset)
     log = desk.logs[group_partition("g", 4)]
     assert log.size_bytes > 8000
-    assert desk.coordinator.rewrite_large() == 1
+    assert desk.coordinator.upkeep.rewrite_large() == 1
     assert log.size_bytes < 200
     assert Desk(desk.logs).host().offset() == 99
 
@@ -293,10 +293,10 @@ def test_a_rewrite_that_fails_is_reported_and_tried_again(caplog):
         desk.commit(offset=offset)
     log = desk.logs[group_partition("g", 4)]
     log.fail_with = StorageError("disk full")
-    assert desk.coordinator.rewrite_large() == 0
+    assert desk.coordinator.upkeep.rewrite_large() == 0
     assert "disk full" in caplog.text
     log.fail_with = None
-    assert desk.coordinator.rewrite_large() == 1
+    assert desk.coordinator.upkeep.rewrite_large() == 1
     assert desk.offset() == 99
 
 
@@ -315,7 +315,7 @@ def test_the_deadline_task_sleeps_until_something_is_due():
             if len(waits) == 2:
                 coordinator._closed.set()
 
-    coordinator._wake = Wake()
+    coordinator._partitions.wake = Wake()
     coordinator._run_deadlines()
     assert waits == [10.0, None]
     assert coordinator.describe("g").state == "Empty"

@@ -1,0 +1,226 @@
+"""The partitions of `__consumer_offsets` that are hosted here, each with its store and its groups.
+
+    take_up --> loading (error 14) --loaded--> served --give_up--> gone (error 16)
+
+Invariant: a group is known only while its partition is hosted and loaded. One that cannot be
+read stays "loading": answering from half a cache would lose offsets.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from zkbroker.coordinator.deadlines import DeadlineHeap
+from zkbroker.coordinator.group import Group, Stored
+from zkbroker.coordinator.offsets import (
+    OffsetsStore,
+    PartitionLog,
+    StoreSettings,
+    TopicPartitionKey,
+)
+from zkbroker.coordinator.placement import OFFSETS_TOPIC, group_partition
+from zkbroker.errors import ErrorCode, ProtocolError, StorageError
+from zkbroker.protocol.offsets_topic import GroupValue
+from zkbroker.runtime.base import Event, Runtime
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorSettings:
+    """Settings of the coordinator; times in milliseconds.
+
+    Args:
+        min_session_ms, max_session_ms: what a member may ask for.
+        initial_rebalance_delay_ms: how long an empty group gathers members.
+        max_group_size: members of one group.
+        retention_ms: how long offsets of an empty group are kept.
+        maintenance_ms: between two looks for expired offsets.
+        rewrite_check_ms: between two looks for partitions that are worth a rewrite.
+        store: how the partitions are written.
+    """
+
+    min_session_ms: int = 6000
+    max_session_ms: int = 1_800_000
+    initial_rebalance_delay_ms: int = 3000
+    max_group_size: int = 2**31 - 1
+    retention_ms: int = 7 * 24 * 3_600_000
+    maintenance_ms: int = 600_000
+    rewrite_check_ms: int = 5000
+    store: StoreSettings = field(default_factory=StoreSettings)
+
+
+class HostedPartition:
+    """A partition of the offsets topic that is hosted here."""
+
+    def __init__(self, number: int, store: OffsetsStore) -> None:
+        self.number = number
+        self.store = store
+        self.groups: dict[str, Group] = {}
+        self.loaded = False
+
+
+class HostedPartitions:
+    """All of them.
+
+    Args:
+        settings: of the coordinator.
+        runtime: for the tasks that load.
+        partition_count: how many partitions the offsets topic has.
+        clock_ms: a clock that never jumps.
+        wall_ms: the time of day.
+        new_member_id: makes member ids from client ids.
+    """
+
+    def __init__(
+        self,
+        settings: CoordinatorSettings,
+        *,
+        runtime: Runtime,
+        partition_count: Callable[[], int],
+        clock_ms: Callable[[], int],
+        wall_ms: Callable[[], int],
+        new_member_id: Callable[[str], str],
+    ) -> None:
+        self._settings = settings
+        self._runtime = runtime
+        self._partition_count = partition_count
+        self._clock_ms = clock_ms
+        self._wall_ms = wall_ms
+        self._new_member_id = new_member_id
+        self._hosted: dict[int, HostedPartition] = {}
+        self.deadlines: DeadlineHeap[Group] = DeadlineHeap()
+        self.wake: Event = runtime.event()
+        """Set when there is an earlier deadline than before."""
+
+    def take_up(self, number: int, log: PartitionLog) -> None:
+        """Host a partition from now on; it is loaded in a task of its own."""
+        partition = HostedPartition(number, OffsetsStore(log, self._settings.store))
+        self._hosted[number] = partition
+        self._runtime.spawn(self._load, partition, name=f"load-{OFFSETS_TOPIC}-{number}")
+
+    def give_up(self, number: int) -> None:
+        """Host a partition no longer; whatever waits is answered with error 16."""
+        partition = self._hosted.pop(number, None)
+        if partition is not None:
+            for group in partition.groups.values():
+                group.close(ErrorCode.NOT_COORDINATOR)
+                self.deadlines.discard(group)
+
+    def all(self) -> list[HostedPartition]:
+        """Every partition, loading ones too."""
+        return list(self._hosted.values())
+
+    def loaded(self) -> list[HostedPartition]:
+        """The partitions that are served."""
+        return [partition for partition in self._hosted.values() if partition.loaded]
+
+    def find(self, group_id: str) -> tuple[HostedPartition | None, ErrorCode]:
+        """The partition of a group, or why the group is not coordinated here."""
+        if not group_id:
+            return None, ErrorCode.INVALID_GROUP_ID
+        partition = self._hosted.get(group_partition(group_id, self._partition_count()))
+        if partition is None:
+            return None, ErrorCode.NOT_COORDINATOR
+        if not partition.loaded:
+            return None, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return partition, ErrorCode.NONE
+
+    def find_group(self, group_id: str) -> tuple[Group | None, ErrorCode]:
+        """A group, or why it is not to be found; error 25 if it does not exist."""
+        partition, error = self.find(group_id)
+        if partition is None:
+            return None, error
+        group = partition.groups.get(group_id)
+        return group, ErrorCode.NONE if group is not None else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def create(self, partition: HostedPartition, group_id: str) -> Group:
+        """Make a group that is empty."""
+        group = Group(
+            group_id,
+            store=lambda value, stored: self._store(partition, group_id, value, stored),
+            new_member_id=self._new_member_id,
+            initial_delay_ms=self._settings.initial_rebalance_delay_ms,
+            max_size=self._settings.max_group_size,
+            wall_ms=self._wall_ms,
+        )
+        partition.groups[group_id] = group
+        return group
+
+    def drop(self, partition: HostedPartition, group: Group) -> None:
+        """Forget a group; its records stay until they are removed."""
+        group.close(ErrorCode.UNKNOWN_MEMBER_ID)
+        self.deadlines.discard(group)
+        partition.groups.pop(group.group_id, None)
+
+    def schedule(self, group: Group) -> None:
+        """Remember when something is due in a group next."""
+        deadline = group.next_deadline()
+        if deadline is not None and self.deadlines.add(group, deadline):
+            self.wake.set()
+
+    def remove_offsets(
+        self,
+        partition: HostedPartition,
+        group_id: str,
+        keys: Iterable[TopicPartitionKey],
+        *,
+        metadata: bool = False,
+    ) -> ErrorCode:
+        """Forget offsets of a group and, with `metadata`, what is stored of the group itself."""
+        try:
+            partition.store.remove(group_id, keys, self._wall_ms(), metadata=metadata)
+        except (ProtocolError, StorageError) as failure:
+            return storage_error("remove", group_id, failure)
+        return ErrorCode.NONE
+
+    def _load(self, partition: HostedPartition) -> None:
+        started_ms = self._clock_ms()
+        try:
+            count = partition.store.load(lambda: self._runtime.sleep(0))
+        except StorageError as error:
+            logger.error(  # noqa: TRY400 - the reason is in the message
+                "offsets_topic_load_failed partition=%d reason=%s", partition.number, error
+            )
+            return
+        if self._hosted.get(partition.number) is not partition:
+            return  # given up meanwhile
+        now_ms = self._clock_ms()
+        for group_id in partition.store.group_ids():
+            group = self.create(partition, group_id)
+            value = partition.store.group(group_id)
+            if value is not None:
+                group.restore(value, now_ms)
+                self.schedule(group)
+        partition.loaded = True
+        logger.info(
+            "offsets_topic_loaded partition=%d records=%d groups=%d ms=%d",
+            partition.number,
+            count,
+            len(partition.groups),
+            now_ms - started_ms,
+        )
+
+    def _store(
+        self, partition: HostedPartition, group_id: str, value: GroupValue, stored: Stored
+    ) -> None:
+        error = ErrorCode.NONE
+        try:
+            last_offset = partition.store.store_group(group_id, value, self._wall_ms())
+            if value.members:
+                partition.store.wait_durable(last_offset)
+        except (ProtocolError, StorageError) as failure:
+            error = storage_error("store_group", group_id, failure)
+        stored(error, self._clock_ms())
+
+
+def storage_error(what: str, group_id: str, failure: Exception) -> ErrorCode:
+    """Log that a record could not be written, and say what the member is told."""
+    logger.error(
+        "offsets_topic_write_failed operation=%s group=%s reason=%s", what, group_id, failure
+    )
+    if isinstance(failure, ProtocolError) and failure.code is ErrorCode.MESSAGE_TOO_LARGE:
+        if what == "commit":
+            return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE
