@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from zkbroker.config.consumer import FAIL, LARGEST, SMALLEST, ConsumerConfig
 from zkbroker.config.schema import Bool, Int, Str, StrList, from_properties, option, validate
 from zkbroker.errors import ConfigError
 
@@ -16,6 +17,8 @@ LATEST = "latest"
 NONE = "none"
 
 _INT32_MAX = 2**31 - 1
+_OLDER_RESET = {EARLIEST: SMALLEST, LATEST: LARGEST, NONE: FAIL}
+_FETCH_LIMIT_BYTES = 64 * 1024 * 1024
 _JAVA_ASSIGNORS = "org.apache.kafka.clients.consumer."
 
 
@@ -221,3 +224,23 @@ class GroupConsumerConfig:
             ConfigError: a value is not allowed.
         """
         return from_properties(cls, properties, warn=warn)
+
+    def fetching(self, queued_chunks: int) -> ConsumerConfig:
+        """The settings of the fetchers, which know those of the older consumers.
+
+        Args:
+            queued_chunks: how many fetched chunks may wait.
+        """
+        return ConsumerConfig(
+            group_id="fetch",
+            zookeeper_connect="none",
+            socket_timeout_ms=self.request_timeout_ms,
+            fetch_message_max_bytes=self.max_partition_fetch_bytes,
+            fetch_message_limit_bytes=max(self.max_partition_fetch_bytes, _FETCH_LIMIT_BYTES),
+            fetch_response_max_bytes=self.fetch_max_bytes,
+            fetch_min_bytes=self.fetch_min_bytes,
+            fetch_wait_max_ms=self.fetch_max_wait_ms,
+            refresh_leader_backoff_ms=self.retry_backoff_ms,
+            queued_max_message_chunks=queued_chunks,
+            auto_offset_reset=_OLDER_RESET[self.auto_offset_reset],
+        )

@@ -3,8 +3,9 @@
 from zkbroker.consumer.assigned import AssignedConsumer
 from zkbroker.consumer.connector import Consumer, ConsumerConnector
 from zkbroker.consumer.filters import Blacklist, TopicFilter, Whitelist
-from zkbroker.consumer.group import GroupConsumer, RebalanceListener
+from zkbroker.consumer.group import GroupConsumer
 from zkbroker.consumer.group_offsets import CommitFailed, Committed
+from zkbroker.consumer.listener import RebalanceListener
 from zkbroker.consumer.lookup import EARLIEST_TIME, LATEST_TIME
 from zkbroker.consumer.messages import (
     ConsumerClosed,
