@@ -21,7 +21,9 @@ _HEADER = Struct(">qiiB")
 _DELTA = Struct(">i")
 _DELTA_AT = 23
 _PREFIX = 12
+_MAGIC_AT = 16
 _ATTRIBUTES_AT = 22
+_TIMESTAMP_ENDS = (0, 26, 35)
 _ZSTD = 4
 _NEEDED = _DELTA_AT + _DELTA.size
 _LEAST_SIZE = (14, 14, 49)
@@ -127,3 +129,13 @@ def traits(fd: int, position: int, end: int) -> tuple[int, bool, int]:
             at += _PREFIX + size
         position += at
     return magic_seen, zstd, position
+
+
+def first_timestamp(fd: int) -> int:
+    """Return the timestamp (ms) of the first message of a file, -1 where there is none."""
+    head = os.pread(fd, _TIMESTAMP_ENDS[2], 0)
+    magic = head[_MAGIC_AT] if len(head) > _MAGIC_AT else 0
+    if magic not in (1, 2) or len(head) < _TIMESTAMP_ENDS[magic]:
+        return -1
+    end = _TIMESTAMP_ENDS[magic]
+    return int.from_bytes(head[end - 8 : end], "big", signed=True)

@@ -24,6 +24,7 @@ from struct import Struct
 from zkbroker.log.fs import FileSystem
 
 _INT32_MAX = 2**31 - 1
+_SMALL_BYTES = 65_536
 
 
 class _SparseIndex:
@@ -45,7 +46,7 @@ class _SparseIndex:
         """
         self._fs = fs
         self._base_offset = base_offset
-        self._map: mmap.mmap | None = None
+        self._map: mmap.mmap | bytes | None = None
         self.writable = max_bytes is not None
         """Whether entries can be added."""
         self._fd = fs.open(path, os.O_RDWR | os.O_CREAT if self.writable else os.O_RDONLY)
@@ -56,6 +57,10 @@ class _SparseIndex:
                 size = wanted - wanted % self.entry.size
                 fs.truncate(self._fd, size)
             self._capacity = size // self.entry.size
+            if not self.writable and size <= _SMALL_BYTES:
+                # A map costs page faults and a descriptor; this costs neither.
+                self._map = os.pread(self._fd, size, 0)
+            self._view()
             self.count = self._count_entries(stored // self.entry.size)
             self._last = self._at(self.count - 1) if self.count else None
         except BaseException:
@@ -63,7 +68,6 @@ class _SparseIndex:
             raise
         if not self.writable:
             # Reads go through the map, which holds the file by itself.
-            self._view()
             fs.close(self._fd)
             self._fd = -1
 
@@ -106,11 +110,11 @@ class _SparseIndex:
             self._fd = -1
 
     def _unmap(self) -> None:
-        if self._map is not None:
+        if isinstance(self._map, mmap.mmap):
             self._map.close()
-            self._map = None
+        self._map = None
 
-    def _view(self) -> mmap.mmap | None:
+    def _view(self) -> mmap.mmap | bytes | None:
         if self._map is None and self._capacity and self._fd >= 0:
             self._map = mmap.mmap(
                 self._fd, self._capacity * self.entry.size, access=mmap.ACCESS_READ

@@ -22,11 +22,18 @@ from zkbroker.log import replace, timesearch, trimming
 from zkbroker.log.context import LogContext
 from zkbroker.log.flush import GroupCommit
 from zkbroker.log.names import TopicPartition
-from zkbroker.log.producer_state import drop_snapshots, write_snapshot
+from zkbroker.log.producer_state import Batch, drop_snapshots, write_snapshot
 from zkbroker.log.results import AppendResult, LogState, ReadResult
 from zkbroker.log.segment import Segment, SegmentFiles
 from zkbroker.log.timesearch import TimestampOffset
-from zkbroker.records import AppendPolicy, Codec, PreparedSet, prepare_append
+from zkbroker.records import (
+    CREATE_TIME,
+    LOG_APPEND_TIME,
+    AppendPolicy,
+    Codec,
+    PreparedSet,
+    prepare_append,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +97,9 @@ class Log:
             codec = Codec.from_name(config.compression_type)
         self._policy = AppendPolicy(
             max_message_bytes=config.max_message_bytes,
-            timestamp_type=1 if config.timestamp_type == "LogAppendTime" else 0,
+            timestamp_type=LOG_APPEND_TIME
+            if config.timestamp_type == "LogAppendTime"
+            else CREATE_TIME,
             max_timestamp_difference_ms=config.timestamp_difference_max_ms,
             message_format=config.pinned_magic,
             codec=codec,
@@ -190,47 +199,55 @@ class Log:
             prepared = prepare_append(data, self.log_end_offset, self._policy, now)
             if prepared.count == 0:
                 raise CorruptMessage("an empty message set")
+            zstd = False
+            produced = []
             for entry in prepared.batches:
-                stored = self.producers.check(entry) if entry.producer_id >= 0 else None
-                if stored is not None:
-                    return self._result(
-                        stored.first_offset, stored.last_offset, stored.timestamp, 0, repeat=True
-                    )
+                zstd = zstd or entry.codec == Codec.ZSTD
+                if entry.producer_id >= 0:
+                    produced.append(entry)
+                    stored = self.producers.check(entry)
+                    if stored is not None:
+                        return self._repeated(stored)
             size = len(prepared.data)
             if size > self.config.segment_bytes:
                 raise ProtocolError(
                     f"a set of {size} bytes does not fit a segment of {self.config.segment_bytes}",
                     code=ErrorCode.RECORD_LIST_TOO_LARGE,
                 )
-            with self._storage():
+            try:
                 segment = self._segment_for(prepared, size, now)
-                segment.append(
-                    prepared.data,
-                    prepared.last_offset,
-                    prepared.max_timestamp,
-                    prepared.offset_of_max_timestamp,
-                    prepared.max_magic,
-                    any(entry.codec == Codec.ZSTD for entry in prepared.batches),
-                )
-            if segment.first_timestamp < 0:
-                segment.first_timestamp = prepared.max_timestamp
-            for entry in prepared.batches:
+                segment.append(prepared, size, zstd=zstd)
+            except OSError as error:
+                raise self.context.fail(error) from error
+            for entry in produced:
                 self.producers.update(entry)
             end = self.log_end_offset = prepared.last_offset + 1
             if self._unflushed_since_ms is None:
                 self._unflushed_since_ms = now
             if end - self._commit.durable >= self.config.flush_messages:
                 self._commit.request(end)
-            result = self._result(prepared.first_offset, prepared.last_offset, now, size)
-        self.notify()
+            result = AppendResult(
+                prepared.first_offset,
+                prepared.last_offset,
+                now if self._policy.timestamp_type == LOG_APPEND_TIME else -1,
+                self.log_start_offset,
+                prepared.count,
+                size,
+            )
+        for listener in self._listeners:
+            listener()
         return result
 
-    def _result(
-        self, first: int, last: int, timestamp: int, size: int, *, repeat: bool = False
-    ) -> AppendResult:
-        append_time = timestamp if self._policy.timestamp_type == 1 else -1
+    def _repeated(self, stored: Batch) -> AppendResult:
+        timed = self._policy.timestamp_type == LOG_APPEND_TIME
         return AppendResult(
-            first, last, append_time, self.log_start_offset, last - first + 1, size, repeat
+            stored.first_offset,
+            stored.last_offset,
+            stored.timestamp if timed else -1,
+            self.log_start_offset,
+            stored.last_offset - stored.first_offset + 1,
+            0,
+            duplicate=True,
         )
 
     def wait_durable(self, last_offset: int, timeout_s: float | None = None) -> None:

@@ -10,14 +10,16 @@ import contextlib
 import logging
 import os
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 
 from zkbroker.errors import CorruptMessage
 from zkbroker.fileslice import FileSlice
 from zkbroker.log import names
-from zkbroker.log.entries import SMALLEST_ENTRY, find_entry, traits, walk
+from zkbroker.log.entries import SMALLEST_ENTRY, find_entry, first_timestamp, traits, walk
 from zkbroker.log.fs import FileSystem
 from zkbroker.log.index import OffsetIndex, TimeIndex
+from zkbroker.records import PreparedSet
 from zkbroker.runtime import Lock, Runtime
 
 logger = logging.getLogger(__name__)
@@ -26,17 +28,48 @@ logger = logging.getLogger(__name__)
 class SegmentFiles:
     """Open files of a segment, closed when the last holder releases them."""
 
-    __slots__ = ("_lock", "_refs", "fd", "fs", "offsets", "times")
+    __slots__ = ("_lock", "_open_times", "_refs", "_times", "fd", "fs", "offsets")
 
     def __init__(
-        self, fs: FileSystem, lock: Lock, fd: int, offsets: OffsetIndex, times: TimeIndex
+        self,
+        fs: FileSystem,
+        lock: Lock,
+        fd: int,
+        offsets: OffsetIndex,
+        times: TimeIndex | Callable[[], TimeIndex],
     ) -> None:
+        """Take over open files.
+
+        Args:
+            fs: the file system.
+            lock: guards the count of holders.
+            fd: of the log file.
+            offsets: the offset index.
+            times: the time index, or what opens it when somebody looks by time.
+        """
         self.fs = fs
         self._lock = lock
         self.fd = fd
         self.offsets = offsets
-        self.times = times
+        self._times = times if isinstance(times, TimeIndex) else None
+        self._open_times = times if not isinstance(times, TimeIndex) else None
         self._refs = 1
+
+    @property
+    def times(self) -> TimeIndex:
+        """The time index."""
+        if self._times is None:
+            assert self._open_times is not None
+            self._times = self._open_times()
+        return self._times
+
+    def replace_indexes(self, offsets: OffsetIndex) -> None:
+        """Use other index files from now on."""
+        self.offsets.close()
+        self.offsets = offsets
+        if self._open_times is not None and self._times is not None:
+            self._times.close()
+            self._times = None
 
     def acquire(self) -> None:
         """Hold the files open until one more `release`."""
@@ -50,7 +83,8 @@ class SegmentFiles:
             if self._refs:
                 return
         self.offsets.close()
-        self.times.close()
+        if self._times is not None:
+            self._times.close()
         self.fs.close(self.fd)
 
 
@@ -107,21 +141,20 @@ class Segment:
             offsets.clear()
             times.clear()
             fill_indexes(self, fd, offsets, times)
+        if self.first_timestamp < 0:
+            self.first_timestamp = first_timestamp(fd)
         if self._max_timestamp is None and self.size:
             self._max_timestamp, self._offset_of_max = times.last_entry or (-1, self.base_offset)
         last = offsets.last_entry
         self._unindexed_bytes = self.size - (last[1] if last else 0)
 
-    def append(
-        self,
-        data: bytes | bytearray | memoryview,
-        last_offset: int,
-        max_timestamp: int,
-        offset_of_max: int,
-        magic: int,
-        zstd: bool,
-    ) -> None:
+    def append(self, prepared: PreparedSet, size: int, *, zstd: bool) -> None:
         """Write one message set at the end, with a single call of the operating system.
+
+        Args:
+            prepared: the set, with its offsets.
+            size: of its bytes.
+            zstd: whether a batch in it is compressed with zstd.
 
         Raises:
             OSError: it could not be written; the file was cut back to its size before where that
@@ -129,26 +162,29 @@ class Segment:
         """
         files = self.files
         assert files is not None
-        size = len(data)
         try:
-            written = self.fs.write(files.fd, data)
+            written = self.fs.write(files.fd, prepared.data)
             if written != size:
-                self.fs.write_all(files.fd, memoryview(data)[written:])
+                self.fs.write_all(files.fd, memoryview(prepared.data)[written:])
         except OSError:
             self.fs.truncate(files.fd, self.size)
             raise
         position = self.size
         self.size = position + size
+        timestamp, known = prepared.max_timestamp, self._max_timestamp
+        if known is None or timestamp > known:
+            self._max_timestamp = known = timestamp
+            self._offset_of_max = prepared.offset_of_max_timestamp
+        if self.first_timestamp < 0:
+            self.first_timestamp = timestamp
         start, end, known_magic, known_zstd = self._traits
         if end == position:
             # What is known reaches the end, so it goes on growing with the log.
-            self._traits = (start, self.size, max(known_magic, magic), known_zstd or zstd)
-        if self._max_timestamp is None or max_timestamp > self._max_timestamp:
-            self._max_timestamp = max_timestamp
-            self._offset_of_max = offset_of_max
+            magic = max(known_magic, prepared.max_magic)
+            self._traits = (start, self.size, magic, known_zstd or zstd)
         if self._unindexed_bytes > self.index_interval_bytes:
-            files.offsets.append(last_offset, position)
-            files.times.append(self._max_timestamp, self._offset_of_max)
+            files.offsets.append(prepared.last_offset, position)
+            files.times.append(known, self._offset_of_max)
             self._unindexed_bytes = 0
         self._unindexed_bytes += size
 
@@ -197,25 +233,29 @@ class Segment:
         fd = self.fs.open(self.path(names.LOG), os.O_RDONLY)
         try:
             try:
-                offsets, times = self._open_indexes()
+                offsets = self._open_offsets()
             except (FileNotFoundError, CorruptMessage) as error:
                 self._rebuild_files(fd, str(error))
-                offsets, times = self._open_indexes()
+                offsets = self._open_offsets()
         except BaseException:
             self.fs.close(fd)
             raise
-        return SegmentFiles(self.fs, lock, fd, offsets, times)
+        return SegmentFiles(self.fs, lock, fd, offsets, lambda: self._open_times(fd))
 
-    def _open_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+    def _open_offsets(self) -> OffsetIndex:
         offsets = OffsetIndex(self.fs, self.path(names.INDEX), self.base_offset)
-        try:
-            last = offsets.last_entry
-            if last is not None and not (0 < last[1] < self.size and last[0] >= self.base_offset):
-                raise CorruptMessage("the offset index points outside the log")
-            return offsets, TimeIndex(self.fs, self.path(names.TIMEINDEX), self.base_offset)
-        except BaseException:
+        last = offsets.last_entry
+        if last is not None and not (0 < last[1] < self.size and last[0] >= self.base_offset):
             offsets.close()
-            raise
+            raise CorruptMessage("the offset index points outside the log")
+        return offsets
+
+    def _open_times(self, fd: int) -> TimeIndex:
+        try:
+            return TimeIndex(self.fs, self.path(names.TIMEINDEX), self.base_offset)
+        except FileNotFoundError as error:
+            self._rebuild_files(fd, str(error))
+            return TimeIndex(self.fs, self.path(names.TIMEINDEX), self.base_offset)
 
     def _rebuild_files(self, fd: int, reason: str) -> None:
         logger.warning("index rebuilt file=%s reason=%s", self.path(names.INDEX), reason)
@@ -266,10 +306,7 @@ class Segment:
             fill_indexes(self, files.fd, files.offsets, files.times)
             return
         self._rebuild_files(files.fd, "does not fit the log")
-        offsets, times = self._open_indexes()
-        files.offsets.close()
-        files.times.close()
-        files.offsets, files.times = offsets, times
+        files.replace_indexes(self._open_offsets())
 
     def slice(self, files: SegmentFiles, position: int, size: int) -> FileSlice:
         """Return a range of the log file that stays readable until it is closed."""
