@@ -267,7 +267,11 @@ def _end_of_segment(segment: Segment) -> int:
 
 def _load_producers(plan: LoadPlan, segments: list[Segment], end: int) -> ProducerState:
     state, start = ProducerState(), segments[0].base_offset
-    for offset in reversed(snapshots(plan.directory)):
+    found = snapshots(plan.directory)
+    if plan.clean and not found:
+        # A broker that stopped cleanly and knew idempotent producers left a snapshot.
+        return state
+    for offset in reversed(found):
         path = plan.directory / names.file_name(offset, names.SNAPSHOT)
         if offset > end:
             continue

@@ -1,0 +1,135 @@
+"""Open a large log after a clean stop, and look offsets up in it.
+
+    python -m bench.log_open [--gigabytes 0.1 1 10] [--segment-mb 64] [--lookups 4000]
+
+The log's segments are sparse files: the header of every 256 KiB batch is there, what it would hold
+is a hole, so 10 GB cost some 200 MB of disk; a clean start and a lookup read nothing else.
+Every size is measured in a process of its own. Prints one JSON object a size: seconds of
+`LogManager.start`, microseconds a random lookup, by the clock and of CPU (medians of
+rounds; the first round opens files), resident megabytes before and after.
+"""
+
+import argparse
+import json
+import os
+import random
+import resource
+import shutil
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from zkbroker.config.log import LogConfig, LogManagerConfig
+from zkbroker.log import LogManager, TopicPartition
+from zkbroker.log.names import file_name
+from zkbroker.log.producer_state import ProducerState
+from zkbroker.records import MessageSetBuilder
+
+BATCH = 256 << 10
+RECORDS = 600
+TP = TopicPartition("bench", 0)
+
+
+def build(directory: Path, size: int, segment_bytes: int) -> int:
+    """Make the log; returns its end offset."""
+    builder = MessageSetBuilder(2)
+    builder.append(None, b"x", 1_700_000_000_000)
+    header = bytearray(builder.build()[:61])
+    struct.pack_into(">i", header, 8, BATCH - 12)
+    struct.pack_into(">i", header, 23, RECORDS - 1)
+    struct.pack_into(">i", header, 57, RECORDS)
+    partition = directory / str(TP)
+    partition.mkdir(parents=True)
+    offset = 0
+    for _ in range(size // segment_bytes):
+        base = offset
+        index, times = bytearray(), bytearray()
+        with (partition / file_name(base, ".log")).open("wb") as log:
+            for position in range(0, segment_bytes, BATCH):
+                struct.pack_into(">q", header, 0, offset)
+                os.pwrite(log.fileno(), header, position)
+                if position:
+                    index += struct.pack(">ii", offset + RECORDS - 1 - base, position)
+                offset += RECORDS
+            log.truncate(segment_bytes)
+        times += struct.pack(">qi", 1_700_000_000_000, 0)
+        (partition / file_name(base, ".index")).write_bytes(index)
+        (partition / file_name(base, ".timeindex")).write_bytes(times)
+    checkpoint = f"0\n1\n{TP.topic} {TP.partition} {offset}\n"
+    (directory / "recovery-point-offset-checkpoint").write_text(checkpoint)
+    (directory / ".kafka_cleanshutdown").touch()
+    (partition / file_name(offset, ".snapshot")).write_bytes(ProducerState().to_snapshot())
+    return offset
+
+
+def resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 1e6
+
+
+def measure(directory: Path, lookups: int) -> None:
+    """Open the log that was built in a directory; runs in a process of its own."""
+    before = resident_mb()
+    manager = LogManager(LogManagerConfig(log_dirs=(str(directory),)), LogConfig(retention_ms=-1))
+    started = time.perf_counter()
+    manager.start()
+    opened = time.perf_counter() - started
+    log = manager.get(TP)
+    assert log is not None
+    chosen = random.Random(1)
+    rounds: list[float] = []
+    cpu_rounds: list[float] = []
+    for _ in range(5):
+        offsets = [chosen.randrange(log.log_end_offset) for _ in range(lookups)]
+        started, cpu = time.perf_counter(), time.process_time()
+        for offset in offsets:
+            found = log.read(offset, BATCH)
+            assert found.slice is not None
+            found.slice.close()
+        rounds.append((time.perf_counter() - started) / lookups * 1e6)
+        cpu_rounds.append((time.process_time() - cpu) / lookups * 1e6)
+    print(
+        json.dumps(
+            {
+                "gigabytes": round(log.size_bytes / 1e9, 2),
+                "segments": len(log.segments),
+                "open_s": round(opened, 4),
+                "lookup_us": round(statistics.median(rounds), 1),
+                "lookup_cpu_us": round(statistics.median(cpu_rounds), 1),
+                "first_lookups_us": round(rounds[0], 1),
+                "resident_mb_before": round(before, 1),
+                "resident_mb_after": round(resident_mb(), 1),
+            }
+        )
+    )
+    manager.abandon()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--gigabytes", type=float, nargs="+", default=[0.1, 1, 10])
+    parser.add_argument("--segment-mb", type=int, default=64)
+    parser.add_argument("--lookups", type=int, default=4000)
+    parser.add_argument("--directory", type=Path)
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure is not None:
+        measure(options.measure, options.lookups)
+        return
+    for gigabytes in options.gigabytes:
+        with tempfile.TemporaryDirectory(dir=options.directory) as work:
+            if shutil.disk_usage(work).free < 2e9:
+                sys.exit(f"less than 2 GB free in {work}: give another --directory")
+            build(Path(work), int(gigabytes * 1e9), options.segment_mb << 20)
+            command = [sys.executable, "-m", "bench.log_open", "--measure", work]
+            subprocess.run([*command, "--lookups", str(options.lookups)], check=True)
+
+
+if __name__ == "__main__":
+    main()
