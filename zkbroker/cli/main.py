@@ -25,6 +25,7 @@ COMMANDS = {
     "clients": "list which client speaks what",
     "top": "brokers, topics, groups and lag, live",
     "metadata": "list brokers, partitions and leaders",
+    "adopt": "serve a data directory of genuine Kafka",
     "log": "check and repair logs",
     "dump-log": "print what segments and indexes hold",
     "doctor": "check whether this machine can run brokers",

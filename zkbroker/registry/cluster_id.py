@@ -39,3 +39,21 @@ def cluster_id(session: ZkSession) -> str:
         except NodeExists:
             continue
         return fresh
+
+
+def claim_cluster_id(session: ZkSession, given: str) -> None:
+    """Give a cluster that has no id yet the one that its data directories bear.
+
+    Raises:
+        RegistryError: the cluster has another one.
+    """
+    data = json.dumps({"version": "1", "id": given}, separators=(",", ":")).encode()
+    try:
+        session.create(paths.CLUSTER_ID, data, parents=True)
+    except NodeExists:
+        found = read_cluster_id(session)
+        if found != given:
+            raise RegistryError(
+                f"this ZooKeeper holds cluster {found}, the data is of cluster {given}: use a "
+                "chroot of its own for it, as in zookeeper.connect=host:2181/adopted"
+            ) from None

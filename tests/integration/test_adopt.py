@@ -1,0 +1,90 @@
+"""A data directory written by genuine Kafka is adopted and served as it is."""
+
+import shutil
+
+import pytest
+from click.testing import CliRunner
+
+from tests.support.markdown import ROOT
+from zkbroker.cli.main import cli
+from zkbroker.cluster import BrokerProcess
+from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME, AssignedConsumer
+from zkbroker.consumer.resolve import resolve_offsets
+from zkbroker.discovery import Cluster, ZooKeeperSource
+from zkbroker.errors import ConfigError, RegistryError, StorageError
+from zkbroker.registry.topics import assignment
+
+GOLDEN = ROOT / "tests/golden/data/segments/kafka-2.3.0"
+META = "#Fri Nov 20 12:00:00 UTC 2026\nversion=0\nbroker.id=0\ncluster.id=hFMNK6uVRoCgPYx9-GcUxA\n"
+
+
+@pytest.fixture
+def directory(tmp_path):
+    data = shutil.copytree(GOLDEN, tmp_path / "kafka-logs")
+    (data / "meta.properties").write_text(META)
+    return data
+
+
+def zkbroker(*arguments):
+    ran = CliRunner().invoke(cli, ["adopt", *map(str, arguments)], catch_exceptions=False)
+    assert ran.exit_code == 0
+    return ran.output
+
+
+def test_genuine_data_is_served_as_it_is(directory, chroot, tmp_path):
+    assert "of broker 0, cluster hFMNK6uVRoCgPYx9-GcUxA" in zkbroker(directory, "--dry-run")
+    partitions = sum(each.is_dir() for each in directory.iterdir())
+    assert f"{partitions} assigned to broker 0 now, 0 before" in zkbroker(directory, "-z", chroot)
+    assert f"0 assigned to broker 0 now, {partitions} before" in zkbroker(directory, "-z", chroot)
+    broker = BrokerProcess(
+        tmp_path,
+        {
+            "broker.id": "0",
+            "zookeeper.connect": chroot,
+            "log.dirs": str(directory),
+            # What was published long ago is to be there still.
+            "log.retention.ms": "-1",
+        },
+    )
+    broker.start()
+    try:
+        with Cluster(ZooKeeperSource(chroot)) as cluster:
+            for topic, lines in (
+                ("g-v0-access", 3000),
+                ("g-v1-access", 3000),
+                ("g-v2-access", 3000),
+            ):
+                key = (topic, 0)
+                start = resolve_offsets(cluster, {key: EARLIEST_TIME})
+                end = resolve_offsets(cluster, {key: LATEST_TIME})
+                with AssignedConsumer(cluster, start, stop=end) as consumer:
+                    read = list(consumer)
+                assert [message.offset for message in read] == list(range(lines))
+                assert b"HTTP/1." in read[-1].value
+    finally:
+        assert broker.stop()
+
+
+def test_partitions_that_another_broker_has_stay_there(directory, chroot, zk):
+    zkbroker(directory, "-z", chroot)
+    (directory / "meta.properties").write_text(META.replace("broker.id=0", "broker.id=1"))
+    shutil.copytree(directory / "g-v2-none-0", directory / "g-v2-none-2")
+    shown = zkbroker(directory, "-z", chroot)
+    assert "g-v2-none-0 is broker 0's; its data here is not served" in shown
+    assert "g-v2-none-1 is in none of these directories" in shown
+    assert {p: list(r) for p, r in assignment(zk, "g-v2-none").items()} == {0: [0], 2: [1]}
+
+
+def test_what_does_not_fit_is_refused(directory, chroot, zk, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    with pytest.raises(ConfigError, match="give its id"):
+        zkbroker(other, "-z", chroot)
+    with pytest.raises(ConfigError, match="belong to broker 0, not 7"):
+        zkbroker(directory, "-z", chroot, "--broker-id", 7)
+    (other / "meta.properties").write_text(META.replace("broker.id=0", "broker.id=1"))
+    with pytest.raises(StorageError, match="different brokers"):
+        zkbroker(directory, other, "-z", chroot)
+    zk.create("/cluster/id", b'{"version":"1","id":"another"}', parents=True)
+    with pytest.raises(RegistryError, match="chroot of its own"):
+        zkbroker(directory, "-z", chroot)

@@ -1,0 +1,136 @@
+"""Taking over data directories of genuine Kafka: their partitions are assigned in ZooKeeper.
+
+A broker serves what ZooKeeper assigns to it. A directory that comes from elsewhere has partitions
+that this ZooKeeper knows nothing of; adopting it writes their topics.
+
+Invariant: nothing in the data directories is changed, and no assignment that exists is changed: a
+partition that another broker has stays there, and is reported.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from zkbroker.errors import ConfigError, StorageError
+from zkbroker.log.checkpoints import read_meta
+from zkbroker.log.names import META_PROPERTIES, TopicPartition, is_delete_directory
+from zkbroker.registry import ZkSession, topics
+from zkbroker.registry.cluster_id import claim_cluster_id
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What data directories hold.
+
+    Args:
+        broker_id: the broker they belonged to; None where they do not say.
+        cluster_id: the cluster they belonged to; None where they do not say (before 0.10.1).
+        partitions: topic → partition numbers in order.
+    """
+
+    broker_id: int | None
+    cluster_id: str | None
+    partitions: dict[str, list[int]]
+
+
+@dataclass(slots=True)
+class Adoption:
+    """What was done.
+
+    Args:
+        broker_id: the broker that has the partitions now.
+        adopted: assigned to it now.
+        already: assigned to it before.
+        elsewhere: partition → the broker that has it; its data here is not served.
+        missing: partitions of adopted topics that no directory seen so far holds.
+    """
+
+    broker_id: int
+    adopted: list[tuple[str, int]] = field(default_factory=list)
+    already: list[tuple[str, int]] = field(default_factory=list)
+    elsewhere: dict[tuple[str, int], int] = field(default_factory=dict)
+    missing: list[tuple[str, int]] = field(default_factory=list)
+
+
+def survey(directories: Sequence[Path]) -> Survey:
+    """Look at data directories, without changing them.
+
+    Raises:
+        StorageError: one does not exist, or they are of different brokers or clusters.
+    """
+    partitions: dict[str, set[int]] = {}
+    brokers: dict[int, Path] = {}
+    clusters: dict[str, Path] = {}
+    for directory in directories:
+        if not directory.is_dir():
+            raise StorageError(f"{directory} is not a directory")
+        meta = read_meta(directory)
+        if meta.broker_id is not None:
+            brokers.setdefault(meta.broker_id, directory)
+        if meta.cluster_id is not None:
+            clusters.setdefault(meta.cluster_id, directory)
+        for child in directory.iterdir():
+            if not child.is_dir() or is_delete_directory(child):
+                continue
+            try:
+                found = TopicPartition.parse(child.name)
+            except ValueError:
+                continue
+            partitions.setdefault(found.topic, set()).add(found.partition)
+    for kind, seen in (("brokers", brokers), ("clusters", clusters)):
+        if len(seen) > 1:
+            named = ", ".join(f"{value} in {path}" for value, path in seen.items())
+            raise StorageError(
+                f"these directories are of different {kind} ({META_PROPERTIES}: "
+                f"{named}); adopt those of one broker at a time"
+            )
+    return Survey(
+        next(iter(brokers), None),
+        next(iter(clusters), None),
+        {topic: sorted(numbers) for topic, numbers in sorted(partitions.items())},
+    )
+
+
+def adopt(session: ZkSession, found: Survey, *, broker_id: int | None = None) -> Adoption:
+    """Assign surveyed partitions to the broker that will serve them.
+
+    Args:
+        session: a started session.
+        found: what the directories hold.
+        broker_id: the broker; the one the directories belonged to by default.
+
+    Raises:
+        ConfigError: no broker is known, or it is another than the directories say.
+        RegistryError: this ZooKeeper holds another cluster.
+    """
+    chosen = broker_id if broker_id is not None else found.broker_id
+    if chosen is None:
+        raise ConfigError("the directories do not say which broker they belonged to: give its id")
+    if found.broker_id is not None and chosen != found.broker_id:
+        raise ConfigError(
+            f"the directories belong to broker {found.broker_id}, not {chosen}; a broker refuses "
+            f"another one's data, so adopt them as {found.broker_id}"
+        )
+    if found.cluster_id is not None:
+        claim_cluster_id(session, found.cluster_id)
+    done = Adoption(chosen)
+    existing = topics.assignments(session, list(found.partitions))
+    for topic, numbers in found.partitions.items():
+        current = existing.get(topic, {})
+        fresh: dict[int, list[int]] = {}
+        for number in numbers:
+            replicas = current.get(number)
+            if replicas is None:
+                fresh[number] = [chosen]
+                done.adopted.append((topic, number))
+            elif replicas and replicas[0] == chosen:
+                done.already.append((topic, number))
+            else:
+                done.elsewhere[topic, number] = replicas[0] if replicas else -1
+        if fresh and topic in existing:
+            topics.add_partitions(session, topic, fresh)
+        elif fresh:
+            topics.create_topic(session, topic, fresh)
+        known = {*current, *fresh}
+        done.missing += [(topic, n) for n in range(max(known, default=-1) + 1) if n not in known]
+    return done
