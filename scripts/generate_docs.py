@@ -24,6 +24,7 @@ CONFIGURATIONS = (
     ("Log and topics", "zkbroker.config.log", "LogConfig"),
     ("Producer", "zkbroker.config.producer", "ProducerConfig"),
     ("Consumer", "zkbroker.config.consumer", "ConsumerConfig"),
+    ("Group consumer", "zkbroker.config.group_consumer", "GroupConsumerConfig"),
 )
 
 
