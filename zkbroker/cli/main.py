@@ -40,7 +40,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
+            return _genuine_tool(cmd_name)
         module = importlib.import_module(f"zkbroker.cli.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command
@@ -50,10 +50,19 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
+def _genuine_tool(name: str) -> click.Command | None:
+    if not name.startswith("kafka"):
+        return None
+    from zkbroker.cli.kafka_tools import find
+
+    return find(name)
+
+
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Each command explains itself: zkbroker COMMAND --help",
+    epilog="Each command explains itself: zkbroker COMMAND --help. The genuine tools work under "
+    "their own names and options too: zkbroker kafka-console-consumer --zookeeper ...",
 )
 @click.version_option(__version__, "--version", message="zkbroker %(version)s")
 def cli() -> None:

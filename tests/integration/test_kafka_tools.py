@@ -1,0 +1,87 @@
+"""The genuine tools' names and options, as scripts call them, against a real cluster."""
+
+import subprocess
+import sys
+
+import pytest
+
+from zkbroker.testing import LocalCluster
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster() as started:
+        yield started
+
+
+@pytest.fixture
+def tool():
+    def run(*arguments, stdin=b"", status=0):
+        ran = subprocess.run(
+            [sys.executable, "-m", "zkbroker.cli", *map(str, arguments)],
+            input=stdin,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        assert ran.returncode == status, ran.stderr.decode()
+        return ran.stdout.decode() if status == 0 else ran.stderr.decode()
+
+    return run
+
+
+def test_a_script_of_the_old_days_runs_unchanged(cluster, tool, tmp_path):
+    zookeeper, brokers = cluster.zookeeper, cluster.bootstrap_servers
+    create = ["kafka-topics.sh", "--zookeeper", zookeeper, "--create", "--topic", "old"]
+    tool(*create, "--partitions", 2, "--replication-factor", 1, "--config", "retention.ms=60000")
+    assert tool("kafka-topics", "--zookeeper", zookeeper, "--list") == "old\n"
+    described = tool("kafka-topics", "--zookeeper", zookeeper, "--describe", "--topic", "old")
+    assert described.startswith("Topic:old\tPartitionCount:2\tReplicationFactor:1\t")
+    cluster.create_topic("keyed")
+    tool(
+        "kafka-console-producer", "--broker-list", brokers, "--topic", "keyed",
+        "--compression-codec", "--property", "parse.key=true", "--property", "key.separator=,",
+        stdin=b"a,1\nb,2\n",
+    )  # fmt: skip
+    config = tmp_path / "consumer.properties"
+    config.write_text(f"group.id=scripts\nzookeeper.connect={zookeeper}\n")
+    shown = tool(
+        "kafka-console-consumer", "--zookeeper", zookeeper, "--topic", "keyed", "--from-beginning",
+        "--consumer.config", config, "--max-messages", 2, "--property", "print.key=true",
+    )  # fmt: skip
+    assert shown == "a\t1\nb\t2\n"
+    offsets = "kafka.tools.GetOffsetShell"
+    assert (
+        tool(offsets, "--broker-list", brokers, "--topic", "keyed", "--time", -1) == "keyed:0:2\n"
+    )
+    checked = tool(
+        "kafka.tools.ConsumerOffsetChecker", "--zookeeper", zookeeper, "--group", "scripts",
+        "--topic", "keyed",
+    )  # fmt: skip
+    assert checked.splitlines()[1].split()[:4] == ["scripts", "keyed", "0", "2"]
+    tool("kafka.tools.UpdateOffsetsInZK", "earliest", config, "keyed")
+    exported = tmp_path / "offsets"
+    tool(
+        "kafka.tools.ExportZkOffsets", "--zkconnect", zookeeper, "--group", "scripts",
+        "--output-file", exported,
+    )  # fmt: skip
+    assert exported.read_text() == "/consumers/scripts/offsets/keyed/0:0\n"
+    tool("kafka.tools.ImportZkOffsets", "--zkconnect", zookeeper, "--input-file", exported)
+    shown = tool(
+        "kafka-simple-consumer-shell", "--broker-list", brokers, "--topic", "keyed",
+        "--no-wait-at-logend",
+    )  # fmt: skip
+    assert shown == "1\n2\n"
+    segment = cluster.broker(1).data_directory / "keyed-0" / "00000000000000000000.log"
+    dumped = tool("kafka.tools.DumpLogSegments", "--files", segment, "--print-data-log")
+    assert "payload: 1" in dumped
+    assert "key: a" in dumped
+
+
+def test_a_wrong_option_is_named_with_those_there_are(tool):
+    says = tool("kafka-topics", "--zookeper", "x", status=2)
+    assert "--zookeper is not an option" in says
+    assert "--zookeeper" in says
+    assert "--topic needs a value" in tool("kafka-topics", "--topic", status=2)
+    assert "exactly one of" in tool("kafka-topics", "--zookeeper", "x", status=2)
+    assert "No such command" in tool("kafka-fly", status=2)
