@@ -30,10 +30,13 @@ class TestProducer:
         *,
         magic: int = 2,
         codec: Codec = Codec.NONE,
-        timestamp_ms: int = 1_500_000_000_000,
+        timestamp_ms: int | None = None,
     ) -> int:
         """Send one batch with timestamps one millisecond apart; return its base offset."""
         builder = MessageSetBuilder(magic, codec)
+        if timestamp_ms is None:
+            # Of today, or retention deletes it.
+            timestamp_ms = int(time.time() * 1000)
         for i, value in enumerate(values):
             builder.append(b"key-%d" % i, value, timestamp_ms + i)
         return self.send_set(topic, partition, builder.build(), version=None if magic == 2 else 2)

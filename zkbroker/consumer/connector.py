@@ -15,9 +15,7 @@ handed out last.
 """
 
 import logging
-import socket
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import TracebackType
@@ -37,7 +35,7 @@ from zkbroker.discovery import Cluster, ZooKeeperSource
 from zkbroker.errors import ClientError, ConfigError
 from zkbroker.rebalance import Owned, RebalanceListener, Rebalancer, ZkGroupStore
 from zkbroker.registry import ZkSession
-from zkbroker.registry.groups import Subscription
+from zkbroker.registry.groups import Subscription, new_consumer_id
 from zkbroker.runtime import Runtime, get_runtime
 
 logger = logging.getLogger(__name__)
@@ -57,10 +55,7 @@ class ConsumerConnector:
     def __init__(self, config: ConsumerConfig, *, runtime: str | Runtime = "threads") -> None:
         self.config = config
         self._runtime = get_runtime(runtime)
-        unique = config.consumer_id or (
-            f"{socket.gethostname()}-{time.time_ns() // 1_000_000}-{uuid.uuid4().hex[:8]}"
-        )
-        self.consumer_id = f"{config.group_id}_{unique}"
+        self.consumer_id = new_consumer_id(config.group_id, config.consumer_id or None)
         self._streams: list[KafkaStream] = []
         self._by_thread: dict[tuple[str | None, int], KafkaStream] = {}
         self._membership: Membership | None = None

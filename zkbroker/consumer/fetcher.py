@@ -254,7 +254,9 @@ class BrokerFetcher:
         partition.fetch_bytes = self._config.fetch_message_max_bytes
         if next_offset <= offset:
             return False
-        added = partition.add(Chunk(partition, progress, offset, next_offset, records))
+        # A copy, since a slice would keep the whole answer of all partitions in memory.
+        chunk = Chunk(partition, progress, offset, next_offset, bytes(records))
+        added = partition.add(chunk)
         if added:
             # Brokers fill an answer in the order of the request: those served go to its end.
             with self._lock:
