@@ -13,7 +13,8 @@ from zkbroker.records.decode import (
     iter_records,
     offset_after,
 )
-from zkbroker.records.entries import iter_entries, set_offsets, verify_entry
+from zkbroker.records.entries import set_offsets
+from zkbroker.records.heads import iter_entries, verify_entry
 from zkbroker.records.policy import AppendPolicy, PreparedSet, check_produce
 from zkbroker.records.portable.walk import decode_entry
 from zkbroker.records.record import (

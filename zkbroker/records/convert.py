@@ -10,7 +10,8 @@ Invariant: offsets never change; whole entries only.
 from zkbroker.errors import UnsupportedCompressionType
 from zkbroker.records import kernels
 from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, Codec
-from zkbroker.records.entries import Data, iter_entries
+from zkbroker.records.entries import Data
+from zkbroker.records.heads import iter_entries
 from zkbroker.records.messages import build_message_set, unsent
 from zkbroker.records.portable.walk import NO_END
 

@@ -1,10 +1,8 @@
-"""Shallow walk: what an entry's head says, without a look at the records inside.
+"""The head of one entry, without a look at the records inside.
 
 Invariant: `read_head` never reads beyond the data, and says `PartialEntry` exactly when more bytes
 could make the entry whole; anything that no further byte could mend is `CorruptMessage`.
 """
-
-from collections.abc import Iterator
 
 from zkbroker.errors import CorruptMessage
 from zkbroker.records.checksum import crc32, crc32c
@@ -137,48 +135,6 @@ def check_crc(data: memoryview, entry: EntryInfo) -> None:
             f"CRC of the entry at position {entry.position}, offset {entry.base_offset}: "
             f"stored {entry.crc}, computed {found}"
         )
-
-
-def verify_entry(data: Data, position: int = 0, *, max_bytes: int | None = None) -> EntryInfo:
-    """Read and verify one entry as recovery needs it: a sane head, whole, the checksum right.
-
-    Args:
-        data: the bytes of a segment or of a part that begins at an entry.
-        position: of the entry in `data`.
-        max_bytes: an entry that claims to be larger is corrupt, not partial.
-
-    Raises:
-        PartialEntry: it is cut off.
-        CorruptMessage: the message says why.
-    """
-    if max_bytes is not None and len(data) - position >= ENTRY_HEADER_BYTES:
-        size = ENTRY.unpack_from(data, position)[1] + ENTRY_HEADER_BYTES
-        if size > max_bytes:
-            raise CorruptMessage(
-                f"an entry of {size} bytes at position {position}, over {max_bytes}"
-            )
-    entry = read_head(data, position)
-    check_crc(memoryview(data), entry)
-    return entry
-
-
-def iter_entries(data: Data, *, position: int = 0, verify_crc: bool = False) -> Iterator[EntryInfo]:
-    """Walk the entries; stops before a partial one at the end.
-
-    Raises:
-        CorruptMessage: bytes that cannot be an entry, or (with `verify_crc`) a wrong checksum.
-    """
-    view = memoryview(data)
-    end = len(view)
-    while position < end:
-        try:
-            entry = read_head(data, position)
-        except PartialEntry:
-            return
-        if verify_crc:
-            check_crc(view, entry)
-        yield entry
-        position += entry.size
 
 
 def set_offsets(

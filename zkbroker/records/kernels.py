@@ -16,6 +16,7 @@ try:
         encode_messages,
         encode_records,
         end_of_entries,
+        entry_head,
         place_batch,
         scan_records,
     )
@@ -30,6 +31,7 @@ except ImportError:
         encode_messages,
         encode_records,
         end_of_entries,
+        entry_head,
         place_batch,
         scan_records,
     )
@@ -45,6 +47,7 @@ __all__ = [
     "encode_messages",
     "encode_records",
     "end_of_entries",
+    "entry_head",
     "place_batch",
     "scan_records",
 ]

@@ -9,7 +9,8 @@ from typing import Final
 
 from zkbroker.errors import CorruptMessage, UnsupportedCompressionType
 from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, Codec
-from zkbroker.records.entries import Data, iter_entries
+from zkbroker.records.entries import Data
+from zkbroker.records.heads import iter_entries
 from zkbroker.records.record import EntryInfo
 
 NO_LIMIT_MS: Final = 2**63 - 1

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.records.strategies import formats_and_records
 from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
 from zkbroker.records import crc32, crc32c, encode_message_set, iter_entries, portable
+from zkbroker.records.entries import check_crc, read_head
 from zkbroker.records.layout import BATCH_HEADER_BYTES
 
 LIMIT = 1 << 20
@@ -89,8 +90,29 @@ def damaged(raw, seed):
     return reseal(raw) if dice.random() < 0.8 else bytes(raw)
 
 
+def compare_heads(native, raw):
+    position = 0
+    while True:
+        for verify in (False, True):
+            head = native.entry_head(raw, position, verify)
+            try:
+                slow = read_head(raw, position)
+                if verify:
+                    check_crc(memoryview(raw), slow)
+            except CorruptMessage:
+                slow = None
+            assert head == slow
+            assert type(head) is type(slow)
+        head = native.entry_head(raw, position, False)
+        if head is None:
+            return
+        assert repr(head) == repr(read_head(raw, position))
+        position += head.size
+
+
 def compare_decoders(native, raw, start=0, end=END, verify=True):
     assert outcome(native.end_of_entries, raw) == outcome(portable.end_of_entries, raw)
+    compare_heads(native, raw)
     for name, args in (
         ("decode_records", (0, start, end, verify, LIMIT, 3)),
         ("decode_lists", (start, end, verify, LIMIT)),
@@ -231,6 +253,8 @@ def test_the_c_twin_keeps_no_memory(native):
     def everything():
         for raw in samples:
             native.end_of_entries(raw)
+            for position in (0, 5, 34, -1, 10_000):
+                native.entry_head(raw, position, True)
             native.end_of_entries(b"\0" * 40)
             for start, end, verify in ((0, END, True), (1, 4, False)):
                 native.decode_records(raw, 0, start, end, verify, LIMIT, 9)

@@ -11,6 +11,7 @@ from zkbroker.records.portable.walk import (
     decode_lists,
     decode_records,
     end_of_entries,
+    entry_head,
 )
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "encode_messages",
     "encode_records",
     "end_of_entries",
+    "entry_head",
     "place_batch",
     "scan_records",
 ]

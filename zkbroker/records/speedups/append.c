@@ -160,39 +160,11 @@ PyObject *zk_place_batch(PyObject *self, PyObject *args)
         s.newest != (int64_t)get64(p + MAX_TIMESTAMP_AT) ||
         (s.oldest != -1 && s.oldest < earliest) || (s.newest != -1 && s.newest > latest))
         goto other;
-    entry = zk_entry_type->tp_alloc(zk_entry_type, 17);
+    entry = zk_batch_head(p, position, size, next_offset, epoch);
     if (entry != NULL) {
-        PyObject *fields[17] = {
-            PyLong_FromSsize_t(position),
-            PyLong_FromSsize_t(size),
-            PyLong_FromLong(2),
-            PyLong_FromLong(0),
-            PyLong_FromLongLong(next_offset),
-            PyLong_FromLongLong(next_offset + count - 1),
-            PyLong_FromLongLong(base_timestamp),
-            PyLong_FromLongLong(s.newest),
-            PyLong_FromLong(0),
-            PyLong_FromLongLong(count),
-            PyLong_FromUnsignedLong(get32(p + CRC_V2_AT)),
-            PyLong_FromLongLong(producer_id),
-            PyLong_FromLong((int16_t)get16(p + PRODUCER_EPOCH_AT)),
-            PyLong_FromLong(sequence),
-            PyBool_FromLong(0),
-            PyBool_FromLong(attributes & TRANSACTIONAL_BIT),
-            PyLong_FromLong(epoch),
-        };
-        int failed = 0;
-        for (int i = 0; i < 17; i++) {
-            failed |= fields[i] == NULL;
-            PyTuple_SET_ITEM(entry, i, fields[i]);
-        }
-        if (failed) {
-            Py_DECREF(entry);
-        } else {
-            put64(p, (uint64_t)next_offset);
-            put32(p + LEADER_EPOCH_AT, (uint32_t)epoch);
-            result = Py_BuildValue("Nn", entry, s.newest_at);
-        }
+        put64(p, (uint64_t)next_offset);
+        put32(p + LEADER_EPOCH_AT, (uint32_t)epoch);
+        result = Py_BuildValue("Nn", entry, s.newest_at);
     }
     PyBuffer_Release(&data);
     return result;

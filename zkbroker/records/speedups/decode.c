@@ -356,8 +356,11 @@ static int take_record(sink *base, int64_t offset, int64_t timestamp, int type,
     failed = 0;
     for (int i = 0; i < COLUMNS; i++)
         failed |= PyTuple_GET_ITEM(record, i) == NULL;
-    if (!failed)
+    if (!failed) {
+        /* Nothing in it can lead back to it: the collector need not walk it again and again. */
+        PyObject_GC_UnTrack(record);
         failed = PyList_Append(s->list, record) < 0;
+    }
     Py_DECREF(record);
     if (failed)
         return -1;

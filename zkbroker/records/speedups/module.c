@@ -31,6 +31,7 @@ static PyMethodDef methods[] = {
     {"decode_records", zk_decode_records, METH_VARARGS, NULL},
     {"decode_lists", zk_decode_lists, METH_VARARGS, NULL},
     {"decode_columns", zk_decode_columns, METH_VARARGS, NULL},
+    {"entry_head", zk_entry_head, METH_VARARGS, NULL},
     {"end_of_entries", zk_end_of_entries, METH_O, NULL},
     {"encode_records", zk_encode_records, METH_VARARGS, NULL},
     {"encode_messages", zk_encode_messages, METH_VARARGS, NULL},

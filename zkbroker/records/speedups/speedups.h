@@ -185,6 +185,9 @@ extern PyTypeObject *zk_record_type, *zk_entry_type;
 PyObject *zk_decode_records(PyObject *self, PyObject *args);
 PyObject *zk_decode_lists(PyObject *self, PyObject *args);
 PyObject *zk_decode_columns(PyObject *self, PyObject *args);
+PyObject *zk_batch_head(const uint8_t *p, Py_ssize_t position, Py_ssize_t size, int64_t base_offset,
+                        int32_t epoch);
+PyObject *zk_entry_head(PyObject *self, PyObject *args);
 PyObject *zk_end_of_entries(PyObject *self, PyObject *data);
 PyObject *zk_encode_records(PyObject *self, PyObject *args);
 PyObject *zk_encode_messages(PyObject *self, PyObject *args);
