@@ -80,6 +80,28 @@ def test_the_office_is_lost_with_the_session_and_won_with_a_new_epoch(zk: ZkSess
     election.close()
 
 
+def test_the_office_left_by_a_dead_predecessor_is_taken_over_and_no_other(
+    zk: ZkSession, chroot: str
+) -> None:
+    with ZkSession(chroot) as predecessor, ZkSession(chroot) as other:
+        first = ControllerElection(predecessor, 1)
+        first.start()
+        rival = ControllerElection(other, 2)
+        rival.start()
+        second = ControllerElection(zk, 1)
+        second.start()
+        assert not second.is_controller, "its id is not registered by this session"
+        zk.create(paths.broker(1), ephemeral=True, parents=True)
+        second._changed.set()
+        until(lambda: second.is_controller)
+        assert controller_epoch(zk) == 2
+        assert not rival.is_controller
+        first._closed = True
+        second.close()
+        until(lambda: rival.is_controller)
+        rival.close()
+
+
 def test_the_office_is_stood_for_again_when_the_node_is_removed(zk: ZkSession, chroot: str) -> None:
     resigned: list[int] = []
     election = ControllerElection(zk, 1, on_resigned=lambda: resigned.append(1))

@@ -5,7 +5,8 @@
 
 Invariant: `/controller` is created and the epoch is raised in one transaction, under the epoch's
 node version that was read before, so that no two elections share an epoch. A broker whose session
-is lost is not the controller any more before anything else happens.
+is lost is not the controller any more before anything else happens. The office that a dead
+predecessor of this broker left behind, in a session that has not run out yet, is taken over.
 """
 
 import contextlib
@@ -16,8 +17,8 @@ from collections.abc import Callable
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
-from zkbroker.registry.errors import NodeExists, NoNode, TransactionFailed
-from zkbroker.registry.nodes import Create, Operation, SetData, Settable
+from zkbroker.registry.errors import NoNode, TransactionFailed
+from zkbroker.registry.nodes import Create, Delete, NodeStat, Operation, SetData, Settable
 from zkbroker.registry.session import SessionState, ZkSession
 from zkbroker.runtime import Task
 
@@ -136,24 +137,41 @@ class ControllerElection:
 
     def _stand(self) -> None:
         while not self._closed:
+            # Read before the office: whoever is elected after this makes our election fail.
+            epoch, version = _read_epoch(self._session)
             stat = self._session.exists(paths.CONTROLLER, self._changed)
+            replaced: list[Operation] = []
             if stat is not None:
-                if not self.is_controller and stat.ephemeral_owner == self._session.session_id:
-                    # The answer to our own election was lost: leave and stand again.
-                    self._session.delete(paths.CONTROLLER, missing_ok=True)
-                    continue
-                if stat.ephemeral_owner != self._session.session_id:
-                    self._elected_in = None
-                self._tell()
-                return
-            self._elected_in = None
-            self._tell()
-            if self._elect():
+                if self.is_controller and stat.ephemeral_owner == self._session.session_id:
+                    return
+                self._resign()
+                if not self._left_by_us(stat):
+                    return
+                replaced.append(Delete(paths.CONTROLLER, stat.version))
+            else:
+                self._resign()
+            if self._elect(epoch, version, replaced):
                 self._tell()
 
-    def _elect(self) -> bool:
+    def _resign(self) -> None:
+        self._elected_in = None
+        self._tell()
+
+    def _left_by_us(self, stat: NodeStat) -> bool:
+        """Whether the office is held by nobody but a predecessor of this broker.
+
+        It names this broker's id, which this session holds; or it is this session's own, from an
+        election whose answer was lost.
+        """
+        if stat.ephemeral_owner == self._session.session_id:
+            return True
+        if current_controller(self._session) != self._broker_id:
+            return False
+        registered = self._session.exists(paths.broker(self._broker_id))
+        return registered is not None and registered.ephemeral_owner == self._session.session_id
+
+    def _elect(self, epoch: int, version: int | None, replaced: list[Operation]) -> bool:
         generation = self._session.generation
-        epoch, version = _read_epoch(self._session)
         number = b"%d" % (epoch + 1)
         raised: Operation = (
             Create(paths.CONTROLLER_EPOCH, number)
@@ -167,10 +185,11 @@ class ControllerElection:
         }
         data = json.dumps(office, separators=(",", ":")).encode()
         try:
-            self._session.transaction([Create(paths.CONTROLLER, data, ephemeral=True), raised])
+            self._session.transaction(
+                [raised, *replaced, Create(paths.CONTROLLER, data, ephemeral=True)]
+            )
         except TransactionFailed as refused:
-            if not isinstance(refused.cause, NodeExists):
-                logger.debug("election repeated broker=%d cause=%s", self._broker_id, refused)
+            logger.debug("election repeated broker=%d cause=%s", self._broker_id, refused)
             return False
         self.epoch = epoch + 1
         self._elected_in = generation

@@ -1,0 +1,144 @@
+"""A broker whose ZooKeeper session breaks, expires or outlives it, while clients go on."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.zookeeper import until
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.consumer import FetchRequest, SimpleConsumer
+from zkbroker.errors import ZkbrokerError
+from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.registry import ZkSession, partitions, paths
+from zkbroker.registry.controller import controller_epoch, current_controller
+from zkbroker.testing import LocalCluster
+
+
+class Writer:
+    """Sends one message after the other, each once: nothing is sent again, nothing may fail."""
+
+    def __init__(self, cluster: LocalCluster, topic: str) -> None:
+        self.sent = 0
+        self.problems: list[ZkbrokerError] = []
+        self._topic = topic
+        self._stopping = threading.Event()
+        config = ProducerConfig.from_properties(
+            {
+                "metadata.broker.list": cluster.bootstrap_servers,
+                "request.required.acks": "1",
+                "message.send.max.retries": "0",
+                "request.timeout.ms": "60000",
+            }
+        )
+        self._producer = Producer(config)
+        self._task = threading.Thread(target=self._run)
+        self._task.start()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._producer.send(KeyedMessage(self._topic, b"%d" % self.sent))
+                self.sent += 1
+        except ZkbrokerError as error:
+            self.problems.append(error)
+
+    def more(self, count: int) -> None:
+        """Wait until so many further messages were acknowledged."""
+        wanted = self.sent + count
+        until(lambda: self.sent >= wanted or bool(self.problems), 60)
+        assert self.problems == []
+
+    def stop(self) -> int:
+        self._stopping.set()
+        self._task.join(60)
+        self._producer.close()
+        assert self.problems == []
+        return self.sent
+
+
+@pytest.fixture
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(properties={"zookeeper.session.timeout.ms": "1000"}) as started:
+        yield started
+
+
+def values(cluster: LocalCluster, topic: str, count: int) -> list[bytes | None]:
+    """Read until so many messages were read."""
+    host, port = cluster.broker(1).address
+    found: list[bytes | None] = []
+    with SimpleConsumer(host, port) as consumer:
+        while len(found) < count:
+            records = list(consumer.fetch(FetchRequest(topic, 0, len(found))))
+            assert records, f"only {len(found)} of {count} messages"
+            found += [record.value for record in records]
+    return found
+
+
+def owner(zk: ZkSession, path: str) -> int:
+    stat = zk.exists(path)
+    return 0 if stat is None else stat.ephemeral_owner
+
+
+def test_a_broker_that_stood_still_registers_everything_anew_and_loses_no_request(
+    cluster: LocalCluster,
+) -> None:
+    topic = cluster.create_topic()
+    with ZkSession(cluster.zookeeper, session_timeout_ms=20_000) as zk:
+        session = owner(zk, paths.broker(1))
+        elections = controller_epoch(zk)
+        writer = Writer(cluster, topic)
+        writer.more(20)
+        cluster.broker(1).pause()
+        until(lambda: zk.exists(paths.broker(1)) is None)
+        assert partitions.partition_state(zk, topic, 0) is None
+        cluster.broker(1).resume()
+        until(lambda: owner(zk, paths.broker(1)) not in {0, session})
+        until(lambda: partitions.partition_state(zk, topic, 0) is not None)
+        until(lambda: current_controller(zk) == 1)
+        writer.more(20)
+        count = writer.stop()
+        state = partitions.partition_state(zk, topic, 0)
+        assert state is not None
+        assert state.leader_epoch == 1, "the second registration of the partition"
+        assert controller_epoch(zk) == elections + 1
+        new = owner(zk, paths.broker(1))
+        assert owner(zk, paths.partition_state(topic, 0)) == new
+        assert owner(zk, paths.CONTROLLER) == new
+    assert values(cluster, topic, count) == [b"%d" % n for n in range(count)]
+
+
+def test_produce_and_fetch_go_on_while_zookeeper_is_away(cluster: LocalCluster) -> None:
+    topic = cluster.create_topic()
+    writer = Writer(cluster, topic)
+    writer.more(20)
+    for _ in range(2):
+        cluster.embedded_zookeeper.kill()
+        writer.more(200)
+        assert len(values(cluster, topic, 220)) >= 220
+        cluster.embedded_zookeeper.start()
+        writer.more(20)
+    with ZkSession(cluster.zookeeper, session_timeout_ms=20_000) as zk:
+        until(lambda: owner(zk, paths.broker(1)) != 0)
+        until(lambda: partitions.leader(zk, topic, 0) == 1)
+        late = cluster.create_topic()
+        assert partitions.leader(zk, late, 0) == 1
+    count = writer.stop()
+    assert values(cluster, topic, count) == [b"%d" % n for n in range(count)]
+
+
+def test_a_killed_broker_comes_back_long_before_its_old_session_has_run_out() -> None:
+    properties = {"zookeeper.session.timeout.ms": "120000"}
+    with LocalCluster(properties=properties) as cluster, ZkSession(cluster.zookeeper) as zk:
+        topic = cluster.create_topic()
+        stale = owner(zk, paths.broker(1))
+        cluster.broker(1).kill()
+        assert owner(zk, paths.broker(1)) == stale
+        cluster.broker(1).start()
+        assert owner(zk, paths.broker(1)) not in {0, stale}
+        state = partitions.partition_state(zk, topic, 0)
+        assert state is not None
+        assert state.leader_epoch == 1
+        # The office that its predecessor left behind is taken over as well.
+        until(lambda: owner(zk, paths.CONTROLLER) == owner(zk, paths.broker(1)))
+        assert controller_epoch(zk) == 2
