@@ -114,6 +114,8 @@ class OffsetsStore:
         position, count = self._log.log_start_offset, 0
         while position < self._log.log_end_offset:
             data = self._log.read_bytes(position, self._settings.load_bytes)
+            if not data:
+                break  # a power cut took the end of the last segment but one
             read = decode_lists(data, start_offset=position)
             for key, value in zip(read.keys, read.values, strict=True):
                 self._apply(key, value)

@@ -1,0 +1,144 @@
+"""A power cut at any moment, also in the middle of a rewrite, loses no acknowledged offset.
+
+The offsets store runs over a real log on a file system that forgets what was not made stable. What
+is loaded afterwards must be the state after some operation, and none before the last acknowledged.
+"""
+
+import random
+import shutil
+
+import pytest
+
+import zkbroker.coordinator.offsets as offsets_module
+from tests.support.logs import Clock, InlineRuntime, make_manager
+from tests.support.powercut import PowerCutFileSystem
+from zkbroker.coordinator.offsets import OffsetsStore, StoreSettings
+from zkbroker.errors import StorageError
+from zkbroker.log import TopicPartition
+from zkbroker.protocol.offsets_topic import GroupMemberValue, GroupValue, OffsetValue
+
+PARTITION = TopicPartition("__consumer_offsets", 0)
+INLINE = InlineRuntime()
+GROUPS = ("a", "b", "c")
+
+
+class Story:
+    """Commits, removals, group changes and rewrites until the power goes."""
+
+    def __init__(self, work, seed, flush_messages):
+        self.chosen = random.Random(seed)
+        self.clock = Clock()
+        self.flush_messages = flush_messages
+        (work / "data").mkdir()
+        self.fs = PowerCutFileSystem(work / "data", work / "after", seed)
+        self.states = [{}]  # after each operation, the one under way included
+        self.certain = 0  # index of a state that cannot be lost any more
+        self.rewrites = 0
+
+    def log(self, directory, fs=None):
+        self.manager = make_manager(
+            directory,
+            fs=fs,
+            clock=self.clock,
+            runtime=INLINE,
+            segment_bytes=1500,
+            index_interval_bytes=200,
+            index_max_bytes=2400,
+            flush_messages=self.flush_messages,
+            flush_ms=2**60,
+            file_delete_delay_ms=0,
+        )
+        self.manager.start()
+        overrides = {"cleanup.policy": "compact"}
+        return self.manager.get_or_create(PARTITION, overrides)
+
+    def run(self):
+        log = self.log(self.fs.root, self.fs)
+        store = OffsetsStore(log, StoreSettings(rewrite_min_bytes=1200, rewrite_ratio=1.5))
+        self.fs.cut_at = self.fs.changes + self.chosen.randint(1, 400)
+        try:
+            while not log.offline:
+                self.step(store)
+        except StorageError:
+            assert self.fs.dead
+        finally:
+            self.manager.abandon()
+
+    def step(self, store):
+        state = dict(self.states[-1])
+        group = self.chosen.choice(GROUPS)
+        action = self.chosen.random()
+        if action < 0.65:
+            partitions = self.chosen.sample(range(4), self.chosen.randint(1, 3))
+            commits = {
+                ("t", number): OffsetValue(
+                    self.chosen.randrange(2**40), metadata="m" * self.chosen.randint(0, 30)
+                )
+                for number in partitions
+            }
+            self.states.append(state | {(group, *key): each for key, each in commits.items()})
+            store.commit(group, commits, self.clock())
+        elif action < 0.75:
+            gone = [key[1:] for key in state if key[0] == group and len(key) > 1][:2]
+            with_group = self.chosen.random() < 0.5
+            for key in gone:
+                del state[group, *key]
+            if with_group:
+                state.pop((group,), None)
+            self.states.append(state)
+            store.remove(group, gone, self.clock(), metadata=with_group)
+        elif action < 0.85:
+            member = GroupMemberValue("m", None, "c", "/h", 1, 2, b"s", self.chosen.randbytes(5))
+            value = GroupValue("consumer", len(self.states), "range", "m", 1, [member])
+            self.states.append(state | {(group,): value})
+            store.wait_durable(store.store_group(group, value, self.clock()))
+        elif store.wants_rewrite():
+            store.rewrite(self.clock())
+            self.rewrites += 1
+            self.certain = len(self.states) - 1  # a rewrite ends with a flush
+        if self.flush_messages == 1:
+            self.certain = len(self.states) - 1
+
+    def check(self):
+        store = OffsetsStore(self.log(self.fs.target))
+        store.load()
+        found = {}
+        for group in store.group_ids():
+            found.update({(group, *key): each for key, each in store.offsets(group).items()})
+            value = store.group(group)
+            if value is not None:
+                found[group,] = value
+        assert found in self.states[self.certain :]
+        self.manager.close()
+
+
+def tell(tmp_path, seeds, flush_messages, monkeypatch):
+    monkeypatch.setattr(offsets_module, "_BATCH_BYTES", 150)  # several appends a rewrite
+    rewrites = 0
+    for seed in seeds:
+        work = tmp_path / str(seed)
+        work.mkdir()
+        story = Story(work, seed, flush_messages)
+        try:
+            story.run()
+            story.check()
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise
+        finally:
+            story.fs.close_all()
+        rewrites += story.rewrites
+        shutil.rmtree(work)
+    assert rewrites > len(seeds) // 10
+
+
+@pytest.mark.parametrize("flush_messages", [1, 2**60], ids=["every commit", "no policy"])
+def test_a_power_cut_loses_nothing_acknowledged(tmp_path, flush_messages, monkeypatch):
+    tell(tmp_path, range(20), flush_messages, monkeypatch)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("flush_messages", [1, 2**60], ids=["every commit", "no policy"])
+def test_a_thousand_power_cuts(tmp_path, flush_messages, monkeypatch):
+    tell(tmp_path, range(1000), flush_messages, monkeypatch)
