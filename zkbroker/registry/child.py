@@ -1,15 +1,17 @@
 """Start a child process that cannot outlive this one.
 
+    this process --fork--> launcher --prctl, exec--> the program, same process id
+
 Invariant (Linux): the kernel kills the child when this process ends, even by `kill -9`. The kernel
 watches the *thread* that forked, so that every child is forked from one thread that lives as long
-as the process. The child has a session of its own: Ctrl-C at a terminal reaches this process only,
-which then stops the child in order.
+as the process. The program asks for that through a launcher of its own, since code that ran in the
+forked copy of this process would run finalizers of other threads there, on sockets that are shared.
+The child has a session of its own: Ctrl-C at a terminal reaches this process only, which then stops
+the child in order.
 """
 
-import ctypes
 import os
 import queue
-import signal
 import subprocess
 import sys
 import threading
@@ -18,9 +20,14 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import IO
 
-_PR_SET_PDEATHSIG = 1
-# Loaded before any fork: the dynamic loader's lock may be held by another thread at the fork.
-_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+# 1 is PR_SET_PDEATHSIG, 9 is SIGKILL; the parent may have ended before it was asked for.
+_LAUNCHER = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)
+if os.getppid() != int(sys.argv[1]):
+    sys.exit(1)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
 
 
 class _Forker:
@@ -63,21 +70,15 @@ def start_child(command: list[str], *, cwd: Path, output: IO[bytes]) -> subproce
     """Start a program that ends with this process.
 
     Args:
-        command: the program and its arguments.
+        command: the path of the program and its arguments.
         cwd: its working directory.
         output: a file that receives what it prints.
 
     Raises:
         OSError: it cannot be started.
     """
-    parent = os.getpid()
-
-    def bind_to_parent() -> None:
-        if _LIBC is not None:
-            _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != parent:
-                # It ended between fork and prctl.
-                os._exit(1)
+    if sys.platform == "linux" and sys.executable:
+        command = [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), *command]
 
     def start() -> subprocess.Popen[bytes]:
         return subprocess.Popen(  # noqa: S603 - the caller's own command, no shell
@@ -87,7 +88,6 @@ def start_child(command: list[str], *, cwd: Path, output: IO[bytes]) -> subproce
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=bind_to_parent,
         )
 
     return _FORKER.run(start)
