@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from zkbroker.config.consumer import FAIL, SMALLEST, ConsumerConfig
-from zkbroker.consumer.fetching import Wanted, check_size, doubled, fetch_request, offset_after
+from zkbroker.consumer.fetching import Wanted, check_size, doubled, fetch_request
 from zkbroker.consumer.lookup import EARLIEST_TIME, LATEST_TIME, list_offsets, valid_range
 from zkbroker.consumer.partition import Chunk, ConsumedPartition, Progress, TopicPartition
 from zkbroker.errors import (
@@ -30,6 +30,7 @@ from zkbroker.errors import (
 )
 from zkbroker.network import BrokerConnection
 from zkbroker.protocol.messages.fetch import FetchResponsePartition
+from zkbroker.records import offset_after
 from zkbroker.runtime import Runtime, Task
 
 logger = logging.getLogger(__name__)

@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from zkbroker.consumer.partition import TopicPartition
-from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
+from zkbroker.errors import MessageSizeTooLarge
 from zkbroker.protocol.messages import FetchRequest
 from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
-from zkbroker.records import iter_entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +45,6 @@ def fetch_request(
     return FetchRequest(
         max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, topics=topics
     )
-
-
-def offset_after(records: bytes | memoryview) -> int | None:
-    """Return the offset after the last whole entry, None when not even the first is whole.
-
-    Raises:
-        CorruptMessage: the first entry is nonsense. (Later nonsense only ends the walk: the next
-            fetch begins with it.)
-    """
-    last: int | None = None
-    try:
-        for entry in iter_entries(records):
-            last = entry.last_offset
-    except CorruptMessage:
-        if last is None:
-            raise
-    return None if last is None else last + 1
 
 
 def check_size(records: bytes | memoryview, limit_bytes: int, where: str) -> None:

@@ -288,8 +288,10 @@ class _Translator:
                 break
             if text.startswith("&&", self._at):
                 self._at += 2
-                result = _intersect(result, (members, beyond))
-                members, beyond = frozenset(), False
+                if not first:
+                    # With nothing to its left, `&&` means nothing.
+                    result = _intersect(result, (members, beyond))
+                    members, beyond = frozenset(), False
             elif character == "[":
                 self._at += 1
                 inner, inner_beyond = self._class_body()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TypeVar
 
-from zkbroker.consumer.fetching import Wanted, check_size, doubled, fetch_request, offset_after
+from zkbroker.consumer.fetching import Wanted, check_size, doubled, fetch_request
 from zkbroker.consumer.kafka_offsets import KafkaOffsets, commit_offsets, fetch_offsets
 from zkbroker.consumer.lookup import list_offsets, one_offset, valid_range
 from zkbroker.consumer.partition import TopicPartition
@@ -27,7 +27,7 @@ from zkbroker.errors import (
 from zkbroker.network import BrokerConnection
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages.fetch import FetchResponsePartition
-from zkbroker.records import Record, iter_records
+from zkbroker.records import Record, iter_records, offset_after
 from zkbroker.runtime import Runtime, get_runtime
 
 DEFAULT_FETCH_BYTES = 1024 * 1024

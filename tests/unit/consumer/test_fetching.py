@@ -3,9 +3,9 @@
 import pytest
 
 from tests.support.message_sets import message_set
-from zkbroker.consumer.fetching import Wanted, doubled, fetch_request, offset_after
+from zkbroker.consumer.fetching import Wanted, doubled, fetch_request
 from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
-from zkbroker.records import Codec
+from zkbroker.records import Codec, offset_after
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])

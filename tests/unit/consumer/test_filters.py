@@ -40,6 +40,7 @@ def test_internal_topics_are_left_out_unless_wanted() -> None:
         ("[a-z&&[^bc]]+", ["ad", "z"], ["ab", "c"]),
         ("[a-d[m-p]]+", ["amp"], ["e"]),
         ("[a-z&&[def]&&[ef]]", ["e"], ["d"]),
+        (r"[&&\w]+", ["ab_1"], ["a-b"]),
         ("[^a-c[x]]", ["d", "é"], ["a", "x"]),
         ("[]a]+", ["]a"], ["b"]),
         ("[a-]+", ["a-"], ["b"]),
