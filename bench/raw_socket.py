@@ -22,7 +22,12 @@ from pathlib import Path
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.network import BrokerConnection
 from zkbroker.protocol import RequestHeader, encode_request
-from zkbroker.protocol.messages import CreateTopicsRequest, FetchRequest, ProduceRequest
+from zkbroker.protocol.messages import (
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    FetchRequest,
+    ProduceRequest,
+)
 from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
 from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
 from zkbroker.protocol.messages.topics import NewTopic, TopicConfig
@@ -147,12 +152,13 @@ class Client:
 
 def make_topic(port: int, name: str) -> None:
     with BrokerConnection(get_runtime("threads"), "127.0.0.1", port) as connection:
-        settings = [
-            TopicConfig("retention.bytes", str(1 << 28)),
-            TopicConfig("segment.bytes", str(1 << 27)),
-            TopicConfig("file.delete.delay.ms", "0"),
-        ]
+        settings = [TopicConfig("file.delete.delay.ms", "0")]
         connection.request(CreateTopicsRequest(topics=[NewTopic(name, 1, 1, [], settings)]))
+
+
+def remove_topic(port: int, name: str) -> None:
+    with BrokerConnection(get_runtime("threads"), "127.0.0.1", port) as connection:
+        connection.request(DeleteTopicsRequest(topics=[name]))
 
 
 def fill(port: int, topic: str, magic: int) -> None:
@@ -220,7 +226,6 @@ def run(magic: int, rounds: int, seconds: float, only: str | None) -> None:
                 {
                     "broker.id": "0",
                     "zookeeper.connect": zookeeper.connect_string,
-                    "log.retention.check.interval.ms": "500",
                 },
             )
             broker.start()
@@ -252,6 +257,7 @@ def measure(
             topic = f"bench-{name.replace(' ', '-')}-{magic}-{number}"
             make_topic(port, topic)
             found.append((ours(port, broker.pid, topic), loop(bare_port, bare.pid)))
+            remove_topic(port, topic)
         ratio = statistics.median(mine.rate / theirs.rate for mine, theirs in found)
         mine = [pair[0] for pair in found]
         theirs = [pair[1] for pair in found]
