@@ -1,5 +1,6 @@
 """A broker as a process: started, stopped by a signal."""
 
+import gc
 import logging
 import signal
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from zkbroker.config.broker import BrokerConfig
 from zkbroker.errors import ZkbrokerError
 
 logger = logging.getLogger(__name__)
+
+_GC_THRESHOLD = 10_000
 
 
 def run(config: BrokerConfig, on_ready: Callable[[int, str, int], object] | None = None) -> None:
@@ -37,6 +40,10 @@ def run(config: BrokerConfig, on_ready: Callable[[int, str, int], object] | None
         starting.kill()
         return
     starting.get()
+    # What is loaded now stays: the collector need not look at it again and again.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GC_THRESHOLD)
     if failures:
         raise failures[0]
     try:

@@ -24,6 +24,7 @@ SIZE_BYTES = 4
 _SIZE = struct.Struct(">i")
 _CORRELATION_ID = struct.Struct(">i")
 _REQUEST_HEADER = struct.Struct(">hhih")
+_CLASSES: dict[int, tuple[type[Any], type[Any]]] = {int(key): MESSAGES[key] for key in MESSAGES}
 _JOIN_BELOW_BYTES = 4096  # a smaller record set is cheaper copied into the header than sent alone
 
 
@@ -90,7 +91,7 @@ def decode_request(frame: bytes | bytearray | memoryview) -> tuple[RequestHeader
         if header.api_key == ApiKey.API_VERSIONS:
             return header, ApiVersionsRequest()
         raise UnsupportedRequest(header)
-    request_class = MESSAGES[ApiKey(header.api_key)][0]
+    request_class = _CLASSES[header.api_key][0]
     return header, codec.decode(request_class, header.api_version, view, position)[0]
 
 
@@ -158,7 +159,7 @@ def decode_response(
         correlation_id: int = _CORRELATION_ID.unpack_from(view)[0]
     except struct.error as error:
         raise MalformedFrame("response is shorter than its correlation id") from error
-    response_class = MESSAGES[ApiKey(api_key)][1]
+    response_class = _CLASSES[api_key][1]
     if api_key == ApiKey.API_VERSIONS and not supported(api_key, version):
         version = 0
     return correlation_id, codec.decode(response_class, version, view, _CORRELATION_ID.size)[0]

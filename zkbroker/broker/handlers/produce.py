@@ -1,6 +1,7 @@
 """Produce: append what producers send."""
 
 import logging
+import struct
 
 from zkbroker.broker.errors import error_code
 from zkbroker.broker.services import BrokerServices
@@ -19,7 +20,11 @@ from zkbroker.records import check_produce
 logger = logging.getLogger(__name__)
 
 ADMIN_CLIENT = "__admin_client"
+_BATCH_HEADER_BYTES = 61
+_LENGTH_AT, _MAGIC_AT, _ATTRIBUTES_AT = 8, 16, 22
 _TRANSACTIONAL_BIT = 0x10
+_CODEC_BITS = 0x07
+_LENGTH = struct.Struct(">i")
 
 
 class ProduceHandler:
@@ -89,8 +94,9 @@ class ProduceHandler:
             if not isinstance(data, memoryview) or not len(data):
                 raise CorruptMessage("no message in the record set")
             if version >= 3:
-                check_produce(data, version)
-                if data[22] & _TRANSACTIONAL_BIT:
+                if not _is_plain_batch(data):
+                    check_produce(data, version)
+                if data[_ATTRIBUTES_AT] & _TRANSACTIONAL_BIT:
                     raise ProtocolError(
                         "transactions are not served", code=ErrorCode.INVALID_TXN_STATE
                     )
@@ -132,3 +138,13 @@ class ProduceHandler:
             error,
         )
         return ProduceResponsePartition(partition.partition, code)
+
+
+def _is_plain_batch(data: memoryview) -> bool:
+    """Tell at a glance that a set is one batch of magic 2 that no version forbids."""
+    return (
+        len(data) >= _BATCH_HEADER_BYTES
+        and data[_MAGIC_AT] == 2
+        and not data[_ATTRIBUTES_AT] & _CODEC_BITS
+        and _LENGTH.unpack_from(data, _LENGTH_AT)[0] == len(data) - _LENGTH_AT - _LENGTH.size
+    )
