@@ -7,6 +7,7 @@ import uuid
 import pytest
 
 from examples.assignors import RackAssignor
+from tests.support.process import wait_until
 from tests.support.producing import TestProducer
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer import (
@@ -18,9 +19,13 @@ from zkbroker.consumer import (
     RebalanceListener,
     string_decoder,
 )
-from zkbroker.errors import ClientError, ConfigError, OffsetOutOfRange, ProtocolError
+from zkbroker.errors import ClientError, ConfigError, ErrorCode, OffsetOutOfRange, ProtocolError
 from zkbroker.network import BrokerConnection
-from zkbroker.protocol.messages import CreatePartitionsRequest
+from zkbroker.protocol.messages import (
+    CreatePartitionsRequest,
+    FindCoordinatorRequest,
+    OffsetFetchRequest,
+)
 from zkbroker.protocol.messages.topics import NewPartitions
 from zkbroker.runtime import get_runtime
 from zkbroker.testing import LocalCluster
@@ -424,3 +429,27 @@ def test_brokers_can_be_found_through_zookeeper(scene):
     consumer = scene.consumer(bootstrap_servers=(), zookeeper_connect=scene.cluster.zookeeper)
     consumer.subscribe([topic])
     assert len(scene.until(count(10), consumer)) == 10
+
+
+def test_groups_are_spread_over_the_brokers_and_each_refuses_the_others(cluster):
+    connections = {}
+    for address in cluster.bootstrap_servers.split(","):
+        host, _, port = address.rpartition(":")
+        connections[int(port)] = BrokerConnection(get_runtime("threads"), host, int(port))
+    anyone = next(iter(connections.values()))
+    found = {}
+    try:
+        for number in range(12):
+            group = f"spread-{number}"
+            assert wait_until(
+                lambda group=group: anyone.request(FindCoordinatorRequest(group)).error_code == 0
+            )
+            port = anyone.request(FindCoordinatorRequest(group)).port
+            found.setdefault(port, []).append(group)
+            for own, connection in connections.items():
+                code = connection.request(OffsetFetchRequest(group, [])).error_code
+                assert (code == ErrorCode.NOT_COORDINATOR) == (own != port)
+        assert set(found) == set(connections)
+    finally:
+        for connection in connections.values():
+            connection.close()

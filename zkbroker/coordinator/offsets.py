@@ -35,6 +35,8 @@ from zkbroker.records import decode_lists, encode_message_set
 logger = logging.getLogger(__name__)
 
 TopicPartitionKey: TypeAlias = tuple[str, int]
+Key: TypeAlias = OffsetKey | GroupKey
+Value: TypeAlias = OffsetValue | GroupValue
 
 _BATCH_BYTES = 256 * 1024  # of a rewrite; a larger single record is a batch of its own
 _RECORD_OVERHEAD_BYTES = 16  # of a record within a batch; the batch header is shared
@@ -94,7 +96,7 @@ class OffsetsStore:
         self._settings = settings or StoreSettings()
         self._offsets: dict[str, dict[TopicPartitionKey, OffsetValue]] = {}
         self._groups: dict[str, GroupValue] = {}
-        self._live: dict[bytes, int] = {}
+        self._live: dict[Key, int] = {}
         self._live_bytes = 0
 
     # --- reading ----------------------------------------------------------------------------
@@ -154,11 +156,11 @@ class OffsetsStore:
         Raises:
             StorageError, ProtocolError: nothing was stored, or the disk failed.
         """
-        records = [
-            (encode_key(OffsetKey(group_id, topic, partition)), encode_offset(value))
+        changes = [
+            _change(OffsetKey(group_id, topic, partition), value)
             for (topic, partition), value in offsets.items()
         ]
-        self._log.wait_durable(self._append(records, now_ms))
+        self._log.wait_durable(self._append(changes, now_ms))
 
     def store_group(self, group_id: str, value: GroupValue, now_ms: int) -> int:
         """Store a group's metadata; returns the offset to pass to `wait_durable`.
@@ -166,7 +168,7 @@ class OffsetsStore:
         Raises:
             StorageError, ProtocolError: nothing was stored.
         """
-        return self._append([(encode_key(GroupKey(group_id)), encode_group(value))], now_ms)
+        return self._append([_change(GroupKey(group_id), value)], now_ms)
 
     def wait_durable(self, last_offset: int) -> None:
         """Wait until what ends at this offset is as durable as the flush policy asks.
@@ -189,11 +191,11 @@ class OffsetsStore:
         Raises:
             StorageError, ProtocolError: nothing was removed, or the disk failed.
         """
-        keys = [encode_key(OffsetKey(group_id, *partition)) for partition in partitions]
+        changes = [_change(OffsetKey(group_id, *partition), None) for partition in partitions]
         if metadata and group_id in self._groups:
-            keys.append(encode_key(GroupKey(group_id)))
-        if keys:
-            self._log.wait_durable(self._append([(key, None) for key in keys], now_ms))
+            changes.append(_change(GroupKey(group_id), None))
+        if changes:
+            self._log.wait_durable(self._append(changes, now_ms))
 
     # --- keeping it small -------------------------------------------------------------------
 
@@ -219,9 +221,9 @@ class OffsetsStore:
         first = self._log.log_end_offset
         self._log.roll()
         for batch in _in_batches(dict(self._live), _BATCH_BYTES):
-            records = [(key, value) for key in batch if (value := self._current(key)) is not None]
-            if records:
-                self._append(records, now_ms)
+            changes = [_change(key, value) for key in batch if (value := self._value(key))]
+            if changes:
+                self._append(changes, now_ms)
             pause()
         self._log.flush()
         self._log.delete_records_before(first)
@@ -235,67 +237,76 @@ class OffsetsStore:
 
     # --- inside -----------------------------------------------------------------------------
 
-    def _append(self, records: Sequence[tuple[bytes, bytes | None]], now_ms: int) -> int:
+    def _append(self, changes: Sequence["_Change"], now_ms: int) -> int:
         data = encode_message_set(
-            [(key, value, now_ms, ()) for key, value in records], magic=self._settings.magic
+            [(each.key_bytes, each.value_bytes, now_ms, ()) for each in changes],
+            magic=self._settings.magic,
         )
         result = self._log.append(bytearray(data), now_ms=now_ms)
-        for key, value in records:
-            self._apply(key, value)
+        for each in changes:
+            self._set(each.key, each.value, len(each.key_bytes) + len(each.value_bytes or b""))
         return result.last_offset
 
-    def _apply(self, key: bytes | None, value: bytes | None) -> None:
+    def _apply(self, key_bytes: bytes | None, value_bytes: bytes | None) -> None:
+        """Take a record that was read from the log."""
         try:
-            named = decode_key(key or b"")
-            if isinstance(named, OffsetKey):
-                self._apply_offset(named, value)
-            elif isinstance(named, GroupKey):
-                self._apply_group(named, value)
-            else:
-                return
+            key = decode_key(key_bytes or b"")
+            if key is None:
+                return  # of a later version than ours
+            value: Value | None = None
+            if value_bytes is not None:
+                decode = decode_offset if isinstance(key, OffsetKey) else decode_group
+                value = decode(value_bytes)
         except MalformedFrame as error:
-            logger.warning("offsets_topic_record_skipped key=%r reason=%s", key, error)
+            logger.warning("offsets_topic_record_skipped key=%r reason=%s", key_bytes, error)
             return
-        assert key is not None
-        self._count(key, value)
+        self._set(key, value, len(key_bytes or b"") + len(value_bytes or b""))
 
-    def _apply_offset(self, key: OffsetKey, value: bytes | None) -> None:
-        partition = (key.topic, key.partition)
-        if value is not None:
-            self._offsets.setdefault(key.group, {})[partition] = decode_offset(value)
-            return
-        offsets = self._offsets.get(key.group)
-        if offsets is not None:
-            offsets.pop(partition, None)
+    def _set(self, key: Key, value: Value | None, size_bytes: int) -> None:
+        if isinstance(key, OffsetKey):
+            offsets = self._offsets.setdefault(key.group, {})
+            if isinstance(value, OffsetValue):
+                offsets[key.topic, key.partition] = value
+            else:
+                offsets.pop((key.topic, key.partition), None)
             if not offsets:
                 del self._offsets[key.group]
-
-    def _apply_group(self, key: GroupKey, value: bytes | None) -> None:
-        if value is None:
-            self._groups.pop(key.group, None)
+        elif isinstance(value, GroupValue):
+            self._groups[key.group] = value
         else:
-            self._groups[key.group] = decode_group(value)
-
-    def _count(self, key: bytes, value: bytes | None) -> None:
+            self._groups.pop(key.group, None)
         self._live_bytes -= self._live.pop(key, 0)
         if value is not None:
-            size = len(key) + len(value) + _RECORD_OVERHEAD_BYTES
-            self._live[key] = size
-            self._live_bytes += size
+            self._live[key] = size_bytes + _RECORD_OVERHEAD_BYTES
+            self._live_bytes += size_bytes + _RECORD_OVERHEAD_BYTES
 
-    def _current(self, key: bytes) -> bytes | None:
-        named = decode_key(key)
-        if isinstance(named, OffsetKey):
-            value = self.offsets(named.group).get((named.topic, named.partition))
-            return None if value is None else encode_offset(value)
-        if isinstance(named, GroupKey):
-            group = self._groups.get(named.group)
-            return None if group is None else encode_group(group)
-        return None
+    def _value(self, key: Key) -> Value | None:
+        if isinstance(key, OffsetKey):
+            return self.offsets(key.group).get((key.topic, key.partition))
+        return self._groups.get(key.group)
 
 
-def _in_batches(sizes: Mapping[bytes, int], limit_bytes: int) -> Iterator[list[bytes]]:
-    batch: list[bytes] = []
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A record to be appended, in both forms; without a value it removes the key."""
+
+    key: Key
+    value: Value | None
+    key_bytes: bytes
+    value_bytes: bytes | None
+
+
+def _change(key: Key, value: Value | None) -> _Change:
+    value_bytes = None
+    if isinstance(value, OffsetValue):
+        value_bytes = encode_offset(value)
+    elif isinstance(value, GroupValue):
+        value_bytes = encode_group(value)
+    return _Change(key, value, encode_key(key), value_bytes)
+
+
+def _in_batches(sizes: Mapping[Key, int], limit_bytes: int) -> Iterator[list[Key]]:
+    batch: list[Key] = []
     filled = 0
     for key, size in sizes.items():
         if batch and filled + size > limit_bytes:
