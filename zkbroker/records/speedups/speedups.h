@@ -81,6 +81,11 @@ static inline const uint8_t *get_varint(const uint8_t *p, const uint8_t *end, in
         *value = (int64_t)((zigzag >> 1) ^ (0 - (zigzag & 1)));
         return p + 1;
     }
+    if (end - p >= 2 && p[1] < 0x80) { /* lengths of 64 to 8191: most of the others */
+        zigzag = (uint64_t)(p[0] & 0x7F) | (uint64_t)p[1] << 7;
+        *value = (int64_t)((zigzag >> 1) ^ (0 - (zigzag & 1)));
+        return p + 2;
+    }
     while (p < end && shift < 70) {
         uint64_t byte = *p++;
         if (shift == 63 && byte > 1)
