@@ -34,7 +34,7 @@ from zkbroker.broker.services import BrokerServices
 from zkbroker.broker.topics import Topics
 from zkbroker.broker.view import ClusterView
 from zkbroker.config.broker import BrokerConfig
-from zkbroker.errors import ConfigError, RegistryError, StorageError
+from zkbroker.errors import ConfigError, RegistryError, StorageError, ZkbrokerError
 from zkbroker.log import LogManager
 from zkbroker.network.server import Limits, Listener, Server
 from zkbroker.protocol import ApiKey
@@ -72,6 +72,7 @@ class BrokerNode:
         self._now_ms = now_ms
         self._undo: list[tuple[str, Callable[[], object]]] = []
         self._stopping = False
+        self._timeout_s = config.controlled_shutdown_ms / 1000
         self._runtime = get_runtime("gevent")
         self._controller: int | None = None
         self.broker_id = config.broker_id
@@ -114,9 +115,8 @@ class BrokerNode:
         if self._stopping:
             return
         self._stopping = True
-        self._timeout_s = (
-            self._config.controlled_shutdown_ms / 1000 if timeout_s is None else timeout_s
-        )
+        if timeout_s is not None:
+            self._timeout_s = timeout_s
         logger.info("broker stopping id=%d", self.broker_id)
         self._unwind()
         logger.info("broker stopped id=%d", self.broker_id)
@@ -134,7 +134,7 @@ class BrokerNode:
             runtime=self._runtime,
         )
         # ZooKeeper is reached while the logs are recovered.
-        connecting = gevent.spawn(session.start)
+        connecting = gevent.spawn(_outcome, session.start)
         self._undo.append(("session", session.close))
         logs = LogManager(
             config.log_manager, config.log, runtime=self._runtime, now_ms=self._now_ms
@@ -144,7 +144,9 @@ class BrokerNode:
             self._undo.append(("logs", logs.close))
         finally:
             connecting.join()
-        connecting.get()
+        failure = connecting.get()
+        if failure is not None:
+            raise failure
         self.broker_id = self._own_id(logs, session)
         cluster = cluster_id(session)
         logs.write_meta(self.broker_id, cluster)
@@ -186,7 +188,10 @@ class BrokerNode:
             server.listen()
         except OSError as error:
             places = ", ".join(str(each) for each in config.endpoints)
-            raise StorageError(f"cannot listen on {places}: {error}") from error
+            raise StorageError(
+                f"cannot listen on {places}: {error.strerror or error}; stop what uses the port, "
+                "or set another one with port or listeners"
+            ) from error
         for name, (host, port) in server.addresses.items():
             shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
             logger.info("listening address=%s listener=%s", shown, name)
@@ -361,3 +366,12 @@ class BrokerNode:
                 undo()
             except (RegistryError, StorageError, OSError) as error:
                 logger.warning("shutdown step failed step=%s error=%s", name, error)
+
+
+def _outcome(function: Callable[[], object]) -> ZkbrokerError | None:
+    """Return the error with which a function ended: one that leaves a greenlet is printed there."""
+    try:
+        function()
+    except ZkbrokerError as error:
+        return error
+    return None

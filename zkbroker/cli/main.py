@@ -72,7 +72,8 @@ def cli() -> None:
 def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> NoReturn:
     """Run a command, turn the library's errors into one line each, and exit."""
     # What the ZooKeeper client has to say reaches people as our own errors.
-    logging.getLogger("kazoo").addHandler(logging.NullHandler())
+    for chatty in ("kazoo", "zkbroker.registry.client", "zkbroker.registry.connection"):
+        logging.getLogger(chatty).addHandler(logging.NullHandler())
     keywords: dict[str, Any] = {"prog_name": name, "standalone_mode": False}
     try:
         result = command.main(None if arguments is None else list(arguments), **keywords)

@@ -64,7 +64,9 @@ def view_of(response: MetadataResponse, topics: Collection[str]) -> View:
         if each.topic not in found:
             continue
         if each.error_code != ErrorCode.NONE:
-            found[each.topic] = protocol_error(each.error_code, f"topic {each.topic}")
+            missing = each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            named = f"topic {each.topic}{' does not exist' if missing else ''}"
+            found[each.topic] = protocol_error(each.error_code, named)
             continue
         found[each.topic] = tuple(
             sorted(

@@ -104,7 +104,7 @@ class LogManager:
             self._meta = agree(self._online(), broker_id)
             cuts = self._load_all()
             if not self._online():
-                raise StorageError(f"no data directory can be used: {self.offline_dirs()}")
+                raise StorageError(self._all_offline())
         except BaseException:
             self.abandon()
             raise
@@ -211,6 +211,7 @@ class LogManager:
 
         Raises:
             ConfigError: they are somebody else's.
+            StorageError: none of them can be written.
         """
         agree(self._online(), broker_id)
         stored = self._meta.cluster_id
@@ -222,6 +223,8 @@ class LogManager:
         self._meta = MetaProperties(broker_id, cluster_id or stored)
         for directory in self._directories:
             directory.write_meta(self._meta)
+        if not self._online():
+            raise StorageError(self._all_offline())
 
     # Logs
 
@@ -267,7 +270,7 @@ class LogManager:
                 except StorageError:
                     if directory.context.offline is None:
                         raise
-            raise StorageError(f"no data directory can be used for {tp}: {self.offline_dirs()}")
+            raise StorageError(f"{tp} cannot be stored: {self._all_offline()}")
 
     def _load_of(self, directory: DataDirectory) -> int:
         return sum(home is directory for home in self._homes.values())
@@ -334,6 +337,13 @@ class LogManager:
                 log.update_config(config)
 
     # Failing disks
+
+    def _all_offline(self) -> str:
+        reasons = "; ".join(f"{path}: {reason}" for path, reason in self.offline_dirs().items())
+        return (
+            f"no data directory can be used ({reasons}): make one of them a directory with room "
+            "that this user may write, or change log.dirs"
+        )
 
     def offline_dirs(self) -> dict[str, str]:
         """Return the directories that cannot be used, with the reason."""

@@ -264,7 +264,11 @@ class BrokerPresence:
         )
         self._predecessor = session_id
         if self._record is not None:
-            self._record.save(session_id)
+            try:
+                self._record.save(session_id)
+            except OSError as error:
+                # The record only spares a restarted broker the wait for its own stale node.
+                logger.warning("session not recorded error=%s", error)
         self._on_registered()
         self._registered_in = session_id
         # Fires when somebody removes the node.

@@ -1,0 +1,129 @@
+"""Ten mistakes of newcomers: each gives one line, the cause and the cure, and no traceback."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from zkbroker.testing import LocalCluster
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(properties={"auto.create.topics.enable": "false"}) as started:
+        yield started
+
+
+@pytest.fixture
+def mistake():
+    def run(*arguments, environment=None, limit=None):
+        command = [sys.executable, "-m", "zkbroker.cli", *map(str, arguments)]
+        if limit is not None:
+            # A full disk, as one process sees it: no file may grow beyond this many blocks.
+            command = ["bash", "-c", f'ulimit -f {limit}; exec "$@"', "bash", *command]
+        ran = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=os.environ | (environment or {}),
+            check=False,
+        )
+        assert ran.returncode == 1, ran.stderr
+        assert "Traceback" not in ran.stderr
+        errors = [line for line in ran.stderr.splitlines() if line.startswith("error: ")]
+        assert len(errors) == 1, ran.stderr
+        return errors[0]
+
+    return run
+
+
+@pytest.fixture
+def properties(cluster, tmp_path):
+    def write(**changes):
+        settings = {
+            "broker.id": 5,
+            "zookeeper.connect": cluster.zookeeper,
+            "log.dirs": tmp_path / "data",
+            "port": 0,
+            "host.name": "127.0.0.1",
+        } | {key.replace("_", "."): value for key, value in changes.items()}
+        path = tmp_path / "server.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        return path
+
+    return write
+
+
+def test_1_a_wrong_port(mistake):
+    said = mistake("consume", "-b", "127.0.0.1:1", "-t", "x")
+    assert "127.0.0.1:1" in said
+    assert "correct the addresses" in said
+
+
+def test_2_no_zookeeper(mistake, properties):
+    for said in (
+        mistake("topics", "list", "-z", "127.0.0.1:1"),
+        mistake("broker", properties(zookeeper_connect="127.0.0.1:1")),
+    ):
+        assert "no ZooKeeper answered at 127.0.0.1:1" in said
+        assert "start one there, or correct zookeeper.connect" in said
+
+
+def test_3_a_port_in_use(mistake, properties, cluster):
+    port = cluster.broker(1).address[1]
+    said = mistake("broker", properties(port=port))
+    assert f"127.0.0.1:{port}: Address already in use" in said
+    assert "set another one" in said
+
+
+def test_4_a_data_directory_that_cannot_be_used(mistake, properties, tmp_path):
+    (tmp_path / "file").write_text("not a directory")
+    said = mistake("broker", properties(log_dirs=tmp_path / "file"))
+    assert str(tmp_path / "file") in said
+    assert "or change log.dirs" in said
+
+
+def test_5_a_bad_property(mistake, properties):
+    said = mistake("broker", properties(num_partitions="many"))
+    assert "num.partitions='many' is not allowed: give a whole number" in said
+
+
+def test_6_an_unknown_topic(mistake, cluster):
+    said = mistake("consume", "-b", cluster.bootstrap_servers, "-t", "nowhere", "-e")
+    assert "topic nowhere does not exist" in said
+
+
+def test_7_no_java(mistake, tmp_path):
+    said = mistake(
+        "zookeeper", "--port", 0, "--data", tmp_path, environment={"PATH": "/", "JAVA_HOME": ""}
+    )
+    assert "needs Java 17" in said
+    assert "apt-get install openjdk-17-jre-headless" in said
+
+
+def test_8_a_directory_of_another_cluster(mistake, properties, tmp_path):
+    (tmp_path / "data").mkdir()
+    meta = "version=0\nbroker.id=5\ncluster.id=another\n"
+    (tmp_path / "data" / "meta.properties").write_text(meta)
+    said = mistake("broker", properties())
+    assert "belong to cluster another" in said
+    assert "check zookeeper.connect, or give other log.dirs" in said
+
+
+def test_9_a_broker_id_that_is_taken(mistake, properties):
+    said = mistake("broker", properties(broker_id=1))
+    assert "broker id 1 is in use" in said
+    assert "another broker.id" in said
+
+
+def test_10_a_full_disk(mistake, properties):
+    said = mistake("broker", properties(), limit=0)
+    assert "File too large" in said
+    assert "or change log.dirs" in said
+
+
+def test_a_data_directory_of_a_running_broker(mistake, properties, cluster):
+    said = mistake("broker", properties(broker_id=1, log_dirs=cluster.broker(1).data_directory))
+    assert "in use by another broker: stop it" in said
