@@ -7,13 +7,14 @@ nothing. The other directories go on.
 
 import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from zkbroker.errors import StorageError
 from zkbroker.log.fs import FileSystem
-from zkbroker.log.segment import OpenFiles
+from zkbroker.log.open_files import OpenFiles
 from zkbroker.runtime import Runtime
 
 logger = logging.getLogger(__name__)
@@ -58,6 +59,14 @@ class LogContext:
             logger.error("data directory offline path=%s reason=%s", self.root, self.offline)
             self.on_offline(self)
         return self.error(self.offline)
+
+    @contextmanager
+    def storage(self) -> Iterator[None]:
+        """Turn an OSError of the block into the StorageError that `fail` makes of it."""
+        try:
+            yield
+        except OSError as error:
+            raise self.fail(error) from error
 
     def error(self, reason: str) -> StorageError:
         """Return an error that names the directory."""

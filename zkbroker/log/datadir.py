@@ -28,6 +28,8 @@ class DataDirectory:
         self.root = context.root
         self.meta = MetaProperties(None, None)
         self.clean = False
+        self.logs: dict[TopicPartition, Log] = {}
+        """The logs whose directories are here."""
         self.recovery_points: dict[TopicPartition, int] = {}
         self.start_offsets: dict[TopicPartition, int] = {}
         self._lock: DirectoryLock | None = None
@@ -90,27 +92,25 @@ class DataDirectory:
             except OSError as error:
                 self.context.fail(error)
 
-    def write_checkpoints(self, logs: Mapping[TopicPartition, Log]) -> None:
-        """Write the recovery points, start offsets and high watermarks of the logs here."""
-        if self.context.offline is not None:
-            return
-        fs, root = self.context.fs, self.root
-        points = {tp: log.recovery_point for tp, log in logs.items()}
-        marks = {tp: log.high_watermark for tp, log in logs.items()}
-        try:
-            checkpoints.write_offsets(fs, root / names.RECOVERY_POINTS, points)
-            checkpoints.write_offsets(fs, root / names.HIGH_WATERMARKS, marks)
-        except OSError as error:
-            self.context.fail(error)
-        self.write_start_offsets(logs)
+    def write_checkpoints(self) -> None:
+        """Write the recovery points, start offsets and high watermarks, off the event loop."""
+        marks = {tp: log.high_watermark for tp, log in self.logs.items()}
+        points = {tp: log.recovery_point for tp, log in self.logs.items()}
+        self._write(names.RECOVERY_POINTS, points)
+        self._write(names.HIGH_WATERMARKS, marks)
+        self.write_start_offsets()
 
-    def write_start_offsets(self, logs: Mapping[TopicPartition, Log]) -> None:
-        """Write the start offsets of the logs here that do not begin at 0."""
-        starts = {tp: log.log_start_offset for tp, log in logs.items() if log.log_start_offset > 0}
+    def write_start_offsets(self) -> None:
+        """Write the start offsets of the logs here that do not begin at 0, off the event loop."""
+        starts = {tp: log.log_start_offset for tp, log in self.logs.items()}
+        self._write(names.START_OFFSETS, {tp: start for tp, start in starts.items() if start > 0})
+
+    def _write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         if self.context.offline is None:
             try:
-                path = self.root / names.START_OFFSETS
-                checkpoints.write_offsets(self.context.fs, path, starts)
+                self.context.runtime.offload(
+                    checkpoints.write_offsets, self.context.fs, self.root / name, offsets
+                )
             except OSError as error:
                 self.context.fail(error)
 

@@ -5,7 +5,6 @@ offline with its logs, which stay known and refuse every call; the others go on.
 marked only when everything was closed without an error.
 """
 
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -21,19 +20,17 @@ from zkbroker.log.fs import FileSystem
 from zkbroker.log.loading import LoadPlan, load
 from zkbroker.log.log import Log
 from zkbroker.log.names import TopicPartition
+from zkbroker.log.open_files import OpenFiles
 from zkbroker.log.recovery import Cut
 from zkbroker.log.results import LogState
 from zkbroker.log.retention import make_policy
-from zkbroker.log.segment import OpenFiles
-from zkbroker.runtime import Event, Runtime, Task, get_runtime
+from zkbroker.log.upkeep import Upkeep
+from zkbroker.runtime import Runtime, get_runtime
 
 logger = logging.getLogger(__name__)
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 """Topics whose logs are rewritten, so that their offsets may have gaps."""
-
-
-_FIRST_RETENTION_MS = 30_000
 
 
 def wall_ms() -> int:
@@ -72,12 +69,9 @@ class LogManager:
         self.fs = fs if fs is not None else FileSystem()
         self._open_files = OpenFiles(self._runtime, config.open_segments)
         self._directories: list[DataDirectory] = []
-        self._logs: dict[TopicPartition, Log] = {}
-        self._homes: dict[TopicPartition, DataDirectory] = {}
         self._meta = MetaProperties(None, None)
         self._lock = self._runtime.lock()
-        self._stopping: Event = self._runtime.event()
-        self._tasks: list[Task] = []
+        self._upkeep = Upkeep(config, self._directories, self._runtime, now_ms, self.fs)
         self._offline_callbacks: list[Callable[[str, list[TopicPartition], str], None]] = []
 
     # Start
@@ -110,8 +104,7 @@ class LogManager:
             raise
         for directory in self._online():
             directory.begin()
-        for work, name in ((self._flush_loop, "log-flush"), (self._upkeep_loop, "log-upkeep")):
-            self._tasks.append(self._runtime.spawn(work, name=name))
+        self._upkeep.start()
         return cuts
 
     def _context(self, root: Path) -> LogContext:
@@ -149,16 +142,16 @@ class LogManager:
                     f"data directory {directory.root} could not be loaded; see the log"
                 )
             for tp, path, state in loaded[directory.root]:
-                if tp in self._logs:
+                other = self._home(tp)
+                if other is not None:
                     raise StorageError(
-                        f"{tp} is in {self._homes[tp].root} and in {directory.root}: remove one"
+                        f"{tp} is in {other.root} and in {directory.root}: remove one"
                     )
                 try:
                     log = Log(tp, path, self.topic_config(tp.topic), directory.context, state)
                 except StorageError:
                     break
-                self._logs[tp] = log
-                self._homes[tp] = directory
+                directory.logs[tp] = log
         return cuts
 
     def _load_directory(
@@ -230,11 +223,18 @@ class LogManager:
 
     def logs(self) -> dict[TopicPartition, Log]:
         """Return every log, those of offline directories too."""
-        return dict(self._logs)
+        return {tp: log for each in self._directories for tp, log in each.logs.items()}
 
     def get(self, tp: TopicPartition) -> Log | None:
         """Return a partition's log, None when there is none."""
-        return self._logs.get(tp)
+        home = self._home(tp)
+        return None if home is None else home.logs[tp]
+
+    def _home(self, tp: TopicPartition) -> DataDirectory | None:
+        for directory in self._directories:
+            if tp in directory.logs:
+                return directory
+        return None
 
     def topic_config(self, topic: str) -> LogConfig:
         """Return the effective settings of a topic.
@@ -259,21 +259,18 @@ class LogManager:
         if overrides is not None and dict(overrides) != self._overrides.get(tp.topic, {}):
             self.update_topic_config(tp.topic, overrides)
         with self._lock:
-            log = self._logs.get(tp)
+            log = self.get(tp)
             if log is not None:
                 return log
             config = self.topic_config(tp.topic)
             while online := self._online():
-                directory = min(online, key=self._load_of)
+                directory = min(online, key=lambda each: len(each.logs))
                 try:
                     return self._create(tp, config, directory)
                 except StorageError:
                     if directory.context.offline is None:
                         raise
             raise StorageError(f"{tp} cannot be stored: {self._all_offline()}")
-
-    def _load_of(self, directory: DataDirectory) -> int:
-        return sum(home is directory for home in self._homes.values())
 
     def _create(self, tp: TopicPartition, config: LogConfig, directory: DataDirectory) -> Log:
         path = directory.root / str(tp)
@@ -292,8 +289,7 @@ class LogManager:
             self.fs.fsync_dir(directory.root)
         except OSError as error:
             raise directory.context.fail(error) from error
-        self._logs[tp] = log
-        self._homes[tp] = directory
+        directory.logs[tp] = log
         logger.info("log created partition=%s directory=%s", tp, path)
         return log
 
@@ -306,10 +302,10 @@ class LogManager:
             StorageError: the disk failed.
         """
         with self._lock:
-            log = self._logs.pop(tp, None)
-            if log is None:
+            directory = self._home(tp)
+            if directory is None:
                 return
-            directory = self._homes.pop(tp)
+            log = directory.logs.pop(tp)
             doomed = directory.root / names.delete_directory_name(tp)
             try:
                 self.fs.rename(log.directory, doomed)
@@ -336,6 +332,11 @@ class LogManager:
             if tp.topic == topic:
                 log.update_config(config)
 
+    def _save_start_offsets(self, context: LogContext) -> None:
+        for directory in self._directories:
+            if directory.context is context:
+                directory.write_start_offsets()
+
     # Failing disks
 
     def _all_offline(self) -> str:
@@ -361,113 +362,32 @@ class LogManager:
         self._offline_callbacks.append(callback)
 
     def _went_offline(self, context: LogContext) -> None:
-        lost = [tp for tp, home in list(self._homes.items()) if home.context is context]
-        for tp in lost:
-            log = self._logs.get(tp)
-            if log is not None:
-                log.mark_offline()
+        lost: list[TopicPartition] = []
+        for directory in self._directories:
+            if directory.context is context:
+                lost = list(directory.logs)
+                for log in list(directory.logs.values()):
+                    log.mark_offline()
         for callback in self._offline_callbacks:
             callback(str(context.root), lost, context.offline or "")
 
-    # Background work
+    # Background work; the tasks call these in time, tests and tools when they want
 
     def flush_due(self, now_ms: int | None = None) -> int | None:
-        """Flush every log whose oldest unflushed message has reached `flush.ms`.
-
-        Returns:
-            When the next one is due, in ms since 1970; None when nothing waits.
-        """
-        now = self._now_ms() if now_ms is None else now_ms
-        following: int | None = None
-        for log in self.logs().values():
-            since = log.unflushed_since_ms
-            if since is None or log.offline is not None:
-                continue
-            due = since + log.config.flush_ms
-            if due <= now:
-                try:
-                    log.flush()
-                except StorageError as error:
-                    logger.debug("flush failed partition=%s error=%s", log.topic_partition, error)
-            elif following is None or due < following:
-                following = due
-        return following
+        """Flush the logs that are due; returns when the next one is (ms), None for none."""
+        return self._upkeep.flush_due(now_ms)
 
     def checkpoint(self) -> None:
-        """Write the recovery points, start offsets and high watermarks, off the event loop."""
-        for directory in self._online():
-            self._runtime.offload(directory.write_checkpoints, self._logs_in(directory))
-
-    def _logs_in(self, directory: DataDirectory) -> dict[TopicPartition, Log]:
-        return {tp: log for tp, log in self.logs().items() if self._homes.get(tp) is directory}
-
-    def _save_start_offsets(self, context: LogContext) -> None:
-        for directory in self._directories:
-            if directory.context is context:
-                here = self._logs_in(directory)
-                self._runtime.offload(directory.write_start_offsets, here)
+        """Write the recovery points, start offsets and high watermarks."""
+        self._upkeep.checkpoint()
 
     def run_retention(self, now_ms: int | None = None) -> int:
         """Delete what every log's retention policy lets go; returns how many segments."""
-        now = self._now_ms() if now_ms is None else now_ms
-        deleted = 0
-        for tp, log in self.logs().items():
-            if log.offline is None:
-                try:
-                    deleted += log.delete_old_segments(now)
-                except (ConfigError, StorageError) as error:
-                    logger.warning("retention failed partition=%s error=%s", tp, error)
-        return deleted
+        return self._upkeep.run_retention(now_ms)
 
     def run_deletions(self, now_ms: int | None = None) -> int:
-        """Remove the files whose delay is over, off the event loop; returns how many paths."""
-        now = self._now_ms() if now_ms is None else now_ms
-        removed = 0
-        for directory in self._online():
-            context = directory.context
-            for pair in [pair for pair in context.doomed if pair[0] <= now]:
-                context.doomed.remove(pair)
-                try:
-                    self._runtime.offload(self._remove, pair[1])
-                except OSError as error:
-                    context.fail(error)
-                    break
-                removed += 1
-        return removed
-
-    def _remove(self, path: Path) -> None:
-        if path.is_dir():
-            self.fs.remove_tree(path)
-        else:
-            with contextlib.suppress(FileNotFoundError):
-                self.fs.unlink(path)
-
-    def _flush_loop(self) -> None:
-        while not self._stopping.is_set():
-            following = self.flush_due()
-            now = self._now_ms()
-            wait_ms = min(self._config.flush_scheduler_ms, 1000, self._shortest_flush_ms())
-            if following is not None:
-                wait_ms = min(wait_ms, max(following - now, 1))
-            self._stopping.wait(wait_ms / 1000)
-
-    def _shortest_flush_ms(self) -> int:
-        every = [log.config.flush_ms for log in self.logs().values()]
-        return max(min(every, default=1000), 1)
-
-    def _upkeep_loop(self) -> None:
-        now = self._now_ms()
-        checkpoint_due = now + self._config.recovery_checkpoint_ms
-        retention_due = now + min(self._config.retention_check_ms, _FIRST_RETENTION_MS)
-        while not self._stopping.wait(1.0):
-            now = self._now_ms()
-            self.run_deletions(now)
-            if now >= checkpoint_due:
-                self.checkpoint()
-                checkpoint_due = now + self._config.recovery_checkpoint_ms
-            if now >= retention_due:
-                self.run_retention(now)
-                retention_due = now + self._config.retention_check_ms
+        """Remove the files whose delay is over; returns how many paths."""
+        return self._upkeep.run_deletions(now_ms)
 
     # End
 
@@ -477,33 +397,27 @@ class LogManager:
         Raises:
             StorageError: a log could not be closed; its directory is not marked clean.
         """
-        self._stop_tasks(timeout_s)
+        self._upkeep.stop(timeout_s)
         failure: StorageError | None = None
-        points: dict[DataDirectory, dict[TopicPartition, Log]] = {}
-        for tp, log in self._logs.items():
-            directory = self._homes[tp]
-            try:
-                log.close()
-                points.setdefault(directory, {})[tp] = log
-            except StorageError as error:
-                failure = failure or error
         for directory in self._directories:
-            directory.write_checkpoints(points.get(directory, {}))
-            directory.mark_clean()
+            failed = False
+            for log in directory.logs.values():
+                try:
+                    log.close()
+                except StorageError as error:
+                    failed, failure = True, failure or error
+            if directory.context.offline is None:
+                directory.write_checkpoints()
+                if not failed:
+                    directory.mark_clean()
         self.abandon()
         if failure is not None:
             raise failure
 
     def abandon(self) -> None:
         """Stop the tasks and unlock, and leave every file as it is: as a killed process would."""
-        self._stop_tasks(10.0)
-        for log in self._logs.values():
-            log.release_files()
+        self._upkeep.stop(10.0)
         for directory in self._directories:
+            for log in directory.logs.values():
+                log.release_files()
             directory.close()
-
-    def _stop_tasks(self, timeout_s: float) -> None:
-        self._stopping.set()
-        deadline = time.monotonic() + timeout_s
-        for task in self._tasks:
-            task.join(max(deadline - time.monotonic(), 0.1))

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from zkbroker.fileslice import FileSlice
 from zkbroker.log.epochs import LeaderEpochs
 from zkbroker.log.producer_state import ProducerState
-from zkbroker.log.segment import Segment, SegmentFiles
+from zkbroker.log.segment import Segment
+from zkbroker.log.segment_files import SegmentFiles
 
 
 @dataclass(frozen=True, slots=True)

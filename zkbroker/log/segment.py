@@ -9,8 +9,6 @@ open while anybody holds them, also after they were deleted.
 import contextlib
 import logging
 import os
-from collections import OrderedDict
-from collections.abc import Callable
 from pathlib import Path
 
 from zkbroker.errors import CorruptMessage
@@ -19,73 +17,11 @@ from zkbroker.log import names
 from zkbroker.log.entries import SMALLEST_ENTRY, find_entry, first_timestamp, traits, walk
 from zkbroker.log.fs import FileSystem
 from zkbroker.log.index import OffsetIndex, TimeIndex
+from zkbroker.log.segment_files import SegmentFiles
 from zkbroker.records import PreparedSet
-from zkbroker.runtime import Lock, Runtime
+from zkbroker.runtime import Lock
 
 logger = logging.getLogger(__name__)
-
-
-class SegmentFiles:
-    """Open files of a segment, closed when the last holder releases them."""
-
-    __slots__ = ("_lock", "_open_times", "_refs", "_times", "fd", "fs", "offsets")
-
-    def __init__(
-        self,
-        fs: FileSystem,
-        lock: Lock,
-        fd: int,
-        offsets: OffsetIndex,
-        times: TimeIndex | Callable[[], TimeIndex],
-    ) -> None:
-        """Take over open files.
-
-        Args:
-            fs: the file system.
-            lock: guards the count of holders.
-            fd: of the log file.
-            offsets: the offset index.
-            times: the time index, or what opens it when somebody looks by time.
-        """
-        self.fs = fs
-        self._lock = lock
-        self.fd = fd
-        self.offsets = offsets
-        self._times = times if isinstance(times, TimeIndex) else None
-        self._open_times = times if not isinstance(times, TimeIndex) else None
-        self._refs = 1
-
-    @property
-    def times(self) -> TimeIndex:
-        """The time index."""
-        if self._times is None:
-            assert self._open_times is not None
-            self._times = self._open_times()
-        return self._times
-
-    def replace_indexes(self, offsets: OffsetIndex) -> None:
-        """Use other index files from now on."""
-        self.offsets.close()
-        self.offsets = offsets
-        if self._open_times is not None and self._times is not None:
-            self._times.close()
-            self._times = None
-
-    def acquire(self) -> None:
-        """Hold the files open until one more `release`."""
-        with self._lock:
-            self._refs += 1
-
-    def release(self) -> None:
-        """Give up one hold."""
-        with self._lock:
-            self._refs -= 1
-            if self._refs:
-                return
-        self.offsets.close()
-        if self._times is not None:
-            self._times.close()
-        self.fs.close(self.fd)
 
 
 class Segment:
@@ -363,53 +299,3 @@ def fill_indexes(segment: Segment, fd: int, offsets: OffsetIndex, times: TimeInd
         logger.warning("log damaged file=%s reason=%s", segment.path(names.LOG), error)
     times.append(largest, at)
     segment.note_timestamps(largest, at)
-
-
-class OpenFiles:
-    """The open files of segments that are only read: the most recently used ones stay open."""
-
-    def __init__(self, runtime: Runtime, limit: int) -> None:
-        self._lock = runtime.lock()
-        self._limit = limit
-        self._recent: OrderedDict[int, Segment] = OrderedDict()
-
-    @property
-    def lock(self) -> Lock:
-        """Guards every count of holders."""
-        return self._lock
-
-    def acquire(self, segment: Segment) -> SegmentFiles:
-        """Open a segment's files if they are not, and hold them; the caller releases them.
-
-        Raises:
-            OSError: they cannot be opened.
-        """
-        with self._lock:
-            files = segment.files
-            if files is None:
-                files = segment.files = segment.open_for_read(self._lock)
-                self.add(segment)
-            elif id(segment) in self._recent:
-                self._recent.move_to_end(id(segment))
-            files.acquire()
-            return files
-
-    def add(self, segment: Segment) -> None:
-        """Take over the hold that a segment has on its own open files."""
-        with self._lock:
-            self._recent[id(segment)] = segment
-            while len(self._recent) > self._limit:
-                _, oldest = self._recent.popitem(last=False)
-                _drop(oldest)
-
-    def forget(self, segment: Segment) -> None:
-        """Give up the hold on a segment that leaves its log."""
-        with self._lock:
-            self._recent.pop(id(segment), None)
-            _drop(segment)
-
-
-def _drop(segment: Segment) -> None:
-    files, segment.files = segment.files, None
-    if files is not None:
-        files.release()
