@@ -1,12 +1,14 @@
 """The metrics of a known workload are exact, under the names that operators know."""
 
 import json
+import re
 import socket
 import urllib.request
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.support.markdown import ROOT
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.consumer import FetchRequest, SimpleConsumer
 from zkbroker.network import BrokerConnection
@@ -21,6 +23,7 @@ def page():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with LocalCluster(properties={"admin.port": str(port)}) as cluster:
+        cluster.create_topic("first")
         yield cluster, port
 
 
@@ -86,3 +89,13 @@ def test_another_path_is_not_found(page):
     _, port = page
     with pytest.raises(urllib.error.HTTPError, match="404"):
         read(port, "/")
+
+
+def test_the_dashboard_asks_only_for_metrics_there_are(page):
+    _, port = page
+    known = {name for name, _ in samples(port)}
+    dashboard = (ROOT / "docker" / "grafana" / "zkbroker-dashboard.json").read_text("utf-8")
+    asked = set(re.findall(r"zkbroker_\w+", dashboard))
+    assert len(asked) > 10
+    # A counter without samples is not shown: no request has failed in a healthy broker.
+    assert asked - known <= {"zkbroker_errors_total"}
