@@ -55,6 +55,7 @@ class FakeLog:
             for base, last, offset in recent:
                 if (base, last) == (first.base_sequence, last_sequence):
                     return ErrorCode.NONE, offset
+            # As genuine brokers since 2.5: the first of an unknown producer may begin anywhere.
             if recent and first.base_sequence != recent[-1][1] + 1:
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
             recent = [*recent, (first.base_sequence, last_sequence, len(self.records))][-5:]

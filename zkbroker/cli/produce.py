@@ -12,7 +12,7 @@ from zkbroker.cli.message_format import parse_delimiter
 from zkbroker.cli.settings import parse_settings
 
 if TYPE_CHECKING:
-    from zkbroker.producer.future import SendFuture
+    from zkbroker.producer import SendFuture
 
 _BLOCK_BYTES = 1 << 16
 

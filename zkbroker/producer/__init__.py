@@ -24,7 +24,6 @@ from zkbroker.producer.errors import (
     TopicUnavailable,
     Undelivered,
 )
-from zkbroker.producer.future import SendFuture
 from zkbroker.producer.handlers import CallbackHandler, EventHandler, Interceptor
 from zkbroker.producer.logging_handler import ZkbrokerHandler
 from zkbroker.producer.message import KeyedMessage, RecordMetadata
@@ -38,6 +37,7 @@ from zkbroker.producer.partitioners import (
     StickyPartitioner,
 )
 from zkbroker.producer.producer import Producer
+from zkbroker.producer.run import SendFuture
 
 __all__ = [
     "Producer",

@@ -8,17 +8,15 @@ Invariants:
 - Batches of one partition leave in the order in which their messages came. A batch that failed goes
   back to its old place, and nothing later leaves before it.
 - Without sequence numbers at most one batch of a partition is in flight, so that a retry cannot
-  overtake; with them as many as the connection takes, since the broker refuses gaps.
+  overtake. With them as many as the connection takes, once the broker has stored a first one: it
+  refuses gaps from then on, while the first it sees of a producer may begin anywhere.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from operator import attrgetter
+from collections.abc import Iterable, Iterator
 
 from zkbroker.producer.batch import Batch
-from zkbroker.producer.future import SendFuture
-
-_SIZE = attrgetter("size")
+from zkbroker.producer.run import Part
 
 
 class PartitionQueue:
@@ -27,12 +25,14 @@ class PartitionQueue:
     Attributes:
         batches: those waiting, oldest first; the last one may be open.
         in_flight: those taken and not settled.
+        established: whether the broker knows the numbers of this producer id.
         producer_id: under which its batches are numbered; with epoch and next sequence.
         renumber: whether its next new batch needs another producer id.
     """
 
     __slots__ = (
         "batches",
+        "established",
         "in_flight",
         "next_sequence",
         "partition",
@@ -47,6 +47,7 @@ class PartitionQueue:
         self.partition = partition
         self.batches: deque[Batch] = deque()
         self.in_flight: list[Batch] = []
+        self.established = False
         self.producer_id = -1
         self.producer_epoch = -1
         self.next_sequence = 0
@@ -60,7 +61,8 @@ class Accumulator:
         linger_s: how long an open batch waits for more.
         batch_messages: a batch with so many messages does not wait.
         batch_max_bytes: a batch takes no message beyond this, unless it is its only one.
-        max_in_flight: batches of one partition that may be in flight.
+        max_in_flight: batches of one partition that may be in flight; before it is established,
+            only one.
     """
 
     def __init__(
@@ -74,34 +76,43 @@ class Accumulator:
         # Those with waiting batches, so that idle partitions cost nothing.
         self._active: dict[tuple[str, int], PartitionQueue] = {}
 
-    def extend(self, topic: str, partition: int, futures: Sequence[SendFuture], now: float) -> None:
+    def extend(self, partition: int, part: Part, now: float) -> None:
         """Add messages to their partition's open batch, and to new ones behind it.
 
         Args:
-            topic: of the messages.
             partition: of the messages.
-            futures: in order.
+            part: they.
             now: `time.monotonic()` of the first of them.
         """
-        key = (topic, partition)
+        run, indices = part
+        key = (run.topic, partition)
         batches = (self._active.get(key) or self._activate(key)).batches
         if not batches or batches[-1].closed:
-            batches.append(Batch(topic, partition, now))
+            batches.append(Batch(*key, now))
         batch = batches[-1]
-        total = batch.size + sum(map(_SIZE, futures))
-        if total <= self._batch_max_bytes:
-            batch.futures += futures
-            batch.size = total
+        if isinstance(indices, range):
+            cut = slice(indices.start, indices.stop, indices.step)
+            records, sizes = run.records[cut], run.sizes[cut]
+        else:
+            records = [run.records[index] for index in indices]
+            sizes = [run.sizes[index] for index in indices]
+        room = self._batch_max_bytes - batch.size
+        total = sum(sizes)
+        if total <= room:
+            batch.add(part, records, total)
             return
-        for future in futures:
-            size = batch.size + future.size
-            if size > self._batch_max_bytes and batch.futures:
-                batch.close()
-                batch = Batch(topic, partition, now)
+        start = taken = 0
+        for at, size in enumerate(sizes):
+            if size > room and (at > start or batch.records):
+                if at > start:
+                    batch.add((run, indices[start:at]), records[start:at], taken)
+                batch.closed = True
+                batch = Batch(*key, now)
                 batches.append(batch)
-                size = future.size
-            batch.size = size
-            batch.futures.append(future)
+                room, start, taken = self._batch_max_bytes, at, 0
+            room -= size
+            taken += size
+        batch.add((run, indices[start:]), records[start:], taken)
 
     def _activate(self, key: tuple[str, int]) -> PartitionQueue:
         queue = self.queues.get(key)
@@ -123,7 +134,7 @@ class Accumulator:
 
     def may_leave(self, queue: PartitionQueue, now: float, hurry: bool) -> bool:
         """Whether the first batch of `queue` may leave now."""
-        if not queue.batches or len(queue.in_flight) >= self._max_in_flight:
+        if not queue.batches or self._full(queue):
             return False
         batch = queue.batches[0]
         if batch.returned:
@@ -132,15 +143,18 @@ class Accumulator:
         return (
             hurry
             or batch.closed
-            or len(batch.futures) >= self._batch_messages
+            or len(batch) >= self._batch_messages
             or now >= batch.first_at + self._linger_s
         )
+
+    def _full(self, queue: PartitionQueue) -> bool:
+        return len(queue.in_flight) >= (self._max_in_flight if queue.established else 1)
 
     def next_deadline(self, now: float) -> float | None:
         """Return when `ready` may next say more only because time passed; None for never."""
         deadline: float | None = None
         for queue in self._active.values():
-            if not queue.batches or len(queue.in_flight) >= self._max_in_flight:
+            if not queue.batches or self._full(queue):
                 continue
             batch = queue.batches[0]
             if batch.returned and queue.in_flight:
@@ -154,8 +168,7 @@ class Accumulator:
     def take(self, queue: PartitionQueue) -> Batch:
         """Move the first batch of `queue` to those in flight, and return it."""
         batch = queue.batches.popleft()
-        if not batch.closed:
-            batch.close()
+        batch.closed = True
         queue.in_flight.append(batch)
         if not queue.batches:
             self._active.pop((queue.topic, queue.partition), None)

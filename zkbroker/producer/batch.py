@@ -12,8 +12,8 @@ producer id for a batch that never left.
 from collections.abc import Sequence
 from itertools import count
 
-from zkbroker.producer.future import SendFuture
-from zkbroker.producer.message import KeyedMessage, RecordMetadata
+from zkbroker.producer.message import RecordMetadata
+from zkbroker.producer.run import EncodedRecord, Part, SendFuture, futures_of
 from zkbroker.records import Codec, encode_message_set
 
 NO_PRODUCER_ID = -1
@@ -25,6 +25,8 @@ class Batch:
     """Messages for one partition.
 
     Attributes:
+        parts: the messages, as parts of their runs; `records` are theirs, one for each.
+        halves: what went on in its place when it was too large.
         first_at: `time.monotonic()` of the first message, in s.
         ordinal: grows with each batch; the order in which batches of a partition leave.
         attempts: how often sending it failed.
@@ -47,14 +49,16 @@ class Batch:
         "data",
         "error",
         "first_at",
-        "futures",
+        "halves",
         "last_error",
         "magic",
         "not_before",
         "ordinal",
         "partition",
+        "parts",
         "producer_epoch",
         "producer_id",
+        "records",
         "resolved",
         "returned",
         "size",
@@ -69,7 +73,9 @@ class Batch:
         self.ordinal = next(_ordinals)
         self.closed = False
         self.returned = False
-        self.futures: list[SendFuture] = []
+        self.parts: list[Part] = []
+        self.records: list[EncodedRecord] = []
+        self.halves: tuple[Batch, Batch] | None = None
         self.size = 0
         self.attempts = 0
         self.not_before = 0.0
@@ -87,24 +93,52 @@ class Batch:
         self.error: BaseException | None = None
 
     def __len__(self) -> int:
-        return len(self.futures)
+        return len(self.records)
 
     @property
     def where(self) -> str:
         """Where it goes, for messages and log lines."""
         return f"topic {self.topic} partition {self.partition}"
 
-    @property
-    def messages(self) -> list[KeyedMessage]:
-        """The messages, in order."""
-        return [future.message for future in self.futures]
+    def futures(self) -> list[SendFuture]:
+        """Return the futures of its messages, in order."""
+        return futures_of(self.parts)
 
-    def close(self) -> None:
-        """Take no more messages, and bind the futures to this batch."""
-        self.closed = True
-        for index, future in enumerate(self.futures):
-            future.batch = self
-            future.index = index
+    def add(self, part: Part, records: Sequence[EncodedRecord], size: int) -> None:
+        """Add messages at the end.
+
+        Args:
+            part: the messages.
+            records: theirs.
+            size: bytes of all of them.
+        """
+        part[0].places.append((part[1], self, len(self.records)))
+        self.parts.append(part)
+        self.records += records
+        self.size += size
+
+    def refill(self, parts: Sequence[Part]) -> None:
+        """Hold these messages and no others."""
+        for run, _ in self.parts:
+            run.forget(self)
+        self.parts, self.records, self.size = [], [], 0
+        for run, indices in parts:
+            self.add(
+                (run, indices),
+                [run.records[index] for index in indices],
+                sum(run.sizes[index] for index in indices),
+            )
+
+    def descend(self, position: int) -> tuple["Batch", int]:
+        """Return the batch that the message at a position is in after all splits, and where."""
+        batch = self
+        while batch.halves is not None:
+            first, second = batch.halves
+            if position < len(first):
+                batch = first
+            else:
+                batch, position = second, position - len(first)
+        return batch, position
 
     def build(self, magic: int, codec: Codec, level: int | None) -> bytes:
         """Encode for a broker that reads `magic`; bytes that exist are kept where it can.
@@ -117,7 +151,7 @@ class Batch:
         if self.data is not None and self.magic == magic:
             return self.data
         self.data = encode_message_set(
-            [future.record for future in self.futures],
+            self.records,
             magic=magic,
             codec=codec,
             compression_level=level,
@@ -137,25 +171,35 @@ class Batch:
 
     def split(self) -> list["Batch"]:
         """Return two batches with half of the messages each, in order and numbered on."""
-        middle = len(self.futures) // 2
-        halves = []
-        for start, futures in ((0, self.futures[:middle]), (middle, self.futures[middle:])):
-            half = Batch(self.topic, self.partition, self.first_at)
-            half.futures = futures
-            half.size = sum(future.size for future in futures)
-            half.producer_id = self.producer_id
-            half.producer_epoch = self.producer_epoch
-            if self.base_sequence >= 0:
-                half.base_sequence = next_sequence(self.base_sequence, start)
-            half.ordinal = self.ordinal
-            half.returned = True
-            half.announced = True
-            half.close()
-            halves.append(half)
-        return halves
+        middle = len(self.records) // 2
+        before: list[Part] = []
+        behind: list[Part] = []
+        left = middle
+        for run, indices in self.parts:
+            taken = min(left, len(indices))
+            left -= taken
+            if taken:
+                before.append((run, indices[:taken]))
+            if taken < len(indices):
+                behind.append((run, indices[taken:]))
+        self.halves = self._half(before, 0), self._half(behind, middle)
+        return list(self.halves)
+
+    def _half(self, parts: list[Part], start: int) -> "Batch":
+        half = Batch(self.topic, self.partition, self.first_at)
+        half.parts = parts
+        half.records = self.records[start : start + sum(len(indices) for _, indices in parts)]
+        half.size = sum(run.sizes[index] for run, indices in parts for index in indices)
+        half.producer_id = self.producer_id
+        half.producer_epoch = self.producer_epoch
+        if self.base_sequence >= 0:
+            half.base_sequence = next_sequence(self.base_sequence, start)
+        half.ordinal = self.ordinal
+        half.returned = half.announced = half.closed = True
+        return half
 
     def succeed(self, base_offset: int, timestamp_ms: int) -> None:
-        """Resolve every future to its place.
+        """Resolve every message to its place.
 
         Args:
             base_offset: offset of the first message; -1 where it is not known.
@@ -166,16 +210,16 @@ class Batch:
         self._resolve()
 
     def fail(self, error: BaseException) -> None:
-        """Resolve every future to `error`."""
+        """Resolve every message to `error`."""
         self.error = error
         self._resolve()
 
     def _resolve(self) -> None:
         self.resolved = True
         self.data = None
-        for future in self.futures:
-            if future.waiters is not None:
-                future.wake()
+        for run, _ in self.parts:
+            if run.waiters:
+                run.wake()
 
     def metadata(self, index: int) -> RecordMetadata:
         """Return where the message at `index` was stored."""
@@ -184,12 +228,12 @@ class Batch:
             self.topic,
             self.partition,
             self.base_offset + index if self.base_offset >= 0 else -1,
-            self.futures[index].record[2] if timestamp_ms < 0 else timestamp_ms,
+            self.records[index][2] if timestamp_ms < 0 else timestamp_ms,
         )
 
     def all_metadata(self) -> Sequence[RecordMetadata]:
         """Return where each message was stored."""
-        return [self.metadata(index) for index in range(len(self.futures))]
+        return [self.metadata(index) for index in range(len(self.records))]
 
     @property
     def numbered(self) -> bool:

@@ -9,7 +9,8 @@ import time
 
 from zkbroker.errors import ClientError
 from zkbroker.producer.errors import QueueFull
-from zkbroker.producer.future import SendFuture
+from zkbroker.producer.message import KeyedMessage
+from zkbroker.producer.run import EncodedRecord, Run, SendFuture
 from zkbroker.runtime import Event, Runtime
 
 _NEVER = 2**62
@@ -32,8 +33,9 @@ class Inbox:
         self._max_bytes = max_bytes
         self._lock = runtime.guard()
         self._space = runtime.event()
-        self._items: list[SendFuture] = []
-        self._first_at = 0.0
+        # By topic, in the order in which their first messages came.
+        self._runs: dict[str, Run] = {}
+        self._queued = 0
         self._wake_at = 1
         self._waiting = 0
         self._refusal: ClientError | None = None
@@ -43,53 +45,65 @@ class Inbox:
         self.open_bytes = 0
         self._limit = max_messages
 
-    def put(self, future: SendFuture, timeout_s: float | None) -> None:
-        """Enqueue; wait while full.
+    def put(
+        self,
+        topic: str,
+        record: EncodedRecord,
+        size: int,
+        message: KeyedMessage | None,
+        timeout_s: float | None,
+    ) -> SendFuture:
+        """Enqueue a message; wait while full.
 
         Args:
-            future: the message's.
+            topic: where it goes.
+            record: what it is encoded to.
+            size: bytes that count against the bounds.
+            message: it, where the record does not say all about it.
             timeout_s: how long to wait; 0 not at all, None as long as it takes.
 
         Raises:
             QueueFull: it stayed full.
             ClientError: the producer takes no more messages; says why.
         """
-        size = future.size
         with self._lock:
             if self.open_messages < self._limit and (
                 self.open_bytes + size <= self._max_bytes or not self.open_messages
             ):
                 self.open_messages += 1
                 self.open_bytes += size
-                items = self._items
-                if not items:
-                    self._first_at = time.monotonic()
-                items.append(future)
-                if len(items) < self._wake_at:
-                    return
+                run = self._runs.get(topic)
+                if run is None:
+                    run = self._runs[topic] = Run(topic, time.monotonic(), self._runtime)
+                records = run.records
+                index = len(records)
+                records.append(record)
+                run.sizes.append(size)
+                if message is not None:
+                    run.keep(index, message)
+                elif record[0] is not None:
+                    run.keyless = False
+                self._queued += 1
+                if self._queued < self._wake_at:
+                    return SendFuture(run, index)
                 self._wake_at = _NEVER
-                full = False
             else:
-                full = True
-        if full:
-            self._put_when_there_is_space(future, timeout_s)
+                run = None
+        if run is None:
+            self._wait_for_space(size, timeout_s)
+            return self.put(topic, record, size, message, timeout_s)
         self._wake.set()
+        return SendFuture(run, index)
 
-    def _put_when_there_is_space(self, future: SendFuture, timeout_s: float | None) -> None:
+    def _wait_for_space(self, size: int, timeout_s: float | None) -> None:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             with self._lock:
                 if self._refusal is not None:
                     raise self._refusal
                 if not self.open_messages or (
-                    self.open_messages < self._limit
-                    and self.open_bytes + future.size <= self._max_bytes
+                    self.open_messages < self._limit and self.open_bytes + size <= self._max_bytes
                 ):
-                    self.open_messages += 1
-                    self.open_bytes += future.size
-                    if not self._items:
-                        self._first_at = time.monotonic()
-                    self._items.append(future)
                     return
                 self._space.clear()
                 self._waiting += 1
@@ -116,17 +130,18 @@ class Inbox:
         """Whether somebody waits for space."""
         return self._waiting > 0
 
-    def drain(self) -> tuple[float, list[SendFuture]]:
-        """Take everything; returns also `time.monotonic()` when the first of it came, in s."""
+    def drain(self) -> list[Run]:
+        """Take everything."""
         with self._lock:
-            items, self._items = self._items, []
+            runs, self._runs = self._runs, {}
+            self._queued = 0
             self._wake_at = _NEVER
-        return self._first_at, items
+        return list(runs.values())
 
-    def peek(self) -> list[SendFuture]:
+    def peek(self) -> list[Run]:
         """Return what is there without taking it."""
         with self._lock:
-            return list(self._items)
+            return list(self._runs.values())
 
     def adjust(self, messages: int, size: int) -> None:
         """Count messages and bytes that a handler added (or, negative, took away)."""
@@ -137,7 +152,7 @@ class Inbox:
     def rest(self, threshold: int) -> bool:
         """Agree to be woken at `threshold` messages; False when there are as many already."""
         with self._lock:
-            if len(self._items) >= threshold:
+            if self._queued >= threshold:
                 return False
             self._wake_at = threshold
             return True
@@ -162,6 +177,7 @@ class Inbox:
         """Forget all and refuse: in the child of a fork, where locks may be held for ever."""
         self._lock = self._runtime.guard()
         self._space = self._runtime.event()
-        self._items = []
+        self._runs = {}
+        self._queued = 0
         self.open_messages = self.open_bytes = self._waiting = 0
         self.refuse(reason)

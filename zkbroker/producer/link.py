@@ -180,7 +180,7 @@ class BrokerLink:
                 f"broker {self._broker_id} at {connection.address} does not take zstd: set "
                 "compression.codec to gzip, snappy or lz4"
             )
-        if magic < 2 and any(future.record[3] for future in batch.futures):
+        if magic < 2 and any(record[3] for record in batch.records):
             raise UnsupportedForMessageFormat(
                 f"message format {magic}, written for broker {self._broker_id} at "
                 f"{connection.address}, has no headers: send without headers, or use format 2"

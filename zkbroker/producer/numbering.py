@@ -80,6 +80,7 @@ class Numbering:
                 return False
             queue.producer_id = self.producer_id
             queue.producer_epoch = self.producer_epoch
+            queue.established = False
             queue.next_sequence = 0
         batch.number(queue.producer_id, queue.producer_epoch, queue.next_sequence)
         queue.next_sequence = next_sequence(queue.next_sequence, len(batch))

@@ -28,8 +28,8 @@ from zkbroker.producer.errors import (
     SendFailed,
     Undelivered,
 )
-from zkbroker.producer.future import SendFuture
 from zkbroker.producer.message import KeyedMessage, RecordMetadata
+from zkbroker.producer.run import SendFuture
 from zkbroker.producer.sender import Sender
 from zkbroker.producer.stages import RECORD_OVERHEAD_BYTES, Stages, initialise
 from zkbroker.runtime import Runtime, get_runtime
@@ -146,16 +146,9 @@ class Producer:
                     stamp = messages.timestamp_ms
                     if stamp is None:
                         stamp = time_ns() // 1_000_000
-                    future = SendFuture(
-                        messages.topic,
-                        None,
-                        (key, value, stamp, ()),
-                        size,
-                        key is None,
-                        self._runtime,
+                    return self._put(
+                        messages.topic, (key, value, stamp, ()), size, None, self._enqueue_timeout_s
                     )
-                    self._put(future, self._enqueue_timeout_s)
-                    return future
         if messages.__class__ is KeyedMessage or isinstance(messages, KeyedMessage):
             future = self._enqueue(messages)
             return future if not self._sync else self._wait([future])[0]
@@ -173,12 +166,10 @@ class Producer:
                 f"a message of {size} bytes to topic {message.topic} is larger than "
                 f"max.request.size={self.config.max_request_bytes}: raise that, or send less"
             )
-        future = SendFuture.of(message, record, size, self._runtime)
         if not self._observed:
-            self._put(future, self._enqueue_timeout_s)
-            return future
+            return self._put(message.topic, record, size, message, self._enqueue_timeout_s)
         try:
-            self._put(future, self._enqueue_timeout_s)
+            future = self._put(message.topic, record, size, message, self._enqueue_timeout_s)
         except ClientError:
             stages.enqueued(message, added=False)
             raise
@@ -228,14 +219,20 @@ class Producer:
         deadline = time.monotonic() + wait_s
         self._sender.hurry(1)
         try:
-            futures = self._sender.unresolved(wait_s)
-            if futures is None:
+            runs = self._sender.unresolved(wait_s)
+            if runs is None:
                 raise RequestTimedOut(f"the queue could not be flushed within {wait_s:g} s")
             failed = []
-            for future in futures:
-                error = future.exception(max(0.0, deadline - time.monotonic()))
-                if error is not None:
-                    failed.append((future.message, error))
+            for run in runs:
+                # In the good case waiting for one message shows that all of them are stored.
+                SendFuture(run, len(run.records) - 1).exception(_left(deadline))
+                if run.all_stored():
+                    continue
+                for index in range(len(run.records)):
+                    future = SendFuture(run, index)
+                    error = future.exception(_left(deadline))
+                    if error is not None:
+                        failed.append((future.message, error))
         finally:
             self._sender.hurry(-1)
         if failed:
@@ -286,7 +283,7 @@ class Producer:
         failed = [
             (future.message, future.exception(0) or Cancelled("not delivered"))
             for future in list(sender.failed)
-            if not future.observed
+            if future.index not in future.run.observed
         ]
         if self._owns_cluster:
             self._cluster.close(max(0.05, deadline - time.monotonic()))
@@ -326,6 +323,10 @@ class Producer:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _left(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic())
 
 
 def _cluster(config: ProducerConfig, runtime: Runtime) -> Cluster:

@@ -8,7 +8,6 @@ other topic.
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import attrgetter
 from typing import Any
 
 from zkbroker.discovery import Cluster, Partitions
@@ -16,25 +15,24 @@ from zkbroker.errors import ClientError, UnknownTopicOrPartition, ZkbrokerError
 from zkbroker.producer.accumulator import Accumulator
 from zkbroker.producer.encoders import Encoder
 from zkbroker.producer.errors import EncodingFailed, TopicUnavailable
-from zkbroker.producer.future import SendFuture
 from zkbroker.producer.outcomes import gave_up, may_pass
 from zkbroker.producer.partitioners import DefaultPartitioner
+from zkbroker.producer.run import Part, Run
 from zkbroker.runtime import Runtime
 
 logger = logging.getLogger(__name__)
 
-Fail = Callable[[Sequence[SendFuture], BaseException], None]
+Fail = Callable[[Sequence[Part], BaseException], None]
 _MAX_LOOKUPS = 16
-_KEYLESS = attrgetter("keyless")
 
 
 class _ParkedTopic:
     """A topic whose partitions are not known yet."""
 
-    __slots__ = ("attempts", "first_at", "futures", "looking", "not_before")
+    __slots__ = ("attempts", "first_at", "looking", "not_before", "parts")
 
     def __init__(self, first_at: float) -> None:
-        self.futures: list[SendFuture] = []
+        self.parts: list[Part] = []
         self.first_at = first_at
         self.attempts = 0
         self.not_before = 0.0
@@ -54,7 +52,7 @@ class Router:
         backoff_s: wait between two tries.
         lookup_timeout_s: how long one try may take.
         post: runs a function in the sender's loop.
-        fail: resolves futures to an error.
+        fail: resolves messages to an error.
     """
 
     def __init__(
@@ -94,36 +92,22 @@ class Router:
         self._seen: dict[str, tuple[Partitions, Sequence[int]]] = {}
         self._lookups = 0
 
-    def route(self, futures: Iterable[SendFuture], now: float) -> None:
-        """Place messages, or park those of unknown topics.
-
-        Args:
-            futures: in the order of `send`.
-            now: `time.monotonic()` of the first of them.
-        """
-        by_topic: dict[str, list[SendFuture]] = {}
-        last: str | None = None
-        add: Callable[[SendFuture], None] = list[SendFuture]().append
-        for future in futures:
-            topic = future.topic
-            # Runs of one topic are the rule, and mostly of one and the same string.
-            if topic is not last:
-                last = topic
-                add = by_topic.setdefault(topic, []).append
-            add(future)
-        for topic, each in by_topic.items():
+    def route(self, parts: Iterable[Part]) -> None:
+        """Place messages, or park those of unknown topics; in the order of `send`."""
+        for part in parts:
+            topic = part[0].topic
             parked = self._parked.get(topic)
             partitions = None if parked is not None else self._cluster.known_partitions(topic)
             if partitions:
-                self._place(topic, each, partitions, now)
+                self._place(part, partitions)
                 continue
             if parked is None:
-                parked = self._parked[topic] = _ParkedTopic(now)
-            parked.futures += each
+                parked = self._parked[topic] = _ParkedTopic(part[0].first_at)
+            parked.parts.append(part)
 
-    def _place(
-        self, topic: str, futures: Sequence[SendFuture], partitions: Partitions, now: float
-    ) -> None:
+    def _place(self, part: Part, partitions: Partitions) -> None:
+        run, indices = part
+        topic = run.topic
         seen = self._seen.get(topic)
         if seen is None or seen[0] is not partitions:
             led = [each.partition for each in partitions if each.leader is not None]
@@ -133,51 +117,52 @@ class Router:
                 self._on_refresh(topic)
         available = seen[1]
         extend = self._accumulator.extend
-        if self._deal is not None and all(map(_KEYLESS, futures)):
-            for number, share in self._deal(topic, available, len(futures)):
-                extend(topic, number, futures[share], now)
+        if run.keyless and self._deal is not None:
+            for number, share in self._deal(topic, available, len(indices)):
+                extend(number, (run, indices[share]), run.first_at)
             return
         count, choose = len(partitions), self._choose
-        by_number: dict[int, list[SendFuture]] = {}
-        for future in futures:
-            if future.keyless:
+        by_number: dict[int, list[int]] = {}
+        for index in indices:
+            if run.keyless:
                 number = choose(topic, available)
             else:
-                number = self._explicit(future, count)
+                number = self._number(run, index, available, count)
             if number in by_number:
-                by_number[number].append(future)
+                by_number[number].append(index)
             elif number >= 0:
-                by_number[number] = [future]
+                by_number[number] = [index]
         for number, each in by_number.items():
-            extend(topic, number, each, now)
+            extend(number, (run, each), run.first_at)
 
-    def _explicit(self, future: SendFuture, count: int) -> int:
-        message = future.partitioned_by
+    def _number(self, run: Run, index: int, available: Sequence[int], count: int) -> int:
+        message = run.kept.get(index)
+        key = run.records[index][0]
         if message is None:
-            return self._ask(future, future.record[0], count)
-        number = message.partition
-        if number is None:
-            key = message.key if message.partition_key is None else message.partition_key
-            return self._ask(future, key, count)
-        if 0 <= number < count:
-            return number
-        self._fail(
-            [future],
-            TopicUnavailable(
-                f"topic {message.topic} has no partition {number}: it has {count}; give 0 to "
-                f"{count - 1}, or add partitions"
-            ),
-        )
-        return -1
+            if key is None:
+                return self._choose(run.topic, available)
+            return self._ask(run, index, key, count)
+        if message.partition is not None:
+            if 0 <= message.partition < count:
+                return message.partition
+            self._fail(
+                [(run, (index,))],
+                TopicUnavailable(
+                    f"topic {run.topic} has no partition {message.partition}: it has {count}; "
+                    f"give 0 to {count - 1}, or add partitions"
+                ),
+            )
+            return -1
+        if message.partition_key is not None:
+            return self._ask(run, index, message.partition_key, count, encode=self._encoded_key)
+        if message.key is None:
+            return self._choose(run.topic, available)
+        return self._ask(run, index, key if self._encoded_key else message.key, count)
 
-    def _ask(self, future: SendFuture, key: Any, count: int) -> int:
+    def _ask(self, run: Run, index: int, key: Any, count: int, *, encode: bool = False) -> int:
         try:
-            if self._encoded_key:
-                message = future.partitioned_by
-                if message is None or message.partition_key is None:
-                    key = future.record[0]
-                else:
-                    key = self._key_encoder.to_bytes(key)
+            if encode:
+                key = self._key_encoder.to_bytes(key)
             number = self._partitioner.partition(key, count)
             if isinstance(number, int) and 0 <= number < count:
                 return number
@@ -186,11 +171,11 @@ class Router:
         except Exception as error:  # noqa: BLE001
             problem = f"raised {error!r}"
         self._fail(
-            [future],
+            [(run, (index,))],
             EncodingFailed(
                 f"partitioner {type(self._partitioner).__name__} {problem} for a key of type "
-                f"{type(key).__name__} and {count} partitions of topic {future.topic}: it "
-                f"must return 0 to {count - 1}"
+                f"{type(key).__name__} and {count} partitions of topic {run.topic}: it must "
+                f"return 0 to {count - 1}"
             ),
         )
         return -1
@@ -222,7 +207,8 @@ class Router:
         partitions = self._cluster.known_partitions(topic)
         if error is None and partitions:
             del self._parked[topic]
-            self._place(topic, parked.futures, partitions, parked.first_at)
+            for part in parked.parts:
+                self._place(part, partitions)
             return
         error = error or UnknownTopicOrPartition(f"topic {topic} does not exist")
         parked.attempts += 1
@@ -232,7 +218,7 @@ class Router:
             return
         del self._parked[topic]
         self._fail(
-            parked.futures,
+            parked.parts,
             gave_up(topic, f"topic {topic}", parked.attempts, error, False)
             if may_pass(error)
             else TopicUnavailable(f"topic {topic} cannot be sent to: {error}"),
@@ -252,15 +238,16 @@ class Router:
         for topic, parked in list(self._parked.items()):
             if parked.first_at < before:
                 del self._parked[topic]
-                self._fail(parked.futures, error(f"topic {topic}"))
+                self._fail(parked.parts, error(f"topic {topic}"))
 
-    def parked(self) -> Iterator[SendFuture]:
-        """Yield every message whose topic is not known yet."""
+    def parked(self) -> Iterator[Run]:
+        """Yield the runs of topics that are not known yet."""
         for parked in list(self._parked.values()):
-            yield from parked.futures
+            for run, _ in parked.parts:
+                yield run
 
-    def forget_all(self) -> list[SendFuture]:
+    def forget_all(self) -> list[Part]:
         """Take every parked message out."""
-        futures = list(self.parked())
+        parts = [part for parked in self._parked.values() for part in parked.parts]
         self._parked.clear()
-        return futures
+        return parts

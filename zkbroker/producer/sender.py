@@ -20,11 +20,11 @@ from zkbroker.discovery import Cluster
 from zkbroker.errors import ClientError, LeaderNotAvailable, NetworkError
 from zkbroker.producer.accumulator import Accumulator, PartitionQueue
 from zkbroker.producer.batch import Batch
-from zkbroker.producer.future import SendFuture
 from zkbroker.producer.inbox import Inbox
 from zkbroker.producer.link import BrokerLink, Exchange
 from zkbroker.producer.numbering import Numbering
 from zkbroker.producer.routing import Router
+from zkbroker.producer.run import Run, SendFuture, whole
 from zkbroker.producer.settling import Settling
 from zkbroker.producer.stages import Stages
 from zkbroker.runtime import Runtime
@@ -72,7 +72,7 @@ class Sender:
         self._settling = Settling(
             config, cluster, runtime, self._accumulator, self.inbox, stages, self.post
         )
-        stages.bind(self.inbox, self._settling.fail_futures)
+        stages.bind(self.inbox, self._settling.fail)
         self._router = Router(
             cluster=cluster,
             runtime=runtime,
@@ -83,7 +83,7 @@ class Sender:
             backoff_s=config.retry_backoff_ms / 1000,
             lookup_timeout_s=config.request_timeout_ms / 1000,
             post=self.post,
-            fail=self._settling.fail_futures,
+            fail=self._settling.fail,
         )
         self._links: dict[int, BrokerLink] = {}
         self._in_flight: set[Exchange] = set()
@@ -102,13 +102,13 @@ class Sender:
         self._events.append((function, args))
         self._wake.set()
 
-    def unresolved(self, timeout_s: float) -> list[SendFuture] | None:
-        """Return every future that is not resolved; None when the loop does not answer in time."""
-        answer: list[SendFuture] = []
+    def unresolved(self, timeout_s: float) -> list[Run] | None:
+        """Return the runs with open messages; None when the loop does not answer in time."""
+        answer: list[Run] = []
         told = self._runtime.event()
 
         def collect() -> None:
-            answer.extend(self._all_futures())
+            answer.extend(self._open_runs())
             told.set()
 
         self.post(collect)
@@ -177,9 +177,9 @@ class Sender:
         while self._events:
             function, args = self._events.popleft()
             function(*args)
-        first_at, futures = self.inbox.drain()
-        if futures:
-            self._stages.dequeue(futures, first_at, self._router.route)
+        runs = self.inbox.drain()
+        if runs:
+            self._stages.dequeue([whole(run) for run in runs], self._router.route)
         self._router.step(now)
         if now >= self._next_check:
             self._check(now)
@@ -287,11 +287,13 @@ class Sender:
 
     # -- ends
 
-    def _all_futures(self) -> list[SendFuture]:
-        futures = list(self._router.parked())
+    def _open_runs(self) -> list[Run]:
+        runs = dict.fromkeys(self._router.parked())
         for batch in self._accumulator.unresolved():
-            futures += [future for future in batch.futures if not future.done()]
-        return futures + self.inbox.peek()
+            if not batch.resolved:
+                runs.update(dict.fromkeys(run for run, _ in batch.parts))
+        runs.update(dict.fromkeys(self.inbox.peek()))
+        return list(runs)
 
     def _change_hurry(self, by: int) -> None:
         self._hurry += by
@@ -304,8 +306,8 @@ class Sender:
         self._stopped = True
 
     def _fail_all(self, error: ClientError) -> None:
-        self._settling.fail_futures(self.inbox.drain()[1], error)
-        self._settling.fail_futures(self._router.forget_all(), error)
+        self._settling.fail([whole(run) for run in self.inbox.drain()], error)
+        self._settling.fail(self._router.forget_all(), error)
         for batch in list(self._accumulator.unresolved()):
             if not batch.resolved:
                 self._settling.give_up(batch, error)

@@ -20,7 +20,6 @@ from zkbroker.discovery import Cluster
 from zkbroker.errors import ClientError, ErrorCode, NetworkError, ZkbrokerError, protocol_error
 from zkbroker.producer.accumulator import Accumulator
 from zkbroker.producer.batch import Batch
-from zkbroker.producer.future import SendFuture
 from zkbroker.producer.inbox import Inbox
 from zkbroker.producer.link import Exchange
 from zkbroker.producer.outcomes import (
@@ -32,6 +31,7 @@ from zkbroker.producer.outcomes import (
     timed_out,
     too_large,
 )
+from zkbroker.producer.run import Part, SendFuture, futures_of
 from zkbroker.producer.stages import Stages
 from zkbroker.runtime import Runtime
 
@@ -138,9 +138,10 @@ class Settling:
             self._failed(batch, error)
 
     def _resolved(self, batch: Batch) -> None:
-        self._accumulator.settle(batch)
+        queue = self._accumulator.settle(batch)
         if batch.error is not None:  # given up while it was in flight
             return
+        queue.established = not self._config.idempotence or batch.producer_id == queue.producer_id
         self.counts["sent_messages"] += len(batch)
         self.counts["sent_bytes"] += batch.size
         self.counts["batches"] += 1
@@ -217,17 +218,18 @@ class Settling:
         if batch.numbered:
             self._accumulator.queues[batch.topic, batch.partition].renumber = True
         self._accumulator.discard(batch)
-        self._note_failures(batch.futures, error, batch.where)
+        self._note_failures(batch.futures(), error, batch.where)
         self._stages.after_send(batch)
 
-    def fail_futures(self, futures: Sequence[SendFuture], error: BaseException) -> None:
+    def fail(self, parts: Sequence[Part], error: BaseException) -> None:
         """Resolve messages that are in no batch to an error."""
+        futures = futures_of(parts)
         if not futures:
             return
-        for future in futures:
-            future.fail(error)
-        self._inbox.release(len(futures), sum(future.size for future in futures))
-        self._note_failures(futures, error, f"topic {futures[0].topic}")
+        for run, indices in parts:
+            run.fail(indices, error)
+            self._inbox.release(len(indices), sum(run.sizes[index] for index in indices))
+        self._note_failures(futures, error, f"topic {futures[0].run.topic}")
         self._stages.after_failure(futures, error)
 
     def _note_failures(
@@ -236,8 +238,8 @@ class Settling:
         self.counts["failed_messages"] += len(futures)
         for future in futures:
             if self.closing:
-                future.observed = False
-            if not future.observed:
+                future.run.observed.discard(future.index)
+            if future.index not in future.run.observed:
                 self.failed.append(future)
         logger.error("delivery failed %s messages=%d error=%s", where, len(futures), error)
 

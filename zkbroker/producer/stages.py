@@ -15,16 +15,16 @@ from typing import Any
 from zkbroker.producer.batch import Batch
 from zkbroker.producer.encoders import Encoder
 from zkbroker.producer.errors import Dropped, EncodingFailed, HandlerFailed
-from zkbroker.producer.future import EncodedRecord, SendFuture
 from zkbroker.producer.handlers import CallbackHandler, EventHandler, Interceptor
 from zkbroker.producer.inbox import Inbox
 from zkbroker.producer.message import KeyedMessage, RecordMetadata
+from zkbroker.producer.run import EncodedRecord, Part, Run, SendFuture, futures_of, parts_of
 from zkbroker.runtime import Runtime
 
 logger = logging.getLogger(__name__)
 
-Route = Callable[[Sequence[SendFuture], float], None]
-Fail = Callable[[Sequence[SendFuture], BaseException], None]
+Route = Callable[[Sequence[Part]], None]
+Fail = Callable[[Sequence[Part], BaseException], None]
 
 RECORD_OVERHEAD_BYTES = 40
 """At most what a format adds to a record's key, value and headers."""
@@ -126,44 +126,39 @@ class Stages:
 
     # -- in the sender's loop
 
-    def dequeue(self, futures: Sequence[SendFuture], first_at: float, route: Route) -> None:
+    def dequeue(self, parts: Sequence[Part], route: Route) -> None:
         """Pass what left the queue through the handlers, and on to `route`."""
         if self.callback_handler is not None:
-            futures = self._through(futures, self.callback_handler.after_dequeue)
+            parts = self._through(parts, self.callback_handler.after_dequeue)
         if self.event_handler is None:
-            route(futures, first_at)
-        elif futures:
-            self._hand_over(self.event_handler, futures, first_at, route)
+            route(parts)
+        elif parts:
+            self._hand_over(self.event_handler, futures_of(parts), route)
 
     def before_send(self, batch: Batch) -> bool:
         """Show a batch to the callback handler; False when nothing of it is left."""
         batch.announced = True
         if self.callback_handler is None:
             return True
-        batch.futures = list(self._through(batch.futures, self.callback_handler.before_send))
-        batch.size = sum(future.size for future in batch.futures)
-        batch.close()
-        return bool(batch.futures)
+        batch.closed = True
+        batch.refill(self._through(batch.parts, self.callback_handler.before_send))
+        return len(batch) > 0
 
     def _through(
         self,
-        futures: Sequence[SendFuture],
+        parts: Sequence[Part],
         stage: Callable[[list[KeyedMessage]], list[KeyedMessage]],
-    ) -> Sequence[SendFuture]:
+    ) -> Sequence[Part]:
         assert self._fail is not None
-        messages = [future.message for future in futures]
+        futures = futures_of(parts)
         try:
-            returned = self._guarded(self.callback_handler, stage, list(messages))
-            return self._matched(futures, returned)
+            returned = self._guarded(
+                self.callback_handler, stage, [future.message for future in futures]
+            )
+            return parts_of(self._matched(futures, returned))
         except (HandlerFailed, EncodingFailed) as error:
-            self._fail(futures, error)
+            self._fail(parts, error)
             return ()
-
-    def _replace(self, future: SendFuture, message: KeyedMessage) -> None:
-        assert self._inbox is not None
-        before = future.size
-        future.bind(message, *self.encode(message))
-        self._inbox.adjust(0, future.size - before)
 
     def _matched(
         self, futures: Sequence[SendFuture], returned: Sequence[KeyedMessage]
@@ -179,53 +174,50 @@ class Stages:
                     left[id(message)] = left.pop(before)
         kept = [self._known(left, message) for message in returned]
         if left:
-            self._fail(list(left.values()), Dropped("a callback handler left the message out"))
+            self._fail(parts_of(left.values()), Dropped("a callback handler left the message out"))
         return kept
+
+    def _replace(self, future: SendFuture, message: KeyedMessage) -> None:
+        assert self._inbox is not None
+        record, size = self.encode(message)
+        self._inbox.adjust(0, size - future.run.sizes[future.index])
+        future.run.replace(future.index, message, record, size)
 
     def _known(self, left: dict[int, SendFuture], message: KeyedMessage) -> SendFuture:
         future = left.pop(id(message), None)
-        return self.adopt(message) if future is None else future
+        return self._adopt(message) if future is None else future
 
-    def adopt(self, message: KeyedMessage) -> SendFuture:
-        """Return the future of a message that a handler added.
-
-        Raises:
-            EncodingFailed: it cannot be encoded.
-        """
+    def _adopt(self, message: KeyedMessage) -> SendFuture:
         assert self._inbox is not None
         record, size = self.encode(message)
         self._inbox.adjust(1, size)
-        return SendFuture.of(message, record, size, self._runtime)
+        run = Run(message.topic, time.monotonic(), self._runtime)
+        run.records.append(record)
+        run.sizes.append(size)
+        run.keep(0, message)
+        return SendFuture(run, 0)
 
     def _hand_over(
-        self,
-        handler: EventHandler,
-        futures: Sequence[SendFuture],
-        first_at: float,
-        route: Route,
+        self, handler: EventHandler, futures: Sequence[SendFuture], route: Route
     ) -> None:
         assert self._fail is not None
         assert self._inbox is not None
         left = {id(future.message): future for future in futures}
 
         def deliver(messages: Sequence[KeyedMessage]) -> None:
-            route(
-                [self._known(left, message) for message in messages],
-                first_at,
-            )
+            route(parts_of([self._known(left, message) for message in messages]))
 
         try:
             self._guarded(handler, handler.handle, [f.message for f in futures], deliver)
         except HandlerFailed as error:
-            self._fail(list(left.values()), error)
+            self._fail(parts_of(left.values()), error)
             return
         # The handler dealt with these in its own way.
-        for future in left.values():
-            taken = Batch(future.topic, -1, first_at)
-            taken.futures = [future]
-            taken.close()
+        for run, indices in parts_of(left.values()):
+            taken = Batch(run.topic, -1, run.first_at)
+            taken.refill([(run, indices)])
             taken.succeed(-1, -1)
-            self._inbox.release(1, future.size)
+            self._inbox.release(len(taken), taken.size)
 
     # -- after the outcome
 
@@ -234,7 +226,7 @@ class Stages:
         if self.callback_handler is None and not self.interceptors:
             return
         metadata = [] if batch.error is not None else list(batch.all_metadata())
-        self._tell(batch.futures, metadata, batch.error)
+        self._tell(batch.futures(), metadata, batch.error)
 
     def after_failure(self, futures: Sequence[SendFuture], error: BaseException) -> None:
         """Tell handler and interceptors of messages that failed without a batch."""
@@ -250,7 +242,7 @@ class Stages:
         messages = [future.message for future in futures]
         if error is not None and not self.closing:
             for future in futures:
-                future.observed = True
+                future.run.observed.add(future.index)
         if self.callback_handler is not None:
             self._reported(self.callback_handler.after_send, messages, metadata, error)
         for interceptor in self.interceptors:

@@ -200,3 +200,31 @@ def test_without_acknowledgements_the_offset_is_unknown(runtime):
         fake.create("t", [0])
         with make(fake, runtime, request_required_acks=0) as producer:
             assert producer.send(KeyedMessage("t", b"x")).offset == -1
+
+
+@RUNTIMES
+def test_no_later_batch_is_stored_when_the_very_first_one_is_refused(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        fake.max_message_bytes = 2000
+        options = {"enable_idempotence": "true", "batch_max_bytes": 4000, "queue_time": 0}
+        with asynchronous(fake, runtime, **options) as producer:
+            futures = [producer.send(KeyedMessage("t", b"%03d" % i + b"x" * 97)) for i in range(99)]
+            for future in futures:
+                future.result(WAIT_S)
+        assert [value[:3] for value in fake.values("t", 0)] == [b"%03d" % i for i in range(99)]
+
+
+@RUNTIMES
+def test_lost_producer_state_starts_new_numbers_and_stores_what_was_refused_once(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        with make(fake, runtime, enable_idempotence="true") as producer:
+            producer.send([KeyedMessage("t", b"%d" % i) for i in range(3)])
+            (number,) = fake.log("t", 0).producers
+            epoch, _ = fake.log("t", 0).producers[number]
+            # The broker lost what it stored last: its idea of the sequence goes back.
+            fake.log("t", 0).producers[number] = (epoch, [(-9, -7, 0)])
+            producer.send([KeyedMessage("t", b"%d" % i) for i in range(3, 6)])
+            producer.send(KeyedMessage("t", b"6"))
+        assert fake.values("t", 0) == [b"%d" % i for i in range(7)]
