@@ -21,7 +21,8 @@ from zkbroker.broker.metrics import BrokerMetrics, TopicMetrics
 from zkbroker.broker.view import ClusterView
 from zkbroker.errors import ConfigError, RegistryError, StorageError
 from zkbroker.log import Log, LogManager, TopicPartition
-from zkbroker.registry import ZkSession
+from zkbroker.registry import SessionState, ZkSession
+from zkbroker.registry.controller import controller_epoch
 from zkbroker.registry.partitions import register_partitions, unregister_partition
 from zkbroker.registry.topics import assignment as read_assignment
 from zkbroker.registry.topics_watch import TopicsView
@@ -149,11 +150,12 @@ class Hosting:
             self._task.join()
         for hosted in self.all():
             hosted.wake()
-        try:
-            for key in self._registered:
-                unregister_partition(self._session, *key)
-        except RegistryError as error:
-            logger.warning("partitions not deregistered error=%s", error)
+        if self._session.state is SessionState.CONNECTED:
+            try:
+                for key in self._registered:
+                    unregister_partition(self._session, *key)
+            except RegistryError as error:
+                logger.warning("partitions not deregistered error=%s", error)
         self._registered.clear()
 
     def _run(self) -> None:
@@ -254,7 +256,9 @@ class Hosting:
         stale = sorted(key for key in self._opened if self._registered.get(key) != generation)
         if not stale:
             return
-        epochs = register_partitions(self._session, stale, self._broker_id)
+        epochs = register_partitions(
+            self._session, stale, self._broker_id, controller_epoch(self._session)
+        )
         for key, epoch in epochs.items():
             self._registered[key] = generation
             log = self._opened[key]

@@ -1,7 +1,7 @@
 """A broker: log, registry and server put together, started and stopped in order.
 
     start: lock and recover logs -> ZooKeeper session -> listen -> open assigned logs
-           -> register the broker -> register partitions -> stand for controller -> serve
+           -> register the broker -> stand for controller -> register partitions -> serve
     stop:  leave the groups -> deregister -> stop accepting -> answer what is in flight
            -> flush and close logs, clean marker -> end the session
 
@@ -38,12 +38,13 @@ from zkbroker.errors import ConfigError, RegistryError, StorageError, ZkbrokerEr
 from zkbroker.log import LogManager
 from zkbroker.network.server import Limits, Listener, Server
 from zkbroker.protocol import ApiKey
-from zkbroker.registry import ZkSession
+from zkbroker.registry import SessionState, ZkSession
 from zkbroker.registry.brokers import BrokerInfo, BrokersWatch, next_broker_id
 from zkbroker.registry.cluster_id import cluster_id
 from zkbroker.registry.controller import ControllerElection, current_controller
 from zkbroker.registry.presence import BrokerPresence, SessionRecord
 from zkbroker.registry.producer_ids import ProducerIds
+from zkbroker.registry.states_watch import StatesWatch
 from zkbroker.registry.topics_watch import TopicsView, TopicsWatch
 from zkbroker.runtime import get_runtime
 
@@ -260,15 +261,22 @@ class BrokerNode:
         hosting, view = services.hosting, services.view
         deletion = TopicDeletion(session, services.config)
 
+        def patience_s() -> float:
+            # Without ZooKeeper there is nothing to wait for: what we made there ends by itself.
+            return 10.0 if session.state is SessionState.CONNECTED else 0.2
+
+        states_watch = StatesWatch(session, view.elsewhere, view.set_states)
+
         def topics_changed(topics: TopicsView) -> None:
             view.set_topics(topics)
+            states_watch.poke()
             self._coordination.topics_changed(topics)
             deletion.poke()
             hosting.poke()
 
         topics_watch = TopicsWatch(session, topics_changed)
         topics_watch.start()
-        self._undo.append(("topics watch", topics_watch.close))
+        self._undo.append(("topics watch", lambda: topics_watch.close(patience_s())))
         hosting.open_assigned()
         presence = BrokerPresence(
             session,
@@ -276,26 +284,28 @@ class BrokerNode:
             record=SessionRecord(Path(self._config.log_manager.log_dirs[0]) / SESSION_FILE),
             on_registered=hosting.poke,
         )
-        self._undo.append(("registration", presence.close))
+        self._undo.append(("registration", lambda: presence.close(patience_s())))
         presence.start()
         brokers_watch = BrokersWatch(session, view.set_brokers)
         brokers_watch.start()
-        self._undo.append(("brokers watch", brokers_watch.close))
-        hosting.start()
-        self._undo.append(("hosting", hosting.stop))
-        if not hosting.wait_settled(SETTLE_S):
-            raise RegistryError(f"partitions could not be registered within {SETTLE_S:g} s")
+        self._undo.append(("brokers watch", lambda: brokers_watch.close(patience_s())))
+        states_watch.start()
+        self._undo.append(("states watch", lambda: states_watch.close(patience_s())))
         election = ControllerElection(
             session,
             self.broker_id,
             on_elected=lambda epoch: deletion.elected(),
             on_resigned=deletion.resigned,
         )
-        self._undo.append(("controller election", election.close))
+        self._undo.append(("controller election", lambda: election.close(patience_s())))
         deletion.start(lambda: view.topics)
         self._undo.append(("topic deletion", deletion.close))
         election.start()
         self._undo.append(("controller watch", self._watch_controller(session)))
+        hosting.start()
+        self._undo.append(("hosting", hosting.stop))
+        if not hosting.wait_settled(SETTLE_S):
+            raise RegistryError(f"partitions could not be registered within {SETTLE_S:g} s")
         self._coordination.start()
         self._undo.append(("groups", self._coordination.close))
 
@@ -362,6 +372,7 @@ class BrokerNode:
         """Undo in reverse order what was done; a failure does not keep the rest from happening."""
         while self._undo:
             name, undo = self._undo.pop()
+            logger.debug("shutdown step=%s", name)
             try:
                 undo()
             except (RegistryError, StorageError, OSError) as error:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 import gevent.event
 
 from zkbroker.registry.brokers import BrokerInfo
+from zkbroker.registry.states_watch import States
 from zkbroker.registry.topics import Assignment
 from zkbroker.registry.topics_watch import TopicsView
 
@@ -29,6 +30,7 @@ class ClusterView:
         self.own = own
         self.brokers: Mapping[int, BrokerInfo] = {own.id: own}
         self.topics = TopicsView({}, {}, frozenset())
+        self.states: States = {}
         self.cluster_id: str | None = None
         self._leads_own: Callable[[str, int], int | None] = lambda topic, number: None
         self._changed = gevent.event.Event()
@@ -44,6 +46,19 @@ class ClusterView:
     def set_topics(self, topics: TopicsView) -> None:
         self.topics = topics
         self.notify()
+
+    def set_states(self, states: States) -> None:
+        self.states = states
+        self.notify()
+
+    def elsewhere(self) -> set[tuple[str, int]]:
+        """Return the partitions that other brokers host, whose states tell who leads them."""
+        return {
+            (topic, number)
+            for topic, assignment in self.topics.assignments.items()
+            for number, replicas in assignment.items()
+            if replicas and replicas[0] != self.own.id
+        }
 
     def notify(self) -> None:
         """Wake whoever waits for a change."""
@@ -75,7 +90,10 @@ class ClusterView:
         if first == self.own.id:
             epoch = self._leads_own(topic, number)
             return (NO_LEADER, NO_EPOCH) if epoch is None else (first, epoch)
-        return (first if first in self.brokers else NO_LEADER), NO_EPOCH
+        state = self.states.get((topic, number))
+        if state is None or state.leader not in self.brokers or state.leader == self.own.id:
+            return NO_LEADER, NO_EPOCH
+        return state.leader, state.leader_epoch
 
     def led(self, topic: str) -> bool:
         """Whether a topic exists and every partition of it has a leader."""

@@ -112,7 +112,7 @@ class ControllerElection:
         self._changed.set()
         if self._task is not None:
             self._task.join(timeout_s)
-        if self.is_controller:
+        if self.is_controller and self._session.state is SessionState.CONNECTED:
             with contextlib.suppress(RegistryError):
                 self._session.delete(paths.CONTROLLER, missing_ok=True)
         self._elected_in = None

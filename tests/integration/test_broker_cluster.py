@@ -1,0 +1,292 @@
+"""Brokers and ZooKeeper: registration, topics written by others, lost sessions, shutdown."""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.test_broker_serving import (
+    fetch,
+    fetch_request,
+    message_set,
+    metadata,
+    only,
+    produce,
+    values,
+)
+from zkbroker.cluster.process import BrokerProcess
+from zkbroker.errors import ErrorCode, ZkbrokerError
+from zkbroker.network import BrokerConnection
+from zkbroker.protocol.messages import MetadataRequest, ProduceRequest
+from zkbroker.registry import ZkSession, paths
+from zkbroker.registry.brokers import list_brokers
+from zkbroker.registry.embedded import EmbeddedZooKeeper
+from zkbroker.registry.partitions import partition_state
+from zkbroker.registry.topics import encode_assignment
+from zkbroker.runtime import get_runtime
+
+Start = Callable[..., BrokerProcess]
+
+
+@pytest.fixture
+def start(chroot: str, tmp_path: Path) -> Iterator[Start]:
+    """Starts brokers on the test's own tree."""
+    started: list[BrokerProcess] = []
+
+    def start_one(broker_id: int = 0, connect: str = chroot, **settings: str) -> BrokerProcess:
+        extra = {name.replace("__", "."): value for name, value in settings.items()}
+        process = BrokerProcess(
+            tmp_path,
+            {
+                "broker.id": str(broker_id),
+                "zookeeper.connect": connect,
+                "zookeeper.session.timeout.ms": "3000",
+                "log.index.size.max.bytes": "4096",
+                **extra,
+            },
+        )
+        process.start()
+        started.append(process)
+        return process
+
+    yield start_one
+    for process in started:
+        process.stop()
+
+
+def connect(process: BrokerProcess) -> BrokerConnection:
+    host, port = process.address
+    return BrokerConnection(get_runtime("threads"), host, port, client_id="test")
+
+
+def eventually(condition: Callable[[], bool], timeout_s: float = 20) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def led(connection: BrokerConnection, topic: str) -> bool:
+    found = connection.request(MetadataRequest([topic]), 4).topics[0]
+    return not found.error_code and all(not p.error_code for p in found.partitions)
+
+
+def test_a_broker_registers_like_a_genuine_one(start: Start, zk: ZkSession) -> None:
+    process = start(7, broker__rack="r1")
+    with connect(process) as connection:
+        metadata(connection, "t", 1)
+        eventually(lambda: led(connection, "t"))
+    data, stat = zk.get(paths.broker(7))
+    node = json.loads(data)
+    host, port = process.address
+    assert (node["host"], node["port"], node["version"], node["rack"]) == (host, port, 4, "r1")
+    assert node["endpoints"] == [f"PLAINTEXT://{host}:{port}"]
+    assert stat.ephemeral_owner
+    state, state_stat = zk.get(paths.partition_state("t", 0))
+    assert json.loads(state) == {
+        "controller_epoch": 1,
+        "leader": 7,
+        "version": 1,
+        "leader_epoch": 0,
+        "isr": [7],
+    }
+    assert state_stat.ephemeral_owner == stat.ephemeral_owner
+    assert json.loads(zk.get(paths.CONTROLLER)[0])["brokerid"] == 7
+
+
+def test_an_id_in_use_is_a_clear_fatal_error(start: Start) -> None:
+    start(1)
+    with pytest.raises(ZkbrokerError, match="broker id 1 is in use"):
+        BrokerProcess(
+            start(2).directory / "other",
+            {
+                "broker.id": "1",
+                "zookeeper.connect": start(3)._properties["zookeeper.connect"],
+                "zookeeper.session.timeout.ms": "1000",
+            },
+        ).start()
+
+
+def test_a_killed_broker_comes_back_under_its_id_with_its_data(start: Start) -> None:
+    process = start()
+    with connect(process) as connection:
+        metadata(connection, "t", 1)
+        eventually(lambda: led(connection, "t"))
+        assert produce(connection, "t", message_set(2, [b"kept"])).error_code == 0
+    process.kill()
+    process.start()
+    with connect(process) as connection:
+        assert values(fetch(connection, "t", 0)) == [b"kept"]
+        assert metadata(connection, "t", 7).partitions[0].leader_epoch == 1
+
+
+def test_topics_of_the_old_tool_are_picked_up_and_deleted(start: Start, zk: ZkSession) -> None:
+    process = start()
+    with connect(process) as connection:
+        # What `kafka-topics.sh --create` of 0.8 writes, and later its `--delete`.
+        zk.create(paths.topic("old"), encode_assignment({0: [0], 1: [0]}), parents=True)
+        eventually(lambda: led(connection, "old"))
+        assert produce(connection, "old", message_set(0, [b"v"]), version=0).error_code == 0
+        directory = process.data_directory
+        assert (directory / "old-0").is_dir()
+        zk.create("/admin/delete_topics/old", parents=True)
+        eventually(lambda: zk.exists(paths.topic("old")) is None)
+        eventually(lambda: not (directory / "old-0").exists())
+        assert produce(connection, "old", message_set(0, [b"v"]), version=0).error_code == 3
+        eventually(lambda: zk.exists("/admin/delete_topics/old") is None)
+
+
+def test_a_topic_removed_behind_our_back_is_dropped(start: Start, zk: ZkSession) -> None:
+    process = start(log__segment__delete__delay__ms="0")
+    with connect(process) as connection:
+        zk.create(paths.topic("gone"), encode_assignment({0: [0]}), parents=True)
+        eventually(lambda: led(connection, "gone"))
+        zk.delete(paths.topic("gone"), recursive=True)
+        eventually(lambda: not (process.data_directory / "gone-0").exists())
+
+
+def test_logs_are_kept_when_zookeeper_knows_nothing_of_them(
+    start: Start, zk: ZkSession, chroot: str, tmp_path: Path
+) -> None:
+    process = start()
+    with connect(process) as connection:
+        metadata(connection, "t", 1)
+        eventually(lambda: led(connection, "t"))
+    process.stop()
+    zk.delete("/brokers/topics/t", recursive=True)
+    process.start()
+    assert (process.data_directory / "t-0").is_dir()
+
+
+def test_settings_change_while_running_in_every_notification_form(
+    start: Start, zk: ZkSession
+) -> None:
+    process = start()
+    with connect(process) as connection:
+        zk.create(paths.topic("t"), encode_assignment({0: [0]}), parents=True)
+        eventually(lambda: led(connection, "t"))
+        for note, limit in (
+            (b'"t"', 100),
+            (b'{"version":1,"entity_type":"topics","entity_name":"t"}', 2000),
+            (b'{"version":2,"entity_path":"topics/t"}', 300),
+        ):
+            config = {"version": 1, "config": {"max.message.bytes": str(limit)}}
+            zk.ensure_path(paths.topic_config("t"))
+            zk.set(paths.topic_config("t"), json.dumps(config).encode())
+            zk.create(paths.CONFIG_CHANGE_PREFIX, note, sequential=True, parents=True)
+            size = limit * 2 if limit < 2000 else 1500
+            expected = 0 if limit == 2000 else ErrorCode.MESSAGE_TOO_LARGE
+
+            def answers(size: int = size, expected: int = expected) -> bool:
+                return (
+                    produce(connection, "t", message_set(2, [b"x" * size])).error_code == expected
+                )
+
+            eventually(answers)
+
+
+def test_a_broker_serves_on_and_registers_again_after_a_lost_session(
+    start: Start, tmp_path: Path
+) -> None:
+    with EmbeddedZooKeeper() as own:
+        process = start(connect=own.connect_string, zookeeper__session__timeout__ms="1500")
+        with connect(process) as connection:
+            metadata(connection, "t", 1)
+            eventually(lambda: led(connection, "t"))
+            with ZkSession(own.connect_string) as session:
+                epoch = partition_state(session, "t", 0)
+                assert epoch is not None
+            own.kill()
+            for number in range(20):
+                assert produce(connection, "t", message_set(2, [b"%d" % number])).error_code == 0
+            own.restart()
+            with ZkSession(own.connect_string, connect_timeout_ms=20_000) as session:
+                eventually(lambda: list_brokers(session).keys() == {0})
+                eventually(lambda: partition_state(session, "t", 0) is not None)
+            assert produce(connection, "t", message_set(2, [b"after"])).error_code == 0
+            assert len(values(fetch(connection, "t", 0))) == 21
+
+
+def test_every_broker_knows_who_leads_what(start: Start) -> None:
+    brokers = [start(number, num__partitions="4") for number in range(3)]
+    with connect(brokers[0]) as first, connect(brokers[2]) as third:
+        metadata(first, "spread", 1)
+        eventually(lambda: led(first, "spread") and led(third, "spread"))
+        seen = metadata(third, "spread", 7)
+        assert {p.leader for p in seen.partitions} == {0, 1, 2}
+        assert [p.leader_epoch for p in seen.partitions] == [0] * 4
+        assert [p.leader for p in metadata(first, "spread", 7).partitions] == [
+            p.leader for p in seen.partitions
+        ]
+        elsewhere = next(p.partition for p in seen.partitions if p.leader != 0)
+        answer = produce(first, "spread", message_set(2, [b"v"]), partition=elsewhere)
+        assert answer.error_code == ErrorCode.NOT_LEADER_FOR_PARTITION
+        victim = next(p for p in seen.partitions if p.leader == 1)
+        brokers[1].kill()
+        eventually(
+            lambda: (
+                metadata(third, "spread", 7).partitions[victim.partition].error_code
+                == ErrorCode.LEADER_NOT_AVAILABLE
+            )
+        )
+        gone = metadata(third, "spread", 7).partitions[victim.partition]
+        assert (gone.leader, gone.offline_replicas, gone.isr) == (-1, [1], [])
+        brokers[1].start()
+        eventually(lambda: led(first, "spread") and led(third, "spread"))
+
+
+def test_stopping_answers_a_waiting_fetch_and_marks_a_clean_shutdown(
+    start: Start, zk: ZkSession
+) -> None:
+    process = start()
+    with connect(process) as connection:
+        metadata(connection, "t", 1)
+        eventually(lambda: led(connection, "t"))
+        produce(connection, "t", message_set(2, [b"v"]))
+        waiting = connection.send(fetch_request("t", 1, max_wait_ms=100_000))
+        sent = connection.send(ProduceRequest(topics=[]))
+        assert process.stop()
+        answer = only(waiting.result(10))
+        assert (answer.error_code, answer.high_watermark) == (0, 1)
+        assert sent.result(10).topics == []
+    assert zk.exists(paths.broker(0)) is None
+    assert partition_state(zk, "t", 0) is None
+    assert (process.data_directory / ".kafka_cleanshutdown").exists()
+
+
+def test_stopping_without_zookeeper_takes_no_session_timeouts(start: Start) -> None:
+    with EmbeddedZooKeeper() as own:
+        process = start(connect=own.connect_string, zookeeper__session__timeout__ms="30000")
+        own.kill()
+        eventually(lambda: "state=suspended" in process.log_path.read_text())
+        assert process.stop(timeout_s=10)
+
+
+def test_several_listeners_tell_each_client_its_own_side(start: Start) -> None:
+    process = start(
+        listeners="INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0",
+        advertised__listeners="INSIDE://127.0.0.1:0,OUTSIDE://public.example:443",
+        listener__security__protocol__map="INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+    )
+    log = process.log_path.read_text()
+    ports = {
+        name: int(log.split(f"listener={name}")[0].rpartition("address=127.0.0.1:")[2].split()[0])
+        for name in ("INSIDE", "OUTSIDE")
+    }
+    for name, host in (("INSIDE", "127.0.0.1"), ("OUTSIDE", "public.example")):
+        with BrokerConnection(get_runtime("threads"), "127.0.0.1", ports[name]) as connection:
+            assert [b.host for b in connection.request(MetadataRequest([]), 1).brokers] == [host]
+
+
+def test_a_start_that_fails_leaves_nothing_behind(
+    start: Start, zk: ZkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.ERROR):
+        process = start(0)
+        port = str(process.address[1])
+        with pytest.raises(ZkbrokerError, match="cannot listen on"):
+            start(1, port=port)
+    assert list_brokers(zk).keys() == {0}
