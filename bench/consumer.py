@@ -9,6 +9,7 @@ never the numbers of two.
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -115,9 +116,11 @@ def read_confluent_poll(target: dict[str, Any]) -> tuple[float, float]:
     return taken
 
 
+PURE = "zkbroker, threads, no C"
 READERS = {
     "zkbroker, threads": read_zkbroker,
     "zkbroker, gevent": read_zkbroker_gevent,
+    PURE: read_zkbroker,
     "kafka-python": read_kafka_python,
     "confluent-kafka consume(1000)": read_confluent,
     "confluent-kafka poll()": read_confluent_poll,
@@ -148,7 +151,12 @@ def run(messages: int, size: int, rounds: int) -> None:
             for name in READERS:
                 command = [sys.executable, "-m", "bench.consumer", "--read", name]
                 done = subprocess.run(
-                    command, input=json.dumps(target), capture_output=True, text=True, check=True
+                    command,
+                    input=json.dumps(target),
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                    env=os.environ | ({"ZKBROKER_PURE_PYTHON": "1"} if name == PURE else {}),
                 )
                 results[name].append(tuple(json.loads(done.stdout)))
     base = statistics.median(taken for taken, _ in results["kafka-python"])

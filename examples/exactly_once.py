@@ -35,6 +35,8 @@ class Store:
         # The rebalance reads offsets in a task of its own; SQLite serialises the two.
         self.database = sqlite3.connect(path, timeout=30, check_same_thread=False)
         self.database.execute("PRAGMA journal_mode=WAL")
+        # A power cut may undo the last transactions; it undoes count and offset together.
+        self.database.execute("PRAGMA synchronous=NORMAL")
         self.database.executescript(SCHEMA)
         self.lock = threading.Lock()
 

@@ -20,7 +20,9 @@ from zkbroker.consumer import (
     string_decoder,
 )
 from zkbroker.errors import ClientError, ConfigError
+from zkbroker.rebalance import roundrobin_assign
 from zkbroker.registry import ZkSession, groups
+from zkbroker.registry.topics import add_partitions
 from zkbroker.runtime import get_runtime
 from zkbroker.testing import LocalCluster
 
@@ -289,6 +291,45 @@ def test_topic_need_not_exist_when_it_is_subscribed(
     cluster.create_topic(topic)
     producer.send(topic, 0, [b"x"])
     members.until(lambda: members.offsets() == [((topic, 0), 0)])
+
+
+def test_added_partitions_are_taken_up(
+    cluster: LocalCluster, producer: TestProducer, group: Make
+) -> None:
+    topic = cluster.create_topic(partitions=1)
+    members = group("grow")
+    members.join({topic: 1})
+    members.join({topic: 1})
+    members.until_owning({(topic, 0)})
+    with ZkSession(cluster.zookeeper) as session:
+        add_partitions(session, topic, {1: [1], 2: [2]})
+    members.until_owning({(topic, p) for p in range(3)})
+    for p in range(3):
+        producer.send(topic, p, [b"x"])
+    members.until(lambda: members.offsets() == everything(topic, [1, 1, 1]))
+
+
+def test_round_robin_deals_the_partitions_of_all_topics(cluster: LocalCluster, group: Make) -> None:
+    topics = [cluster.create_topic(partitions=count) for count in (1, 2, 4)]
+    members = group("roundrobin")
+    for _ in range(2):
+        members.join(dict.fromkeys(topics, 1), partition_assignment_strategy="roundrobin")
+    partitions = {
+        (topic, p) for topic, count in zip(topics, (1, 2, 4), strict=True) for p in range(count)
+    }
+    members.until_owning(partitions)
+    threads = {
+        topic: sorted(f"{connector.consumer_id}-0" for connector in members.connectors)
+        for topic in topics
+    }
+    shares = roundrobin_assign(
+        {topic: list(range(count)) for topic, count in zip(topics, (1, 2, 4), strict=True)},
+        threads,
+    )
+    for connector in members.connectors:
+        mine = {key for key, thread in shares.items() if thread == f"{connector.consumer_id}-0"}
+        assert connector.owned() == mine
+        assert len(mine) in (3, 4)
 
 
 def test_seek_and_rewind_by_offset_and_time(

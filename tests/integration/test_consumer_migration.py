@@ -124,11 +124,8 @@ def test_simple_consumer_commits_to_both_storages(cluster: LocalCluster, topic: 
     assert found == {(topic, 0): 4, ("other", 3): None}
 
 
-def test_coordinator_that_is_restarted_is_found_again(
-    cluster: LocalCluster, topic: str, step: Step
-) -> None:
+def test_coordinator_that_is_restarted_is_found_again(cluster: LocalCluster, topic: str) -> None:
     offsets = Offsets(cluster, f"restart-{topic}", topic)
-    kafka = {"offsets_storage": "kafka", "dual_commit_enabled": False}
     config = ConsumerConfig(
         group_id=offsets.group,
         zookeeper_connect=cluster.zookeeper,
@@ -149,4 +146,4 @@ def test_coordinator_that_is_restarted_is_found_again(
             broker.start()
         next(stream)
         connector.commit_offsets()
-    assert step(offsets, 1, **kafka) == [6]
+    assert offsets.kafka() == 6

@@ -121,7 +121,9 @@ class Membership:
         """Stop delivering, and remember how far each partition was consumed."""
         for stream in self._streams:
             stream.pause("rebalance")
-        deadline = time.monotonic() + self._config.rebalance_drain_ms / 1000
+        # At shutdown what is in hand counts as consumed, and there is nothing to wait for.
+        drain_ms = 0 if self.closing else self._config.rebalance_drain_ms
+        deadline = time.monotonic() + drain_ms / 1000
         for stream in self._streams:
             if not stream.settle(max(0.0, deadline - time.monotonic())):
                 logger.debug("message still in hand, may be delivered again")
