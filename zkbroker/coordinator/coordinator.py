@@ -30,6 +30,8 @@ from zkbroker.errors import ErrorCode, ProtocolError, StorageError
 from zkbroker.protocol.offsets_topic import OffsetValue
 from zkbroker.runtime.base import Runtime
 
+_CLIENT_ID_IN_MEMBER_ID = 255
+
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
@@ -41,6 +43,11 @@ class GroupDescription:
     protocol_type: str = ""
     protocol: str = ""
     members: tuple[tuple[str, str, str, bytes, bytes], ...] = ()
+
+
+def unique_member_id(client_id: str) -> str:
+    """Make a member id that begins with the client id, as genuine brokers do."""
+    return f"{client_id[:_CLIENT_ID_IN_MEMBER_ID]}-{uuid.uuid4()}"
 
 
 class GroupCoordinator:
@@ -63,7 +70,7 @@ class GroupCoordinator:
         partition_count: Callable[[], int],
         clock_ms: Callable[[], int],
         wall_ms: Callable[[], int],
-        new_member_id: Callable[[str], str] = lambda client_id: f"{client_id}-{uuid.uuid4()}",
+        new_member_id: Callable[[str], str] = unique_member_id,
     ) -> None:
         self._settings = settings
         self._runtime = runtime
@@ -113,7 +120,7 @@ class GroupCoordinator:
 
     def join(self, group_id: str, request: JoinRequest, reply: JoinReply) -> None:
         """A member joins; `reply` is called when its group's rebalance is over."""
-        partition, error = self._partitions.find(group_id)
+        partition, error = self._partitions.find(group_id, named=True)
         if error is ErrorCode.NONE and not (
             self._settings.min_session_ms
             <= request.session_timeout_ms

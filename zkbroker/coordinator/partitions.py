@@ -115,9 +115,16 @@ class HostedPartitions:
         """The partitions that are served."""
         return [partition for partition in self._hosted.values() if partition.loaded]
 
-    def find(self, group_id: str) -> tuple[HostedPartition | None, ErrorCode]:
-        """The partition of a group, or why the group is not coordinated here."""
-        if not group_id:
+    def find(
+        self, group_id: str, *, named: bool = False
+    ) -> tuple[HostedPartition | None, ErrorCode]:
+        """The partition of a group, or why the group is not coordinated here.
+
+        Args:
+            group_id: its name; old consumers outside group management commit under an empty one.
+            named: whether it must have a name.
+        """
+        if named and not group_id:
             return None, ErrorCode.INVALID_GROUP_ID
         partition = self._hosted.get(group_partition(group_id, self._partition_count()))
         if partition is None:
@@ -128,7 +135,7 @@ class HostedPartitions:
 
     def find_group(self, group_id: str) -> tuple[Group | None, ErrorCode]:
         """A group, or why it is not to be found; error 25 if it does not exist."""
-        partition, error = self.find(group_id)
+        partition, error = self.find(group_id, named=True)
         if partition is None:
             return None, error
         group = partition.groups.get(group_id)

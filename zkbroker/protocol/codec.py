@@ -24,6 +24,8 @@ Message = TypeVar("Message")
 Decoder: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
 Encoder: TypeAlias = Callable[[Any, list[Piece]], None]
 
+_LONG_TEXT_BYTES = 0x7FFF // 3
+
 _DECODERS: dict[tuple[type[Any], int], Decoder] = {}
 _ENCODERS: dict[tuple[type[Any], int], Encoder] = {}
 
@@ -98,10 +100,33 @@ def encoder(message: type[Any], version: int) -> Encoder:
 
 
 def _compile(source: str, name: str, title: str, names: dict[str, Any]) -> Any:
-    scope = {**names, "refuse": _refuse, "refuse_null": _refuse_null, "record_size": _record_size}
+    scope = {
+        **names,
+        "text": decode_text,
+        "refuse": _refuse,
+        "refuse_null": _refuse_null,
+        "record_size": _record_size,
+    }
     code = compile(source, f"<{name} {title}>", "exec")
     exec(code, scope)  # noqa: S102 - the source is made of our own class metadata, never of input
     return scope[name]
+
+
+def decode_text(data: memoryview) -> str:
+    """Decode a string; what is not UTF-8 reads as U+FFFD, as in Java.
+
+    Such a character takes up to three times the bytes it stands for, so a long text must be UTF-8:
+    whatever is decoded can be encoded again.
+
+    Raises:
+        MalformedFrame: it is long and not UTF-8.
+    """
+    try:
+        return str(data, "utf-8")
+    except UnicodeDecodeError as error:
+        if len(data) > _LONG_TEXT_BYTES:
+            raise MalformedFrame(f"a text of {len(data)} bytes is not UTF-8") from error
+        return str(data, "utf-8", "replace")
 
 
 def _refuse(field: str) -> NoReturn:

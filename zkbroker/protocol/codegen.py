@@ -159,7 +159,7 @@ def _decode_span(writer: _Writer, kind: Kind, variable: str, length: str, label:
     writer.line(f"{end} = p + {length}")
     writer.line(f"if {end} > e: refuse({label})")
     form = {
-        Kind.STRING: "str(b[p:{end}], 'utf-8', 'replace')",
+        Kind.STRING: "text(b[p:{end}])",
         Kind.RAW: "bytes(b[p:{end}])",
         Kind.RECORDS: "b[p:{end}]",
     }[kind]

@@ -66,7 +66,7 @@ def decode_header(frame: memoryview) -> tuple[RequestHeader, int]:
     end = position + length
     if end > len(frame):
         raise MalformedFrame("request ends within the client id")
-    client_id = str(frame[position:end], "utf-8", "replace")
+    client_id = codec.decode_text(frame[position:end])
     return RequestHeader(api_key, version, correlation_id, client_id), end
 
 

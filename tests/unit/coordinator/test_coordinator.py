@@ -9,6 +9,7 @@ from zkbroker.coordinator import (
     StoreSettings,
     group_partition,
 )
+from zkbroker.coordinator.coordinator import unique_member_id
 from zkbroker.errors import ErrorCode, MessageSizeTooLarge, StorageError
 from zkbroker.protocol.offsets_topic import OffsetValue
 
@@ -109,10 +110,18 @@ def test_a_partition_that_is_being_loaded_says_so():
     assert desk.join()[0].error is NONE
 
 
-def test_a_group_without_a_name_is_refused():
+def test_a_group_without_a_name_has_offsets_but_no_members():
     desk = Desk().host()
     assert desk.join("")[0].error is ErrorCode.INVALID_GROUP_ID
-    assert desk.commit("") is ErrorCode.INVALID_GROUP_ID
+    assert desk.coordinator.heartbeat("", "m", 1) is ErrorCode.INVALID_GROUP_ID
+    assert desk.commit("", offset=7) is NONE
+    assert desk.offset("") == 7
+
+
+def test_member_ids_begin_with_the_client_id_and_stay_short():
+    assert unique_member_id("app").startswith("app-")
+    assert unique_member_id("app") != unique_member_id("app")
+    assert len(unique_member_id("x" * 30_000)) < 300
 
 
 @pytest.mark.parametrize("session_ms", [5_999, 1_800_001, 0, -1])

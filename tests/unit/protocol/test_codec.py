@@ -96,6 +96,16 @@ def test_a_text_that_is_not_utf_8_is_read_as_java_reads_it():
     assert decoded.topics == ["\ufffda"]
 
 
+@pytest.mark.parametrize("length", [10_922, 10_923, 32_767])
+def test_whatever_text_is_decoded_can_be_encoded_again(length):
+    frame = b"\0\0\0\1" + struct.pack(">h", length) + b"\xff" * length + b"\0"
+    if length > 10_922:
+        with pytest.raises(MalformedFrame, match="not UTF-8"):
+            codec.decode(MetadataRequest, 4, frame)
+        frame = frame.replace(b"\xff", b"x")
+    codec.encode(codec.decode(MetadataRequest, 4, frame)[0], 4)
+
+
 def test_values_that_do_not_fit_are_named():
     with pytest.raises(ValueError, match="Sample v1 holds a value that does not fit"):
         codec.encode(Sample(small=200), 1)
