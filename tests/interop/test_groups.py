@@ -28,21 +28,34 @@ needs_old = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
-def groups_broker(zookeeper, tmp_path_factory):
-    process = BrokerProcess(
-        tmp_path_factory.mktemp("groups-broker"),
+def make_broker(zookeeper, directory):
+    return BrokerProcess(
+        directory,
         {
             "broker.id": "0",
             "zookeeper.connect": f"{zookeeper.connect_string}/groups-{uuid.uuid4().hex[:8]}",
             "group.initial.rebalance.delay.ms": "0",
             "group.min.session.timeout.ms": "500",
             "offsets.topic.num.partitions": "3",
+            "zookeeper.session.timeout.ms": "3000",
         },
     )
+
+
+@pytest.fixture(scope="module")
+def groups_broker(zookeeper, tmp_path_factory):
+    process = make_broker(zookeeper, tmp_path_factory.mktemp("groups-broker"))
     process.start()
     yield process
     process.stop()
+
+
+@pytest.fixture
+def own_broker(zookeeper, tmp_path):
+    process = make_broker(zookeeper, tmp_path)
+    process.start()
+    yield process
+    process.kill()
 
 
 class Scene:
@@ -54,7 +67,7 @@ class Scene:
         self.strategy = strategy
         self.group = f"group-{uuid.uuid4().hex[:8]}"
         self.topic = f"topic-{uuid.uuid4().hex[:8]}"
-        self.connection = BrokerConnection(get_runtime("threads"), host, port)
+        self.connect()
         made = self.connection.request(
             CreateTopicsRequest(topics=[NewTopic(self.topic, PARTITIONS, 1)])
         )
@@ -62,6 +75,10 @@ class Scene:
         self.ends = dict.fromkeys(range(PARTITIONS), 0)
         self.all = []
         self.here = []
+
+    def connect(self):
+        host, _, port = self.address.rpartition(":")
+        self.connection = BrokerConnection(get_runtime("threads"), host, int(port))
 
     def join(self, *kinds):
         members = [
@@ -160,3 +177,16 @@ def test_sticky_members_of_two_libraries_keep_what_they_can(groups_broker):
         scene.produce()
         scene.crash(first)
         assert second.held == set(range(PARTITIONS))
+
+
+@needs_old
+def test_members_of_all_libraries_live_through_a_kill_of_their_coordinator(own_broker):
+    with scene_of(own_broker) as scene:
+        scene.join("zkbroker", "confluent", "kafka-python", "kafka-python-2.0.2-as-0.10")
+        scene.produce()
+        for _ in range(2):
+            own_broker.kill()
+            own_broker.start()
+            scene.connect()
+            scene.produce()
+        wait_until_shared(scene.here, PARTITIONS)
