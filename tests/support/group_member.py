@@ -45,6 +45,7 @@ def main(options: Mapping[str, Any]) -> None:
     from zkbroker.consumer import Consumer
     from zkbroker.errors import RegistryError
     from zkbroker.registry import ZkSession, groups
+    from zkbroker.runtime import get_runtime
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     topic = options["topic"]
@@ -85,8 +86,11 @@ def main(options: Mapping[str, Any]) -> None:
     stream = connector.create_message_streams({topic: 1})[topic][0]
     print(connector.consumer_id, flush=True)
     write, pack, now = os.write, ENTRY.pack, time.monotonic
+    sleep = get_runtime(options["runtime"]).sleep
     for message in stream:
         write(log, pack(DELIVERED, message.partition, message.offset, now()))
+        if options["slow"] and message.offset % 500 == 0:
+            sleep(0.1)
     connector.shutdown()
 
 

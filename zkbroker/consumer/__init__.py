@@ -7,6 +7,7 @@ from zkbroker.consumer.group import GroupConsumer
 from zkbroker.consumer.group_offsets import CommitFailed, Committed
 from zkbroker.consumer.listener import RebalanceListener
 from zkbroker.consumer.lookup import EARLIEST_TIME, LATEST_TIME
+from zkbroker.consumer.message_set import FetchRequest, MessageSet
 from zkbroker.consumer.messages import (
     ConsumerClosed,
     ConsumerTimeout,
@@ -16,7 +17,7 @@ from zkbroker.consumer.messages import (
     string_decoder,
 )
 from zkbroker.consumer.resolve import resolve_offsets
-from zkbroker.consumer.simple import FetchRequest, MessageSet, SimpleConsumer
+from zkbroker.consumer.simple import SimpleConsumer
 from zkbroker.consumer.stream import KafkaStream
 
 __all__ = [

@@ -23,17 +23,17 @@ from types import TracebackType
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.consumer.fetchers import Fetchers
 from zkbroker.consumer.filters import TopicFilter, make_filter
-from zkbroker.consumer.kafka_offsets import KafkaOffsets
 from zkbroker.consumer.membership import Membership
 from zkbroker.consumer.messages import ConsumerClosed, Decoder, NotOwned
 from zkbroker.consumer.offset_keeper import OffsetKeeper
+from zkbroker.consumer.offset_storages import make_keeper
 from zkbroker.consumer.partition import TopicPartition
+from zkbroker.consumer.rebalance_listeners import Listeners
 from zkbroker.consumer.resolve import resolve_or_end
 from zkbroker.consumer.stream import KafkaStream
-from zkbroker.consumer.zookeeper_offsets import ZooKeeperOffsets
 from zkbroker.discovery import Cluster, ZooKeeperSource
 from zkbroker.errors import ClientError, ConfigError
-from zkbroker.rebalance import Owned, RebalanceListener, Rebalancer, ZkGroupStore
+from zkbroker.rebalance import RebalanceListener, Rebalancer, ZkGroupStore
 from zkbroker.registry import ZkSession
 from zkbroker.registry.groups import Subscription, new_consumer_id
 from zkbroker.runtime import Runtime, get_runtime
@@ -295,14 +295,14 @@ class ConsumerConnector:
             raise ClientError("this connector has made its streams; create another connector")
         config = self.config
         self._fetchers = Fetchers(self._cluster, config, self._runtime)
-        self._keeper = OffsetKeeper(
-            ZooKeeperOffsets(self._session, config.group_id, self.consumer_id)
-            if config.commits_to_zookeeper
-            else None,
-            self._kafka_offsets() if config.offsets_storage == "kafka" else None,
+        self._keeper = make_keeper(
+            config,
+            consumer_id=self.consumer_id,
+            session=self._session,
+            cluster=self._cluster,
             runtime=self._runtime,
-            interval_ms=config.auto_commit_interval_ms if config.auto_commit_enable else None,
             positions=self._processed,
+            stopping=lambda: self._closed,
         )
         self._membership = Membership(
             config=config,
@@ -311,17 +311,6 @@ class ConsumerConnector:
             keeper=self._keeper,
             streams=self._streams,
             stream_for=self._stream_for,
-        )
-
-    def _kafka_offsets(self) -> KafkaOffsets:
-        return KafkaOffsets(
-            self.config.group_id,
-            any_connection=self._cluster.any_connection,
-            connect=lambda broker_id, *_: self._cluster.connection(broker_id, "offsets"),
-            runtime=self._runtime,
-            backoff_ms=self.config.offsets_channel_backoff_ms,
-            retries=self.config.offsets_commit_max_retries,
-            stopping=lambda: self._closed,
         )
 
     def _stream(
@@ -356,7 +345,7 @@ class ConsumerConnector:
             strategy=config.partition_assignment_strategy,
             compile_filter=self._compile_filter,
             backoff_ms=config.rebalance_backoff_ms,
-            listener=_Listeners(self._listeners),
+            listener=Listeners(self._listeners),
             runtime=self._runtime,
         )
         self._rebalancer.start()
@@ -385,27 +374,6 @@ class ConsumerConnector:
         for stream in self._streams:
             stream.interrupt()
         self._wake_fetchers()
-
-
-class _Listeners:
-    """All listeners of a connector as one; each is told, whatever another one raises."""
-
-    def __init__(self, listeners: list[RebalanceListener]) -> None:
-        self._listeners = listeners
-
-    def before_releasing_partitions(self, owned: Owned) -> None:
-        self._tell(lambda listener: listener.before_releasing_partitions(owned))
-
-    def before_starting_fetchers(self, consumer_id: str, owned: Owned) -> None:
-        self._tell(lambda listener: listener.before_starting_fetchers(consumer_id, owned))
-
-    def _tell(self, call: Callable[[RebalanceListener], None]) -> None:
-        for listener in list(self._listeners):
-            try:
-                call(listener)
-            except Exception:
-                # The user's own; it must not keep the group from settling.
-                logger.exception("rebalance listener failed")
 
 
 class Consumer:

@@ -6,14 +6,14 @@ For programs that keep offsets themselves (loaders, replayers, tools). It follow
 group: ask `zkbroker.discovery` which broker leads a partition.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TypeVar
 
 from zkbroker.consumer.fetching import Wanted, check_size, doubled, fetch_request
 from zkbroker.consumer.kafka_offsets import KafkaOffsets, commit_offsets, fetch_offsets
 from zkbroker.consumer.lookup import list_offsets, one_offset, valid_range
+from zkbroker.consumer.message_set import FetchRequest, MessageSet, place
 from zkbroker.consumer.partition import TopicPartition
 from zkbroker.errors import (
     ClientError,
@@ -27,67 +27,13 @@ from zkbroker.errors import (
 from zkbroker.network import BrokerConnection
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages.fetch import FetchResponsePartition
-from zkbroker.records import Record, iter_records, offset_after
+from zkbroker.records import offset_after
 from zkbroker.runtime import Runtime, get_runtime
 
-DEFAULT_FETCH_BYTES = 1024 * 1024
 DEFAULT_LIMIT_BYTES = 64 * 1024 * 1024
 _OLDEST_WITH_LISTS_OF_OFFSETS = 0
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class FetchRequest:
-    """What to fetch: messages of a partition from `offset` on, about `max_bytes` of them."""
-
-    topic: str
-    partition: int
-    offset: int
-    max_bytes: int = DEFAULT_FETCH_BYTES
-
-
-def _place(request: FetchRequest) -> str:
-    return f"{request.topic}-{request.partition} at offset {request.offset}"
-
-
-class MessageSet:
-    """The messages of one fetch; iterate over it for `Record`s.
-
-    Attributes:
-        topic, partition, offset: what was asked for.
-        raw: the bytes as they came, their last entry perhaps cut off.
-        high_watermark: the offset after the last message that may be read; -1 with an error.
-        next_offset: where the next fetch goes on.
-        error: why there are no messages (only in answers to `multifetch`); iterating raises it.
-    """
-
-    def __init__(
-        self,
-        request: FetchRequest,
-        raw: bytes | memoryview = b"",
-        *,
-        high_watermark: int = -1,
-        next_offset: int | None = None,
-        error: ProtocolError | None = None,
-    ) -> None:
-        self.topic = request.topic
-        self.partition = request.partition
-        self.offset = request.offset
-        self.raw = raw
-        self.high_watermark = high_watermark
-        self.next_offset = request.offset if next_offset is None else next_offset
-        self.error = error
-
-    def __iter__(self) -> Iterator[Record]:
-        """Decode the messages, their CRC verified; control batches are not messages.
-
-        Raises:
-            CorruptMessage: at the entry whose CRC does not match.
-        """
-        if self.error is not None:
-            raise self.error
-        return iter_records(self.raw, start_offset=self.offset)
 
 
 class SimpleConsumer:
@@ -171,7 +117,7 @@ class SimpleConsumer:
                 try:
                     found[i] = self._message_set(request, part)
                     if found[i] is None:
-                        sizes[i] = doubled(sizes[i], self._limit_bytes, _place(request))
+                        sizes[i] = doubled(sizes[i], self._limit_bytes, place(request))
                 except ProtocolError as error:
                     found[i] = MessageSet(request, error=error)
             open_ = [i for i in open_ if found[i] is None]
@@ -206,7 +152,7 @@ class SimpleConsumer:
         self, request: FetchRequest, part: FetchResponsePartition | None
     ) -> MessageSet | None:
         """Make the set of one answer; None when not even one message was whole."""
-        where = f"fetch of {_place(request)}"
+        where = f"fetch of {place(request)}"
         if part is None:
             raise ProtocolError(f"{where}: the broker did not answer for it")
         if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -214,7 +160,7 @@ class SimpleConsumer:
         if part.error_code:
             raise protocol_error(part.error_code, where)
         raw = part.records if isinstance(part.records, bytes | memoryview) else b""
-        check_size(raw, self._limit_bytes, _place(request))
+        check_size(raw, self._limit_bytes, place(request))
         next_offset = offset_after(raw) if raw else request.offset
         if next_offset is None:
             return None
