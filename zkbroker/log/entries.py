@@ -51,11 +51,11 @@ def find_entry(
         CorruptMessage: what is met is no entry, or the first one is not the one expected.
     """
     unpack = _HEADER.unpack_from
-    # The first look is a page, as far as a sparse index leaves to walk; then larger ones.
+    # A page holds what a sparse index leaves to walk, or the head of one large entry; larger looks
+    # only pay where many small entries follow each other.
     look = _PAGE
     while end - position >= SMALLEST_ENTRY:
         block = os.pread(fd, min(look, end - position), position)
-        look = _CHUNK
         at = 0
         while at + SMALLEST_ENTRY <= len(block):
             found, size, _, magic = unpack(block, at)
@@ -76,6 +76,7 @@ def find_entry(
         if at == 0:
             raise CorruptMessage(f"the file ends at {position + len(block)}, not at {end}")
         position += at
+        look = min(look * 2, _CHUNK) if at <= len(block) else _PAGE
     return None
 
 

@@ -320,6 +320,7 @@ def _position_before(segment: Segment, position: int) -> int:
     except FileNotFoundError:
         return 0
     try:
-        return index.position_before(position)
+        found = index.position_before(position)
+        return found if 0 <= found <= position else 0
     finally:
         index.close()

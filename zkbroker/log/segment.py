@@ -220,9 +220,11 @@ class Segment:
             OSError: it cannot be read.
         """
         indexed, position = files.offsets.lookup(offset)
-        if not position:
+        if position == 0:
             return find_entry(files.fd, 0, self.size, offset)
         try:
+            if not 0 < position < self.size:
+                raise CorruptMessage("the position is not in the log")
             return find_entry(files.fd, position, self.size, offset, at_most=indexed)
         except CorruptMessage as error:
             # Either the index or the log is wrong; a walk from the start tells, once.

@@ -57,7 +57,8 @@ def _search(
     segment: Segment, files: SegmentFiles, timestamp: int, start: int
 ) -> TimestampOffset | None:
     first = max(files.times.lookup_before(timestamp), start)
-    place = segment.find(files, first)
+    # An index that points behind the segment is wrong; then every message is looked at.
+    place = segment.find(files, first) or segment.find(files, start)
     if place is None:
         return None
     for position, info in walk(files.fd, place[0], segment.size):

@@ -1,0 +1,107 @@
+import bisect
+import random
+
+import pytest
+
+from zkbroker.log import FileSystem
+from zkbroker.log.index import OffsetIndex, TimeIndex
+
+FS = FileSystem()
+
+
+def test_a_lookup_finds_the_last_entry_at_or_below_the_offset(tmp_path):
+    index = OffsetIndex(FS, tmp_path / "x.index", 100, max_bytes=8 * 1000)
+    chosen = random.Random(1)
+    offsets, positions = [], []
+    offset, position = 100, 0
+    assert index.lookup(150) == (100, 0)
+    for _ in range(1000):
+        offset += chosen.randint(1, 50)
+        position += chosen.randint(1, 5000)
+        index.append(offset, position)
+        offsets.append(offset)
+        positions.append(position)
+    assert index.full
+    index.append(offset + 1, position + 1)
+    for reopened in (False, True):
+        for wanted in range(100, offset + 20, 7):
+            at = bisect.bisect_right(offsets, wanted) - 1
+            expected = (100, 0) if at < 0 else (offsets[at], positions[at])
+            assert index.lookup(wanted) == expected
+        if not reopened:
+            index.trim()
+            index.close()
+            index = OffsetIndex(FS, tmp_path / "x.index", 100)
+    index.close()
+    assert (tmp_path / "x.index").stat().st_size == 8000
+
+
+def test_entries_that_do_not_grow_are_not_taken(tmp_path):
+    index = OffsetIndex(FS, tmp_path / "x.index", 10, max_bytes=800)
+    for offset, position in (
+        (10, 0),
+        (12, 50),
+        (12, 60),
+        (11, 70),
+        (13, 50),
+        (2**31 + 10, 80),
+        (14, 90),
+    ):
+        index.append(offset, position)
+    assert list(index.entries()) == [(2, 50), (4, 90)]
+    index.close()
+    times = TimeIndex(FS, tmp_path / "x.timeindex", 10, max_bytes=1200)
+    for timestamp, offset in ((0, 10), (5, 12), (5, 13), (4, 14), (6, 11), (-1, 15), (7, 12)):
+        times.append(timestamp, offset)
+    assert list(times.entries()) == [(5, 2), (7, 2)]
+    times.close()
+
+
+@pytest.mark.parametrize("entries", [0, 1, 2, 3, 100])
+def test_the_zeros_of_an_index_that_was_not_trimmed_are_no_entries(tmp_path, entries):
+    index = OffsetIndex(FS, tmp_path / "x.index", 0, max_bytes=8 * 10_000)
+    for at in range(1, entries + 1):
+        index.append(at, at * 10)
+    index.close()
+    assert (tmp_path / "x.index").stat().st_size == 80_000
+    for max_bytes in (None, 80_000):
+        again = OffsetIndex(FS, tmp_path / "x.index", 0, max_bytes=max_bytes)
+        assert again.count == entries
+        assert again.last_entry == ((entries, entries * 10) if entries else None)
+        again.close()
+
+
+def test_a_time_lookup_says_from_where_a_message_can_be_that_late(tmp_path):
+    times = TimeIndex(FS, tmp_path / "x.timeindex", 100, max_bytes=120)
+    for timestamp, offset in ((1000, 110), (2000, 120), (3000, 130)):
+        times.append(timestamp, offset)
+    looked_up = {ts: times.lookup_before(ts) for ts in (0, 1000, 1001, 2000, 2001, 3000, 3001)}
+    assert looked_up == {0: 100, 1000: 100, 1001: 111, 2000: 111, 2001: 121, 3000: 121, 3001: 131}
+    times.close()
+
+
+def test_a_cut_off_entry_at_the_end_is_left_out(tmp_path):
+    index = OffsetIndex(FS, tmp_path / "x.index", 0, max_bytes=80)
+    for at in (1, 2, 3):
+        index.append(at, at * 10)
+    index.trim()
+    index.close()
+    data = (tmp_path / "x.index").read_bytes()
+    (tmp_path / "x.index").write_bytes(data[:-3])
+    again = OffsetIndex(FS, tmp_path / "x.index", 0)
+    assert again.last_entry == (2, 20)
+    again.close()
+
+
+def test_a_large_index_is_mapped_and_a_small_one_read(tmp_path):
+    for count in (100, 20_000):
+        path = tmp_path / f"{count}.index"
+        index = OffsetIndex(FS, path, 0, max_bytes=8 * count)
+        for at in range(1, count + 1):
+            index.append(at, at)
+        index.trim()
+        index.close()
+        again = OffsetIndex(FS, path, 0)
+        assert again.lookup(count // 2) == (count // 2, count // 2)
+        assert again.position_before(count // 3) == count // 3
+        again.close()
