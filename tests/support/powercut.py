@@ -88,6 +88,7 @@ class PowerCutFileSystem(FileSystem):
         self.dead = False
         self.lock = threading.RLock()
         self._open: dict[int, FileModel] = {}
+        self._files: list[FileModel] = []
 
     def _step(self) -> None:
         self.changes += 1
@@ -152,7 +153,8 @@ class PowerCutFileSystem(FileSystem):
         directory = self._directory(path.parent)
         if not path.exists() and flags & os.O_CREAT:
             self._step()
-            directory.add(path.name, FileModel())
+            self._files.append(FileModel())
+            directory.add(path.name, self._files[-1])
         fd = super().open(path, flags)
         file = directory.current[path.name]
         assert isinstance(file, FileModel)
@@ -220,13 +222,8 @@ class PowerCutFileSystem(FileSystem):
         self._directory(path.parent).remove(path.name)
 
     def close_all(self) -> None:
-        """Close the model's own descriptors."""
-        nodes: list[FileModel | DirectoryModel] = [self.model]
-        while nodes:
-            node = nodes.pop()
-            if isinstance(node, DirectoryModel):
-                nodes += [*node.current.values(), *node.stable.values()]
-            else:
-                for fd in node.fds:
-                    os.close(fd)
-                node.fds.clear()
+        """Close the model's own descriptors, of files that have no name any more too."""
+        for file in self._files:
+            for fd in file.fds:
+                os.close(fd)
+            file.fds.clear()
