@@ -23,6 +23,7 @@ from zkbroker.protocol import (
     MalformedFrame,
     RequestHeader,
     UnsupportedRequest,
+    decode_header,
     decode_request,
     encode_response,
 )
@@ -78,7 +79,9 @@ class Dispatcher:
                 f"asked by client_id={header.client_id}"
             ) from None
         except MalformedFrame as error:
-            raise CloseConnection(f"malformed request: {error}") from None
+            raise CloseConnection(
+                f"malformed request: {error}{self._who(session, frame)}"
+            ) from None
         key = header.api_key
         state = self._state(session, header)
         state.counts.count(key, header.api_version)
@@ -119,6 +122,15 @@ class Dispatcher:
             now = time.monotonic()
             state.metrics.send.observe(now - state.sending_since)
             state.metrics.total.observe(now - session.received_at)
+
+    def _who(self, session: Session, frame: memoryview) -> str:
+        """Describe the sender of a request whose body cannot be decoded."""
+        try:
+            header, _ = decode_header(frame)
+        except MalformedFrame:
+            return ""
+        session.client_id = header.client_id
+        return f" (api_key={header.api_key} api_version={header.api_version})"
 
     def _state(self, session: Session, header: RequestHeader) -> ConnectionState:
         state = session.context

@@ -1,0 +1,228 @@
+"""What no client should send: the broker says so, lives, and nobody else notices."""
+
+import json
+import random
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.test_broker_serving import fetch, message_set, produce, values
+from zkbroker.cluster.process import BrokerProcess
+from zkbroker.network import BrokerConnection
+from zkbroker.protocol.messages import ApiVersionsRequest, CreateTopicsRequest
+from zkbroker.protocol.messages.topics import NewTopic
+from zkbroker.registry.embedded import EmbeddedZooKeeper
+from zkbroker.runtime import get_runtime
+
+MAX_REQUEST_BYTES = 2_000_000
+
+
+@pytest.fixture(scope="module")
+def strict(
+    zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[BrokerProcess]:
+    """A broker with small limits, and a topic `t` on it."""
+    process = BrokerProcess(
+        tmp_path_factory.mktemp("strict"),
+        {
+            "broker.id": "0",
+            "zookeeper.connect": f"{zookeeper.connect_string}/strict",
+            "socket.request.max.bytes": str(MAX_REQUEST_BYTES),
+            "socket.request.timeout.ms": "1000",
+            "max.connections.per.ip": "200",
+            "auto.create.topics.enable": "false",
+            "log.retention.ms": "-1",
+        },
+    )
+    process.start()
+    with client(process) as connection:
+        connection.request(CreateTopicsRequest(topics=[NewTopic("t", 1, 1)]))
+    yield process
+    assert process.alive
+    process.stop()
+
+
+def client(process: BrokerProcess) -> BrokerConnection:
+    host, port = process.address
+    return BrokerConnection(get_runtime("threads"), host, port, client_id="good")
+
+
+def raw(process: BrokerProcess) -> socket.socket:
+    connection = socket.create_connection(process.address, 20)
+    connection.settimeout(20)
+    return connection
+
+
+def logged(process: BrokerProcess, pattern: str) -> None:
+    """Wait for a line in the broker's log."""
+    deadline = time.monotonic() + 20
+    while not re.search(pattern, process.log_path.read_text()):
+        assert time.monotonic() < deadline, f"{pattern} is not in:\n{process.log_tail()}"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def bystander(strict: BrokerProcess) -> Iterator[BrokerConnection]:
+    """Another client's connection, which must work before and after."""
+    with client(strict) as connection:
+        yield connection
+        stored = produce(connection, "t", message_set(2, [b"unharmed"]))
+        assert stored.error_code == 0
+        found = fetch(connection, "t", stored.base_offset)
+        assert values(found, stored.base_offset) == [b"unharmed"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "line"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "an HTTP request, not a request of this protocol"),
+        (b"\x16\x03\x01\x02\x00" + bytes(50), "a TLS handshake, not a request"),
+        (
+            (MAX_REQUEST_BYTES + 1).to_bytes(4, "big"),
+            rf"frame length {MAX_REQUEST_BYTES + 1} is not within 0 to {MAX_REQUEST_BYTES}",
+        ),
+        (b"\xff\xff\xff\xff", "frame length -1"),
+        (b"\x00\x00\x00\x02hi", "malformed request"),
+        (
+            b"\x00\x00\x00\x10\x00\x00\x00\x02\x00\x00\x00\x07\x00\x04evil\x00\x00",
+            "client_id=evil.*malformed request: .*api_key=0 api_version=2",
+        ),
+        (
+            b"\x00\x00\x00\x0e\x03\xe7\x00\x00\x00\x00\x00\x01\x00\x04evil",
+            "not served: api_key=999 api_version=0 asked by client_id=evil",
+        ),
+        (
+            b"\x00\x00\x00\x0e\x00\x00\x00\x63\x00\x00\x00\x01\x00\x04evil",
+            "not served: api_key=0 api_version=99 asked by client_id=evil",
+        ),
+    ],
+)
+def test_garbage_is_closed_with_a_clear_line(
+    strict: BrokerProcess, bystander: BrokerConnection, sent: bytes, line: str
+) -> None:
+    with raw(strict) as connection:
+        peer = "{}:{}".format(*connection.getsockname())
+        connection.sendall(sent)
+        assert connection.recv(100) == b""
+    logged(strict, f"connection closed peer={peer}.*({line})")
+
+
+def test_half_a_frame_and_silence_is_closed(
+    strict: BrokerProcess, bystander: BrokerConnection
+) -> None:
+    with raw(strict) as connection:
+        connection.sendall((1000).to_bytes(4, "big") + b"half")
+        assert connection.recv(100) == b""
+    logged(strict, "timed out: part of a request")
+
+
+def test_a_large_promise_takes_no_memory(
+    strict: BrokerProcess, bystander: BrokerConnection
+) -> None:
+    before = resident_mb(strict)
+    connections = [raw(strict) for _ in range(100)]
+    for connection in connections:
+        connection.sendall(MAX_REQUEST_BYTES.to_bytes(4, "big") + bytes(1000))
+    assert bystander.request(ApiVersionsRequest()).error_code == 0
+    assert resident_mb(strict) - before < 50
+    for connection in connections:
+        connection.close()
+
+
+def test_more_connections_than_allowed_are_refused(
+    strict: BrokerProcess, bystander: BrokerConnection
+) -> None:
+    connections = [raw(strict) for _ in range(250)]
+    logged(strict, r"connection refused peer=127\.0\.0\.1 limit=max\.connections\.per\.ip")
+    for connection in connections:
+        connection.close()
+
+
+def resident_mb(process: BrokerProcess) -> float:
+    text = Path(f"/proc/{process.pid}/status").read_text()
+    return int(text.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def golden_frames() -> list[bytes]:
+    data = Path(__file__).parent.parent / "golden" / "data" / "wire"
+    return [
+        bytes.fromhex(json.loads(line)["request"])
+        for path in sorted(data.glob("*.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
+
+
+def mutate(frame: bytes, chance: random.Random) -> bytes:
+    """Flip, cut and insert bytes; write wild lengths and counts."""
+    data = bytearray(frame)
+    for _ in range(chance.randint(1, 4)):
+        kind = chance.randrange(4)
+        at = chance.randrange(max(1, len(data)))
+        if kind == 0 and data:
+            data[at % len(data)] ^= 1 << chance.randrange(8)
+        elif kind == 1:
+            del data[at : at + chance.randint(1, 20)]
+        elif kind == 2:
+            data[at:at] = chance.randbytes(chance.randint(1, 20))
+        else:
+            wild = chance.choice([-1, -2, 2**31 - 1, -(2**31), 0x7FFF0000, 65536])
+            data[at : at + 4] = wild.to_bytes(4, "big", signed=True)
+    return bytes(data)
+
+
+def send_mutated(process: BrokerProcess, count: int, check: Callable[[], None]) -> None:
+    chance = random.Random(count)
+    frames = golden_frames()
+    connection: socket.socket | None = None
+    for number in range(count):
+        if connection is None:
+            connection = socket.create_connection(process.address, 20)
+            connection.settimeout(0.05)
+        frame = mutate(chance.choice(frames), chance)
+        try:
+            connection.sendall(len(frame).to_bytes(4, "big") + frame)
+            # An answer, the end of the connection, or nothing for the moment: all are fine.
+            if number % 7 == 0 and not connection.recv(65536):
+                raise ConnectionError
+        except TimeoutError:
+            pass
+        except OSError:
+            connection.close()
+            connection = None
+        if number % 500 == 0:
+            check()
+    if connection is not None:
+        connection.close()
+
+
+def fuzz(process: BrokerProcess, count: int) -> None:
+    with client(process) as good:
+
+        def check() -> None:
+            stored = produce(good, "t", message_set(2, [b"between"]))
+            assert stored.error_code == 0
+            found = fetch(good, "t", stored.base_offset)
+            assert values(found, stored.base_offset)[0] == b"between"
+
+        send_mutated(process, count // 10, check)
+        before = resident_mb(process)
+        send_mutated(process, count, check)
+        assert process.alive
+        grown = resident_mb(process) - before
+    assert grown < 30, f"{grown:.1f} MB grown by {count} frames"
+    assert "Traceback" not in process.log_path.read_text()
+
+
+def test_mutated_frames_do_no_harm(strict: BrokerProcess, bystander: BrokerConnection) -> None:
+    fuzz(strict, 1000)
+
+
+@pytest.mark.soak
+def test_ten_thousand_mutated_frames_do_no_harm(
+    strict: BrokerProcess, bystander: BrokerConnection
+) -> None:
+    fuzz(strict, 10_000)

@@ -1,0 +1,123 @@
+"""Many connections and slow ones: memory is bounded, and the slow hold up only themselves."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.test_broker_serving import fetch, fetch_request, message_set, produce
+from zkbroker.cluster.process import BrokerProcess
+from zkbroker.network import BrokerConnection
+from zkbroker.protocol import RequestHeader, encode_request
+from zkbroker.protocol.messages import ApiVersionsRequest, CreateTopicsRequest
+from zkbroker.protocol.messages.topics import NewTopic
+from zkbroker.registry.embedded import EmbeddedZooKeeper
+from zkbroker.runtime import get_runtime
+
+IDLE = 1000
+BUSY = 50
+
+
+@pytest.fixture
+def process(zookeeper: EmbeddedZooKeeper, chroot: str, tmp_path: Path) -> Iterator[BrokerProcess]:
+    broker = BrokerProcess(
+        tmp_path,
+        {
+            "broker.id": "0",
+            "zookeeper.connect": chroot,
+            "log.retention.ms": "-1",
+            "max.connections": "1200",
+        },
+    )
+    broker.start()
+    with client(broker) as connection:
+        connection.request(CreateTopicsRequest(topics=[NewTopic("t", 1, 1)]))
+    yield broker
+    assert broker.alive
+    broker.stop()
+
+
+def client(process: BrokerProcess) -> BrokerConnection:
+    host, port = process.address
+    return BrokerConnection(get_runtime("threads"), host, port, client_id="busy")
+
+
+def resident_mb(process: BrokerProcess) -> float:
+    text = Path(f"/proc/{process.pid}/status").read_text()
+    return int(text.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def test_a_thousand_idle_and_fifty_busy_connections(
+    process: BrokerProcess, record_property: Callable[[str, object], None]
+) -> None:
+    with client(process) as warm:
+        produce(warm, "t", message_set(2, [b"x" * 1000]))
+        before = resident_mb(process)
+        idle = [socket.create_connection(process.address, 20) for _ in range(IDLE)]
+        with_idle = resident_mb(process)
+        latencies: list[float] = []
+        failures: list[str] = []
+
+        def work() -> None:
+            with client(process) as connection:
+                for _ in range(20):
+                    started = time.monotonic()
+                    answer = produce(connection, "t", message_set(2, [b"x" * 1000]))
+                    latencies.append(time.monotonic() - started)
+                    if answer.error_code:
+                        failures.append(str(answer))
+
+        busy = [threading.Thread(target=work) for _ in range(BUSY)]
+        for thread in busy:
+            thread.start()
+        for thread in busy:
+            thread.join(100)
+        after = resident_mb(process)
+        for connection in idle[:10]:
+            # An idle connection still works.
+            request = encode_request(RequestHeader(18, 0, 1, None), ApiVersionsRequest())
+            connection.sendall(b"".join(request))  # type: ignore[arg-type]  # no file slices
+            assert len(connection.recv(1000)) > 50
+        for connection in idle:
+            connection.close()
+    latencies.sort()
+    record_property("resident_mb", [round(before), round(with_idle), round(after)])
+    record_property("latency_ms_p50_p99", [
+        round(1000 * latencies[len(latencies) // 2], 1),
+        round(1000 * latencies[len(latencies) * 99 // 100], 1),
+    ])  # fmt: skip
+    assert not failures
+    assert len(latencies) == BUSY * 20
+    assert after < 100, "a broker stays below 100 MB"
+
+
+def test_a_reader_of_a_byte_a_time_holds_up_nobody_and_no_memory(process: BrokerProcess) -> None:
+    with client(process) as connection:
+        data = message_set(2, [b"x" * 900_000])
+        for _ in range(20):
+            assert produce(connection, "t", data).error_code == 0
+        request = encode_request(
+            RequestHeader(1, 4, 1, "slow"), fetch_request("t", 0, max_bytes=15_000_000)
+        )
+        before = resident_mb(process)
+        slow = []
+        for _ in range(20):
+            reader = socket.socket()
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            reader.connect(process.address)
+            reader.settimeout(20)
+            reader.sendall(b"".join(request))  # type: ignore[arg-type]  # no file slices
+            assert len(reader.recv(1)) == 1
+            slow.append(reader)
+        for _ in range(20):
+            for reader in slow:
+                assert len(reader.recv(1)) == 1
+            found = fetch(connection, "t", 0, max_bytes=5_000_000)
+            assert len(found.records) == 5_000_000
+            assert produce(connection, "t", message_set(2, [b"quick"])).error_code == 0
+        assert resident_mb(process) - before < 30
+        for reader in slow:
+            reader.close()
