@@ -1,7 +1,10 @@
 """Loads topics into a lake with Spark, checkpointing offsets per mapper.
 
-`Loader` is the bulk load, `register` makes `format("zkbroker")` known to a Spark session.
+`Loader` is the bulk load; `register` makes `format("zkbroker")` known to a Spark session; `read`
+reads what was loaded, published files only.
 """
+
+from typing import Any
 
 from spark_loader.errors import CheckpointError, DataLoss, LoadError, QuarantineLimit
 from spark_loader.eventtime import EventTime
@@ -17,8 +20,17 @@ __all__ = [
     "EventTime",
     "Progress",
     "session",
+    "register",
     "LoadError",
     "DataLoss",
     "QuarantineLimit",
     "CheckpointError",
 ]
+
+
+def register(spark: Any) -> None:
+    """Make `format("zkbroker")` known to a Spark session; see `spark_loader.datasource`."""
+    # Workers of a load import this package too, and need nothing of the source.
+    from spark_loader.datasource import register as register_source
+
+    register_source(spark)

@@ -198,9 +198,13 @@ class Checkpoints:
         for run in reversed(self.run_numbers()):
             if run in counted:
                 return None
-            if self._fs.size(self.path("runs", _run(run), "plan.json")) is not None:
+            if self.is_planned(run):
                 return self.plan(run)
         return None
+
+    def is_planned(self, run: int) -> bool:
+        """Return whether a run has a plan."""
+        return self._fs.size(self.path("runs", _run(run), "plan.json")) is not None
 
     # Offsets of mappers
 

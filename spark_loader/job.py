@@ -38,8 +38,10 @@ from spark_loader.positions import TopicPartition
 from spark_loader.progress import Callback, Progress, ProgressListener
 from spark_loader.resolve import ClusterView
 from spark_loader.session import session as make_session
+from spark_loader.settle import settle
 from spark_loader.sink import SinkOptions
 from spark_loader.splits import OffsetRange
+from zkbroker.errors import ZkbrokerError
 
 logger = logging.getLogger(__name__)
 
@@ -224,11 +226,11 @@ class _Run:
     def load(self, options: LoadOptions) -> LoadResult:
         """Plan, or take up the unfinished plan; run the mappers that are not done; publish."""
         self._report(Progress(stage="plan"))
+        settle(self._checkpoints, self._fs)
         latest = self._checkpoints.latest()
         if latest is not None:
             # Again, should the last run have been stopped just before it.
             self._commit_group(options.group, latest.positions)
-            self.clean_up(latest.run)
         plan = self._checkpoints.unfinished()
         resumed = plan is not None
         if plan is None:
@@ -304,6 +306,8 @@ class _Run:
                 context.setJobDescription(f"zkbroker-load run {plan.run}")
                 context.parallelize(tasks, len(tasks)).map(run_mapper).collect()
             return listener.progress("publish")
+        except ZkbrokerError:
+            raise
         except Exception as error:
             raise _unwrapped(error) from error
         finally:
@@ -381,20 +385,12 @@ class _Run:
         )
         self._checkpoints.write_manifest(manifest)
         self._commit_group(options.group, positions)
-        self.clean_up(plan.run)
+        settle(self._checkpoints, self._fs)
         return manifest
 
     def _commit_group(self, group: str, positions: dict[TopicPartition, int]) -> None:
         if group and positions:
             self._view.commit_group_offsets(group, positions)
-
-    def clean_up(self, run: int) -> None:
-        """Remove what attempts that did not count left behind, once a run is published.
-
-        Every mapper of the run has its offsets by then, so no attempt still under way can count.
-        """
-        for name in self._checkpoints.staged_names(run):
-            self._fs.delete(join(self._checkpoints.output, self._checkpoints.staging(run), name))
 
 
 def merge_ranges(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:

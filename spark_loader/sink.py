@@ -309,7 +309,7 @@ class PartitionSink:
         buffer.batches.append(rows)
         buffer.size_bytes += size_bytes
         self._buffered += size_bytes
-        if buffer.size_bytes >= self._options.buffer_bytes // 2:
+        if buffer.size_bytes >= min(self._options.buffer_bytes // 2, self._options.target_bytes):
             self._flush(hour)
 
     def _flush(self, hour: str) -> None:

@@ -12,7 +12,8 @@ from zkbroker.registry import ZkSession
 from zkbroker.registry.groups import read_offset
 from zkbroker.testing import LocalCluster
 
-pytestmark = pytest.mark.spark
+# A busy machine takes a minute to start the first session.
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,68 @@
+"""What a task of the source is given and does, the same for batches and streams."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from spark_loader.access import Access
+from spark_loader.checkpoint import Gap
+from spark_loader.options import ConnectOptions, SourceOptions
+from spark_loader.planning import estimate_bytes
+from spark_loader.reader import RangeReader
+from spark_loader.resolve import ClusterView
+from spark_loader.splits import OffsetRange
+
+logger = logging.getLogger(__name__)
+
+_BATCH_ROWS = 65_536
+
+
+class RangePartition(InputPartition):
+    """One task's range, with the addresses it reads from."""
+
+    def __init__(self, wanted: OffsetRange, connect: ConnectOptions) -> None:
+        super().__init__(str(wanted))
+        self.wanted = wanted
+        self.connect = connect
+
+
+def worker_connect(connect: ConnectOptions, view: ClusterView) -> ConnectOptions:
+    """Return how tasks reach the cluster: by address, without a ZooKeeper session each."""
+    return replace(connect, zookeeper=None, bootstrap=view.bootstrap())
+
+
+def with_bytes(ranges: Sequence[OffsetRange], view: ClusterView) -> list[OffsetRange]:
+    """Return ranges with their bytes estimated."""
+    begin = {each.source: each.start for each in ranges}
+    until = {each.source: each.until for each in ranges}
+    sizes = estimate_bytes(view, begin, until)
+    return [
+        OffsetRange(each.topic, each.partition, each.start, each.until, sizes[each.source])
+        for each in ranges
+    ]
+
+
+def read_range(
+    partition: RangePartition, options: SourceOptions, access: Access
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of one task's range."""
+    fetcher = access.fetcher(partition.connect)
+    try:
+        reader = RangeReader(
+            fetcher,
+            fetch_bytes=partition.connect.fetch_bytes,
+            headers=options.include_headers,
+            on_out_of_range="fail" if options.fail_on_data_loss else "earliest",
+            verify_crc=partition.connect.check_crcs,
+        )
+        for piece in reader.read(partition.wanted):
+            if isinstance(piece, pa.RecordBatch):
+                for start in range(0, piece.num_rows, _BATCH_ROWS):
+                    yield piece.slice(start, _BATCH_ROWS)
+            elif isinstance(piece, Gap):
+                logger.warning("offsets skipped %s", piece)
+    finally:
+        fetcher.close()

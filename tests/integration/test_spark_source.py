@@ -1,0 +1,127 @@
+"""`format("zkbroker")` in Spark itself, on real brokers."""
+
+import pytest
+
+from spark_loader import register
+from zkbroker.testing import LocalCluster
+
+# A busy machine takes a minute to start the first session.
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(2) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def source(spark, cluster):
+    register(spark)
+
+    def options(reader_or_writer, **more):
+        return reader_or_writer.format("zkbroker").options(
+            **{"kafka.bootstrap.servers": cluster.bootstrap_servers, **more}
+        )
+
+    return options
+
+
+def publish(spark, source, topic, count, first=0):
+    frame = spark.range(first, first + count).selectExpr(
+        "cast(id % 5 as string) key",
+        "concat('value ', id) value",
+        "array(named_struct('key', 'n', 'value', cast(cast(id as string) as binary))) headers",
+    )
+    source(frame.write, topic=topic).mode("append").save()
+
+
+def test_what_is_written_is_read_back_with_headers_and_predicates(spark, source, cluster):
+    topic = cluster.create_topic(partitions=3)
+    publish(spark, source, topic, 1000)
+    frame = source(spark.read, subscribe=topic, includeHeaders="true", minPartitions="5").load()
+    rows = frame.collect()
+    assert sorted(bytes(row.value) for row in rows) == sorted(b"value %d" % n for n in range(1000))
+    for row in rows:
+        number = int(bytes(row.value).split()[1])
+        assert (row.topic, bytes(row.key)) == (topic, b"%d" % (number % 5))
+        assert [(each.key, bytes(each.value)) for each in row.headers] == [("n", b"%d" % number)]
+        assert row.timestampType == 0
+    by_key = {bytes(row.key): row.partition for row in rows}
+    assert all(by_key[bytes(row.key)] == row.partition for row in rows)
+    narrowed = frame.where(f"topic = '{topic}' and partition = {rows[0].partition} and offset < 7")
+    assert sorted(row.offset for row in narrowed.collect()) == [*range(7)]
+    assert frame.where("topic = 'another'").count() == 0
+    assert frame.where("timestamp >= now()").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, "exactly one of assign, subscribe"),
+        ({"subscribe": "t", "startingOffsets": "latest"}, "startingOffsets=latest"),
+        ({"subscribe": "t", "kafka.auto.offset.reset": "latest"}, "kafka.auto.offset.reset"),
+        ({"subscribe": "no-such-topic"}, "no-such-topic"),
+    ],
+)
+def test_a_mistake_is_named_in_sparks_error(spark, source, more, said):
+    with pytest.raises(Exception, match=said):
+        source(spark.read, **more).load().count()
+
+
+@pytest.mark.parametrize(
+    ("columns", "mode", "said"),
+    [
+        (["id"], "append", "column named value"),
+        (["cast(id as string) value"], "append", "where to write to"),
+        (["cast(id as string) value", "'t' topic"], "overwrite", "overwritten"),
+        (["id value", "'t' topic"], "append", "column value is"),
+    ],
+)
+def test_a_frame_that_cannot_be_written_is_refused(spark, source, columns, mode, said):
+    with pytest.raises(Exception, match=said):
+        source(spark.range(1).selectExpr(*columns).write).mode(mode).save()
+
+
+def test_a_stream_copies_a_topic_exactly_once_over_restarts(spark, source, cluster, tmp_path):
+    topic = cluster.create_topic(partitions=2)
+    for restart in range(3):
+        publish(spark, source, topic, 100, first=100 * restart)
+        query = (
+            source(
+                spark.readStream,
+                subscribe=topic,
+                startingOffsets="earliest",
+                maxOffsetsPerTrigger="60",
+            )
+            .load()
+            .writeStream.format("parquet")
+            .option("path", str(tmp_path / "copy"))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(60)
+        ends = query.lastProgress["sources"][0]["latestOffset"]
+        assert ends is not None
+    copied = [bytes(row.value) for row in spark.read.parquet(str(tmp_path / "copy")).collect()]
+    assert sorted(copied) == sorted(b"value %d" % n for n in range(300))
+
+
+def test_a_stream_writes_to_a_topic(spark, source, cluster, tmp_path):
+    first, second = cluster.create_topic(partitions=2), cluster.create_topic()
+    publish(spark, source, first, 200)
+    query = (
+        source(spark.readStream, subscribe=first, startingOffsets="earliest")
+        .load()
+        .selectExpr("key", "value", f"'{second}' topic", "0 partition")
+        .writeStream.format("zkbroker")
+        .option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(60)
+    copied = source(spark.read, subscribe=second).load()
+    assert copied.select("value").distinct().count() == 200
+    assert copied.count() == 200
