@@ -221,14 +221,14 @@ class Batch:
             if run.waiters:
                 run.wake()
 
-    def metadata(self, index: int) -> RecordMetadata:
-        """Return where the message at `index` was stored."""
+    def metadata(self, position: int) -> RecordMetadata:
+        """Return where the message at a position was stored."""
         timestamp_ms = self._timestamp_ms
         return RecordMetadata(
             self.topic,
             self.partition,
-            self.base_offset + index if self.base_offset >= 0 else -1,
-            self.records[index][2] if timestamp_ms < 0 else timestamp_ms,
+            self.base_offset + position if self.base_offset >= 0 else -1,
+            self.records[position][2] if timestamp_ms < 0 else timestamp_ms,
         )
 
     def all_metadata(self) -> Sequence[RecordMetadata]:

@@ -14,17 +14,28 @@ through however many messages are under way, and a batch of them is resolved in 
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol, Self
 
 from zkbroker.errors import RequestTimedOut
 from zkbroker.producer.message import Headers, KeyedMessage, RecordMetadata
 from zkbroker.runtime import Runtime
 
-if TYPE_CHECKING:
-    from zkbroker.producer.batch import Batch
-
 EncodedRecord = tuple[bytes | None, bytes | None, int, Headers]
 """Key, value, timestamp in ms, headers: as the records room encodes it."""
+
+
+class Carrier(Protocol):
+    """What a run has to know of the batch that its messages went to."""
+
+    resolved: bool
+    error: BaseException | None
+
+    def descend(self, position: int) -> tuple[Self, int]:
+        """Return what carries the message at a position after all splits, and its position."""
+
+    def metadata(self, position: int) -> RecordMetadata:
+        """Return where the message at a position was stored."""
+
 
 _Waiter = list[Callable[[], object]]
 
@@ -64,7 +75,7 @@ class Run:
         self.sizes: list[int] = []
         self.keyless = True
         self.kept: dict[int, KeyedMessage] = {}
-        self.places: list[tuple[Sequence[int], Batch, int]] = []
+        self.places: list[tuple[Sequence[int], Carrier, int]] = []
         self.waiters: dict[int, list[_Waiter]] = {}
         self.observed: set[int] = set()
         self._errors: dict[int, BaseException] = {}
@@ -89,7 +100,7 @@ class Run:
             self.kept[index] = KeyedMessage(self.topic, value, key=key, timestamp_ms=timestamp_ms)
         return self.kept[index]
 
-    def find(self, index: int) -> tuple["Batch", int] | None:
+    def find(self, index: int) -> tuple[Carrier, int] | None:
         """Return the batch of a message and its position in it; None before it has one."""
         for indices, batch, start in self.places:
             at = bisect_left(indices, index)
@@ -128,7 +139,7 @@ class Run:
         if self.waiters:
             self.wake()
 
-    def forget(self, batch: "Batch") -> None:
+    def forget(self, batch: Carrier) -> None:
         """Take back that messages went to a batch that is not closed for good yet."""
         self.places = [place for place in self.places if place[1] is not batch]
 

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from tests.support.fake_broker import FakeCluster
-from tests.unit.producer.test_producer import RUNTIMES, WAIT_S, asynchronous, make
+from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, make
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.discovery import NoBrokersAvailable
 from zkbroker.errors import ConfigError, RegistryError, RequestTimedOut

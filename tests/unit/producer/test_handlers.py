@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.fake_broker import FakeCluster
-from tests.unit.producer.test_producer import RUNTIMES, WAIT_S, asynchronous, make
+from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, make
 from zkbroker.errors import ErrorCode
 from zkbroker.producer import (
     CallbackHandler,

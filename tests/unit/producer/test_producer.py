@@ -5,31 +5,17 @@ from collections import Counter
 import pytest
 
 from tests.support.fake_broker import CLOSE, LOSE_ANSWER, FakeCluster
-from zkbroker.config.producer import ProducerConfig
+from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, make
 from zkbroker.errors import ErrorCode
 from zkbroker.producer import (
     BrokersUnavailable,
     KeyedMessage,
     MessageTooLarge,
-    Producer,
     SendFailed,
     TopicUnavailable,
 )
 from zkbroker.protocol import ApiKey
 from zkbroker.records import iter_entries
-
-RUNTIMES = pytest.mark.parametrize("runtime", ["threads", "gevent"])
-WAIT_S = 20
-
-
-def make(fake: FakeCluster, runtime: str = "threads", *, plugins=None, **properties) -> Producer:
-    given = {"metadata.broker.list": fake.addresses, "queue.time": "5", "retry.backoff.ms": "10"}
-    given |= {key.replace("_", "."): str(value) for key, value in properties.items()}
-    return Producer(ProducerConfig.from_properties(given), runtime=runtime, **(plugins or {}))
-
-
-def asynchronous(fake: FakeCluster, runtime: str = "threads", **properties) -> Producer:
-    return make(fake, runtime, producer_type="async", **properties)
 
 
 @RUNTIMES
