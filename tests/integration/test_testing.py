@@ -4,12 +4,14 @@ import os
 import re
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from tests.support.markdown import ROOT
 from tests.support.process import exists
 from zkbroker.consumer import LATEST_TIME, SimpleConsumer
+from zkbroker.discovery import Cluster, StaticSource
 from zkbroker.errors import ZkbrokerError
 from zkbroker.registry import ZkSession
 from zkbroker.registry.brokers import list_brokers
@@ -77,5 +79,31 @@ def test_a_broker_that_cannot_start_says_why(tmp_path):
     with (
         pytest.raises(ZkbrokerError, match="exited with status 1"),
         LocalCluster(directory=tmp_path),
+    ):
+        pass
+
+
+def test_brokers_run_in_this_process_when_asked():
+    with LocalCluster(brokers=2, in_process=True) as cluster:
+        topic = cluster.create_topic(partitions=4)
+        broker = cluster.broker(1)
+        host, port = broker.address
+        assert broker.pid == os.getpid()
+        assert broker.stop()
+        assert not broker.alive
+        broker.start()
+        assert broker.address == (host, port)
+        with Cluster(StaticSource(cluster.bootstrap_servers.split(","))) as view:
+            assert {info.leader for info in view.partitions(topic)} == {1, 2}
+        with pytest.raises(ZkbrokerError, match="leave in_process out"):
+            broker.kill()
+    assert not any(thread.name.startswith("broker-") for thread in threading.enumerate())
+
+
+def test_a_broker_in_this_process_that_cannot_start_says_why(tmp_path):
+    (tmp_path / "broker-1").write_text("a file where the data directory should be")
+    with (
+        pytest.raises(ZkbrokerError, match=r"log\.dirs"),
+        LocalCluster(directory=tmp_path, in_process=True),
     ):
         pass

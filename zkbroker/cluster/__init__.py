@@ -4,7 +4,8 @@ Invariant: whoever starts a process stops it. A broker that was started here als
 when the starting process is gone, so nothing is ever left behind.
 """
 
+from zkbroker.cluster.broker import Broker
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.cluster.processes import ClusterProcesses
 
-__all__ = ["BrokerProcess", "ClusterProcesses"]
+__all__ = ["Broker", "BrokerProcess", "ClusterProcesses"]

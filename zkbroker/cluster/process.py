@@ -46,7 +46,7 @@ class BrokerProcess:
         self.id = int(properties["broker.id"])
         self.directory = Path(directory)
         self.data_directory = self.directory / f"broker-{self.id}"
-        self.log_path = self.directory / f"broker-{self.id}.log"
+        self._log_path = self.directory / f"broker-{self.id}.log"
         self._properties_path = self.directory / f"broker-{self.id}.properties"
         self._properties = {
             "host.name": "127.0.0.1",
@@ -68,6 +68,11 @@ class BrokerProcess:
         if self._address is None:
             raise ZkbrokerError(f"broker {self.id} has not been started")
         return self._address
+
+    @property
+    def log_path(self) -> Path:
+        """The file with the broker's log lines."""
+        return self._log_path
 
     @property
     def pid(self) -> int | None:

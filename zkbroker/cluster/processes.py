@@ -9,11 +9,12 @@ data directory holds everything, so a cluster started again on it goes on where 
     DATA/broker-1.log          its log lines
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from zkbroker.cluster.broker import Broker
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.errors import ConfigError, ZkbrokerError
 from zkbroker.registry.embedded import EmbeddedZooKeeper
@@ -31,6 +32,7 @@ class ClusterProcesses:
         zookeeper_port: port of the embedded ZooKeeper, 0 for a free one.
         ports: one port a broker; free ones without it.
         properties: properties for every broker.
+        make_broker: makes a broker of a directory and properties; a process by default.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class ClusterProcesses:
         zookeeper_port: int = 0,
         ports: Sequence[int] | None = None,
         properties: Mapping[str, str] | None = None,
+        make_broker: Callable[[Path, Mapping[str, str]], Broker] = BrokerProcess,
     ) -> None:
         if brokers < 1:
             raise ConfigError(f"brokers={brokers} is not allowed: give a whole number from 1")
@@ -58,7 +61,8 @@ class ClusterProcesses:
         self._ports = ports
         self._properties = dict(properties or {})
         self._count = brokers
-        self.brokers: list[BrokerProcess] = []
+        self._make_broker = make_broker
+        self.brokers: list[Broker] = []
 
     @property
     def zookeeper(self) -> str:
@@ -107,23 +111,23 @@ class ClusterProcesses:
             self.embedded.stop()
         return all(stopped)
 
-    def broker(self, broker_id: int) -> BrokerProcess:
+    def broker(self, broker_id: int) -> Broker:
         """Return the broker with an id."""
         for broker in self.brokers:
             if broker.id == broker_id:
                 return broker
         raise ZkbrokerError(f"this cluster has no broker {broker_id}")
 
-    def add_broker(self, timeout_s: float = 30) -> BrokerProcess:
+    def add_broker(self, timeout_s: float = 30) -> Broker:
         """Start one more broker and wait until it serves."""
         broker = self._broker(len(self.brokers))
         self.brokers.append(broker)
         broker.start(timeout_s)
         return broker
 
-    def _broker(self, index: int) -> BrokerProcess:
+    def _broker(self, index: int) -> Broker:
         port = 0 if self._ports is None or index >= len(self._ports) else self._ports[index]
-        return BrokerProcess(
+        return self._make_broker(
             self.directory,
             {
                 "broker.id": str(FIRST_BROKER_ID + index),

@@ -10,11 +10,12 @@ from types import TracebackType
 from typing import Self
 
 from zkbroker.admin.topics import create_topic
-from zkbroker.cluster import BrokerProcess, ClusterProcesses
+from zkbroker.cluster import Broker, BrokerProcess, ClusterProcesses
 from zkbroker.errors import ZkbrokerError
 from zkbroker.registry.embedded import EmbeddedZooKeeper
 from zkbroker.registry.partitions import partition_state
 from zkbroker.registry.session import ZkSession
+from zkbroker.testing.in_process import InProcessBroker
 
 # A test wants a broken broker to be noticed soon, and its files small.
 _PROPERTIES = {
@@ -34,6 +35,8 @@ class LocalCluster:
         properties: properties for every broker, over those that suit tests.
         zookeeper: connect string of a ZooKeeper to share; an embedded one without it.
         directory: where data and logs go, kept at the end; a temporary directory without it.
+        in_process: run the brokers in threads of this process, to step through them in a debugger;
+            they cannot be killed or paused then.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class LocalCluster:
         properties: Mapping[str, str] | None = None,
         zookeeper: str | None = None,
         directory: str | Path | None = None,
+        in_process: bool = False,
     ) -> None:
         self._temporary = directory is None
         self.directory = Path(directory or tempfile.mkdtemp(prefix="zkbroker-"))
@@ -51,6 +55,7 @@ class LocalCluster:
             brokers=brokers,
             zookeeper=zookeeper,
             properties={**_PROPERTIES, **(properties or {})},
+            make_broker=InProcessBroker if in_process else BrokerProcess,
         )
 
     @property
@@ -64,7 +69,7 @@ class LocalCluster:
         return self._processes.zookeeper
 
     @property
-    def brokers(self) -> list[BrokerProcess]:
+    def brokers(self) -> list[Broker]:
         """The brokers; each can be killed, paused, resumed, stopped and started again."""
         return self._processes.brokers
 
@@ -79,11 +84,11 @@ class LocalCluster:
             raise ZkbrokerError("this cluster uses a ZooKeeper that it did not start")
         return self._processes.embedded
 
-    def broker(self, broker_id: int) -> BrokerProcess:
+    def broker(self, broker_id: int) -> Broker:
         """Return the broker with an id; ids count from 1."""
         return self._processes.broker(broker_id)
 
-    def add_broker(self) -> BrokerProcess:
+    def add_broker(self) -> Broker:
         """Start one more broker."""
         return self._processes.add_broker()
 
