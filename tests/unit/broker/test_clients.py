@@ -1,0 +1,40 @@
+import json
+from pathlib import Path
+
+from zkbroker.broker.clients import FILE_NAME, MAX_ADDRESSES, MAX_CLIENTS, OTHER, ClientVersions
+
+
+def test_what_each_client_speaks_is_counted_and_saved(tmp_path: Path) -> None:
+    clients = ClientVersions(lambda: 1000)
+    old = clients.client("old", "10.0.0.1")
+    old.count(1, 0)
+    old.count(1, 0)
+    old.count(999, 5)
+    clients.client(None, "10.0.0.2").count(3, 99)
+    clients.client("odd", "10.0.0.3").count(0, -1)
+    clients.save(tmp_path)
+    saved = json.loads((tmp_path / FILE_NAME).read_text())
+    assert saved == clients.snapshot()
+    assert saved["version"] == 1
+    assert saved["since_ms"] == 1000
+    by_id = {client["client_id"]: client for client in saved["clients"]}
+    assert by_id["old"]["addresses"] == ["10.0.0.1"]
+    assert by_id["old"]["requests"] == [
+        {"api": "FETCH", "api_key": 1, "version": 0, "count": 2, "served": True},
+        {"api": None, "api_key": 999, "version": 5, "count": 1, "served": False},
+    ]
+    assert by_id[None]["requests"][0]["served"] is False
+    assert by_id["odd"]["requests"][0]["version"] == -1
+
+
+def test_clients_and_addresses_are_bounded() -> None:
+    clients = ClientVersions(lambda: 0)
+    for number in range(MAX_CLIENTS + 50):
+        clients.client(f"c{number}", "a").count(0, 0)
+    for number in range(MAX_ADDRESSES + 5):
+        clients.client("c0", f"address-{number}")
+    described = clients.snapshot()["clients"]
+    assert len(described) == MAX_CLIENTS + 1
+    by_id = {client["client_id"]: client for client in described}
+    assert by_id[OTHER]["requests"][0]["count"] == 50
+    assert len(by_id["c0"]["addresses"]) == MAX_ADDRESSES

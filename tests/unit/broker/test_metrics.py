@@ -1,0 +1,41 @@
+from zkbroker.broker.metrics import BOUNDS_MS, OTHER, BrokerMetrics, Histogram
+
+
+def test_topics_beyond_the_limit_are_counted_together() -> None:
+    metrics = BrokerMetrics(max_topics=2)
+    for name in ("a", "b", "c", "d", "a"):
+        metrics.topic(name).messages_in += 1
+    assert {name: topic.messages_in for name, topic in metrics.topics.items()} == {
+        "a": 2,
+        "b": 1,
+        OTHER: 2,
+    }
+    assert dict(metrics.totals())["MessagesInPerSec"] == 5
+
+
+def test_a_deleted_topic_gives_its_place_back() -> None:
+    metrics = BrokerMetrics(max_topics=1)
+    metrics.topic("a").bytes_in += 1
+    metrics.forget_topic("a")
+    metrics.forget_topic(OTHER)
+    metrics.topic("b").bytes_in += 1
+    assert metrics.topics["b"].bytes_in == 1
+    assert OTHER in metrics.topics
+
+
+def test_a_histogram_counts_each_duration_once() -> None:
+    histogram = Histogram()
+    for seconds in (0.0, 0.0001, 0.00011, 0.003, 100.0):
+        histogram.observe(seconds)
+    assert histogram.count == sum(histogram.buckets) == 5
+    assert histogram.buckets[0] == 2
+    assert histogram.buckets[1] == 1
+    assert histogram.buckets[BOUNDS_MS.index(5)] == 1
+    assert histogram.buckets[-1] == 1
+    assert abs(histogram.sum_ms - 100_003.21) < 1e-6
+
+
+def test_requests_are_counted_by_api() -> None:
+    metrics = BrokerMetrics()
+    assert metrics.request(0) is metrics.request(0)
+    assert metrics.request(0) is not metrics.request(1)
