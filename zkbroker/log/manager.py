@@ -285,8 +285,9 @@ class LogManager:
         try:
             state, _ = load(plan)
             log = Log(tp, path, config, directory.context, state)
-            self.fs.fsync_dir(path)
-            self.fs.fsync_dir(directory.root)
+            # A topic of many partitions makes many logs: nobody else should wait for the disk.
+            self._runtime.offload(self.fs.fsync_dir, path)
+            self._runtime.offload(self.fs.fsync_dir, directory.root)
         except OSError as error:
             raise directory.context.fail(error) from error
         directory.logs[tp] = log
