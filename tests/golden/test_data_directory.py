@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.logs import make_manager, message_set, read_all, started
+from zkbroker.admin.dump_log import DumpOptions, dump_log
 from zkbroker.log import TopicPartition
 from zkbroker.log.index import OffsetIndex
-from zkbroker.records import iter_entries, iter_records
+from zkbroker.records import Codec, iter_entries, iter_records
 
 SEGMENTS = Path(__file__).parent / "data" / "segments"
 VERSIONS = ["kafka-0.8.2.2", "kafka-2.3.0"]
@@ -155,3 +156,22 @@ def test_the_text_files_are_the_genuine_broker_s(tmp_path):
     # The snapshot of a log without idempotent producers, byte for byte.
     golden = SEGMENTS / "kafka-2.3.0" / "g-v2-access-0" / "00000000000000001105.snapshot"
     assert (tmp_path / "a-b-1" / f"{3:020d}.snapshot").read_bytes() == golden.read_bytes()
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_the_dump_tool_finds_nothing_wrong_with_what_is_written_here(tmp_path, magic):
+    with started(tmp_path, segment_bytes=20_000, index_interval_bytes=500) as manager:
+        log = manager.get_or_create(TopicPartition("t", 0))
+        for at in range(100):
+            codec = Codec.GZIP if at % 3 == 0 else Codec.NONE
+            log.append(message_set(5, magic=magic, codec=codec, timestamp=1000 * at))
+        assert len(log.segments) > 2
+    files = sorted((tmp_path / "t-0").glob("*.*index"))
+    files += sorted((tmp_path / "t-0").glob("*.snapshot")) + sorted(
+        (tmp_path / "t-0").glob("*.log")
+    )
+    complaints = []
+    lines = list(dump_log(files, DumpOptions(deep_iteration=True), report=complaints.append))
+    assert len(lines) > 500
+    assert complaints == []
+    assert not [line for line in lines if "isvalid: false" in line]

@@ -3,7 +3,7 @@
 An entry is valid when its header is sane, it is whole, its CRC is right and its offsets follow the
 ones before. Offsets lie outside every CRC, so they are checked against density: the first offset
 must be the one expected. A jump forward is taken for a gap that a compaction left only if what
-follows goes on from there too.
+follows goes on from there too, or, where nothing follows, if the log has gaps before it.
 
 Invariant: recovery never raises for what it finds in a log file, never keeps a byte behind the
 first invalid one, and never throws a byte away: what is cut is kept in `*.log.corrupt-<ms>`, and a
@@ -175,7 +175,8 @@ def scan_segment(
                 if next_base is not None and info.last_offset >= next_base:
                     raise CorruptMessage(f"offset {info.last_offset} belongs to a later segment")
                 if first > expected:
-                    _judge_gap(reader, position, info, expected, next_base, gaps_allowed)
+                    sparse = gaps_allowed or gaps
+                    _judge_gap(reader, position, info, expected, next_base, sparse)
             except CorruptMessage as error:
                 kind = "torn entry" if isinstance(error, PartialEntry) else "invalid entry"
                 # Positions in its text count from the chunk that was read.

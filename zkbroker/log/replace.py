@@ -14,22 +14,19 @@ import contextlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from zkbroker.errors import CorruptMessage, StorageError
 from zkbroker.log import names
 from zkbroker.log.entries import walk
 from zkbroker.log.fs import FileSystem
 from zkbroker.log.segment import Segment
+from zkbroker.log.view import MutableLogView
 from zkbroker.records import iter_entries
-
-if TYPE_CHECKING:
-    from zkbroker.log.log import Log
 
 PLAN = "replace-plan"
 
 
-def replace_segments(log: "Log", end_offset: int, entries: Iterable[bytes]) -> None:
+def replace_segments(log: MutableLogView, end_offset: int, entries: Iterable[bytes]) -> None:
     """Replace every segment below an offset by others that hold given entries.
 
     Offsets of messages that are kept stay as they are; gaps may remain between them. After a crash
@@ -59,7 +56,7 @@ def replace_segments(log: "Log", end_offset: int, entries: Iterable[bytes]) -> N
         log.context.doomed += [(due, segment.path(suffix)) for suffix in names.SEGMENT_SUFFIXES]
 
 
-def _rewrite(log: "Log", start: int, end: int, entries: Iterable[bytes]) -> list[Segment]:
+def _rewrite(log: MutableLogView, start: int, end: int, entries: Iterable[bytes]) -> list[Segment]:
     new = _write_cleaned(log, start, end, entries)
     bases = [segment.base_offset for segment in new]
     write_plan(log.context.fs, log.directory, start, end, bases)
@@ -67,7 +64,9 @@ def _rewrite(log: "Log", start: int, end: int, entries: Iterable[bytes]) -> list
     return new
 
 
-def _write_cleaned(log: "Log", start: int, end: int, entries: Iterable[bytes]) -> list[Segment]:
+def _write_cleaned(
+    log: MutableLogView, start: int, end: int, entries: Iterable[bytes]
+) -> list[Segment]:
     fs, new, expected, fd = log.context.fs, list[Segment](), start, -1
     try:
         for data in entries:

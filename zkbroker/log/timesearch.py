@@ -6,17 +6,15 @@ found. `segment_offsets_before` is the older, coarser question: it looks at the 
 """
 
 import os
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from zkbroker.errors import UnsupportedForMessageFormat
 from zkbroker.log import names
 from zkbroker.log.entries import walk
 from zkbroker.log.segment import Segment
 from zkbroker.log.segment_files import SegmentFiles
+from zkbroker.log.view import LogView
 from zkbroker.records import iter_records
-
-if TYPE_CHECKING:
-    from zkbroker.log.reads import ReadableLog
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -29,7 +27,7 @@ class TimestampOffset(NamedTuple):
     timestamp: int
 
 
-def offset_for_timestamp(log: "ReadableLog", timestamp: int) -> TimestampOffset | None:
+def offset_for_timestamp(log: LogView, timestamp: int) -> TimestampOffset | None:
     """Find the first message at or after a time.
 
     Args:
@@ -71,7 +69,7 @@ def _search(
     return None
 
 
-def segment_offsets_before(log: "ReadableLog", timestamp: int, max_count: int) -> list[int]:
+def segment_offsets_before(log: LogView, timestamp: int, max_count: int) -> list[int]:
     """Answer ListOffsets v0: starts of segments last written before a time, newest first.
 
     Args:

@@ -8,21 +8,18 @@ loop. Readers that hold a slice keep it: nobody waits for a reader, and no reade
 
 import contextlib
 import logging
-from typing import TYPE_CHECKING
 
 from zkbroker.errors import OffsetOutOfRange
 from zkbroker.log import names
 from zkbroker.log.producer_state import drop_snapshots
 from zkbroker.log.retention import SegmentSummary, make_policy
 from zkbroker.log.segment import Segment
-
-if TYPE_CHECKING:
-    from zkbroker.log.log import Log
+from zkbroker.log.view import MutableLogView
 
 logger = logging.getLogger(__name__)
 
 
-def checked_start(log: "Log", offset: int) -> int:
+def checked_start(log: MutableLogView, offset: int) -> int:
     """Return the start offset that DeleteRecords asks for.
 
     Args:
@@ -44,7 +41,7 @@ def checked_start(log: "Log", offset: int) -> int:
     return offset
 
 
-def retained_start(log: "Log", now_ms: int) -> int:
+def retained_start(log: MutableLogView, now_ms: int) -> int:
     """Return the start offset that the retention policy leaves; it may roll the log.
 
     Raises:
@@ -64,7 +61,7 @@ def retained_start(log: "Log", now_ms: int) -> int:
     return max(log.log_start_offset, log.segments[max(count, 0)].base_offset)
 
 
-def segments_below_start(log: "Log") -> int:
+def segments_below_start(log: MutableLogView) -> int:
     """Return how many segments end at or before the log start offset."""
     count = 0
     for following in log.segments[1:]:
@@ -74,7 +71,7 @@ def segments_below_start(log: "Log") -> int:
     return count
 
 
-def _summary(log: "Log", segment: Segment) -> SegmentSummary:
+def _summary(log: MutableLogView, segment: Segment) -> SegmentSummary:
     with log.opened(segment) as files:
         newest, _ = segment.largest_timestamp(files)
     if newest < 0:
@@ -82,7 +79,7 @@ def _summary(log: "Log", segment: Segment) -> SegmentSummary:
     return SegmentSummary(segment.base_offset, segment.size, newest)
 
 
-def drop_below_start(log: "Log") -> int:
+def drop_below_start(log: MutableLogView) -> int:
     """Take the segments below the log start offset out of the log; returns how many.
 
     Raises:
@@ -103,7 +100,7 @@ def drop_below_start(log: "Log") -> int:
     return count
 
 
-def retire(log: "Log", segments: list[Segment]) -> None:
+def retire(log: MutableLogView, segments: list[Segment]) -> None:
     """Rename the files of segments that left the list, and have them removed later.
 
     Raises:
@@ -111,6 +108,7 @@ def retire(log: "Log", segments: list[Segment]) -> None:
     """
     due = log.now_ms() + log.config.file_delete_delay_ms
     for segment in segments:
+        log.context.open_files.forget(segment)
         for suffix in names.SEGMENT_SUFFIXES:
             path = segment.path(suffix)
             doomed = path.with_name(path.name + names.DELETED)
@@ -118,4 +116,3 @@ def retire(log: "Log", segments: list[Segment]) -> None:
                 log.context.fs.rename(path, doomed)
                 log.context.doomed.append((due, doomed))
         segment.suffix = names.DELETED
-        log.context.open_files.forget(segment)
