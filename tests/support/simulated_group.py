@@ -16,7 +16,7 @@ from zkbroker.registry.groups import Subscription
 
 SESSION_TIMEOUT_S = 6.0
 BACKOFF_MS = 2000
-DISTURBED_S = 25.0
+DISTURBED_S = 12.0
 REST_S = 240.0
 MAX_ROUNDS = 60
 
@@ -35,7 +35,7 @@ class SimConsumer:
         self.leaving = False
         self.left = False
         self.rounds_before = 0
-        self.rebalancer = Rebalancer(
+        self.rebalancer = group.rebalancer(
             ZkGroupStore(self.session, "g", self.id),  # type: ignore[arg-type]
             self,
             subscription=Subscription(streams),
@@ -103,8 +103,9 @@ class SimConsumer:
 class SimGroup:
     """One schedule."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, rebalancer: type[Rebalancer] = Rebalancer) -> None:
         self.seed = seed
+        self.rebalancer = rebalancer
         self.random = random_module.Random(seed)
         self.clock = Clock()
         self.server = SimZooKeeper(self.clock, self.random, SESSION_TIMEOUT_S)
@@ -113,7 +114,7 @@ class SimGroup:
         self.consumers: list[SimConsumer] = []
         self.brokers: set[int] = set()
         self.created = 0
-        self.counts = {"t": self.random.randint(1, 40)}
+        self.counts = {"t": 1 + int(40 * self.random.random() ** 2)}
         if self.random.random() < 0.3:
             self.counts["u"] = self.random.randint(1, 10)
         for name, count in self.counts.items():
@@ -123,7 +124,10 @@ class SimGroup:
                 parents=True,
             )
         self.server.create("/brokers/ids", parents=True)
-        self.most = self.random.randint(2, 12)
+        self.server.answers_lost = self.random.choice((0.0, 0.03, 0.1))
+        self.server.on_answer_lost = self._cut
+        # Small groups more often than large ones: what goes wrong goes wrong in small ones too.
+        self.most = 2 + int(11 * self.random.random() ** 2)
         self.quiet_from_s = 0.0
         self.settle_s = 0.0
         self.settle_rounds = 0
@@ -177,6 +181,11 @@ class SimGroup:
 
     def _disturbed_until(self, seconds: float) -> None:
         self.quiet_from_s = max(self.quiet_from_s, self.clock.now + seconds)
+
+    def _cut(self, session: SimSession) -> None:
+        seconds = self.random.uniform(0, SESSION_TIMEOUT_S)
+        self._disturbed_until(seconds)
+        session.break_link(seconds)
 
     def _harm(self, action: str, consumer: SimConsumer) -> None:
         random = self.random
@@ -272,6 +281,7 @@ class SimGroup:
             self.disturb()
         if not self.live():
             self.join()
+        self.server.answers_lost = 0.0
         self._disturbed_until(0.0)
         self.clock.run(self.quiet_from_s)
         healed = self.clock.now

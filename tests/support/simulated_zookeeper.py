@@ -33,13 +33,14 @@ from zkbroker.registry import (
 
 
 class _Node:
-    __slots__ = ("created", "data", "owner", "version")
+    __slots__ = ("created", "data", "owner", "stat", "version")
 
     def __init__(self, data: bytes, owner: int, created: int) -> None:
         self.data = data
         self.version = 0
         self.owner = owner
         self.created = created
+        self.stat: NodeStat | None = None
 
 
 class SimZooKeeper:
@@ -56,6 +57,9 @@ class SimZooKeeper:
         self.sessions: dict[int, SimSession] = {}
         self.zxid = 0
         self._last_session = 0
+        # How often the connection breaks between a transaction and its answer, and what does it.
+        self.answers_lost = 0.0
+        self.on_answer_lost: Callable[[SimSession], object] = lambda session: None
         self._fired: list[tuple[str, str]] | None = None
         # (path, "data" | "children") -> the sessions and what to set
         # (a dictionary, not a set: the order must not depend on addresses in memory)
@@ -67,9 +71,11 @@ class SimZooKeeper:
         node = self.nodes.get(path)
         if node is None:
             raise NoNode(path)
-        return node.data, NodeStat(
-            node.version, node.owner, 0, 0, len(self.names[path]), node.created
-        )
+        stat = node.stat
+        if stat is None:
+            # Nobody here looks at the number of children.
+            stat = node.stat = NodeStat(node.version, node.owner, 0, 0, 0, node.created)
+        return node.data, stat
 
     def children(self, path: str) -> list[str]:
         if path not in self.nodes:
@@ -99,6 +105,7 @@ class SimZooKeeper:
             raise BadVersion(path)
         node.data = data
         node.version += 1
+        node.stat = None
         self._fire(path, "data")
 
     def delete(self, path: str, version: int = -1) -> None:
@@ -404,8 +411,9 @@ class SimSession:
         return request.answer
 
     def _delay(self) -> float:
-        random = self.server.random
-        return random.uniform(0.0005, 0.004) if random.random() < 0.95 else random.uniform(0, 0.2)
+        # A few milliseconds; one in twenty takes up to a fifth of a second.
+        chance = self.server.random.random()
+        return 0.0005 + chance * 0.004 if chance < 0.95 else (chance - 0.95) * 4
 
     def _send(self, request: _Request, execute: Callable[[], Any]) -> None:
         if self._broken:
@@ -551,6 +559,12 @@ class SimSession:
     def transactions(self, batches: Sequence[Sequence[Any]]) -> list[TransactionFailed | None]:
         if not batches:
             return []
-        return self._call(
-            lambda: [self.server.transaction(batch, self.session_id) for batch in batches]
-        )
+
+        def execute() -> list[TransactionFailed | None]:
+            refused = [self.server.transaction(batch, self.session_id) for batch in batches]
+            if self.server.random.random() < self.server.answers_lost:
+                # Carried out, and nobody is told.
+                self.server.on_answer_lost(self)
+            return refused
+
+        return self._call(execute)

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.simulated_group import ErrorsSeen, SimGroup
+from zkbroker.rebalance import Rebalancer
+from zkbroker.registry import ClaimBlocked, SessionState
 
 DEFAULT_SCHEDULES = 600
 FULL_SCHEDULES = 100_000
@@ -49,14 +51,47 @@ def test_every_schedule_settles_with_one_owner_for_each_partition(errors_seen: E
     assert errors_seen.texts == []
 
 
+class KeepsWhatItLost(Rebalancer):
+    def _state_changed(self, state: SessionState) -> None:
+        if state is not SessionState.LOST:
+            super()._state_changed(state)
+
+
+class GivesUpWhenBlocked(Rebalancer):
+    def _await_owner(self, blocked: ClaimBlocked) -> float:
+        return 1e9
+
+
+class ForgetsAClaimWithoutAnswer(Rebalancer):
+    def _stop_and_release(self, generation: int) -> None:
+        self._held = set(self._owned)
+        super()._stop_and_release(generation)
+
+
+@pytest.mark.parametrize(
+    "faulty", [KeepsWhatItLost, GivesUpWhenBlocked, ForgetsAClaimWithoutAnswer]
+)
+def test_the_schedules_find_a_member_that_breaks_a_rule(
+    faulty: type[Rebalancer], errors_seen: ErrorsSeen
+) -> None:
+    assert any(SimGroup(seed, faulty).run() for seed in range(DEFAULT_SCHEDULES))
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 def test_a_hundred_thousand_schedules_settle() -> None:
     step = 250
     seeds = [range(start, start + step) for start in range(0, FULL_SCHEDULES, step)]
+    problems: list[str] = []
+    longest_s, most_rounds, done = 0.0, 0, 0
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
-        results = pool.map(run_seeds, seeds, chunksize=1)
-    problems = [problem for result in results for problem in result[0]]
+        for found, seconds, rounds in pool.imap_unordered(run_seeds, seeds):
+            problems += found
+            longest_s, most_rounds = max(longest_s, seconds), max(most_rounds, rounds)
+            done += step
+            print(
+                f"{done} schedules, {len(problems)} problems; at rest within {longest_s:.1f} s "
+                f"and {most_rounds} rounds after the last fault",
+                flush=True,
+            )
     assert problems == []
-    longest_s, most_rounds = (max(result[n] for result in results) for n in (1, 2))
-    print(f"{FULL_SCHEDULES} schedules, all at rest within {longest_s:.1f} s, {most_rounds} rounds")
