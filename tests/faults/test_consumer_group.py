@@ -27,7 +27,7 @@ from zkbroker.errors import RegistryError
 from zkbroker.registry import ZkSession, groups
 from zkbroker.testing import LocalCluster
 
-SESSION_MS = 2000
+SESSION_MS = 1500
 GROUP = "faults"
 BATCH = 50
 
@@ -284,8 +284,8 @@ def test_group_delivers_everything_under_each_kind_of_fault(tmp_path: Path) -> N
         brokers=2,
         members=3,
         partitions=6,
-        messages=60_000,
-        seconds=15,
+        messages=40_000,
+        seconds=10,
         faults=["kill", "pause", "broker", "zookeeper", "leave"],
     )
 

@@ -19,7 +19,7 @@ from zkbroker.consumer import (
     Whitelist,
     string_decoder,
 )
-from zkbroker.errors import ClientError, ConfigError
+from zkbroker.errors import ClientError, ConfigError, RegistryError
 from zkbroker.rebalance import roundrobin_assign
 from zkbroker.registry import ZkSession, groups
 from zkbroker.registry.topics import add_partitions
@@ -386,6 +386,14 @@ def test_listener_decides_where_partitions_begin(
     connector.shutdown()
     both = [(topic, 0), (topic, 1)]
     assert told == [("started", both), ("released", both)]
+
+
+def test_missing_zookeeper_is_named(runtime: str) -> None:
+    config = ConsumerConfig(
+        group_id="g", zookeeper_connect="127.0.0.1:1", zookeeper_connection_timeout_ms=300
+    )
+    with pytest.raises(RegistryError, match=r"127\.0\.0\.1:1"):
+        Consumer.create(config, runtime=runtime)
 
 
 def test_misuse_is_refused(cluster: LocalCluster, group: Make) -> None:
