@@ -221,6 +221,25 @@ def test_offsets_are_committed_and_the_next_member_goes_on_there(
     assert next(third.create_message_streams({topic: 1})[topic][0]).offset == 7
 
 
+def test_message_that_raised_in_a_with_block_is_delivered_again(
+    cluster: LocalCluster, producer: TestProducer, group: Make
+) -> None:
+    topic = cluster.create_topic()
+    producer.send(topic, 0, [b"%d" % i for i in range(5)])
+    members = group("raise")
+    with (
+        pytest.raises(ZeroDivisionError),
+        members.connector() as connector,
+    ):
+        for message in connector.create_message_streams({topic: 1})[topic][0]:
+            _ = 1 / (2 - message.offset)
+    with members.connector() as connector:
+        assert next(connector.create_message_streams({topic: 1})[topic][0]).offset == 2
+    # The block ended well: the message in hand was dealt with.
+    with members.connector() as connector:
+        assert next(connector.create_message_streams({topic: 1})[topic][0]).offset == 3
+
+
 def test_given_offsets_are_committed_and_foreign_ones_refused(
     cluster: LocalCluster, producer: TestProducer, group: Make
 ) -> None:

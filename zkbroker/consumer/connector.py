@@ -11,7 +11,7 @@ is registered.
 
 Delivery is at least once. Automatic commits and rebalances count a message as consumed when its
 reader comes back for the next one; `commit_offsets()` and `shutdown()` also count the messages
-handed out last.
+handed out last. (A `with` block that ends with an exception does not.)
 """
 
 import logging
@@ -237,7 +237,7 @@ class ConsumerConnector:
 
     # -- the end
 
-    def shutdown(self, timeout_s: float = 10.0) -> None:
+    def shutdown(self, timeout_s: float = 10.0, *, in_hand: bool = True) -> None:
         """End the streams, commit (with `auto.commit.enable`), and leave the group.
 
         Streams end when their readers come back for a message. Called again, also by another
@@ -246,6 +246,7 @@ class ConsumerConnector:
         Args:
             timeout_s: how long to wait for all of it; then ZooKeeper lets go of the rest when
                 the session ends.
+            in_hand: whether the messages handed out last count as consumed.
         """
         with self._lock:
             first, self._closed = not self._closed, True
@@ -253,11 +254,11 @@ class ConsumerConnector:
             self._shut_down.wait(timeout_s)
             return
         try:
-            self._shut(timeout_s)
+            self._shut(timeout_s, in_hand=in_hand)
         finally:
             self._shut_down.set()
 
-    def _shut(self, timeout_s: float) -> None:
+    def _shut(self, timeout_s: float, *, in_hand: bool) -> None:
         deadline = time.monotonic() + timeout_s
 
         def left_s() -> float:
@@ -266,7 +267,7 @@ class ConsumerConnector:
         for stream in self._streams:
             stream.close()
         if self._membership is not None:
-            self._membership.closing = True
+            self._membership.close(in_hand=in_hand)
         if self._rebalancer is not None:
             self._rebalancer.close(left_s())
         done = self._keeper is None or self._keeper.close(left_s())
@@ -284,7 +285,8 @@ class ConsumerConnector:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.shutdown()
+        # What was in hand when an exception ended the block was not dealt with.
+        self.shutdown(in_hand=kind is None)
 
     # -- parts
 

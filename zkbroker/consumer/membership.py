@@ -62,8 +62,8 @@ class Membership:
         self._partitions: dict[TopicPartition, ConsumedPartition] = {}
         self._loaded: dict[TopicPartition, ConsumedPartition] = {}
         self._final: dict[TopicPartition, int] = {}
-        self.closing = False
-        """Set at shutdown: the message handed out last then counts as consumed."""
+        self._closing = False
+        self._count_in_hand = False
         # An offset that takes longer than a session to read or write is as good as refused.
         self.storage_timeout_s = config.zookeeper_session_timeout_ms / 1000 + (
             config.offsets_channel_socket_timeout_ms / 1000
@@ -89,6 +89,15 @@ class Membership:
             if position is not None:
                 positions[key] = position
         return positions
+
+    def close(self, *, in_hand: bool) -> None:
+        """Prepare for the last stop.
+
+        Args:
+            in_hand: whether the messages handed out last then count as consumed.
+        """
+        self._count_in_hand = in_hand
+        self._closing = True
 
     # -- from ZooKeeper's task
 
@@ -121,8 +130,8 @@ class Membership:
         """Stop delivering, and remember how far each partition was consumed."""
         for stream in self._streams:
             stream.pause("rebalance")
-        # At shutdown what is in hand counts as consumed, and there is nothing to wait for.
-        drain_ms = 0 if self.closing else self._config.rebalance_drain_ms
+        # Nothing to wait for where what is in hand counts as consumed.
+        drain_ms = 0 if self._count_in_hand else self._config.rebalance_drain_ms
         deadline = time.monotonic() + drain_ms / 1000
         for stream in self._streams:
             if not stream.settle(max(0.0, deadline - time.monotonic())):
@@ -132,7 +141,7 @@ class Membership:
             self._loaded = {}
         final: dict[TopicPartition, int] = {}
         for key, partition in partitions.items():
-            position = next_after(partition.revoke(), in_hand=self.closing)
+            position = next_after(partition.revoke(), in_hand=self._count_in_hand)
             if position is not None:
                 final[key] = position
         self._final = final
@@ -144,7 +153,7 @@ class Membership:
         final, self._final = self._final, {}
         if not self._config.auto_commit_enable or not final:
             return
-        tries = 1 + (self._config.offsets_commit_max_retries if self.closing else 0)
+        tries = 1 + (self._config.offsets_commit_max_retries if self._closing else 0)
         for left in reversed(range(tries)):
             try:
                 self._keeper.commit(final, self.storage_timeout_s)

@@ -88,16 +88,18 @@ def test_stop_commits_what_was_processed_and_leaves_out_the_message_in_hand() ->
         next(one.stream)
 
 
-def test_message_in_hand_counts_at_shutdown() -> None:
+@pytest.mark.parametrize(("in_hand", "committed"), [(True, 7), (False, 6)])
+def test_message_in_hand_counts_at_shutdown_if_it_is_said_to(in_hand: bool, committed: int) -> None:
     one = Setting()
     one.outside.offsets = {T0: 5}
     one.own(T0)
     one.feed(T0, 10)
     next(one.stream)
-    one.member.closing = True
+    next(one.stream)
+    one.member.close(in_hand=in_hand)
     one.member.stop()
     one.member.commit()
-    assert one.outside.commits == [{T0: 6}]
+    assert one.outside.commits == [{T0: committed}]
 
 
 def test_reader_that_comes_back_during_the_stop_has_its_message_committed() -> None:
@@ -169,7 +171,8 @@ def test_commit_is_tried_again_at_shutdown_only() -> None:
         next(one.stream)
         with pytest.raises(ConsumerTimeout):
             next(one.stream)
-        one.member.closing = closing
+        if closing:
+            one.member.close(in_hand=True)
         one.member.stop()
         one.member.commit()
         assert one.outside.commits == commits
