@@ -13,20 +13,17 @@ Invariants:
   processed has been committed, unless the membership was lost: then another member may own it.
 """
 
-import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TypeAlias
 
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer.assignors import Assignor
-from zkbroker.consumer.coordinator_link import CoordinatorLink
 from zkbroker.consumer.fetchers import Fetchers
-from zkbroker.consumer.group_membership import GroupMembership, Share
-from zkbroker.consumer.group_offsets import Committed, GroupOffsets
-from zkbroker.consumer.group_topics import GroupTopics
+from zkbroker.consumer.group_membership import NO_GENERATION
+from zkbroker.consumer.group_offsets import Committed
+from zkbroker.consumer.group_session import GroupSession, Offsets, OnCommit
 from zkbroker.consumer.holding import Holding
 from zkbroker.consumer.inbox import Inbox
 from zkbroker.consumer.listener import RebalanceListener
@@ -36,17 +33,12 @@ from zkbroker.consumer.partition import TopicPartition
 from zkbroker.consumer.resolve import resolve_offsets, resolve_or_end
 from zkbroker.consumer.strategies import choose_assignors
 from zkbroker.discovery import Cluster, StaticSource, ZooKeeperSource
-from zkbroker.errors import ClientError, ProtocolError, RequestTimedOut
+from zkbroker.errors import ClientError, RequestTimedOut
 from zkbroker.runtime import Runtime, get_runtime
-
-logger = logging.getLogger(__name__)
 
 _ITERATOR_POLL_S = 1.0
 _POSITION_POLL_S = 0.02
 _MAX_CHUNKS = 4
-
-Offsets: TypeAlias = Mapping[TopicPartition, int | Committed]
-OnCommit: TypeAlias = Callable[[Mapping[TopicPartition, Committed], Exception | None], object]
 
 
 class GroupConsumer:
@@ -79,11 +71,10 @@ class GroupConsumer:
     ) -> None:
         self._config = config
         self._runtime = get_runtime(runtime)
-        self._assignors = choose_assignors(config.strategies, assignors)
+        chosen = choose_assignors(config.strategies, assignors)
         self._own_cluster = cluster is None
         self._cluster = cluster if cluster is not None else self._connect()
         self._news = self._runtime.event()
-        self._topics = GroupTopics(config, self._cluster, self._news.set)
         self._fetchers = Fetchers(self._cluster, config.fetching(_MAX_CHUNKS), self._runtime)
         self._holding = Holding(
             self._runtime,
@@ -91,19 +82,15 @@ class GroupConsumer:
             fetch_bytes=config.max_partition_fetch_bytes,
             queued_chunks=_MAX_CHUNKS,
         )
-        self._link = CoordinatorLink(
+        self._session = GroupSession(
+            config,
             self._cluster,
-            config.group_id,
+            chosen,
+            holding=self._holding,
+            fetchers=self._fetchers,
             runtime=self._runtime,
-            backoff_ms=config.retry_backoff_ms,
+            notify=self._news.set,
         )
-        self._offsets = GroupOffsets(config, self._link, self._news.set)
-        self._membership: GroupMembership | None = None
-        self._pending: Share | None = None
-        self._share: Share | None = None
-        self._listener = RebalanceListener()
-        self._commit_due = time.monotonic() + config.auto_commit_interval_ms / 1000
-        self._last_automatic: dict[TopicPartition, int] = {}
         self._woken = False
         self._closed = False
 
@@ -125,23 +112,14 @@ class GroupConsumer:
             ClientError: partitions were assigned by hand, or there is no group id.
         """
         self._check_open()
-        if self._holding.partitions and self._membership is None:
+        if self._holding.partitions and self._session.membership is None:
             raise ClientError("partitions are assigned by hand: call unsubscribe first")
         if not self._config.group_id:
             raise ClientError("subscribe needs a group.id")
         if listener is not None:
-            self._listener = listener
-        self._topics.subscribe(topics)
-        if self._membership is None:
-            self._membership = GroupMembership(
-                self._config,
-                self._link,
-                self._assignors,
-                partitions_of=self._topics.partitions_of,
-                runtime=self._runtime,
-                notify=self._news.set,
-            )
-        self._membership.subscribe(self._topics.names)
+            self._session.listener = listener
+        self._session.topics.subscribe(topics)
+        self._session.join()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Consume these partitions, whatever a group does, in place of those before.
@@ -150,26 +128,24 @@ class GroupConsumer:
             ClientError: topics are subscribed.
         """
         self._check_open()
-        if self._membership is not None:
+        if self._session.membership is not None:
             raise ClientError("topics are subscribed: call unsubscribe first")
         wanted = list(dict.fromkeys(partitions))
         self._holding.keep_only(wanted)
         fresh = [key for key in wanted if key not in self._holding.partitions]
-        committed = self._offsets.fetch(fresh) if self._config.group_id else {}
+        committed = self._session.offsets.fetch(fresh) if self._config.group_id else {}
         self._fetchers.start(self._holding.add(fresh, committed))
 
     def unsubscribe(self) -> None:
         """Consume nothing any more; a member leaves its group."""
         self._check_open()
-        self._drop_all()
-        if self._membership is not None:
-            self._membership.leave(self._config.request_timeout_ms / 1000)
-            self._membership = None
-        self._topics.clear()
+        self._session.give_up_all()
+        self._session.leave(self._config.request_timeout_ms / 1000)
+        self._session.topics.clear()
 
     def subscription(self) -> frozenset[str]:
         """The topics that are subscribed."""
-        return self._topics.names
+        return self._session.topics.names
 
     def assignment(self) -> set[TopicPartition]:
         """The partitions that are held."""
@@ -178,12 +154,12 @@ class GroupConsumer:
     @property
     def generation(self) -> int:
         """The generation in which they are held; -1 outside a group."""
-        return self._share.generation if self._share is not None else -1
+        return NO_GENERATION if self._session.share is None else self._session.share.generation
 
     @property
     def member_id(self) -> str:
         """The id that the coordinator gave; empty outside a group."""
-        return self._share.member_id if self._share is not None else ""
+        return "" if self._session.share is None else self._session.share.member_id
 
     # -- consuming
 
@@ -296,12 +272,9 @@ class GroupConsumer:
             CommitFailed: the partitions belong to another generation of the group by now.
             ProtocolError: refused, or the coordinator could not be reached in time.
         """
-        self._offsets.commit(
-            self._to_commit(offsets),
-            self._share,
-            self._config.request_timeout_ms / 1000 if timeout_s is None else timeout_s,
-            self._fence,
-        )
+        self._check_open()
+        seconds = self._config.request_timeout_ms / 1000 if timeout_s is None else timeout_s
+        self._session.commit(offsets, seconds)
 
     def commit_async(
         self, offsets: Offsets | None = None, on_commit: OnCommit | None = None
@@ -313,14 +286,14 @@ class GroupConsumer:
             on_commit: called with the offsets, and with the error if there was one, from within a
                 later `poll`, `commit` or `close`.
         """
-        self._offsets.commit_async(self._to_commit(offsets), self._share, on_commit, self._fence)
+        self._check_open()
+        self._session.commit_async(offsets, on_commit)
 
     def committed(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Committed | None]:
         """What the group has committed; None where it has not."""
-        found = self._offsets.fetch(list(partitions))
-        return dict(found)
+        return self._session.offsets.fetch(partitions)
 
     # -- ending
 
@@ -330,13 +303,12 @@ class GroupConsumer:
             return
         deadline = time.monotonic() + timeout_s
         try:
-            self._drop_all()
+            self._session.give_up_all()
         finally:
             self._closed = True
             self._news.set()
-            if self._membership is not None:
-                self._membership.leave(max(0.1, deadline - time.monotonic()))
-            self._topics.unwatch()
+            self._session.leave(max(0.1, deadline - time.monotonic()))
+            self._session.topics.unwatch()
             self._fetchers.close(max(0.1, deadline - time.monotonic()))
             if self._own_cluster:
                 self._cluster.close()
@@ -361,10 +333,7 @@ class GroupConsumer:
         self._holding.mark_processed()
         while True:
             self._news.clear()
-            self._offsets.report()
-            self._serve_membership()
-            self._look_at_metadata()
-            self._commit_automatically()
+            self._session.serve()
             if self._holding.collect(limit):
                 self._fetchers.wake()
             if self._holding.has_messages:
@@ -373,115 +342,7 @@ class GroupConsumer:
             if self._woken or left_s <= 0 or self._closed:
                 self._woken = False
                 return
-            self._news.wait(min(left_s, self._seconds_to_next_duty()))
-
-    def _seconds_to_next_duty(self) -> float:
-        due = self._topics.due_at
-        if self._config.enable_auto_commit:
-            due = min(due, self._commit_due)
-        return max(0.01, due - time.monotonic())
-
-    def _serve_membership(self) -> None:
-        membership = self._membership
-        if membership is None:
-            return
-        membership.polled()
-        error = membership.take_error()
-        if error is not None:
-            raise error
-        if membership.ending:
-            membership.take()
-            self._pending = None
-            self._release(lost=membership.lost)
-            membership.released()
-        self._pending = membership.take() or self._pending
-        if self._pending is not None:
-            self._hold(self._pending)
-            self._pending = None
-
-    def _hold(self, share: Share) -> None:
-        committed = self._offsets.fetch(share.partitions)
-        self._share = share
-        self._last_automatic = {}
-        opened = self._holding.add(share.partitions, committed)
-        self._listener.on_partitions_assigned(list(share.partitions))
-        self._fetchers.start(opened)
-
-    def _release(self, *, lost: bool) -> None:
-        """Give up what is held; after a loss there is nothing left to save."""
-        if self._share is None:
-            return
-        held = list(self._holding.partitions)
-        if lost:
-            self._holding.discard()
-            self._listener.on_partitions_lost(held)
-        else:
-            if self._config.enable_auto_commit:
-                self._commit_processed()
-            self._listener.on_partitions_revoked(held)
-            self._holding.discard()
-        self._share = None
-
-    def _drop_all(self) -> None:
-        self._holding.mark_processed()
-        membership = self._membership
-        if self._share is not None:
-            self._release(lost=membership is not None and membership.lost)
-        elif self._commits_automatically:
-            self._commit_processed()
-        self._holding.discard()
-        self._offsets.report()
-
-    # -- inside: committing
-
-    @property
-    def _commits_automatically(self) -> bool:
-        return bool(
-            self._config.enable_auto_commit and self._config.group_id and self._holding.partitions
-        )
-
-    def _commit_automatically(self) -> None:
-        if not self._commits_automatically:
-            return
-        now = time.monotonic()
-        if now < self._commit_due or self._offsets.busy:
-            return
-        self._commit_due = now + self._config.auto_commit_interval_ms / 1000
-        processed = self._holding.processed()
-        if processed != self._last_automatic:
-            self._last_automatic = processed
-            self._offsets.commit_async(processed, self._share, self._note_commit, self._fence)
-
-    def _note_commit(
-        self, offsets: Mapping[TopicPartition, Committed], error: Exception | None
-    ) -> None:
-        if error is not None:
-            self._last_automatic = {}
-            logger.info("offsets not committed yet group=%s error=%s", self._config.group_id, error)
-
-    def _commit_processed(self) -> None:
-        """Commit before giving up; what cannot be committed is consumed again."""
-        try:
-            self.commit(self._holding.processed(), timeout_s=self._config.session_timeout_ms / 1000)
-        except (ProtocolError, ClientError) as error:
-            logger.warning("offsets not committed group=%s error=%s", self._config.group_id, error)
-
-    def _to_commit(self, offsets: Offsets | None) -> dict[TopicPartition, Committed]:
-        self._check_open()
-        if not self._config.group_id:
-            raise ClientError("commit needs a group.id")
-        if offsets is None:
-            offsets = self._holding.positions()
-        return {
-            key: value if isinstance(value, Committed) else Committed(value)
-            for key, value in offsets.items()
-        }
-
-    def _fence(self) -> None:
-        if self._membership is not None:
-            self._membership.fence()
-
-    # -- inside: topics and partitions
+            self._news.wait(min(left_s, self._session.seconds_to_next_duty()))
 
     def _connect(self) -> Cluster:
         config = self._config
@@ -495,22 +356,6 @@ class GroupConsumer:
             request_timeout_ms=config.request_timeout_ms,
             receive_buffer_bytes=config.receive_buffer_bytes,
         ).start()
-
-    def _look_at_metadata(self) -> None:
-        """See whether there are other topics for the pattern, or other partitions to share out."""
-        membership = self._membership
-        if membership is None or not self._topics.look_due:
-            return
-        try:
-            if self._topics.look():
-                membership.subscribe(self._topics.names)
-            if membership.leads and self._share is not None:
-                shared_out = membership.shared_out
-                counts = self._topics.partitions_of({*shared_out, *self._topics.names}).counts
-                if any(counts[topic] != shared_out.get(topic) for topic in counts):
-                    membership.request_rejoin()
-        except (ProtocolError, ClientError) as error:
-            logger.info("metadata not read group=%s error=%s", self._config.group_id, error)
 
     def _seek_to(self, time_ms: int, partitions: Sequence[TopicPartition]) -> None:
         keys = list(partitions) or list(self._holding.partitions)

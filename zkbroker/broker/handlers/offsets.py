@@ -1,11 +1,12 @@
 """OffsetCommit and OffsetFetch: version 0 in ZooKeeper, later ones with the group's coordinator."""
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Collection, Mapping
 
 from zkbroker.broker.errors import error_code
 from zkbroker.broker.services import BrokerServices
 from zkbroker.coordinator import GroupCoordinator
-from zkbroker.errors import ErrorCode, ProtocolError
+from zkbroker.errors import ErrorCode, InvalidTopic, ProtocolError, RegistryError
 from zkbroker.network.server import Session
 from zkbroker.protocol import RequestHeader
 from zkbroker.protocol.messages import (
@@ -24,6 +25,10 @@ from zkbroker.protocol.messages.offsets import (
 )
 from zkbroker.protocol.offsets_topic import OffsetValue
 from zkbroker.registry.groups import commit_offsets, read_offsets
+from zkbroker.registry.topics import assignment as read_assignment
+from zkbroker.registry.topics import check_topic_name
+
+logger = logging.getLogger(__name__)
 
 Key = tuple[str, int]
 Commit = Callable[[Mapping[Key, OffsetCommitRequestPartition]], Mapping[Key, int]]
@@ -54,9 +59,10 @@ class OffsetsHandlers:
         found: dict[Key, int] = {}
         good: dict[Key, OffsetCommitRequestPartition] = {}
         for topic in request.topics:
+            numbers = self._partitions(topic.topic)
             for partition in topic.partitions:
                 key = (topic.topic, partition.partition)
-                found[key] = self._check(key, partition)
+                found[key] = self._check(numbers, partition)
                 if found[key] == ErrorCode.NONE:
                     good[key] = partition
         if header.api_version == _FROM_ZOOKEEPER:
@@ -84,17 +90,28 @@ class OffsetsHandlers:
             ]
         )
 
-    def _check(self, key: Key, partition: OffsetCommitRequestPartition) -> ErrorCode:
-        if not self._exists(key):
+    def _check(
+        self, numbers: Collection[int], partition: OffsetCommitRequestPartition
+    ) -> ErrorCode:
+        if partition.partition not in numbers:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         size = len((partition.metadata or "").encode())
         if size > self._services.config.offset_metadata_max_bytes:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         return ErrorCode.NONE
 
-    def _exists(self, key: Key) -> bool:
-        assignment = self._services.view.assignment(key[0])
-        return assignment is not None and key[1] in assignment
+    def _partitions(self, topic: str) -> Collection[int]:
+        """The partitions of a topic, none if it does not exist."""
+        view = self._services.view
+        assignment = view.assignment(topic)
+        if assignment is None and topic not in view.topics.deleting:
+            # another broker may know of a new topic before this one: ask where it is written
+            try:
+                check_topic_name(topic)
+                assignment = read_assignment(self._services.session, topic)
+            except (InvalidTopic, RegistryError) as error:
+                logger.info("commit for unknown topic=%s error=%s", topic, error)
+        return assignment or ()
 
     def _value(
         self, request: OffsetCommitRequest, partition: OffsetCommitRequestPartition
@@ -157,7 +174,9 @@ class OffsetsHandlers:
         keys = [(topic.topic, number) for topic in topics for number in topic.partitions]
         try:
             found = read_offsets(
-                self._services.session, group, [key for key in keys if self._exists(key)]
+                self._services.session,
+                group,
+                [key for key in keys if key[1] in self._partitions(key[0])],
             )
         except ProtocolError as error:
             return OffsetFetchResponse(topics=_failed(topics, error.code))
