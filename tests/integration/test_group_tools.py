@@ -95,6 +95,25 @@ def test_verify_finds_unowned_partitions_and_owners_that_are_gone(run, session):
     assert "owned by a live member" in run("groups", "verify", "verified")
 
 
+def test_verify_looks_at_what_the_members_take_now(run, session, cluster):
+    cluster.create_topic("verified-late")
+    register_consumer(
+        session, "filtered", "filtered_me", Subscription({"visits|x": 1}, "white_list")
+    )
+    claim(session, "filtered", "filtered_me", {("visits", n): "filtered_me-0" for n in range(2)})
+    # Taken once, not any more: the node of the topic stays behind.
+    session.ensure_path("/consumers/filtered/owners/verified-late")
+    assert "owned by a live member" in run("groups", "verify", "filtered")
+    register_consumer(session, "filtered", "filtered_you", Subscription({"ver.*": 1}, "white_list"))
+    shown = run("groups", "verify", "filtered", status=1)
+    assert shown == "group filtered: no owner for partition verified-late-0\n"
+    # An owner whose id merely begins like a member's is gone all the same.
+    session.create("/consumers/filtered/owners/verified-late/0", b"filtered_you-too-0")
+    assert "filtered_you-too-0 of verified-late-0 is not" in run(
+        "groups", "verify", "filtered", status=1
+    )
+
+
 def test_a_live_group_of_ours_is_settled_and_described(run, cluster):
     config = ConsumerConfig.from_properties(
         {

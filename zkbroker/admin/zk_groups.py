@@ -9,7 +9,7 @@ line is understood before the first one is written.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from zkbroker.errors import ClientError, ConfigError
@@ -118,35 +118,59 @@ def owners(session: ZkSession, group: str) -> dict[TopicPartition, str]:
     }
 
 
-def verify(session: ZkSession, group: str) -> Ownership:
+def verify(
+    session: ZkSession,
+    group: str,
+    make_match: Callable[[str, str], Callable[[str], bool]] | None = None,
+) -> Ownership:
     """Look for partitions without an owner, and for owners that are gone.
 
-    Topics of a static subscription count; of a filter, those that have owners or offsets.
+    Looked at are the topics that live members take, and every owner node that there is. A topic
+    that the group took once and takes no more needs no owner.
+
+    Args:
+        session: a started session.
+        group: its name.
+        make_match: makes the match of topic names from the pattern and the expression of a
+            member's filter; without it, a filter takes the topics that the group has offsets of.
 
     Raises:
         ClientError: there is no such group.
     """
     if group not in groups.list_groups(session):
         raise ClientError(f"there is no group {group} in ZooKeeper")
-    members = groups.members(session, group)
-    subscribed = set(groups.owned_topics(session, group))
-    for member in members:
-        subscription = groups.subscription(session, group, member)
-        if subscription is None or subscription.pattern == groups.STATIC:
-            subscribed |= set(subscription.streams if subscription else ())
-        else:
-            subscribed |= set(groups.committed_topics(session, group))
+    members = groups.subscriptions(session, group)
     owned = owners(session, group)
-    existing = topics.assignments(session, sorted(subscribed & set(topics.list_topics(session))))
+    taken = _taken(session, group, members, make_match)
     unowned = [
         (topic, partition)
-        for topic, assignment in existing.items()
+        for topic, assignment in topics.assignments(session, sorted(taken)).items()
         for partition in sorted(assignment)
         if (topic, partition) not in owned
     ]
-    live = tuple(f"{member}-" for member in members)
-    gone = {key: owner for key, owner in owned.items() if not owner.startswith(live)}
-    return Ownership(group, tuple(members), tuple(unowned) if members else (), gone)
+    gone = {key: owner for key, owner in owned.items() if owner.rpartition("-")[0] not in members}
+    return Ownership(group, tuple(members), tuple(unowned), gone)
+
+
+def _taken(
+    session: ZkSession,
+    group: str,
+    members: Mapping[str, groups.Subscription | None],
+    make_match: Callable[[str, str], Callable[[str], bool]] | None,
+) -> set[str]:
+    taken: set[str] = set()
+    for subscription in members.values():
+        if subscription is None:
+            continue
+        if subscription.pattern == groups.STATIC:
+            taken |= subscription.streams.keys()
+        elif make_match is None:
+            taken |= set(groups.committed_topics(session, group))
+        else:
+            for expression in subscription.streams:
+                match = make_match(subscription.pattern, expression)
+                taken |= {name for name in topics.list_topics(session) if match(name)}
+    return taken
 
 
 def checker_lines(

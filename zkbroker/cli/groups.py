@@ -114,12 +114,13 @@ def verify_command(groups: tuple[str, ...], zookeeper: str | None) -> None:
     Exit status 1 when a group has not settled.
     """
     from zkbroker.admin.zk_groups import verify
+    from zkbroker.consumer.filters import make_filter
     from zkbroker.registry.groups import list_groups
 
     settled = True
     with open_session(zookeeper) as session:
         for group in groups or list_groups(session):
-            found = verify(session, group)
+            found = verify(session, group, lambda *taken: make_filter(*taken).matches)
             settled = settled and found.settled
             for topic, partition in found.unowned:
                 click.echo(f"group {group}: no owner for partition {topic}-{partition}")
