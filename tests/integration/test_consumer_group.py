@@ -377,6 +377,22 @@ def test_seek_and_rewind_by_offset_and_time(
         connector.rewind(0, "other")
 
 
+def test_lag_and_counts_are_told(
+    cluster: LocalCluster, producer: TestProducer, group: Make
+) -> None:
+    topic = cluster.create_topic(partitions=2)
+    producer.send(topic, 0, [b"%d" % i for i in range(10)])
+    connector = group("lag").connector()
+    stream = connector.create_message_streams({topic: 1})[topic][0]
+    for _ in range(4):
+        next(stream)
+    assert connector.lag()[topic, 0] == 6
+    told = connector.metrics()
+    assert (told["owned_partitions"], told["lag"], told["rebalances"]) == (2, 6, 1)
+    assert told["fetches"] >= 1
+    assert told["fetched_bytes"] > 10
+
+
 def test_listener_decides_where_partitions_begin(
     cluster: LocalCluster, producer: TestProducer, group: Make
 ) -> None:

@@ -31,6 +31,7 @@ from zkbroker.consumer.partition import TopicPartition
 from zkbroker.consumer.rebalance_listeners import Listeners
 from zkbroker.consumer.resolve import resolve_or_end
 from zkbroker.consumer.stream import KafkaStream
+from zkbroker.consumer.streams import Streams
 from zkbroker.discovery import Cluster, ZooKeeperSource
 from zkbroker.errors import ClientError, ConfigError
 from zkbroker.rebalance import RebalanceListener, Rebalancer, ZkGroupStore
@@ -56,8 +57,6 @@ class ConsumerConnector:
         self.config = config
         self._runtime = get_runtime(runtime)
         self.consumer_id = new_consumer_id(config.group_id, config.consumer_id or None)
-        self._streams: list[KafkaStream] = []
-        self._by_thread: dict[tuple[str | None, int], KafkaStream] = {}
         self._membership: Membership | None = None
         self._rebalancer: Rebalancer | None = None
         self._fetchers: Fetchers | None = None
@@ -77,6 +76,12 @@ class ConsumerConnector:
             runtime=self._runtime,
             client_id=config.effective_client_id,
             request_timeout_ms=config.socket_timeout_ms,
+        )
+        self._streams = Streams(
+            self._runtime,
+            timeout_ms=config.consumer_timeout_ms,
+            on_room=self._wake_fetchers,
+            lease_valid=self._session.lease_valid,
         )
         try:
             self._cluster.start()
@@ -109,7 +114,7 @@ class ConsumerConnector:
             raise ConfigError(f"streams {dict(topic_streams)}: give at least one for each topic")
         self._make_parts()
         streams = {
-            topic: [self._stream(topic, i, key_decoder, value_decoder) for i in range(count)]
+            topic: self._streams.make(topic, count, key_decoder, value_decoder)
             for topic, count in topic_streams.items()
         }
         self._join(Subscription(dict(topic_streams)))
@@ -138,7 +143,7 @@ class ConsumerConnector:
         if num_streams < 1:
             raise ConfigError(f"num_streams={num_streams}: give at least one")
         self._make_parts()
-        streams = [self._stream(None, i, key_decoder, value_decoder) for i in range(num_streams)]
+        streams = self._streams.make(None, num_streams, key_decoder, value_decoder)
         self._join(Subscription({topic_filter.regex: num_streams}, topic_filter.pattern_name))
         return streams
 
@@ -171,6 +176,18 @@ class ConsumerConnector:
             for key, partition in self._member().owned().items()
             if (position := partition.position(in_hand=True)) is not None
             and partition.high_watermark >= 0
+        }
+
+    def metrics(self) -> dict[str, int]:
+        """Return owned partitions, lag, rebalances, and counts of fetches and their bytes."""
+        owned, lag = self.owned(), self.lag()
+        assert self._fetchers is not None
+        assert self._rebalancer is not None
+        return {
+            "owned_partitions": len(owned),
+            "lag": sum(lag.values()),
+            "rebalances": self._rebalancer.rebalances,
+            **self._fetchers.metrics(),
         }
 
     def commit_offsets(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
@@ -312,31 +329,8 @@ class ConsumerConnector:
             fetchers=self._fetchers,
             keeper=self._keeper,
             streams=self._streams,
-            stream_for=self._stream_for,
+            stream_for=self._streams.of,
         )
-
-    def _stream(
-        self,
-        topic: str | None,
-        thread: int,
-        key_decoder: Decoder | None,
-        value_decoder: Decoder | None,
-    ) -> KafkaStream:
-        stream = KafkaStream(
-            self._runtime,
-            timeout_ms=self.config.consumer_timeout_ms,
-            key_decoder=key_decoder,
-            value_decoder=value_decoder,
-            on_room=self._wake_fetchers,
-            lease_valid=self._session.lease_valid,
-        )
-        self._streams.append(stream)
-        self._by_thread[topic, thread] = stream
-        return stream
-
-    def _stream_for(self, topic: str, thread: int) -> KafkaStream:
-        stream = self._by_thread.get((topic, thread))
-        return self._by_thread[None, thread] if stream is None else stream
 
     def _join(self, subscription: Subscription) -> None:
         config = self.config

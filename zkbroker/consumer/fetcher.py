@@ -86,6 +86,10 @@ class BrokerFetcher:
         self._stopping = False
         self._room_seen_at = time.monotonic()
         self._connection: BrokerConnection | None = None
+        self.fetches = 0
+        """Answers of the broker so far."""
+        self.fetched_bytes = 0
+        """Bytes of message sets in them."""
         self._task: Task = runtime.spawn(self._run, name=f"fetcher-{broker_id}-{number}")
 
     def add(self, partition: ConsumedPartition) -> None:
@@ -191,6 +195,7 @@ class BrokerFetcher:
         )
         if response.error_code:
             raise protocol_error(response.error_code, f"fetch from broker {self._broker_id}")
+        self.fetches += 1
         came = False
         lost: list[ConsumedPartition] = []
         for topic in response.topics:
@@ -245,6 +250,7 @@ class BrokerFetcher:
         records: memoryview,
         where: str,
     ) -> bool:
+        self.fetched_bytes += len(records)
         check_size(records, self._config.fetch_message_limit_bytes, where)
         next_offset = offset_after(records)
         if next_offset is None:

@@ -54,6 +54,15 @@ class Fetchers:
         for fetcher in list(self._fetchers.values()):
             fetcher.wake()
 
+    def metrics(self) -> dict[str, int]:
+        """Return counts of answers and of bytes since the start."""
+        with self._lock:
+            fetchers = list(self._fetchers.values())
+        return {
+            "fetches": sum(fetcher.fetches for fetcher in fetchers),
+            "fetched_bytes": sum(fetcher.fetched_bytes for fetcher in fetchers),
+        }
+
     def close(self, timeout_s: float) -> bool:
         """Stop all fetchers; False when one still runs after `timeout_s`."""
         self._stopping.set()

@@ -17,7 +17,7 @@ Invariants:
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.consumer.fetchers import Fetchers
@@ -49,7 +49,7 @@ class Membership:
         runtime: Runtime,
         fetchers: Fetchers,
         keeper: OffsetKeeper,
-        streams: Sequence[KafkaStream],
+        streams: Iterable[KafkaStream],
         stream_for: Callable[[str, int], KafkaStream],
     ) -> None:
         self._config = config
