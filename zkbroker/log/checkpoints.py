@@ -109,7 +109,8 @@ def read_meta(directory: Path) -> MetaProperties:
     """Read `meta.properties` of a data directory; one without has neither id.
 
     Raises:
-        StorageError: the file cannot be read, or its broker id is not a number.
+        StorageError: its broker id is not a number.
+        OSError: the file cannot be read.
     """
     path = directory / META_PROPERTIES
     try:
@@ -120,7 +121,7 @@ def read_meta(directory: Path) -> MetaProperties:
         )
     except FileNotFoundError:
         return MetaProperties(None, None)
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         raise StorageError(f"cannot read {path}: {error}") from error
 
 

@@ -49,10 +49,11 @@ class LogContext:
     def fail(self, error: OSError) -> StorageError:
         """Take the directory offline and return the error to raise.
 
-        A process that is out of file descriptors says nothing of the disk: the call fails, and the
-        directory stays.
+        A process that is out of file descriptors, or a single file that somebody took away, says
+        nothing of the disk: the call fails, and the directory stays.
         """
-        if error.errno in (errno.EMFILE, errno.ENFILE):
+        harmless = error.errno in (errno.EMFILE, errno.ENFILE)
+        if harmless or (error.errno == errno.ENOENT and self.root.is_dir()):
             return self.error(str(error))
         if self.offline is None:
             self.offline = f"{error.strerror or error} ({error.filename or self.root})"

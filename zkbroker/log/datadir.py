@@ -30,6 +30,8 @@ class DataDirectory:
         self.clean = False
         self.logs: dict[TopicPartition, Log] = {}
         """The logs whose directories are here."""
+        self.loaded = False
+        """Whether all of them are known."""
         self.recovery_points: dict[TopicPartition, int] = {}
         self.start_offsets: dict[TopicPartition, int] = {}
         self._lock: DirectoryLock | None = None
@@ -41,7 +43,8 @@ class DataDirectory:
             StorageError: somebody else uses it. A disk that fails takes it offline instead.
         """
         try:
-            self.context.fs.mkdir(self.root)
+            for path in (*reversed(self.root.parents), self.root):
+                self.context.fs.mkdir(path)
             self._lock = DirectoryLock(self.root)
             self.meta = checkpoints.read_meta(self.root)
             self.clean = (self.root / names.CLEAN_SHUTDOWN).exists()

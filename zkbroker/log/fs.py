@@ -49,8 +49,8 @@ class FileSystem:
         path.unlink()
 
     def mkdir(self, path: Path) -> None:
-        """Make a directory and its parents; one that exists is left alone."""
-        path.mkdir(parents=True, exist_ok=True)
+        """Make a directory; one that exists is left alone."""
+        path.mkdir(exist_ok=True)
 
     def rmdir(self, path: Path) -> None:
         path.rmdir()

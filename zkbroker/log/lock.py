@@ -5,6 +5,7 @@ it. It is the same POSIX lock on `.lock` that the genuine broker takes, so that 
 a directory; the operating system drops it when the process dies.
 """
 
+import errno
 import fcntl
 import os
 from pathlib import Path
@@ -20,21 +21,21 @@ class DirectoryLock:
     """The lock of a data directory, taken when made and given up by `release`.
 
     Raises:
-        StorageError: somebody else has it, or the file cannot be opened.
+        StorageError: somebody else has it.
+        OSError: the file cannot be opened or locked.
     """
 
     def __init__(self, directory: Path) -> None:
         self._path = (directory / names.LOCK).resolve()
         if self._path in _held:
             raise StorageError(f"data directory {directory} is already in use by this process")
-        try:
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise StorageError(f"cannot lock data directory {directory}: {error}") from error
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(self._fd)
+            if error.errno not in (errno.EACCES, errno.EAGAIN):
+                raise
             raise StorageError(
                 f"data directory {directory} is in use by another broker: stop it, or give this "
                 "one another log.dirs"

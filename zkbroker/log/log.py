@@ -35,6 +35,7 @@ from zkbroker.records import (
 logger = logging.getLogger(__name__)
 
 _MAX_RELATIVE = 2**31 - 1
+_CLOSING = "the log is being closed"
 
 
 def append_policy(config: LogConfig, leader_epoch: int) -> AppendPolicy:
@@ -345,7 +346,9 @@ class Log(ReadableLog):
         return self._durability.flush()
 
     def _active(self) -> tuple[int, Segment]:
-        self.require_online()
+        # A log that is being closed is flushed for the last time.
+        if self._gone != _CLOSING:
+            self.require_online()
         return self.log_end_offset, self.segments[-1]
 
     # End
@@ -356,19 +359,21 @@ class Log(ReadableLog):
         Raises:
             StorageError: the disk failed.
         """
-        with self._lock:
-            if self.offline is None:
+        try:
+            with self._lock:
+                if self.offline is not None:
+                    return
+                # Nothing may be appended behind what the last flush covers.
+                self._gone = _CLOSING
                 with self.context.storage():
                     self.segments[-1].finish()
                     drop_snapshots(self._fs, self.directory, above=self.log_end_offset)
                     write_snapshot(self._fs, self.directory, self.log_end_offset, self.producers)
                 self._durability.rolled(self.segments[-1])
                 self._durability.names_changed()
-        try:
-            if self.offline is None:
-                self.flush()
+            self._durability.flush()
         finally:
-            self._gone = "the log is closed"
+            self._gone = self._gone if self._gone not in (None, _CLOSING) else "the log is closed"
             self.release_files()
             self.notify()
 

@@ -71,7 +71,15 @@ class LogManager:
         self._directories: list[DataDirectory] = []
         self._meta = MetaProperties(None, None)
         self._lock = self._runtime.lock()
-        self._upkeep = Upkeep(config, self._directories, self._runtime, now_ms, self.fs)
+        self._configured = set(self._overrides)
+        self._upkeep = Upkeep(
+            config,
+            self._directories,
+            self._runtime,
+            now_ms,
+            self.fs,
+            lambda topic: topic in self._configured,
+        )
         self._offline_callbacks: list[Callable[[str, list[TopicPartition], str], None]] = []
 
     # Start
@@ -152,6 +160,7 @@ class LogManager:
                 except StorageError:
                     break
                 directory.logs[tp] = log
+            directory.loaded = directory.context.offline is None
         return cuts
 
     def _load_directory(
@@ -245,23 +254,37 @@ class LogManager:
         overrides = self._config.topic_overrides(topic) | self._overrides.get(topic, {})
         return self._defaults.with_topic_overrides(overrides)
 
-    def get_or_create(self, tp: TopicPartition, overrides: Mapping[str, str] | None = None) -> Log:
+    def get_or_create(
+        self,
+        tp: TopicPartition,
+        overrides: Mapping[str, str] | None = None,
+        *,
+        is_new: bool = False,
+    ) -> Log:
         """Return a partition's log, made in the directory with the fewest where there is none.
 
         Args:
             tp: the partition.
             overrides: the topic's own settings from now on; None leaves them.
+            is_new: the partition never had a log. Without this none is made while a directory
+                could not be read at the start: its log may be there.
 
         Raises:
-            StorageError: no directory can be used.
+            StorageError: no directory can be used, or it is not known whether there is a log.
             ConfigError: the overrides are not allowed.
         """
-        if overrides is not None and dict(overrides) != self._overrides.get(tp.topic, {}):
-            self.update_topic_config(tp.topic, overrides)
+        if overrides is not None:
+            self._configured.add(tp.topic)
+            if dict(overrides) != self._overrides.get(tp.topic, {}):
+                self.update_topic_config(tp.topic, overrides)
         with self._lock:
             log = self.get(tp)
             if log is not None:
                 return log
+            self._configured.add(tp.topic)
+            unread = [str(each.root) for each in self._directories if not each.loaded]
+            if unread and not is_new:
+                raise StorageError(f"{tp} may be in {unread}, which could not be read")
             config = self.topic_config(tp.topic)
             while online := self._online():
                 directory = min(online, key=lambda each: len(each.logs))
@@ -329,6 +352,7 @@ class LogManager:
         config = self._defaults.with_topic_overrides(base | dict(overrides))
         make_policy(config, Path(self._config.log_dirs[0]))
         self._overrides[topic] = dict(overrides)
+        self._configured.add(topic)
         for tp, log in self.logs().items():
             if tp.topic == topic:
                 log.update_config(config)
@@ -383,7 +407,11 @@ class LogManager:
         self._upkeep.checkpoint()
 
     def run_retention(self, now_ms: int | None = None) -> int:
-        """Delete what every log's retention policy lets go; returns how many segments."""
+        """Delete what the logs' retention policies let go; returns how many segments.
+
+        Only of topics whose own settings were told: by `topic_overrides`, `get_or_create` or
+        `update_topic_config`.
+        """
         return self._upkeep.run_retention(now_ms)
 
     def run_deletions(self, now_ms: int | None = None) -> int:

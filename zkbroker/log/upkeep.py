@@ -33,7 +33,20 @@ class Upkeep:
         runtime: Runtime,
         now_ms: Callable[[], int],
         fs: FileSystem,
+        configured: Callable[[str], bool],
     ) -> None:
+        """Make one; `start` begins the work.
+
+        Args:
+            config: settings of all logs together.
+            directories: the data directories; the list may grow before `start`.
+            runtime: concurrency.
+            now_ms: the clock.
+            fs: the file system.
+            configured: whether a topic's own settings are known. Until they are, nothing of the
+                topic is deleted: the broker's defaults might keep less than the topic wants.
+        """
+        self._configured = configured
         self._config = config
         self._directories = directories
         self._runtime = runtime
@@ -88,11 +101,14 @@ class Upkeep:
             directory.write_checkpoints()
 
     def run_retention(self, now_ms: int | None = None) -> int:
-        """Delete what every log's retention policy lets go; returns how many segments."""
+        """Delete what the logs' retention policies let go; returns how many segments.
+
+        Only of topics whose own settings are known.
+        """
         now = self._now_ms() if now_ms is None else now_ms
         deleted = 0
         for log in self._logs():
-            if log.offline is None:
+            if log.offline is None and self._configured(log.topic_partition.topic):
                 try:
                     deleted += log.delete_old_segments(now)
                 except (ConfigError, StorageError) as error:

@@ -245,13 +245,54 @@ def test_a_failing_disk_takes_its_partitions_offline_and_the_rest_serves_on(tmp_
         assert all(len(read_all(again.get(tp))) == 2 for tp in broken)
 
 
-def test_a_directory_that_cannot_be_made_is_offline_from_the_start(tmp_path):
+def test_a_directory_that_cannot_be_used_is_offline_from_the_start(tmp_path):
     (tmp_path / "file").write_text("")
-    with started(tmp_path / "file" / "below", tmp_path / "b") as manager:
-        assert list(manager.offline_dirs()) == [str(tmp_path / "file" / "below")]
+    (tmp_path / "c" / ".lock").mkdir(parents=True)
+    unusable = [tmp_path / "file" / "below", tmp_path / "c"]
+    with started(*unusable, tmp_path / "b") as manager:
+        assert list(manager.offline_dirs()) == [str(each) for each in unusable]
+        # Its log may be where nobody can look; an empty one elsewhere would pass for it.
+        with pytest.raises(StorageError, match="could not be read"):
+            manager.get_or_create(TP)
+        manager.get_or_create(TP, is_new=True).append(message_set(1))
         manager.get_or_create(TP).append(message_set(1))
     with pytest.raises(StorageError, match="no data directory"):
-        make_manager(tmp_path / "file" / "below").start()
+        make_manager(*unusable).start()
+
+
+def test_a_file_that_was_taken_away_fails_its_reads_and_nothing_else(tmp_path):
+    with started(tmp_path, segment_bytes=1000) as manager:
+        log = manager.get_or_create(TP)
+        for _ in range(10):
+            log.append(message_set(3))
+    with started(tmp_path, segment_bytes=1000) as manager:
+        log = manager.get(TP)
+        log.segments[0].path(".log").unlink()
+        with pytest.raises(StorageError):
+            log.read(0, 100)
+        assert manager.offline_dirs() == {}
+        assert log.append(message_set(3)).base_offset == 30
+
+
+def test_a_log_that_is_being_closed_takes_nothing_more(tmp_path):
+    class Interfering(UnsyncedFileSystem):
+        """Appends once more when the last flush is under way."""
+
+        refused = 0
+
+        def fsync(self, fd):
+            if log.offline and not self.refused:
+                with pytest.raises(StorageError, match="closed"):
+                    log.append(message_set(1))
+                self.refused += 1
+
+    fs = Interfering()
+    with started(tmp_path, fs=fs) as manager:
+        log = manager.get_or_create(TP)
+        log.append(message_set(3))
+    assert fs.refused == 1
+    with started(tmp_path) as manager:
+        assert manager.get(TP).log_end_offset == 3
 
 
 def test_a_topic_s_settings_reach_its_logs_now_and_later(tmp_path):

@@ -73,6 +73,20 @@ def test_a_log_whose_every_segment_is_old_goes_on_empty_at_its_end(tmp_path):
         assert (log.log_start_offset, log.log_end_offset) == (4, 5)
 
 
+def test_nothing_is_deleted_before_the_topic_s_own_settings_are_known(tmp_path):
+    clock = Clock()
+    with started(tmp_path, clock=clock) as manager:
+        manager.get_or_create(TP).append(message_set(4, timestamp=clock.now))
+    clock.advance(10 * HOUR)
+    with started(tmp_path, clock=clock, retention_ms=HOUR) as manager:
+        # The broker's default would delete what the topic wants to keep.
+        assert manager.run_retention() == 0
+        manager.update_topic_config(TP.topic, {"retention.ms": "-1"})
+        assert manager.run_retention() == 0
+        manager.update_topic_config(TP.topic, {})
+        assert manager.run_retention() == 1
+
+
 def test_the_age_of_messages_without_timestamps_is_their_file_s(tmp_path):
     clock = Clock(time.time_ns() // 1_000_000)
     with started(tmp_path, clock=clock, retention_ms=HOUR) as manager:
