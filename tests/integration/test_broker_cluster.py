@@ -110,6 +110,14 @@ def test_an_id_in_use_is_a_clear_fatal_error(start: Start) -> None:
         ).start()
 
 
+def test_a_broker_without_an_id_gets_one_and_keeps_it(start: Start, zk: ZkSession) -> None:
+    process = start(-1)
+    assert list_brokers(zk).keys() == {1001}
+    process.stop()
+    process.start()
+    assert list_brokers(zk).keys() == {1001}
+
+
 def test_a_killed_broker_comes_back_under_its_id_with_its_data(start: Start) -> None:
     process = start()
     with connect(process) as connection:

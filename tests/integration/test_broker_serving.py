@@ -115,6 +115,23 @@ def test_what_is_produced_is_fetched_by_every_version(
         assert {entry.magic for entry in iter_entries(found.records)} == {min(magic, readable)}
 
 
+def test_zstd_is_refused_to_versions_that_do_not_know_it(
+    connection: BrokerConnection, topic: str
+) -> None:
+    data = message_set(2, [b"x" * 100] * 10, Codec.ZSTD)
+    for version in range(3, 7):
+        refused = produce(connection, topic, data, version=version)
+        assert refused.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    produce(connection, topic, message_set(2, [b"before"]))
+    assert produce(connection, topic, data, version=7).base_offset == 1
+    for version in range(10):
+        # What comes before it is given; it is refused where it is the first.
+        assert values(fetch(connection, topic, 0, version=version)) == [b"before"]
+        refused_fetch = fetch(connection, topic, 1, version=version)
+        assert refused_fetch.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert len(values(fetch(connection, topic, 0, version=10))) == 11
+
+
 def test_partial_tails_up_to_v2_and_whole_first_entries_from_v3(
     connection: BrokerConnection, topic: str
 ) -> None:

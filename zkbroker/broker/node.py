@@ -201,7 +201,7 @@ class BrokerNode:
 
     def _registration(self, server: Server) -> BrokerInfo:
         config = self._config
-        told = config.advertised_endpoints(server.addresses, socket.getfqdn())
+        told = config.advertised_endpoints(server.addresses, socket.getfqdn)
         return BrokerInfo(
             id=self.broker_id,
             host=told[0].host,

@@ -377,13 +377,13 @@ class BrokerConfig:
         return (Endpoint(PLAINTEXT, self.host, self.port),)
 
     def advertised_endpoints(
-        self, bound: Mapping[str, tuple[str, int]], machine: str
+        self, bound: Mapping[str, tuple[str, int]], machine: Callable[[], str]
     ) -> tuple[Endpoint, ...]:
         """What clients are told, one endpoint for each listener in the same order.
 
         Args:
             bound: listener name → address really listened on, for ports that were left free.
-            machine: this machine's own name, for listeners on every address.
+            machine: finds this machine's own name, for listeners on every address.
         """
         given = {endpoint.name: endpoint for endpoint in self._advertised()}
         found: list[Endpoint] = []
@@ -391,7 +391,7 @@ class BrokerConfig:
             advertised = given.get(endpoint.name, endpoint)
             host = advertised.host or endpoint.host
             if host in ("", "0.0.0.0", "::"):  # noqa: S104 - replaced, not bound
-                host = machine
+                host = machine()
             port = advertised.port or bound[endpoint.name][1]
             found.append(Endpoint(endpoint.name, host, port))
         return tuple(found)

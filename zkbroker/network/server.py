@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 _OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _BACKLOG = 1024
 _ACCEPT_BURST = 64
+_ACCEPT_PAUSE_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,9 +191,10 @@ class Server:
                 self._hub.wait(watcher)
                 continue
             except OSError as error:
+                # A connection that was gone before it was accepted says so here, too.
                 if error.errno in _OUT_OF_RESOURCES:
                     self._warn(f"cannot accept connections: {error}")
-                    gevent.sleep(0.1)
+                gevent.sleep(_ACCEPT_PAUSE_S)
                 continue
             self._admit(connection, peer, name)
             burst += 1

@@ -209,7 +209,7 @@ def test_a_bad_value_says_what_is_allowed(key: str, value: str, said: str) -> No
 )
 def test_advertised_endpoints(properties: dict[str, str], advertised: str) -> None:
     config = BrokerConfig.from_properties(ZOOKEEPER | properties)
-    told = config.advertised_endpoints({"PLAINTEXT": ("127.0.0.1", 4711)}, "machine")
+    told = config.advertised_endpoints({"PLAINTEXT": ("127.0.0.1", 4711)}, lambda: "machine")
     assert [str(endpoint) for endpoint in told] == [advertised]
 
 
@@ -222,7 +222,7 @@ def test_several_listeners_keep_their_names() -> None:
             "listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT",
         }
     )
-    told = config.advertised_endpoints({}, "machine")
+    told = config.advertised_endpoints({}, lambda: "machine")
     assert told == (Endpoint("INTERNAL", "inside", 9092), Endpoint("EXTERNAL", "public", 443))
 
 

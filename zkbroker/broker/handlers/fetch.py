@@ -8,6 +8,7 @@ import os
 import time
 from dataclasses import dataclass
 
+import gevent
 import gevent.event
 
 from zkbroker.broker.errors import error_code
@@ -28,6 +29,7 @@ from zkbroker.records import Codec, convert, iter_entries
 
 MAX_RESPONSE_BYTES = 2**31 - 1 - 16 * 1024 * 1024
 _OFFLOAD_BYTES = 32 * 1024
+_COALESCE_S = 0.002
 _ZSTD_VERSION = 10
 
 
@@ -107,6 +109,8 @@ class FetchHandler:
                     reading = self._read(request, version)
                     if timed_out or self._enough(reading, request):
                         return reading
+                    # Small appends towards a large min_bytes are looked at together.
+                    gevent.sleep(_COALESCE_S)
         finally:
             for hosted in waited_for:
                 hosted.waiters.discard(changed)
@@ -223,7 +227,7 @@ class FetchHandler:
     def _without_zstd(part: FileSlice) -> FileSlice:
         data = os.pread(part.fd, part.size, part.position)
         for entry in iter_entries(data):
-            if entry.codec is Codec.ZSTD:
+            if entry.codec == Codec.ZSTD:
                 if entry.position == 0:
                     raise UnsupportedCompressionType("zstd needs Fetch v10 or later")
                 return FileSlice(part.fd, part.position, entry.position, part.release)

@@ -1,0 +1,151 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from zkbroker.broker.clients import ClientVersions
+from zkbroker.broker.dispatcher import Dispatcher, Handler
+from zkbroker.broker.metrics import BrokerMetrics
+from zkbroker.errors import ErrorCode, ProtocolError, RegistryError
+from zkbroker.fileslice import FileSlice
+from zkbroker.network.server import CloseConnection
+from zkbroker.protocol import ApiKey, RequestHeader, decode_response, encode_request
+from zkbroker.protocol.messages import (
+    FetchRequest,
+    FetchResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ListOffsetsRequest,
+)
+from zkbroker.protocol.messages.fetch import FetchResponsePartition, FetchResponseTopic
+
+
+class PlayedSession:
+    """As much of a session as the dispatcher uses."""
+
+    def __init__(self) -> None:
+        self.context: object = None
+        self.client_id: str | None = None
+        self.ip = "10.0.0.1"
+        self.parked_s = 0.0
+        self.received_at = 0.0
+
+
+def frame(key: int, version: int, request: Any = None, client_id: str | None = "c") -> memoryview:
+    header = RequestHeader(key, version, 7, client_id)
+    if request is None:
+        name = (client_id or "").encode()
+        data = key.to_bytes(2, "big") + version.to_bytes(2, "big") + (7).to_bytes(4, "big")
+        return memoryview(bytearray(data + len(name).to_bytes(2, "big") + name))
+    return memoryview(bytearray(b"".join(encode_request(header, request))[4:]))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def session() -> PlayedSession:
+    return PlayedSession()
+
+
+@pytest.fixture
+def clients() -> ClientVersions:
+    return ClientVersions(lambda: 0)
+
+
+Make = Callable[..., Dispatcher]
+
+
+@pytest.fixture
+def dispatcher(clients: ClientVersions) -> Make:
+    def make(**handlers: Handler) -> Dispatcher:
+        return Dispatcher(
+            {ApiKey[name.upper()]: handler for name, handler in handlers.items()},
+            BrokerMetrics(),
+            clients,
+        )
+
+    return make
+
+
+def test_a_request_is_decoded_handled_and_its_answer_encoded(
+    dispatcher: Make, session: PlayedSession
+) -> None:
+    def handle(request: InitProducerIdRequest, header: RequestHeader, of: object) -> object:
+        assert (request.transaction_timeout_ms, header.client_id, of) == (5, "c", session)
+        return InitProducerIdResponse(producer_id=42)
+
+    asked = frame(22, 1, InitProducerIdRequest(None, 5))
+    parts = dispatcher(init_producer_id=handle).handle(session, asked)  # type: ignore[arg-type]
+    correlation_id, response = decode_response(22, 1, b"".join(parts)[4:])  # type: ignore[arg-type]
+    assert (correlation_id, response.producer_id) == (7, 42)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(ProtocolError(code=ErrorCode.NOT_CONTROLLER), 41), (RegistryError("away"), 7)],
+)
+def test_an_exception_becomes_the_code_of_the_whole_response(
+    dispatcher: Make, session: PlayedSession, error: Exception, code: int
+) -> None:
+    def handle(*given: object) -> object:
+        raise error
+
+    asked = frame(22, 0, InitProducerIdRequest())
+    parts = dispatcher(init_producer_id=handle).handle(session, asked)  # type: ignore[arg-type]
+    assert decode_response(22, 0, b"".join(parts)[4:])[1].error_code == code  # type: ignore[arg-type]
+
+
+def test_without_a_place_for_the_code_the_connection_is_closed(
+    dispatcher: Make, session: PlayedSession
+) -> None:
+    def handle(*given: object) -> object:
+        raise RegistryError("ZooKeeper is away")
+
+    with pytest.raises(CloseConnection, match="LIST_OFFSETS failed: ZooKeeper is away"):
+        dispatcher(list_offsets=handle).handle(session, frame(2, 1, ListOffsetsRequest()))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "said"),
+    [
+        (999, 0, "not served: api_key=999 api_version=0 asked by client_id=c"),
+        (0, 99, "not served: api_key=0 api_version=99 asked by client_id=c"),
+        (1, 4, "malformed request: .*api_key=1 api_version=4"),
+        (16, 0, "not served: api_key=16 asked by client_id=c"),
+    ],
+)
+def test_what_is_not_served_is_said_and_counted(
+    dispatcher: Make,
+    session: PlayedSession,
+    clients: ClientVersions,
+    key: int,
+    version: int,
+    said: str,
+) -> None:
+    with pytest.raises(CloseConnection, match=said):
+        dispatcher().handle(session, frame(key, version))  # type: ignore[arg-type]
+    counted = clients.snapshot()["clients"]
+    if "malformed" not in said:
+        assert counted[0]["client_id"] == "c"
+        assert counted[0]["addresses"] == ["10.0.0.1"]
+        assert [(each["api_key"], each["version"]) for each in counted[0]["requests"]] == [
+            (key, version)
+        ]
+
+
+def test_slices_are_closed_when_the_answer_cannot_be_encoded(
+    dispatcher: Make, session: PlayedSession
+) -> None:
+    closed: list[int] = []
+
+    def handle(*given: object) -> object:
+        part = FileSlice(0, 0, 10, lambda: closed.append(1))
+        broken = FetchResponsePartition(partition="no number", records=part)  # type: ignore[arg-type]
+        return FetchResponse(topics=[FetchResponseTopic("t", [broken])])
+
+    with pytest.raises(ValueError):
+        dispatcher(fetch=handle).handle(session, frame(1, 4, FetchRequest()))  # type: ignore[arg-type]
+    assert closed == [1]
+
+
+def test_no_answer_is_no_answer(dispatcher: Make, session: PlayedSession) -> None:
+    asked = frame(22, 0, InitProducerIdRequest())
+    assert dispatcher(init_producer_id=lambda *given: None).handle(session, asked) is None  # type: ignore[arg-type]
