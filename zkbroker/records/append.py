@@ -15,7 +15,7 @@ from zkbroker.errors import (
     UnsupportedForMessageFormat,
 )
 from zkbroker.records import kernels
-from zkbroker.records.batch import build_batch, seal_batch
+from zkbroker.records.batch import seal_batch
 from zkbroker.records.checksum import crc32
 from zkbroker.records.codec import Codec
 from zkbroker.records.entries import Data, check_crc, read_head, set_offsets
@@ -31,12 +31,13 @@ from zkbroker.records.layout import (
     TIMESTAMP_V1_AT,
     UINT32,
 )
-from zkbroker.records.messages import build_message_set, unsent, wrap_message_set
+from zkbroker.records.messages import wrap_message_set
+from zkbroker.records.output import SetOutput
 from zkbroker.records.payload import batch_payload, split_message, unwrap
 from zkbroker.records.policy import NO_LIMIT_MS, AppendPolicy, PreparedSet
 from zkbroker.records.portable.batch import decode_payload
 from zkbroker.records.portable.messages import decode_inner, decode_message
-from zkbroker.records.record import NO_TIMESTAMP, EntryInfo, PartialEntry, Record
+from zkbroker.records.record import NO_TIMESTAMP, EntryInfo, PartialEntry
 
 
 def prepare_append(data: Data, base_offset: int, policy: AppendPolicy, now_ms: int) -> PreparedSet:
@@ -98,27 +99,15 @@ def _is_writable(data: Data) -> bool:
     return not data.readonly if isinstance(data, memoryview) else isinstance(data, bytearray)
 
 
-class _Append:
-    """One pass over one set: entries are kept where they are, or replaced by rewritten ones."""
+class _Append(SetOutput):
+    """One pass over one set: each entry is judged, then kept, changed in place or replaced."""
 
     def __init__(self, data: Data, base_offset: int, policy: AppendPolicy, now_ms: int) -> None:
-        self.buffer = memoryview(data if _is_writable(data) else bytearray(data))
-        self.policy = policy
+        buffer = memoryview(data if _is_writable(data) else bytearray(data))
+        append_time = now_ms if policy.timestamp_type == 1 else None
+        super().__init__(buffer, base_offset, policy, append_time)
         self.now_ms = now_ms
-        self.append_time = now_ms if policy.timestamp_type == 1 else None
         self.earliest, self.latest = _allowed_timestamps(policy, now_ms)
-        self.first_offset = base_offset
-        self.next_offset = base_offset
-        self.max_timestamp = NO_TIMESTAMP
-        self.offset_of_max = base_offset - 1
-        self.parts: list[bytes | memoryview] = []
-        self.written = 0
-        self.kept_from = 0
-        self.batches: list[EntryInfo] = []
-        self.magics: set[int] = set()
-        self.loose: list[Record] = []
-        self.loose_bytes = 0
-        self.loose_target = (0, Codec.NONE)
 
     def run(self) -> PreparedSet:
         position = 0
@@ -147,7 +136,7 @@ class _Append:
             else:
                 self._message(entry)
             position += entry.size
-        return self._finish()
+        return self.finish()
 
     def _forward(self, position: int) -> int:
         """Take a run of plain messages that stay where they are, in one go."""
@@ -158,7 +147,7 @@ class _Append:
         policy = self.policy
         if magic > 2 or policy.message_format not in (None, magic) or policy.codec:
             return position
-        self._flush()
+        self.flush()
         if magic == 2:
             if self.append_time is None:
                 position = self._place_plain_batch(position)
@@ -196,11 +185,11 @@ class _Append:
             return position
         entry, newest_at = placed
         if self.parts:
-            shifted = self.written + position - self.kept_from
+            shifted = self.place_of(position)
             self.batches.append(entry._replace(position=shifted))
         else:
             self.batches.append(entry)
-        self._note(entry.record_count, entry.max_timestamp, 2, newest_at)
+        self.note(entry.record_count, entry.max_timestamp, 2, newest_at)
         return position + entry.size
 
     def _target(self, entry: EntryInfo) -> tuple[int, Codec]:
@@ -219,20 +208,12 @@ class _Append:
         magic, codec = self._target(entry)
         record = decode_message(self.buffer, entry)
         if magic < 2 and not codec:
-            self._rewrite(entry, [record], magic, codec)
+            self.rewrite(entry, [record], magic, codec)
             return
-        # Uncompressed messages that become a batch or a wrapper: as many as fit into one.
-        if self.loose and self.loose_bytes + entry.size > self.policy.max_message_bytes // 2:
-            self._flush()
-        if not self.loose:
-            self._leave(entry)
-        self.loose.append(record)
-        self.loose_bytes += entry.size
-        self.loose_target = (magic, codec)
-        self.kept_from = entry.position + entry.size
+        self.hold(entry, record, magic, codec)
 
     def _wrapper(self, entry: EntryInfo) -> None:
-        self._flush()
+        self.flush()
         magic, codec = self._target(entry)
         inner = unwrap(self.buffer, entry, self.policy.max_decompressed_bytes)
         if magic == entry.magic and codec == entry.codec:
@@ -255,7 +236,7 @@ class _Append:
         if entry.magic == 1:
             for record in records:
                 self._check_timestamp(record.timestamp)
-        self._rewrite(entry, records, magic, codec)
+        self.rewrite(entry, records, magic, codec)
 
     def _place_wrapper(
         self, entry: EntryInfo, inner: bytes, patched: bytearray, count: int, newest: int
@@ -270,7 +251,7 @@ class _Append:
             if magic == 1 and (self.append_time is not None or newest != entry.max_timestamp):
                 self._stamp_message(entry, newest, 0 if self.append_time is None else 1)
         else:
-            self._leave(entry)
+            self.leave(entry)
             codec = Codec(entry.codec)
             stamp = magic == 1 and self.append_time is not None
             part = wrap_message_set(patched, magic, last, newest, stamp, codec)
@@ -278,11 +259,11 @@ class _Append:
             if len(part) > limit and entry.codec == Codec.GZIP:
                 # A slower compression had made it smaller: it is not refused for our haste.
                 part = wrap_message_set(patched, magic, last, newest, stamp, codec, level=9)
-            self._put(part)
-        self._note(count, newest, magic)
+            self.put(part)
+        self.note(count, newest, magic)
 
     def _batch(self, entry: EntryInfo) -> None:
-        self._flush()
+        self.flush()
         count = entry.record_count
         if count == 0 or entry.last_offset - entry.base_offset + 1 != count:
             raise CorruptMessage(
@@ -307,7 +288,7 @@ class _Append:
         if magic == 2 and codec == entry.codec and dense:
             self._place_batch(entry, newest, newest_at)
             return
-        self._rewrite(entry, decode_payload(payload, entry), magic, codec)
+        self.rewrite(entry, decode_payload(payload, entry), magic, codec)
 
     def _place_batch(self, entry: EntryInfo, newest: int, newest_at: int) -> None:
         position = entry.position
@@ -327,7 +308,7 @@ class _Append:
         last = first + entry.record_count - 1
         self.batches.append(
             EntryInfo(
-                self.written + position - self.kept_from,
+                self.place_of(position),
                 entry.size,
                 2,
                 entry.codec,
@@ -347,7 +328,7 @@ class _Append:
             )
         )
         exact = append_time is None and not entry.codec
-        self._note(entry.record_count, newest, 2, newest_at if exact else None)
+        self.note(entry.record_count, newest, 2, newest_at if exact else None)
 
     # -- timestamps
 
@@ -368,98 +349,6 @@ class _Append:
         OFFSET.pack_into(self.buffer, position + TIMESTAMP_V1_AT, timestamp)
         crc = crc32(self.buffer[position + MAGIC_AT : position + entry.size])
         UINT32.pack_into(self.buffer, position + CRC_V01_AT, crc)
-
-    # -- what is written
-
-    def _note(self, count: int, timestamp: int, magic: int, at: int | None = None) -> None:
-        """Count an entry; `at` is which of its records has the timestamp, None for the last."""
-        self.magics.add(magic)
-        if timestamp > self.max_timestamp:
-            self.max_timestamp = timestamp
-            self.offset_of_max = self.next_offset + (count - 1 if at is None else at)
-        self.next_offset += count
-
-    def _leave(self, entry: EntryInfo) -> None:
-        """End the stretch of kept entries before one that is replaced."""
-        kept = self.buffer[self.kept_from : entry.position]
-        if kept:
-            self.parts.append(kept)
-            self.written += len(kept)
-        self.kept_from = entry.position + entry.size
-
-    def _rewrite(self, entry: EntryInfo, records: list[Record], magic: int, codec: Codec) -> None:
-        """Replace an entry by its records in another form."""
-        self._leave(entry)
-        self._write(records, magic, codec, entry)
-
-    def _flush(self) -> None:
-        if self.loose:
-            records, self.loose, self.loose_bytes = self.loose, [], 0
-            self._write(records, *self.loose_target, None)
-
-    def _write(
-        self, records: list[Record], magic: int, codec: Codec, source: EntryInfo | None
-    ) -> None:
-        first = self.next_offset
-        newest = max(record.timestamp for record in records) if magic else NO_TIMESTAMP
-        if self.append_time is not None and magic > 0:
-            newest = self.append_time
-        if magic == 2:
-            batch = source is not None and source.magic == 2
-            part = build_batch(
-                unsent(records),
-                base_offset=first,
-                codec=codec,
-                timestamp_type=self.policy.timestamp_type,
-                append_time=self.append_time,
-                producer_id=source.producer_id if batch and source else -1,
-                producer_epoch=source.producer_epoch if batch and source else -1,
-                base_sequence=source.base_sequence if batch and source else -1,
-                partition_leader_epoch=self.policy.partition_leader_epoch,
-                is_transactional=bool(batch and source and source.is_transactional),
-                is_control=bool(batch and source and source.is_control),
-            )
-        else:
-            part = build_message_set(
-                unsent(records),
-                magic,
-                base_offset=first,
-                codec=codec,
-                append_time=self.append_time,
-            )
-        if magic == 2:
-            self.batches.append(read_head(part)._replace(position=self.written))
-        self._put(part)
-        self._note(len(records), newest, magic)
-
-    def _put(self, part: bytes) -> None:
-        if len(part) > self.policy.max_message_bytes:
-            raise MessageSizeTooLarge(
-                f"an entry of {len(part)} bytes after conversion, "
-                f"over {self.policy.max_message_bytes}"
-            )
-        self.parts.append(part)
-        self.written += len(part)
-
-    def _finish(self) -> PreparedSet:
-        self._flush()
-        data: bytes | memoryview = self.buffer
-        if self.parts:
-            tail = self.buffer[self.kept_from :]
-            if tail:
-                self.parts.append(tail)
-            data = b"".join(self.parts)
-        return PreparedSet(
-            data,
-            self.first_offset,
-            self.next_offset - 1,
-            self.next_offset - self.first_offset,
-            self.max_timestamp,
-            self.offset_of_max,
-            self.batches,
-            min(self.magics, default=2),
-            max(self.magics, default=2),
-        )
 
 
 def _allowed_timestamps(policy: AppendPolicy, now_ms: int) -> tuple[int, int]:

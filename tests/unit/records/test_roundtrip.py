@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.records.strategies import FORMATS, formats_and_records
+from tests.support.record_strategies import FORMATS, formats_and_records
 from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
 from zkbroker.records import (
     AppendPolicy,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.records.strategies import formats_and_records
+from tests.support.record_strategies import formats_and_records
 from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
 from zkbroker.records import crc32, crc32c, encode_message_set, iter_entries, portable
 from zkbroker.records.entries import check_crc, read_head

@@ -1,0 +1,147 @@
+"""The output of an append: what is kept where it lies, and what takes the place of the rest.
+
+    received   | kept | replaced | kept | kept |
+    written    | kept | new      | kept | kept |      joined only if something was replaced
+
+Invariant: offsets are given out in the order in which entries are written, dense from the first.
+"""
+
+from zkbroker.errors import MessageSizeTooLarge
+from zkbroker.records.batch import build_batch
+from zkbroker.records.codec import Codec
+from zkbroker.records.entries import read_head
+from zkbroker.records.messages import build_message_set, unsent
+from zkbroker.records.policy import AppendPolicy, PreparedSet
+from zkbroker.records.record import NO_TIMESTAMP, EntryInfo, Record
+
+
+class SetOutput:
+    """Collects a set entry by entry and keeps the count of its offsets and timestamps."""
+
+    def __init__(
+        self, buffer: memoryview, base_offset: int, policy: AppendPolicy, append_time: int | None
+    ) -> None:
+        self.buffer = buffer
+        self.policy = policy
+        self.append_time = append_time
+        self.first_offset = base_offset
+        self.next_offset = base_offset
+        self.max_timestamp = NO_TIMESTAMP
+        self.offset_of_max = base_offset - 1
+        self.parts: list[bytes | memoryview] = []
+        self.written = 0
+        self.kept_from = 0
+        self.batches: list[EntryInfo] = []
+        self.magics: set[int] = set()
+        self.loose: list[Record] = []
+        self.loose_bytes = 0
+        self.loose_target = (0, Codec.NONE)
+
+    def place_of(self, position: int) -> int:
+        """Where a kept entry at a position of the buffer will be in what is written."""
+        return self.written + position - self.kept_from
+
+    def hold(self, entry: EntryInfo, record: Record, magic: int, codec: Codec) -> None:
+        """Collect a message that becomes part of a batch or wrapper: as many as fit into one."""
+        if self.loose and self.loose_bytes + entry.size > self.policy.max_message_bytes // 2:
+            self.flush()
+        if not self.loose:
+            self.leave(entry)
+        self.loose.append(record)
+        self.loose_bytes += entry.size
+        self.loose_target = (magic, codec)
+        self.kept_from = entry.position + entry.size
+
+    def note(self, count: int, timestamp: int, magic: int, at: int | None = None) -> None:
+        """Count an entry; `at` is which of its records has the timestamp, None for the last."""
+        self.magics.add(magic)
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+            self.offset_of_max = self.next_offset + (count - 1 if at is None else at)
+        self.next_offset += count
+
+    def leave(self, entry: EntryInfo) -> None:
+        """End the stretch of kept entries before one that is replaced."""
+        kept = self.buffer[self.kept_from : entry.position]
+        if kept:
+            self.parts.append(kept)
+            self.written += len(kept)
+        self.kept_from = entry.position + entry.size
+
+    def rewrite(self, entry: EntryInfo, records: list[Record], magic: int, codec: Codec) -> None:
+        """Replace an entry by its records in another form."""
+        self.leave(entry)
+        self.write(records, magic, codec, entry)
+
+    def flush(self) -> None:
+        """Write what was held."""
+        if self.loose:
+            records, self.loose, self.loose_bytes = self.loose, [], 0
+            self.write(records, *self.loose_target, None)
+
+    def write(
+        self, records: list[Record], magic: int, codec: Codec, source: EntryInfo | None
+    ) -> None:
+        """Write records as one entry; a batch keeps what its source had of its producer."""
+        first = self.next_offset
+        newest = max(record.timestamp for record in records) if magic else NO_TIMESTAMP
+        if self.append_time is not None and magic > 0:
+            newest = self.append_time
+        if magic == 2:
+            batch = source is not None and source.magic == 2
+            part = build_batch(
+                unsent(records),
+                base_offset=first,
+                codec=codec,
+                timestamp_type=self.policy.timestamp_type,
+                append_time=self.append_time,
+                producer_id=source.producer_id if batch and source else -1,
+                producer_epoch=source.producer_epoch if batch and source else -1,
+                base_sequence=source.base_sequence if batch and source else -1,
+                partition_leader_epoch=self.policy.partition_leader_epoch,
+                is_transactional=bool(batch and source and source.is_transactional),
+                is_control=bool(batch and source and source.is_control),
+            )
+        else:
+            part = build_message_set(
+                unsent(records),
+                magic,
+                base_offset=first,
+                codec=codec,
+                append_time=self.append_time,
+            )
+        if magic == 2:
+            self.batches.append(read_head(part)._replace(position=self.written))
+        self.put(part)
+        self.note(len(records), newest, magic)
+
+    def put(self, part: bytes) -> None:
+        """Write a new entry; MessageSizeTooLarge if it grew above the limit."""
+        if len(part) > self.policy.max_message_bytes:
+            raise MessageSizeTooLarge(
+                f"an entry of {len(part)} bytes after conversion, "
+                f"over {self.policy.max_message_bytes}"
+            )
+        self.parts.append(part)
+        self.written += len(part)
+
+    def finish(self) -> PreparedSet:
+        """Join what is to be written."""
+        self.flush()
+        data: bytes | memoryview = self.buffer
+        if self.parts:
+            tail = self.buffer[self.kept_from :]
+            if tail:
+                self.parts.append(tail)
+            data = b"".join(self.parts)
+        return PreparedSet(
+            data,
+            self.first_offset,
+            self.next_offset - 1,
+            self.next_offset - self.first_offset,
+            self.max_timestamp,
+            self.offset_of_max,
+            self.batches,
+            min(self.magics, default=2),
+            max(self.magics, default=2),
+        )
