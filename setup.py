@@ -12,7 +12,7 @@ setup(
         Extension(
             "zkbroker.records._speedups",
             sorted(str(path) for path in Path("zkbroker/records/speedups").glob("*.c")),
-            depends=["zkbroker/records/speedups/speedups.h"],
+            depends=["zkbroker/records/speedups/speedups.h", "zkbroker/records/speedups/walk.h"],
             optional=True,
         )
     ]

@@ -1,0 +1,198 @@
+/* Records as Python objects: the twins of decode_records and decode_lists. */
+#include "walk.h"
+
+/* ---- values of a record */
+
+PyObject *zk_bytes_or_none(const uint8_t *p, int64_t size)
+{
+    if (size < 0)
+        Py_RETURN_NONE;
+    return PyBytes_FromStringAndSize((const char *)p, (Py_ssize_t)size);
+}
+
+PyObject *zk_headers(const record_view *r)
+{
+    PyObject *headers = PyTuple_New((Py_ssize_t)r->header_count);
+    const uint8_t *p = r->headers;
+    for (Py_ssize_t i = 0; headers != NULL && i < r->header_count; i++) {
+        int64_t size = 0; /* the record was checked: its varints are good */
+        PyObject *name, *value, *pair;
+        p = get_varint(p, r->stop, &size);
+        name = PyUnicode_DecodeUTF8((const char *)p, (Py_ssize_t)size, "surrogateescape");
+        p = get_varint(p + size, r->stop, &size);
+        value = zk_bytes_or_none(p, size);
+        if (size > 0)
+            p += size;
+        pair = name == NULL || value == NULL ? NULL : PyTuple_Pack(2, name, value);
+        Py_XDECREF(name);
+        Py_XDECREF(value);
+        if (pair == NULL)
+            Py_CLEAR(headers);
+        else
+            PyTuple_SET_ITEM(headers, i, pair);
+    }
+    return headers;
+}
+
+int zk_append_new(PyObject *list, PyObject *item)
+{
+    int failed;
+    if (item == NULL)
+        return -1;
+    failed = PyList_Append(list, item);
+    Py_DECREF(item);
+    return failed;
+}
+
+/* ---- sink: Records in a list */
+
+typedef struct {
+    sink base;
+    PyObject *list;
+} record_sink;
+
+static int take_record(sink *base, int64_t offset, int64_t timestamp, int type,
+                       const record_view *r)
+{
+    record_sink *s = (record_sink *)base;
+    PyObject *record = zk_record_type->tp_alloc(zk_record_type, COLUMNS);
+    int failed;
+    if (record == NULL)
+        return -1;
+    PyTuple_SET_ITEM(record, OFFSETS, PyLong_FromLongLong(offset));
+    PyTuple_SET_ITEM(record, TIMESTAMPS, PyLong_FromLongLong(timestamp));
+    PyTuple_SET_ITEM(record, TYPES, PyLong_FromLong(type));
+    PyTuple_SET_ITEM(record, KEYS, zk_bytes_or_none(r->key, r->key_size));
+    PyTuple_SET_ITEM(record, VALUES, zk_bytes_or_none(r->value, r->value_size));
+    PyTuple_SET_ITEM(record, HEADERS, zk_headers(r));
+    failed = 0;
+    for (int i = 0; i < COLUMNS; i++)
+        failed |= PyTuple_GET_ITEM(record, i) == NULL;
+    if (!failed) {
+        /* Nothing in it can lead back to it: the collector need not walk it again and again. */
+        PyObject_GC_UnTrack(record);
+        failed = PyList_Append(s->list, record) < 0;
+    }
+    Py_DECREF(record);
+    if (failed)
+        return -1;
+    base->count++;
+    return 0;
+}
+
+static int back_records(sink *base, Py_ssize_t count)
+{
+    record_sink *s = (record_sink *)base;
+    base->count = count;
+    return PyList_SetSlice(s->list, count, PyList_GET_SIZE(s->list), NULL);
+}
+
+PyObject *zk_decode_records(PyObject *self, PyObject *args)
+{
+    Py_buffer data;
+    Py_ssize_t position, max_bytes, max_records;
+    long long start, end;
+    int verify;
+    walk w = {0};
+    record_sink s = {{take_record, back_records, 0, 0}, NULL};
+    PyObject *result = NULL;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*nLLpnn", &data, &position, &start, &end, &verify, &max_bytes,
+                          &max_records))
+        return NULL;
+    if (position < 0 || position > data.len) {
+        PyErr_SetString(PyExc_ValueError, "position out of range");
+    } else if ((s.list = PyList_New(0)) != NULL) {
+        w.data = data.buf;
+        w.size = data.len;
+        w.position = position;
+        w.next_offset = w.start = start;
+        w.end = end;
+        w.verify = verify;
+        w.max_bytes = max_bytes;
+        if (zk_walk(&w, &s.base, max_records, PY_SSIZE_T_MAX) == 0)
+            result = Py_BuildValue("OnLN", s.list, w.position, (long long)w.next_offset,
+                                   zk_walk_error(&w));
+        Py_DECREF(s.list);
+    }
+    PyBuffer_Release(&data);
+    return result;
+}
+
+/* ---- sink: a list for each column */
+
+typedef struct {
+    sink base;
+    PyObject *lists[COLUMNS]; /* headers: NULL until a record has some */
+} list_sink;
+
+static int take_into_lists(sink *base, int64_t offset, int64_t timestamp, int type,
+                           const record_view *r)
+{
+    list_sink *s = (list_sink *)base;
+    base->count++; /* first: `back` takes back a record that failed half way */
+    if (zk_append_new(s->lists[OFFSETS], PyLong_FromLongLong(offset)) < 0 ||
+        zk_append_new(s->lists[TIMESTAMPS], PyLong_FromLongLong(timestamp)) < 0 ||
+        zk_append_new(s->lists[TYPES], PyLong_FromLong(type)) < 0 ||
+        zk_append_new(s->lists[KEYS], zk_bytes_or_none(r->key, r->key_size)) < 0 ||
+        zk_append_new(s->lists[VALUES], zk_bytes_or_none(r->value, r->value_size)) < 0)
+        return -1;
+    if (r->header_count > 0 && s->lists[HEADERS] == NULL) {
+        if ((s->lists[HEADERS] = PyList_New(0)) == NULL)
+            return -1;
+        for (Py_ssize_t i = 1; i < base->count; i++)
+            if (zk_append_new(s->lists[HEADERS], PyTuple_New(0)) < 0)
+                return -1;
+    }
+    if (s->lists[HEADERS] != NULL && zk_append_new(s->lists[HEADERS], zk_headers(r)) < 0)
+        return -1;
+    return 0;
+}
+
+static int back_lists(sink *base, Py_ssize_t count)
+{
+    list_sink *s = (list_sink *)base;
+    int any = 0;
+    base->count = count;
+    for (int i = 0; i < COLUMNS; i++)
+        if (s->lists[i] != NULL &&
+            PyList_SetSlice(s->lists[i], count, PyList_GET_SIZE(s->lists[i]), NULL) < 0)
+            return -1;
+    if (s->lists[HEADERS] != NULL) {
+        for (Py_ssize_t i = 0; i < count && !any; i++)
+            any = PyTuple_GET_SIZE(PyList_GET_ITEM(s->lists[HEADERS], i)) > 0;
+        if (!any)
+            Py_CLEAR(s->lists[HEADERS]);
+    }
+    return 0;
+}
+
+PyObject *zk_decode_lists(PyObject *self, PyObject *args)
+{
+    Py_buffer data;
+    Py_ssize_t max_bytes;
+    long long start, end;
+    int verify, failed = 0;
+    walk w = {0};
+    list_sink s = {{take_into_lists, back_lists, 0, 0}, {NULL}};
+    PyObject *result = NULL;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*LLpn", &data, &start, &end, &verify, &max_bytes))
+        return NULL;
+    for (int i = 0; i < HEADERS; i++)
+        failed |= (s.lists[i] = PyList_New(0)) == NULL;
+    w.data = data.buf;
+    w.size = data.len;
+    w.next_offset = w.start = start;
+    w.end = end;
+    w.verify = verify;
+    w.max_bytes = max_bytes;
+    if (!failed && zk_walk(&w, &s.base, PY_SSIZE_T_MAX, PY_SSIZE_T_MAX) == 0)
+        result = Py_BuildValue("OOOOOOLN", s.lists[0], s.lists[1], s.lists[2], s.lists[3],
+                               s.lists[4], s.lists[HEADERS] ? s.lists[HEADERS] : Py_None,
+                               (long long)w.next_offset, zk_walk_error(&w));
+    for (int i = 0; i < COLUMNS; i++)
+        Py_XDECREF(s.lists[i]);
+    PyBuffer_Release(&data);
+    return result;
+}
