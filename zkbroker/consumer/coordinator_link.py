@@ -80,13 +80,17 @@ class CoordinatorLink:
         self._lane = lane
         self._broker_id: int | None = None
 
-    def send(self, request: Any) -> Pending:
+    def send(self, request: Any, lane: str | None = None) -> Pending:
         """Send a request to the coordinator once.
+
+        Args:
+            request: the message.
+            lane: the connection to use; the usual one by default.
 
         Raises:
             ProtocolError: it is not to be found or reached; one of `RETRIED` if that may pass.
         """
-        return self._connection().send(request)
+        return self._connection(lane or self._lane).send(request)
 
     def lost(self, error: ProtocolError) -> None:
         """Look for the coordinator anew if the error says that it moved."""
@@ -134,9 +138,9 @@ class CoordinatorLink:
             logger.debug("coordinator sought again group=%s error=%s", self._group_id, error)
             self._runtime.sleep(self._backoff_s)
 
-    def _connection(self) -> BrokerConnection:
+    def _connection(self, lane: str) -> BrokerConnection:
         try:
-            return self._find()
+            return self._find(lane)
         except ClientError as error:
             self._broker_id = None
             with contextlib.suppress(
@@ -145,7 +149,7 @@ class CoordinatorLink:
                 self._cluster.refresh()
             raise NetworkError(f"coordinator of group {self._group_id}: {error}") from error
 
-    def _find(self) -> BrokerConnection:
+    def _find(self, lane: str) -> BrokerConnection:
         broker_id = self._broker_id
         if broker_id is None:
             asked = self._cluster.any_connection()
@@ -158,6 +162,6 @@ class CoordinatorLink:
                 raise protocol_error(found.error_code, f"coordinator of group {self._group_id}")
             broker_id = found.node_id
             logger.info("coordinator found group=%s broker=%d", self._group_id, broker_id)
-        connection = self._cluster.connection(broker_id, self._lane)
+        connection = self._cluster.connection(broker_id, lane)
         self._broker_id = broker_id
         return connection

@@ -21,7 +21,7 @@ from types import TracebackType
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer.assignors import Assignor
 from zkbroker.consumer.fetchers import Fetchers
-from zkbroker.consumer.group_membership import NO_GENERATION
+from zkbroker.consumer.group_joining import NO_GENERATION
 from zkbroker.consumer.group_offsets import Committed
 from zkbroker.consumer.group_session import GroupSession, Offsets, OnCommit
 from zkbroker.consumer.holding import Holding

@@ -18,56 +18,20 @@ Invariants:
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from zkbroker.config.group_consumer import GroupConsumerConfig
-from zkbroker.consumer.assignors import (
-    Assignor,
-    ClusterPartitions,
-    MemberAssignment,
-    MemberSubscription,
-    TopicPartition,
-)
+from zkbroker.consumer.assignors import Assignor, ClusterPartitions
 from zkbroker.consumer.coordinator_link import RETRIED, CoordinatorLink
+from zkbroker.consumer.group_joining import FENCED, JoinExchange, Share
 from zkbroker.discovery import BrokerUnavailable, NoBrokersAvailable
 from zkbroker.errors import ErrorCode, ProtocolError, ZkbrokerError, protocol_error
-from zkbroker.protocol.consumer_protocol import (
-    PROTOCOL_TYPE,
-    Assignment,
-    Subscription,
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
-    flatten,
-    group_by_topic,
-)
-from zkbroker.protocol.messages import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    SyncGroupRequest,
-)
-from zkbroker.protocol.messages.membership import JoinGroupProtocol, SyncGroupAssignment
+from zkbroker.protocol.messages import HeartbeatRequest, LeaveGroupRequest
 from zkbroker.runtime import Runtime
 
 logger = logging.getLogger(__name__)
 
-NO_GENERATION = -1
-_FENCED = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
-_JOIN_SLACK_S = 5.0
 _REJOIN_PAUSE_S = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """What a member holds in one generation."""
-
-    generation: int
-    member_id: str
-    partitions: tuple[TopicPartition, ...]
+_LEAVE_LANE = "group-leave"
 
 
 class GroupMembership:
@@ -94,10 +58,16 @@ class GroupMembership:
     ) -> None:
         self._config = config
         self._link = link
-        self._assignors = {assignor.name: assignor for assignor in assignors}
-        self._partitions_of = partitions_of
         self._notify = notify
         self._wake = runtime.event()
+        self._exchange = JoinExchange(
+            config,
+            link,
+            assignors,
+            partitions_of=partitions_of,
+            wake=self._wake,
+            closing=lambda: self._closing,
+        )
         self._topics: frozenset[str] = frozenset()
         self._joined_topics: frozenset[str] = frozenset()
         self._wanted = False
@@ -221,108 +191,20 @@ class GroupMembership:
         """Join and sync once; true when a share is on offer."""
         topics = self._topics
         self._rejoin = False
-        encoded = [
-            JoinGroupProtocol(
-                name, encode_subscription(Subscription(sorted(topics), each.user_data(topics)))
-            )
-            for name, each in self._assignors.items()
-        ]
-        joined = self._answer(
-            JoinGroupRequest(
-                group_id=self._config.group_id,
-                session_timeout_ms=self._config.session_timeout_ms,
-                rebalance_timeout_ms=self._config.max_poll_interval_ms,
-                member_id=self._member_id,
-                protocol_type=PROTOCOL_TYPE,
-                protocols=encoded,
-            ),
-            self._config.max_poll_interval_ms / 1000 + _JOIN_SLACK_S,
-        )
+        try:
+            joined = self._exchange.join(self._member_id, topics)
+        finally:
+            self._member_id = self._exchange.member_id
         if joined is None:
             return False
-        self._member_id = joined.member_id
         self._joined_topics = topics
-        self.leads = joined.leader == joined.member_id
-        assignor = self._assignors[joined.protocol_name]
-        shares = self._share_out(assignor, joined) if self.leads else []
-        synced = self._answer(
-            SyncGroupRequest(
-                group_id=self._config.group_id,
-                generation_id=joined.generation_id,
-                member_id=self._member_id,
-                assignments=shares,
-            ),
-            self._config.max_poll_interval_ms / 1000 + _JOIN_SLACK_S,
-        )
-        if synced is None:
-            return False
-        assigned = decode_assignment(synced.assignment)
-        partitions = tuple(flatten(assigned.assigned))
-        assignor.on_assignment(
-            MemberAssignment(partitions, assigned.user_data), joined.generation_id
-        )
-        logger.info(
-            "joined group=%s generation=%d member=%s leader=%s strategy=%s partitions=%d",
-            self._config.group_id,
-            joined.generation_id,
-            self._member_id,
-            self.leads,
-            joined.protocol_name,
-            len(partitions),
-        )
+        self.leads = joined.leads
+        if joined.leads:
+            self.shared_out = joined.shared_out
         self._released = False
-        self.share = self.offered = Share(joined.generation_id, self._member_id, partitions)
+        self.share = self.offered = joined.share
         self._notify()
         return True
-
-    def _answer(self, request: Any, timeout_s: float) -> Any:
-        """Ask once; None when the group has gone on and the member has to join again.
-
-        Raises:
-            ProtocolError: any other error.
-        """
-        pending = self._link.send(request)
-        deadline = time.monotonic() + timeout_s
-        pending.add_done_callback(lambda _: self._wake.set())
-        while not pending.done and not self._closing and time.monotonic() < deadline:
-            self._wait(1.0)
-        if self._closing and not pending.done:
-            return None
-        response = pending.result(max(0.0, deadline - time.monotonic()))
-        code = response.error_code
-        if code in _FENCED:
-            self._member_id = "" if code == ErrorCode.UNKNOWN_MEMBER_ID else self._member_id
-            return None
-        if code == ErrorCode.REBALANCE_IN_PROGRESS:
-            return None
-        if code != ErrorCode.NONE:
-            raise protocol_error(code, f"group {self._config.group_id}")
-        return response
-
-    def _share_out(
-        self, assignor: Assignor, joined: JoinGroupResponse
-    ) -> list[SyncGroupAssignment]:
-        members = {}
-        for member in joined.members:
-            subscription = decode_subscription(member.metadata)
-            members[member.member_id] = MemberSubscription(
-                frozenset(subscription.topics), subscription.user_data
-            )
-        topics = frozenset[str]().union(*(member.topics for member in members.values()))
-        cluster = self._partitions_of(topics)
-        self.shared_out = dict(cluster.counts)
-        shares = assignor.assign(cluster, members)
-        return [
-            SyncGroupAssignment(
-                member_id,
-                encode_assignment(
-                    Assignment(group_by_topic(share.partitions), share.user_data)
-                    if (share := shares.get(member_id)) is not None
-                    else Assignment()
-                ),
-            )
-            for member_id in members
-        ]
 
     def _stay(self) -> None:
         """Beat until the share has been released or lost."""
@@ -372,7 +254,7 @@ class GroupMembership:
         if code == ErrorCode.REBALANCE_IN_PROGRESS:
             self._end("group rebalances")
             return True
-        if code in _FENCED:
+        if code in FENCED:
             self._lose(ErrorCode(code).name)
             return True
         self._link.lost(protocol_error(code))
@@ -397,7 +279,9 @@ class GroupMembership:
         if not member_id:
             return
         request = LeaveGroupRequest(self._config.group_id, member_id)
+        # a connection on which a join waits answers nothing else before it
+        lane = _LEAVE_LANE if self._exchange.waits else None
         try:
-            self._link.send(request).result(self._config.request_timeout_ms / 1000)
+            self._link.send(request, lane).result(self._config.request_timeout_ms / 1000)
         except ProtocolError as error:
             logger.info("leave not confirmed group=%s error=%s", self._config.group_id, error)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer.coordinator_link import CoordinatorLink
-from zkbroker.consumer.group_membership import NO_GENERATION, Share
+from zkbroker.consumer.group_joining import NO_GENERATION, Share
 from zkbroker.consumer.lookup import by_topic
 from zkbroker.consumer.partition import TopicPartition
 from zkbroker.errors import ClientError, ErrorCode, ProtocolError, protocol_error

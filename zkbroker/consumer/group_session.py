@@ -18,7 +18,8 @@ from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer.assignors import Assignor
 from zkbroker.consumer.coordinator_link import CoordinatorLink
 from zkbroker.consumer.fetchers import Fetchers
-from zkbroker.consumer.group_membership import GroupMembership, Share
+from zkbroker.consumer.group_joining import Share
+from zkbroker.consumer.group_membership import GroupMembership
 from zkbroker.consumer.group_offsets import Committed, GroupOffsets
 from zkbroker.consumer.group_topics import GroupTopics
 from zkbroker.consumer.holding import Holding
