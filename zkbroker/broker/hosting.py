@@ -3,6 +3,7 @@
     assigned (first replica is this broker) --> log opened --> registered --> hosted (served)
     hosted --> topic deleted or gone --> not served --> log deleted
     hosted --> assigned to another broker --> not served; the log is kept
+    log cannot be opened --> not served, tried again; the others are served
 
 Invariants: one task changes what is hosted; it works on the newest view only, and tries again when
 ZooKeeper fails. A partition stays served while ZooKeeper is away, since nobody else can host it:
@@ -30,6 +31,7 @@ from zkbroker.registry.topics_watch import TopicsView
 logger = logging.getLogger(__name__)
 
 RETRY_S = 0.5
+REOPEN_S = 10.0
 Key = tuple[str, int]
 
 
@@ -77,6 +79,7 @@ class Hosting:
         self._metrics = metrics
         self._hosted: dict[Key, Hosted] = {}
         self._opened: dict[Key, Log] = {}
+        self._unopened: dict[Key, str] = {}
         self._registered: dict[Key, int] = {}
         self._configs: dict[str, Mapping[str, str]] = {}
         self._changed = gevent.event.Event()
@@ -174,6 +177,8 @@ class Hosting:
                 continue
             if not self._changed.is_set():
                 self._settled.set()
+            if self._unopened:
+                gevent.spawn_later(REOPEN_S, self._changed.set)
             self._view.notify()
 
     def _reconcile(self) -> None:
@@ -193,6 +198,8 @@ class Hosting:
 
     def _drop(self, view: TopicsView) -> None:
         wanted = self._wanted(view)
+        for key in self._unopened.keys() - wanted:
+            del self._unopened[key]
         gone: dict[str, bool] = {}
         for key in [key for key in self._opened if key not in wanted]:
             topic = key[0]
@@ -236,9 +243,17 @@ class Hosting:
             if self._configs.get(topic) != config:
                 self._configure(topic, config)
         for key in sorted(self._wanted(view) - self._opened.keys()):
-            self._opened[key] = self._logs.get_or_create(
-                TopicPartition(*key), self._configs.get(key[0], {})
-            )
+            try:
+                self._opened[key] = self._logs.get_or_create(
+                    TopicPartition(*key), self._configs.get(key[0], {})
+                )
+            except StorageError as error:
+                # The others are not to suffer from one directory that cannot be read.
+                if self._unopened.get(key) != str(error):
+                    logger.warning("partition not opened partition=%s-%d error=%s", *key, error)
+                self._unopened[key] = str(error)
+                continue
+            self._unopened.pop(key, None)
             gevent.sleep(0)
 
     def _configure(self, topic: str, config: Mapping[str, str]) -> None:
