@@ -20,7 +20,10 @@ from zkbroker.consumer.messages import ConsumerTimeout, Decoder, MessageAndMetad
 from zkbroker.consumer.partition import Chunk
 from zkbroker.runtime import QueueEmpty, Runtime
 
-_SLICE = 256
+# So many messages a process that was paused beyond its session may still deliver: the lease is
+# looked at between slices, which costs little, and not for each message, which would.
+_SLICE = 32
+_SLICES_A_BREATH = 8
 _LEASE_POLL_S = 0.05
 
 
@@ -129,6 +132,7 @@ class KafkaStream:
             progress = reading.chunk.progress
             progress.processed = progress.delivered
         self._ended = False
+        slices = 0
         try:
             while True:
                 if self._attention or not self._lease_valid():
@@ -146,7 +150,9 @@ class KafkaStream:
                     if self._attention:
                         break
                 else:
-                    self._breathe()
+                    slices += 1
+                    if not slices % _SLICES_A_BREATH:
+                        self._breathe()
                     if reading.finished:
                         reading = None
                         self._finish()
