@@ -6,11 +6,20 @@ for nothing. They are named as in the genuine tool, by a short name, or as `modu
 
 import importlib
 import json
-import struct
 from collections.abc import Callable
 from typing import Final
 
 from zkbroker.errors import ConfigError
+from zkbroker.protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment
+from zkbroker.protocol.errors import MalformedFrame
+from zkbroker.protocol.offsets_topic import (
+    GroupKey,
+    GroupValue,
+    OffsetKey,
+    decode_group,
+    decode_key,
+    decode_offset,
+)
 
 Decoder = Callable[[bytes], str]
 RecordDecoder = Callable[[bytes | None, bytes], tuple[str | None, str | None]]
@@ -77,36 +86,6 @@ def record_decoder(key: Decoder, value: Decoder) -> RecordDecoder:
 STRINGS: Final = record_decoder(decode_string, decode_string)
 
 
-class _Reader:
-    """Reads the fields of an offsets-topic record: int16-length strings, int32-length bytes."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.position = 0
-
-    def number(self, layout: str) -> int:
-        """Read one big-endian integer of a struct layout."""
-        (value,) = struct.unpack_from(layout, self.data, self.position)
-        self.position += struct.calcsize(layout)
-        return int(value)
-
-    def take(self, size: int) -> bytes:
-        """Read so many bytes; struct.error if there are fewer."""
-        if size > len(self.data) - self.position:
-            raise struct.error(f"{size} bytes wanted, {len(self.data) - self.position} left")
-        self.position += size
-        return self.data[self.position - size : self.position]
-
-    def string(self) -> str | None:
-        """Read a nullable string."""
-        size = self.number(">h")
-        return None if size < 0 else self.take(size).decode("utf-8", "replace")
-
-    def blob(self) -> bytes:
-        """Read bytes; null is empty."""
-        return self.take(max(self.number(">i"), 0))
-
-
 def decode_offsets(key: bytes | None, payload: bytes) -> tuple[str | None, str | None]:
     """Decode a record of `__consumer_offsets`: a committed offset or a group's state.
 
@@ -116,66 +95,46 @@ def decode_offsets(key: bytes | None, payload: bytes) -> tuple[str | None, str |
     if key is None:
         raise ValueError("a record of the offsets topic without a key")
     try:
-        reader = _Reader(key)
-        version = reader.number(">h")
-        if version in (0, 1):
-            name = f"offset::{reader.string()}:{reader.string()}:{reader.number('>i')}"
-            return name, _committed(_Reader(payload))
-        if version == 2:
-            name = json.dumps({"metadata": reader.string()}, separators=(",", ":"))
-            return name, _group(_Reader(payload))
-    except struct.error as error:
+        found = decode_key(key)
+        if isinstance(found, OffsetKey):
+            committed = decode_offset(payload)
+            shown = str(committed.offset)
+            if committed.metadata:
+                shown += f":{committed.metadata}"
+            return f"offset::{found.group}:{found.topic}:{found.partition}", shown
+        if isinstance(found, GroupKey):
+            return _json({"metadata": found.group}), _group(decode_group(payload))
+    except MalformedFrame as error:
         raise ValueError(f"a malformed record of the offsets topic: {error}") from error
-    raise ValueError(f"a key of version {version} in the offsets topic")
+    raise ValueError("a key of a later version in the offsets topic")
 
 
-def _committed(value: _Reader) -> str:
-    version = value.number(">h")
-    offset = value.number(">q")
-    if version >= 3:
-        value.number(">i")  # leader epoch
-    metadata = value.string()
-    return f"{offset}:{metadata}" if metadata else str(offset)
-
-
-def _group(value: _Reader) -> str:
-    version = value.number(">h")
-    protocol_type = value.string() or ""
-    generation = value.number(">i")
-    protocol = value.string()
-    value.string()  # leader
-    if version >= 2:
-        value.number(">q")  # state timestamp
-    members = []
-    for _ in range(value.number(">i")):
-        member = value.string()
-        if version >= 3:
-            value.string()  # group instance id
-        value.string()  # client id
-        value.string()  # client host
-        if version >= 1:
-            value.number(">i")  # rebalance timeout
-        value.number(">i")  # session timeout
-        value.blob()  # subscription
-        members.append(f"{member}={_assignment(protocol_type, value.blob())}")
-    fields = {
-        "protocolType": protocol_type,
-        "protocol": protocol,
-        "generationId": generation,
-        "assignment": "{" + ",".join(members) + "}",
-    }
+def _json(fields: dict[str, object]) -> str:
     return json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
 
 
+def _group(value: GroupValue) -> str:
+    shares = [
+        f"{member.member_id}={_assignment(value.protocol_type, member.assignment)}"
+        for member in value.members
+    ]
+    return _json(
+        {
+            "protocolType": value.protocol_type,
+            "protocol": value.protocol,
+            "generationId": value.generation,
+            "assignment": "{" + ",".join(shares) + "}",
+        }
+    )
+
+
 def _assignment(protocol_type: str, data: bytes) -> str:
-    if protocol_type != "consumer" or not data:
+    if protocol_type != PROTOCOL_TYPE or not data:
         return data.hex().upper()
-    reader = _Reader(data)
-    reader.number(">h")
-    partitions = []
-    for _ in range(reader.number(">i")):
-        topic = reader.string()
-        partitions += [f"{topic}-{reader.number('>i')}" for _ in range(reader.number(">i"))]
-    user_data = reader.blob().hex().upper()
+    assignment = decode_assignment(data)
+    partitions = [
+        f"{share.topic}-{number}" for share in assignment.assigned for number in share.partitions
+    ]
     listed = f"[{', '.join(partitions)}]"
+    user_data = (assignment.user_data or b"").hex().upper()
     return f"{listed}:{user_data}" if user_data else listed
