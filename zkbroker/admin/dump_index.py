@@ -39,7 +39,7 @@ def dump_index(
     """
     base = int(path.stem)
     raw = path.read_bytes()
-    entries = [_INDEX_ENTRY.unpack_from(raw, at) for at in range(0, len(raw) - 7, 8)]
+    entries = _filled([_INDEX_ENTRY.unpack_from(raw, at) for at in range(0, len(raw) - 7, 8)], 0)
     if not entries:
         yield f"{path} is empty."
         return
@@ -48,8 +48,6 @@ def dump_index(
         return
     mismatches: list[tuple[int, int]] = []
     for number, (relative, position) in enumerate(entries):
-        if relative == 0 and number:
-            break  # the zeros of a pre-allocated file
         offset = base + relative
         found = _entry_at(log, position)
         after = _entry_at(log, entries[number + 1][1]) if number + 1 < len(entries) else None
@@ -76,7 +74,7 @@ def dump_time_index(
     """
     base = int(path.stem)
     raw = path.read_bytes()
-    entries = [_TIME_ENTRY.unpack_from(raw, at) for at in range(0, len(raw) - 11, 12)]
+    entries = _filled([_TIME_ENTRY.unpack_from(raw, at) for at in range(0, len(raw) - 11, 12)], 1)
     if sanity_only:
         bad = bool(entries) and entries[-1][1] < 0
         yield from _sanity(path, len(raw) % _TIME_ENTRY.size, bad, report)
@@ -87,9 +85,7 @@ def dump_time_index(
     previous = -1
     walk = iter_entries(log)
     current = next(walk, None)
-    for number, (timestamp, relative) in enumerate(entries):
-        if relative == 0 and number:
-            break
+    for timestamp, relative in entries:
         offset = base + relative
         while current is not None and current.last_offset < offset:
             current = next(walk, None)
@@ -166,6 +162,14 @@ def dump_transaction_index(path: Path) -> Iterator[str]:
             f"version: {version} producerId: {producer_id} firstOffset: {first} "
             f"lastOffset: {last} lastStableOffset: {stable}"
         )
+
+
+def _filled(entries: list[tuple[int, int]], offset_at: int) -> list[tuple[int, int]]:
+    """Leave out the zeros of a pre-allocated file: only a first entry has relative offset 0."""
+    for number, entry in enumerate(entries):
+        if number and entry[offset_at] == 0:
+            return entries[:number]
+    return entries
 
 
 def _back(sequence: int, delta: int) -> int:
