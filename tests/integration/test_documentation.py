@@ -22,6 +22,8 @@ def directory(tmp_path_factory):
     return tmp_path_factory.mktemp("examples")
 
 
+# A Spark example takes its time on a busy machine.
+@pytest.mark.timeout(300)
 # One after the other, in the order of the page: what one publishes the next one reads.
 @pytest.mark.parametrize("example", examples(), ids=str)
 def test_example_runs(example, cluster, directory):
@@ -41,7 +43,7 @@ def test_example_runs(example, cluster, directory):
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=280,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
