@@ -131,9 +131,22 @@ def scene_of(broker, strategy="range"):
             member.process.kill()
 
 
+# these two are in the groups of all libraries below as well
+ALSO_SHOWN_IN_MIXED_GROUPS = {"kafka-python-2.0.2-as-0.10", "kafka-python-2.0.2-as-0.11"}
+
+
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(kind, marks=needs_old if old else ()) for kind, (_, _, old) in KINDS.items()],
+    [
+        pytest.param(
+            kind,
+            marks=[
+                *([needs_old] if old else []),
+                *([pytest.mark.soak] if kind in ALSO_SHOWN_IN_MIXED_GROUPS else []),
+            ],
+        )
+        for kind, (_, _, old) in KINDS.items()
+    ],
 )
 def test_members_of_one_library_join_leave_and_crash(groups_broker, kind):
     with scene_of(groups_broker) as scene:
@@ -149,7 +162,7 @@ def test_members_of_one_library_join_leave_and_crash(groups_broker, kind):
 
 
 @needs_old
-@pytest.mark.parametrize("strategy", ["range", "roundrobin"])
+@pytest.mark.parametrize("strategy", ["range", pytest.param("roundrobin", marks=pytest.mark.soak)])
 def test_members_of_all_libraries_share_one_group(groups_broker, strategy):
     with scene_of(groups_broker, strategy) as scene:
         members = scene.join(*KINDS)

@@ -185,7 +185,7 @@ class HostedPartitions:
         started_ms = self._clock_ms()
         try:
             count = partition.store.load(lambda: self._runtime.sleep(0))
-        except StorageError as error:
+        except (ProtocolError, StorageError) as error:
             logger.error(  # noqa: TRY400 - the reason is in the message
                 "offsets_topic_load_failed partition=%d reason=%s", partition.number, error
             )
