@@ -6,8 +6,11 @@ reads what was loaded, published files only.
 
 from typing import Any
 
+from spark_loader.checkpoint import Checkpoints, live
 from spark_loader.errors import CheckpointError, DataLoss, LoadError, QuarantineLimit
 from spark_loader.eventtime import EventTime
+from spark_loader.files import join
+from spark_loader.filesystems import filesystem_for
 from spark_loader.job import Loader, LoadResult
 from spark_loader.load_options import LoadOptions
 from spark_loader.progress import Progress
@@ -21,6 +24,7 @@ __all__ = [
     "Progress",
     "session",
     "register",
+    "read",
     "LoadError",
     "DataLoss",
     "QuarantineLimit",
@@ -34,3 +38,22 @@ def register(spark: Any) -> None:
     from spark_loader.datasource import register as register_source
 
     register_source(spark)
+
+
+def read(spark: Any, output: str) -> Any:
+    """Return a DataFrame over the published Parquet files of a load, and no others.
+
+    Args:
+        spark: the session.
+        output: the load's output directory.
+
+    Raises:
+        LoadError: nothing was published there.
+    """
+    filesystem = filesystem_for(output, spark)
+    checkpoints = Checkpoints(filesystem, output)
+    data, _ = live(checkpoints.manifests())
+    paths = [join(checkpoints.output, each.path) for each in data if each.rows]
+    if not paths:
+        raise LoadError(f"nothing was loaded into {output} yet")
+    return spark.read.option("basePath", checkpoints.output).parquet(*paths)

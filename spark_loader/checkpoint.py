@@ -154,7 +154,7 @@ class Checkpoints:
 
     def __init__(self, filesystem: FileSystem, output: str) -> None:
         self._fs = filesystem
-        self.output = output.rstrip("/") or "/"
+        self.output = output.removeprefix("file://").rstrip("/") or "/"
 
     def path(self, *parts: str) -> str:
         """Return the path of something in the state directory."""

@@ -53,6 +53,7 @@ def verify(filesystem: FileSystem, output: str) -> Report:
         CheckpointError: a manifest cannot be read.
     """
     checkpoints = Checkpoints(filesystem, output)
+    output = checkpoints.output
     manifests = list(checkpoints.manifests())
     data, quarantined = live(manifests)
     report = Report(manifests=len(manifests), files=len(data))

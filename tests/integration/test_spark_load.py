@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_loader import EventTime, Loader, LoadOptions, Progress
+from spark_loader import EventTime, Loader, LoadOptions, Progress, read
 from spark_loader.files import LocalFileSystem
 from spark_loader.verify import verify
 from tests.support.loaded import loaded_offsets
@@ -73,6 +73,7 @@ def test_a_topic_is_loaded_by_event_hour_and_a_rerun_loads_only_what_is_new(
     assert per_member == {
         f"10.0.0.{m}": len([n for n in range(1100) if n % 7 == m]) for m in range(7)
     }
+    assert read(spark, str(tmp_path)).count() == 1100
     assert verify(LocalFileSystem(), str(tmp_path)).problems == []
     offsets = loaded_offsets(tmp_path)
     assert all(each == list(range(len(each))) for each in offsets.values())

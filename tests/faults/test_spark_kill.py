@@ -1,0 +1,126 @@
+"""Kill -9 of the driver, the executor and Python workers, and a full disk, at seeded steps."""
+
+import contextlib
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spark_loader import Loader, LoadError
+from spark_loader.files import LocalFileSystem
+from spark_loader.verify import verify
+from tests.support.killing import KillingFileSystem, arm, options
+from tests.support.loaded import loaded_offsets
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.testing import LocalCluster
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+ROOT = Path(__file__).parents[2]
+ROWS = 600
+SEED = 20150517
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(1) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def topic(cluster):
+    topic = cluster.create_topic(partitions=3)
+    config = ProducerConfig.from_properties({"zookeeper.connect": cluster.zookeeper})
+    lines = [
+        b'10.0.0.%d - - [17/May/2015:%02d:05:03 +0000] "GET /%d"' % (n % 9, n % 3, n)
+        for n in range(ROWS)
+    ]
+    with Producer(config) as producer:
+        producer.send([KeyedMessage(topic, each, partition=n % 3) for n, each in enumerate(lines)])
+    return topic
+
+
+@pytest.fixture(scope="module")
+def steps(spark, cluster, topic, tmp_path_factory):
+    """How many steps a load of the topic takes."""
+    place = tmp_path_factory.mktemp("whole")
+    arm(place / "state", 0, "nobody")
+    filesystem = KillingFileSystem(str(place / "state"))
+    wanted = options(str(place / "lake"), cluster.zookeeper, topic)
+    Loader(wanted, filesystem=filesystem).run(spark)
+    return (place / "state" / "steps").stat().st_size
+
+
+def load_and_die(victim, state, output, cluster, topic, spark):
+    """Run the load in which `victim` dies; drivers and executors die in a process of their own."""
+    if victim in ("worker", "disk"):
+        wanted = options(str(output), cluster.zookeeper, topic)
+        Loader(wanted, filesystem=KillingFileSystem(str(state))).run(spark)
+        return
+    arguments = [str(state), str(output), cluster.zookeeper, topic]
+    subprocess.run(
+        [sys.executable, "-m", "tests.support.killing", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        timeout=600,
+        check=True,
+    )
+
+
+def each_offset_once_after(victim, at, place, cluster, topic, spark):
+    state, output = place / "state", place / "lake"
+    arm(state, at, victim, driver=os.getpid())
+    with contextlib.suppress(LoadError, OSError, subprocess.CalledProcessError):
+        load_and_die(victim, state, output, cluster, topic, spark)
+    assert (state / "fired").exists()
+    Loader(options(str(output), cluster.zookeeper, topic), filesystem=LocalFileSystem()).run(spark)
+    assert verify(LocalFileSystem(), str(output)).problems == []
+    assert loaded_offsets(output) == {(topic, p): [*range(ROWS // 3)] for p in range(3)}
+    again = Loader(options(str(output), cluster.zookeeper, topic)).run(spark)
+    assert again.rows == 0
+
+
+def seeded(steps, count, salt):
+    return sorted(random.Random(SEED + salt).sample(range(1, steps + 1), count))
+
+
+def worker_steps(steps):
+    """Steps that workers take: after the plan's, before the renames and the manifest."""
+    return range(3, steps // 2)
+
+
+@pytest.mark.parametrize("victim", ["worker", "disk"])
+def test_after_a_death_in_a_task_each_offset_counts_once(
+    victim, steps, cluster, topic, spark, tmp_path
+):
+    for at in seeded(steps // 2, 2, len(victim)):
+        each_offset_once_after(victim, max(3, at), tmp_path / str(at), cluster, topic, spark)
+
+
+@pytest.mark.parametrize("victim", ["driver", "executor"])
+def test_after_the_death_of_a_process_each_offset_counts_once(
+    victim, steps, cluster, topic, spark, tmp_path
+):
+    [at] = seeded(steps - 6, 1, len(victim))
+    each_offset_once_after(victim, at, tmp_path, cluster, topic, spark)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_sixty_seeded_deaths(steps, cluster, topic, spark, tmp_path):
+    points = int(os.environ.get("ZKBROKER_KILL_POINTS", "60"))
+    victims = ["driver", "executor", "worker", "disk"]
+    for number in range(points):
+        victim = victims[number % len(victims)]
+        if victim == "worker":
+            at = random.Random(SEED + number).choice(worker_steps(steps))
+        else:
+            at = random.Random(SEED + number).randint(1, steps - 6)
+        place = tmp_path / f"{number}-{victim}-{at}"
+        each_offset_once_after(victim, at, place, cluster, topic, spark)
