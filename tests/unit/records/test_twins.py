@@ -10,8 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.record_strategies import formats_and_records
-from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
-from zkbroker.records import crc32, crc32c, encode_message_set, iter_entries, portable
+from zkbroker.errors import CorruptMessage, MessageSizeTooLarge, ProtocolError
+from zkbroker.records import (
+    AppendPolicy,
+    Codec,
+    crc32,
+    crc32c,
+    encode_message_set,
+    iter_entries,
+    kernels,
+    portable,
+    prepare_append,
+)
 from zkbroker.records.entries import check_crc, read_head
 from zkbroker.records.layout import BATCH_HEADER_BYTES
 
@@ -239,6 +249,41 @@ def test_header_keys_that_are_not_utf_8_come_out_as_they_went_in(native):
         assert bytes(loops.encode_records(records, 1)[0][61:]) == data[61:]
         (record,) = loops.decode_records(data, 0, 0, END, True, LIMIT, 9)[0]
         assert record.headers == records[0][3]
+
+
+def appended(loops, monkeypatch, raw, policy):
+    for name in portable.__all__:
+        monkeypatch.setattr(kernels, name, getattr(loops, name))
+    try:
+        prepared = prepare_append(bytearray(raw), 700, policy, 1_500_000_000_500)
+    except ProtocolError as error:
+        return error.code
+    return bytes(prepared.data), [getattr(prepared, name) for name in prepared.__slots__[1:]]
+
+
+POLICIES = st.builds(
+    AppendPolicy,
+    max_message_bytes=st.sampled_from([200, 1_000_000]),
+    timestamp_type=st.sampled_from([0, 1]),
+    max_timestamp_difference_ms=st.sampled_from([400, 2**63 - 1]),
+    message_format=st.sampled_from([None, 0, 1, 2]),
+    codec=st.sampled_from([None, Codec.NONE, Codec.GZIP]),
+    allow_control=st.booleans(),
+)
+
+
+@settings(deadline=None, derandomize=True, max_examples=150)
+@given(
+    st.lists(formats_and_records(max_size=4), min_size=1, max_size=3),
+    POLICIES,
+    st.integers(0, 2**32),
+)
+def test_both_append_the_same_or_refuse_with_the_same_code(native, cases, policy, seed):
+    raw = sets(cases)
+    with pytest.MonkeyPatch.context() as patch:
+        for turn in range(8):
+            sent = damaged(raw, seed + turn) if turn else raw
+            assert appended(native, patch, sent, policy) == appended(portable, patch, sent, policy)
 
 
 def test_the_c_twin_keeps_no_memory(native):
