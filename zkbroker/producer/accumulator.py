@@ -10,6 +10,8 @@ Invariants:
 - Without sequence numbers at most one batch of a partition is in flight, so that a retry cannot
   overtake. With them as many as the connection takes, once the broker has stored a first one: it
   refuses gaps from then on, while the first it sees of a producer may begin anywhere.
+- Batches of a partition are in flight to one broker only, so that their answers come in order: a
+  broker remembers five, and none may be answered while six later ones were stored.
 """
 
 from collections import deque
@@ -25,6 +27,7 @@ class PartitionQueue:
     Attributes:
         batches: those waiting, oldest first; the last one may be open.
         in_flight: those taken and not settled.
+        broker_id: where the batches in flight were sent.
         established: whether the broker knows the numbers of this producer id.
         producer_id: under which its batches are numbered; with epoch and next sequence.
         renumber: whether its next new batch needs another producer id.
@@ -32,6 +35,7 @@ class PartitionQueue:
 
     __slots__ = (
         "batches",
+        "broker_id",
         "established",
         "in_flight",
         "next_sequence",
@@ -47,6 +51,7 @@ class PartitionQueue:
         self.partition = partition
         self.batches: deque[Batch] = deque()
         self.in_flight: list[Batch] = []
+        self.broker_id = -1
         self.established = False
         self.producer_id = -1
         self.producer_epoch = -1

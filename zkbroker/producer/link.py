@@ -2,8 +2,10 @@
 
     sender ──submit──▶ queue ──▶ [connect, encode, write] ──▶ connection's reader ──▶ on_done
 
-Invariant: exchanges are written in the order of `submit`, and each ends in exactly one call of
-`on_done`. The sender never waits for a broker: connecting, encoding and writing happen here.
+Invariants: exchanges are written in the order of `submit`, and each ends in exactly one call of
+`on_done`. After a connection broke nothing is written to the next one before every exchange of the
+broken one was reported: so what comes back is known before anything later can be stored. The sender
+never waits for a broker: connecting, encoding and writing happen here.
 """
 
 import time
@@ -92,6 +94,10 @@ class BrokerLink:
         self._codec = Codec.from_name(config.compression_codec)
         self._level = None if config.compression_level < 0 else config.compression_level
         self._queue = runtime.queue(config.max_in_flight + 1)
+        self._connection: BrokerConnection | None = None
+        self._guard = runtime.guard()
+        self._unanswered = 0
+        self._all_answered = runtime.event()
         self.outstanding = 0
         self._task = runtime.spawn(self._run, name=f"producer-broker-{broker_id}")
 
@@ -135,6 +141,9 @@ class BrokerLink:
 
     def _transmit(self, exchange: Exchange) -> None:
         connection = self._cluster.connection(self._broker_id)
+        if connection is not self._connection:
+            self._leave(self._connection)
+            self._connection = connection
         version, magic = self._version(connection)
         topics: dict[str, list[ProduceRequestPartition]] = {}
         for batch in exchange.batches:
@@ -161,6 +170,8 @@ class BrokerLink:
         exchange.connection = connection
         exchange.sent = True
         pending = connection.send(request, version)
+        with self._guard:
+            self._unanswered += 1
 
         def done(finished: Pending) -> None:
             try:
@@ -168,8 +179,25 @@ class BrokerLink:
             except ZkbrokerError as error:
                 exchange.error = error
             self._on_done(exchange)
+            with self._guard:
+                self._unanswered -= 1
+                answered = self._unanswered == 0
+            if answered:
+                self._all_answered.set()
 
         pending.add_done_callback(done)
+
+    def _leave(self, connection: BrokerConnection | None) -> None:
+        """Wait until every exchange on a connection that is given up was reported."""
+        if connection is None:
+            return
+        connection.close()
+        while True:
+            with self._guard:
+                if self._unanswered == 0:
+                    return
+                self._all_answered.clear()
+            self._all_answered.wait(self._config.request_timeout_ms / 1000)
 
     def _encode(
         self, batch: Batch, connection: BrokerConnection, version: int, magic: int

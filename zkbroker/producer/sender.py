@@ -214,6 +214,8 @@ class Sender:
             by_leader: dict[int, list[PartitionQueue]] = {}
             for queue in self._accumulator.ready(now, hurry=hurry):
                 leader = self._cluster.leader(queue.topic, queue.partition)
+                if queue.in_flight and leader != queue.broker_id:
+                    continue
                 if leader is None:
                     self._no_leader(queue)
                 elif self._link(leader).free:
@@ -244,6 +246,7 @@ class Sender:
                 continue
             if self._numbering is not None and not self._numbering.assign(queue, batch, now):
                 continue
+            queue.broker_id = leader
             batches.append(self._accumulator.take(queue))
             size += batch.size
         if not batches:
