@@ -11,8 +11,8 @@ at most that timestamp. Both are strictly increasing.
 Invariant: an index is a hint, never the truth: whoever uses a position checks that an entry of the
 log is there, and rebuilds the index where it is not. While a segment is written its indexes are
 pre-allocated with zeros; they are trimmed when the segment is rolled or the log is closed. Entries
-are written with `pwrite`, not through the map, because a full disk must be an error and not a
-SIGBUS.
+are written with `pwrite`, some at a time, and not through the map, because a full disk must be an
+error and not a SIGBUS; those that a crash takes are found again by recovery.
 """
 
 import mmap
@@ -25,6 +25,7 @@ from zkbroker.log.fs import FileSystem
 
 _INT32_MAX = 2**31 - 1
 _SMALL_BYTES = 65_536
+_PENDING_BYTES = 512
 
 
 class _SparseIndex:
@@ -47,6 +48,8 @@ class _SparseIndex:
         self._fs = fs
         self._base_offset = base_offset
         self._map: mmap.mmap | bytes | None = None
+        self._pending = bytearray()
+        self._written = 0
         self.writable = max_bytes is not None
         """Whether entries can be added."""
         self._fd = fs.open(path, os.O_RDWR | os.O_CREAT if self.writable else os.O_RDONLY)
@@ -61,7 +64,8 @@ class _SparseIndex:
                 # A map costs page faults and a descriptor; this costs neither.
                 self._map = os.pread(self._fd, size, 0)
             self._view()
-            self.count = self._count_entries(stored // self.entry.size)
+            self._written = stored // self.entry.size
+            self._written = self.count = self._count_entries(self._written)
             self._last = self._at(self.count - 1) if self.count else None
         except BaseException:
             fs.close(self._fd)
@@ -86,16 +90,14 @@ class _SparseIndex:
         self._unmap()
         self._fs.truncate(self._fd, 0)
         self._fs.truncate(self._fd, self._capacity * self.entry.size)
-        self.count = 0
+        self.count = self._written = 0
+        self._pending.clear()
         self._last = None
-
-    def sync(self) -> None:
-        """Make the entries of an index that is written stable."""
-        self._fs.fsync(self._fd)
 
     def trim(self) -> None:
         """Cut the pre-allocated tail off; the index is read-only from now on."""
         if self.writable:
+            self._write_pending()
             self._unmap()
             self._fs.truncate(self._fd, self.count * self.entry.size)
             self._capacity = self.count
@@ -122,6 +124,10 @@ class _SparseIndex:
         return self._map
 
     def _at(self, index: int) -> tuple[int, int]:
+        if index >= self._written:
+            at = (index - self._written) * self.entry.size
+            first, second = self.entry.unpack_from(self._pending, at)
+            return first, second
         view = self._view()
         assert view is not None
         first, second = self.entry.unpack_from(view, index * self.entry.size)
@@ -141,11 +147,18 @@ class _SparseIndex:
                 low = middle + 1
         return low
 
-    def _write(self, first: int, second: int) -> None:
-        data = self.entry.pack(first, second)
-        self._fs.pwrite(self._fd, data, self.count * self.entry.size)
+    def _add(self, first: int, second: int) -> None:
+        self._pending += self.entry.pack(first, second)
         self.count += 1
         self._last = (first, second)
+        if len(self._pending) >= _PENDING_BYTES:
+            self._write_pending()
+
+    def _write_pending(self) -> None:
+        if self._pending:
+            self._fs.pwrite(self._fd, bytes(self._pending), self._written * self.entry.size)
+            self._pending.clear()
+            self._written = self.count
 
 
 class OffsetIndex(_SparseIndex):
@@ -164,7 +177,7 @@ class OffsetIndex(_SparseIndex):
         if self.full or not 0 <= relative <= _INT32_MAX or position <= 0:
             return
         if self._last is None or (relative > self._last[0] and position > self._last[1]):
-            self._write(relative, position)
+            self._add(relative, position)
 
     def lookup(self, offset: int) -> tuple[int, int]:
         """Return the last entry at or below an offset, (base offset, 0) when there is none."""
@@ -213,7 +226,7 @@ class TimeIndex(_SparseIndex):
         if timestamp == 0 and relative == 0:
             return
         if self._last is None or (timestamp > self._last[0] and relative >= self._last[1]):
-            self._write(timestamp, relative)
+            self._add(timestamp, relative)
 
     def lookup_before(self, timestamp: int) -> int:
         """Return an offset before which every message is older than `timestamp` (ms).

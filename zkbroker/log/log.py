@@ -142,7 +142,8 @@ class Log(ReadableLog):
         """
         now = self.context.now_ms() if now_ms is None else now_ms
         with self._lock:
-            self.require_online()
+            if self._gone is not None or self.context.offline is not None:
+                self.require_online()
             prepared = prepare_append(data, self.log_end_offset, self._policy, now)
             if prepared.count == 0:
                 raise CorruptMessage("an empty message set")
