@@ -62,7 +62,8 @@ def test_one_broker_is_elected_and_the_next_when_it_leaves(zk: ZkSession, chroot
         node = json.loads(zk.get(paths.CONTROLLER)[0])
         assert node.keys() == {"version", "brokerid", "timestamp"}
         first.close()
-        until(lambda: second.is_controller)
+        until(lambda: len(elected) == 2)
+        assert second.is_controller
         assert elected == [(1, 1), (2, 2)]
         assert resigned == [1]
     second.close()
