@@ -287,7 +287,12 @@ class SimSession:
             if self._link == link and self.state is SessionState.CONNECTED and self._broken:
                 self._heal_unnoticed()
 
-        if heal_after_s < notice:
+        if self.state is not SessionState.CONNECTED:
+            # It was about to connect: that succeeds later.
+            self.clock.at(
+                self.clock.now + heal_after_s, self.process, lambda: self._reconnect(link)
+            )
+        elif heal_after_s < notice:
             self.clock.at(self.clock.now + heal_after_s, None, heal_unnoticed)
         else:
             self.clock.at(self.clock.now + notice, self.process, lambda: self._suspend(link))
