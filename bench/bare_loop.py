@@ -9,6 +9,7 @@ Requests have the broker's framing; the first byte after the length says what to
     python -m bench.bare_loop FILE MAGIC     prints its port
 """
 
+import itertools
 import os
 import socket
 import sys
@@ -31,7 +32,17 @@ def receive_exactly(connection: gevent.socket.socket, view: memoryview) -> bool:
     return True
 
 
-def serve(connection: gevent.socket.socket, out: int, read: int, magic: int) -> None:
+def serve(connection: gevent.socket.socket, path: str, read: int, magic: int) -> None:
+    # A file of its own for each run, as a topic of the broker has.
+    out = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        answer_requests(connection, out, read, magic)
+    finally:
+        os.close(out)
+        os.unlink(path)
+
+
+def answer_requests(connection: gevent.socket.socket, out: int, read: int, magic: int) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     prefix = bytearray(4)
     answer = (30).to_bytes(4, "big") + bytes(30)
@@ -61,7 +72,6 @@ def send_file(connection: gevent.socket.socket, read: int) -> None:
 
 def main() -> None:
     path, magic = sys.argv[1], int(sys.argv[2])
-    out = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     source = path + ".source"
     with open(source, "wb") as file:
         file.write(os.urandom(FETCH_BYTES))
@@ -70,11 +80,9 @@ def main() -> None:
     listening.bind(("127.0.0.1", 0))
     listening.listen()
     print(listening.getsockname()[1], flush=True)
-    while True:
+    for number in itertools.count():
         connection, _ = listening.accept()
-        gevent.spawn(serve, connection, out, read, magic)
-        # The file is emptied between connections, so that a run does not fill the disk.
-        os.ftruncate(out, 0)
+        gevent.spawn(serve, connection, f"{path}-{number}", read, magic)
 
 
 if __name__ == "__main__":

@@ -256,7 +256,13 @@ def measure(
         for number in range(rounds):
             topic = f"bench-{name.replace(' ', '-')}-{magic}-{number}"
             make_topic(port, topic)
-            found.append((ours(port, broker.pid, topic), loop(bare_port, bare.pid)))
+            # Who goes first changes every round: the second finds warmer memory.
+            if number % 2:
+                theirs_now = loop(bare_port, bare.pid)
+                found.append((ours(port, broker.pid, topic), theirs_now))
+            else:
+                mine_now = ours(port, broker.pid, topic)
+                found.append((mine_now, loop(bare_port, bare.pid)))
             remove_topic(port, topic)
         ratio = statistics.median(mine.rate / theirs.rate for mine, theirs in found)
         mine = [pair[0] for pair in found]

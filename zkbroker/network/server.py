@@ -15,7 +15,7 @@ import gevent
 import gevent.lock
 import gevent.pool
 
-from zkbroker.network.frames import SCRATCH_BYTES, FrameReader
+from zkbroker.network.frames import FrameReader
 from zkbroker.network.session import CloseConnection, Session
 from zkbroker.network.stream import HubStream, Part
 
@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 _OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _BACKLOG = 1024
 _ACCEPT_BURST = 64
+# Several pipelined requests come in one call of the system; copying them out costs less than calls.
+_SCRATCH_BYTES = 64 * 1024
 _ACCEPT_PAUSE_S = 0.05
 
 
@@ -75,7 +77,7 @@ class Server:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.limits = limits
-        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
         self._stopping = False
         self.refused = 0
         """How many connections were refused by a limit."""
