@@ -6,14 +6,16 @@ reads what was loaded, published files only.
 
 from typing import Any
 
-from spark_loader.checkpoint import Checkpoints, live
+from spark_loader.checkpoint import Checkpoints
 from spark_loader.errors import CheckpointError, DataLoss, LoadError, QuarantineLimit
 from spark_loader.eventtime import EventTime
 from spark_loader.files import join
 from spark_loader.filesystems import filesystem_for
-from spark_loader.job import Loader, LoadResult
+from spark_loader.job import Loader
+from spark_loader.ledger import live
 from spark_loader.load_options import LoadOptions
 from spark_loader.progress import Progress
+from spark_loader.result import LoadResult
 from spark_loader.session import session
 
 __all__ = [

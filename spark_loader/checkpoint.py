@@ -16,137 +16,26 @@ manifest withdraws.
 """
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Iterator
 from typing import Any
 
 from spark_loader.errors import CheckpointError
 from spark_loader.files import FileSystem, join
-from spark_loader.positions import TopicPartition, flat_numbers, partition_numbers
-from spark_loader.splits import OffsetRange
+from spark_loader.ledger import (
+    Manifest,
+    MapperOffsets,
+    Plan,
+    files_from_json,
+    files_to_json,
+    gaps_from_json,
+    gaps_to_json,
+    ranges_from_json,
+    ranges_to_json,
+)
+from spark_loader.positions import flat_numbers, partition_numbers
 
 VERSION = 1
 STATE = "_zkbroker"
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """Offsets `[start, until)` that will never be loaded, and why."""
-
-    topic: str
-    partition: int
-    start: int
-    until: int
-    cause: str
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition} [{self.start}, {self.until}): {self.cause}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataFile:
-    """A file of loaded or quarantined records.
-
-    Attributes:
-        path: relative to the output directory.
-        staged: where it lies until the run is published.
-        start: offset of its first record.
-        until: offset of its last record, plus one.
-        rows: number of records.
-        size_bytes: length of the file.
-        sha256: of the whole file.
-        offsets: `[start, until)` runs of the offsets it holds, where the file itself has none.
-    """
-
-    path: str
-    staged: str
-    topic: str
-    partition: int
-    start: int
-    until: int
-    rows: int
-    size_bytes: int
-    sha256: str
-    offsets: tuple[tuple[int, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What a run will load: fixed before the first byte is read.
-
-    Attributes:
-        run: number, counted from 1.
-        mappers: offset ranges of each mapper.
-        gaps: offsets given up while planning.
-        positions: where the run starts in each of its partitions.
-        log_starts: earliest offset of each partition when it was planned.
-        log_ends: log end offset of each partition when it was planned.
-    """
-
-    run: int
-    created: str
-    mappers: tuple[tuple[OffsetRange, ...], ...]
-    gaps: tuple[Gap, ...] = ()
-    positions: dict[TopicPartition, int] = field(default_factory=dict)
-    log_starts: dict[TopicPartition, int] = field(default_factory=dict)
-    log_ends: dict[TopicPartition, int] = field(default_factory=dict)
-
-    @property
-    def ranges(self) -> list[OffsetRange]:
-        """All ranges, by topic, partition and offset."""
-        flat = [each for mapper in self.mappers for each in mapper]
-        return sorted(flat, key=lambda r: (r.topic, r.partition, r.start))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MapperOffsets:
-    """What one mapper did: the line between done and not done.
-
-    Attributes:
-        attempt: token in the names of its files; another attempt's files do not count.
-        absent: offsets the log has no record for (control records, compaction).
-    """
-
-    run: int
-    mapper: int
-    attempt: str
-    ranges: tuple[OffsetRange, ...]
-    files: tuple[DataFile, ...] = ()
-    quarantined: tuple[DataFile, ...] = ()
-    gaps: tuple[Gap, ...] = ()
-    absent: tuple[Gap, ...] = ()
-    rows: int = 0
-    value_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
-    """What counts after a run, or after an operator moved a position.
-
-    Attributes:
-        kind: `load`, `rewind`, `set` or `replay`.
-        ranges: offsets this run accounts for.
-        withdrawn: paths of files of earlier runs that no longer count.
-        positions: next offset of every partition known, this run's or not.
-        group: consumer group its offsets are committed for, or empty.
-    """
-
-    run: int
-    created: str
-    kind: str
-    ranges: tuple[OffsetRange, ...] = ()
-    files: tuple[DataFile, ...] = ()
-    quarantined: tuple[DataFile, ...] = ()
-    withdrawn: tuple[str, ...] = ()
-    gaps: tuple[Gap, ...] = ()
-    absent: tuple[Gap, ...] = ()
-    rows: int = 0
-    positions: dict[TopicPartition, int] = field(default_factory=dict)
-    log_starts: dict[TopicPartition, int] = field(default_factory=dict)
-    log_ends: dict[TopicPartition, int] = field(default_factory=dict)
-    group: str = ""
-    note: str = ""
 
 
 class Checkpoints:
@@ -172,8 +61,8 @@ class Checkpoints:
         return Plan(
             run=found["run"],
             created=found["created"],
-            mappers=tuple(_ranges(mapper) for mapper in found["mappers"]),
-            gaps=_gaps(found["gaps"]),
+            mappers=tuple(ranges_from_json(mapper) for mapper in found["mappers"]),
+            gaps=gaps_from_json(found["gaps"]),
             positions=flat_numbers(found["positions"]),
             log_starts=flat_numbers(found["log_starts"]),
             log_ends=flat_numbers(found["log_ends"]),
@@ -184,8 +73,8 @@ class Checkpoints:
         content = {
             "run": plan.run,
             "created": plan.created,
-            "mappers": [_range_list(mapper) for mapper in plan.mappers],
-            "gaps": _gap_list(plan.gaps),
+            "mappers": [ranges_to_json(mapper) for mapper in plan.mappers],
+            "gaps": gaps_to_json(plan.gaps),
             "positions": partition_numbers(plan.positions),
             "log_starts": partition_numbers(plan.log_starts),
             "log_ends": partition_numbers(plan.log_ends),
@@ -221,11 +110,11 @@ class Checkpoints:
             run=found["run"],
             mapper=found["mapper"],
             attempt=found["attempt"],
-            ranges=_ranges(found["ranges"]),
-            files=_files(found["files"]),
-            quarantined=_files(found["quarantined"]),
-            gaps=_gaps(found["gaps"]),
-            absent=_gaps(found["absent"]),
+            ranges=ranges_from_json(found["ranges"]),
+            files=files_from_json(found["files"]),
+            quarantined=files_from_json(found["quarantined"]),
+            gaps=gaps_from_json(found["gaps"]),
+            absent=gaps_from_json(found["absent"]),
             rows=found["rows"],
             value_bytes=found["value_bytes"],
         )
@@ -236,12 +125,12 @@ class Checkpoints:
             "run": done.run,
             "mapper": done.mapper,
             "attempt": done.attempt,
-            "ranges": _range_list(done.ranges),
+            "ranges": ranges_to_json(done.ranges),
             "next_offsets": partition_numbers({each.source: each.until for each in done.ranges}),
-            "files": _file_list(done.files),
-            "quarantined": _file_list(done.quarantined),
-            "gaps": _gap_list(done.gaps),
-            "absent": _gap_list(done.absent),
+            "files": files_to_json(done.files),
+            "quarantined": files_to_json(done.quarantined),
+            "gaps": gaps_to_json(done.gaps),
+            "absent": gaps_to_json(done.absent),
             "rows": done.rows,
             "value_bytes": done.value_bytes,
         }
@@ -265,12 +154,12 @@ class Checkpoints:
             run=found["run"],
             created=found["created"],
             kind=found["kind"],
-            ranges=_ranges(found["ranges"]),
-            files=_files(found["files"]),
-            quarantined=_files(found["quarantined"]),
+            ranges=ranges_from_json(found["ranges"]),
+            files=files_from_json(found["files"]),
+            quarantined=files_from_json(found["quarantined"]),
             withdrawn=tuple(found["withdrawn"]),
-            gaps=_gaps(found["gaps"]),
-            absent=_gaps(found["absent"]),
+            gaps=gaps_from_json(found["gaps"]),
+            absent=gaps_from_json(found["absent"]),
             rows=found["rows"],
             positions=flat_numbers(found["positions"]),
             log_starts=flat_numbers(found["log_starts"]),
@@ -302,12 +191,12 @@ class Checkpoints:
             "positions": partition_numbers(manifest.positions),
             "log_starts": partition_numbers(manifest.log_starts),
             "log_ends": partition_numbers(manifest.log_ends),
-            "ranges": _range_list(manifest.ranges),
-            "gaps": _gap_list(manifest.gaps),
-            "absent": _gap_list(manifest.absent),
+            "ranges": ranges_to_json(manifest.ranges),
+            "gaps": gaps_to_json(manifest.gaps),
+            "absent": gaps_to_json(manifest.absent),
             "withdrawn": list(manifest.withdrawn),
-            "files": _file_list(manifest.files),
-            "quarantined": _file_list(manifest.quarantined),
+            "files": files_to_json(manifest.files),
+            "quarantined": files_to_json(manifest.quarantined),
         }
         self._publish(self.path("manifests", f"{_run(manifest.run)}.json"), "manifest", content)
 
@@ -345,24 +234,6 @@ class Checkpoints:
         return found
 
 
-def now_text() -> str:
-    """Return the time as checkpoints hold it."""
-    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def live(manifests: Iterable[Manifest]) -> tuple[list[DataFile], list[DataFile]]:
-    """Return the data files and the quarantine files that count after all these manifests."""
-    data: dict[str, DataFile] = {}
-    quarantined: dict[str, DataFile] = {}
-    for manifest in manifests:
-        for path in manifest.withdrawn:
-            data.pop(path, None)
-            quarantined.pop(path, None)
-        data.update((each.path, each) for each in manifest.files)
-        quarantined.update((each.path, each) for each in manifest.quarantined)
-    return list(data.values()), list(quarantined.values())
-
-
 def _run(run: int) -> str:
     return f"{run:06d}"
 
@@ -370,75 +241,3 @@ def _run(run: int) -> str:
 def _encode(kind: str, content: dict[str, Any]) -> bytes:
     document = {"format": f"zkbroker-load-{kind}", "version": VERSION, **content}
     return (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
-
-
-def _range_list(ranges: Iterable[OffsetRange]) -> list[dict[str, Any]]:
-    return [
-        {
-            "topic": each.topic,
-            "partition": each.partition,
-            "from": each.start,
-            "until": each.until,
-            "estimated_bytes": each.estimated_bytes,
-        }
-        for each in ranges
-    ]
-
-
-def _ranges(found: Iterable[dict[str, Any]]) -> tuple[OffsetRange, ...]:
-    return tuple(
-        OffsetRange(
-            each["topic"], each["partition"], each["from"], each["until"], each["estimated_bytes"]
-        )
-        for each in found
-    )
-
-
-def _gap_list(gaps: Iterable[Gap]) -> list[dict[str, Any]]:
-    return [
-        {
-            "topic": each.topic,
-            "partition": each.partition,
-            "from": each.start,
-            "until": each.until,
-            "cause": each.cause,
-        }
-        for each in gaps
-    ]
-
-
-def _gaps(found: Iterable[dict[str, Any]]) -> tuple[Gap, ...]:
-    return tuple(
-        Gap(each["topic"], each["partition"], each["from"], each["until"], each["cause"])
-        for each in found
-    )
-
-
-def _file_list(files: Iterable[DataFile]) -> list[dict[str, Any]]:
-    listed = []
-    for each in files:
-        content = asdict(each)
-        content["from"] = content.pop("start")
-        content["bytes"] = content.pop("size_bytes")
-        if not content["offsets"]:
-            del content["offsets"]
-        listed.append(content)
-    return listed
-
-
-def _files(found: Iterable[dict[str, Any]]) -> tuple[DataFile, ...]:
-    return tuple(
-        DataFile(
-            path=each["path"],
-            staged=each["staged"],
-            topic=each["topic"],
-            partition=each["partition"],
-            start=each["from"],
-            until=each["until"],
-            rows=each["rows"],
-            size_bytes=each["bytes"],
-            sha256=each["sha256"],
-            offsets=tuple((start, until) for start, until in each.get("offsets", ())),
-        )
-        for each in found
-    )

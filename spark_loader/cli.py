@@ -18,9 +18,10 @@ from rich.table import Table
 
 from spark_loader.cli_options import cluster_options, event_time_options, load_options
 from spark_loader.cli_state import COMMANDS
-from spark_loader.job import Loader, LoadResult
+from spark_loader.job import Loader
 from spark_loader.load_options import LoadOptions
 from spark_loader.progress import Progress
+from spark_loader.result import LoadResult
 from zkbroker import __version__
 from zkbroker.cli.main import run
 from zkbroker.errors import ConfigError

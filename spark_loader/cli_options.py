@@ -17,7 +17,8 @@ from spark_loader.positions import (
     parse_partition_numbers,
 )
 from spark_loader.reader import POLICIES
-from spark_loader.sink import FALLBACKS, FORMATS, SinkOptions
+from spark_loader.rows import FORMATS
+from spark_loader.sink import FALLBACKS, SinkOptions
 from zkbroker.errors import ConfigError
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}

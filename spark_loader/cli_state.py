@@ -15,7 +15,7 @@ from rich.table import Table
 from spark_loader import operate
 from spark_loader.access import Access
 from spark_loader.brokers import NetworkAccess
-from spark_loader.checkpoint import Checkpoints, now_text
+from spark_loader.checkpoint import Checkpoints
 from spark_loader.cli_options import (
     cluster_options,
     event_time_options,
@@ -26,6 +26,7 @@ from spark_loader.cli_options import (
 from spark_loader.errors import LoadError
 from spark_loader.files import FileSystem, LockedError
 from spark_loader.filesystems import filesystem_for
+from spark_loader.ledger import now_text
 from spark_loader.options import ConnectOptions
 from spark_loader.planning import make_plan
 from spark_loader.positions import TopicPartition

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from spark_loader.positions import TopicPartition
+
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
@@ -275,3 +277,19 @@ def sha256_of(path: Path) -> str:
 def join(*parts: str) -> str:
     """Join parts of a path with `/`."""
     return "/".join(part.rstrip("/") if index == 0 else part for index, part in enumerate(parts))
+
+
+def file_name(source: TopicPartition, start: int, until: int, token: str, suffix: str) -> str:
+    """Return the name of a data file: topic, partition, from, until, attempt."""
+    return f"{source.topic}+{source.partition:05d}+{start:020d}+{until:020d}+{token}.{suffix}"
+
+
+def merge_runs(found: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join `[start, until)` runs that touch, in order of offset."""
+    merged: list[tuple[int, int]] = []
+    for start, until in sorted(found):
+        if merged and merged[-1][1] == start:
+            merged[-1] = (merged[-1][0], until)
+        else:
+            merged.append((start, until))
+    return merged

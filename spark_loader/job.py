@@ -12,35 +12,27 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from spark_loader.access import Access
 from spark_loader.brokers import NetworkAccess
-from spark_loader.checkpoint import (
-    Checkpoints,
-    DataFile,
-    Gap,
-    Manifest,
-    MapperOffsets,
-    Plan,
-    now_text,
-)
+from spark_loader.checkpoint import Checkpoints
 from spark_loader.errors import DataLoss, LoadError, QuarantineLimit
 from spark_loader.files import FileSystem, LockedError, join
 from spark_loader.filesystems import filesystem_for
+from spark_loader.ledger import DataFile, Manifest, MapperOffsets, Plan, now_text
 from spark_loader.load_options import LoadOptions
 from spark_loader.mapper import MapperTask, run_mapper
 from spark_loader.planning import make_plan
 from spark_loader.positions import TopicPartition
 from spark_loader.progress import Callback, Progress, ProgressListener
 from spark_loader.resolve import ClusterView
+from spark_loader.result import LoadResult, merge_ranges
 from spark_loader.session import session as make_session
 from spark_loader.settle import settle
 from spark_loader.sink import SinkOptions
-from spark_loader.splits import OffsetRange
 from zkbroker.errors import ZkbrokerError
 
 logger = logging.getLogger(__name__)
@@ -49,53 +41,6 @@ _FIRST_ROUND_RECORDS = 200_000
 _KINDS: dict[str, type[LoadError]] = {
     kind.__name__: kind for kind in (LoadError, DataLoss, QuarantineLimit)
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadResult:
-    """What a load did.
-
-    Attributes:
-        run: number of its manifest; the last one when there were several rounds, 0 for none.
-        rows: records in data files.
-        bytes: length of the data files.
-        files: their paths.
-        ranges: offsets accounted for, one range per partition.
-        gaps: offsets given up, with causes.
-        quarantined: records set aside.
-        seconds: how long it took.
-        resumed: whether an unfinished run was taken up.
-        adopted: mappers of that run that had finished before.
-        lag: offsets in the log at planning that are not loaded.
-    """
-
-    run: int = 0
-    rows: int = 0
-    bytes: int = 0
-    files: tuple[str, ...] = ()
-    ranges: tuple[OffsetRange, ...] = ()
-    gaps: tuple[Gap, ...] = ()
-    quarantined: int = 0
-    seconds: float = 0.0
-    resumed: bool = False
-    adopted: int = 0
-    lag: int = 0
-
-    def then(self, later: "LoadResult") -> "LoadResult":
-        """Return both results as one."""
-        return LoadResult(
-            run=later.run or self.run,
-            rows=self.rows + later.rows,
-            bytes=self.bytes + later.bytes,
-            files=self.files + later.files,
-            ranges=tuple(merge_ranges([*self.ranges, *later.ranges])),
-            gaps=self.gaps + later.gaps,
-            quarantined=self.quarantined + later.quarantined,
-            seconds=self.seconds + later.seconds,
-            resumed=self.resumed or later.resumed,
-            adopted=self.adopted + later.adopted,
-            lag=later.lag,
-        )
 
 
 class Loader:
@@ -391,19 +336,6 @@ class _Run:
     def _commit_group(self, group: str, positions: dict[TopicPartition, int]) -> None:
         if group and positions:
             self._view.commit_group_offsets(group, positions)
-
-
-def merge_ranges(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
-    """Join ranges of the same partition that touch."""
-    merged: list[OffsetRange] = []
-    for each in sorted(ranges, key=lambda r: (r.topic, r.partition, r.start)):
-        last = merged[-1] if merged else None
-        if last is not None and last.source == each.source and last.until == each.start:
-            size = last.estimated_bytes + each.estimated_bytes
-            merged[-1] = replace(last, until=each.until, estimated_bytes=size)
-        else:
-            merged.append(each)
-    return merged
 
 
 def _lag(plan: Plan, positions: dict[TopicPartition, int]) -> int:

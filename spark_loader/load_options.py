@@ -8,7 +8,8 @@ from spark_loader.eventtime import EventTime
 from spark_loader.options import FETCH_BYTES, ConnectOptions
 from spark_loader.positions import EARLIEST_BOUND, Bound, TopicPartition
 from spark_loader.reader import POLICIES
-from spark_loader.sink import FALLBACKS, FORMATS
+from spark_loader.rows import FORMATS
+from spark_loader.sink import FALLBACKS
 from zkbroker.errors import ConfigError
 
 

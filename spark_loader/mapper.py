@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from spark_loader.access import Access
-from spark_loader.checkpoint import Checkpoints, Gap, MapperOffsets
+from spark_loader.checkpoint import Checkpoints
 from spark_loader.files import FileSystem
+from spark_loader.ledger import Gap, MapperOffsets
 from spark_loader.options import ConnectOptions
 from spark_loader.reader import ABSENT, DamagedEntry, RangeReader
 from spark_loader.sink import PartitionSink, SinkOptions

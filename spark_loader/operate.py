@@ -8,9 +8,10 @@ the offsets passed over in the gap ledger.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from spark_loader.checkpoint import Checkpoints, DataFile, Gap, Manifest, live, now_text
+from spark_loader.checkpoint import Checkpoints
 from spark_loader.errors import LoadError
 from spark_loader.files import FileSystem
+from spark_loader.ledger import DataFile, Gap, Manifest, live, now_text
 from spark_loader.positions import TopicPartition
 from spark_loader.resolve import ClusterView
 from spark_loader.settle import settle

@@ -8,8 +8,8 @@ options say, or at its beginning when its topic was loaded before (records may h
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from spark_loader.checkpoint import Gap, Manifest, Plan, now_text
 from spark_loader.errors import DataLoss, LoadError
+from spark_loader.ledger import Gap, Manifest, Plan, now_text
 from spark_loader.load_options import LoadOptions
 from spark_loader.options import Subscription
 from spark_loader.positions import AtOffsets, AtTimes, Bound, TopicPartition

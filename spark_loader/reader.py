@@ -16,8 +16,8 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_loader.checkpoint import Gap
 from spark_loader.errors import DataLoss, LoadError
+from spark_loader.ledger import Gap
 from spark_loader.positions import TopicPartition
 from spark_loader.splits import OffsetRange
 from zkbroker.errors import CorruptMessage, MessageSizeTooLarge, OffsetOutOfRange

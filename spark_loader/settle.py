@@ -4,8 +4,9 @@ Invariant: after `settle` the directory holds no file that a manifest withdrew, 
 of a published run left behind, and no replay that is half published. Repeatable.
 """
 
-from spark_loader.checkpoint import Checkpoints, Manifest, MapperOffsets, live, now_text
+from spark_loader.checkpoint import Checkpoints
 from spark_loader.files import FileSystem, join
+from spark_loader.ledger import Manifest, MapperOffsets, live, now_text
 
 
 def settle(checkpoints: Checkpoints, filesystem: FileSystem) -> None:

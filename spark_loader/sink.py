@@ -8,24 +8,28 @@ hour hold disjoint, ascending offset ranges. Memory is bounded by `buffer_bytes`
 `open_files`.
 """
 
-import base64
-import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from spark_loader.checkpoint import STATE, DataFile
-from spark_loader.errors import QuarantineLimit
 from spark_loader.eventtime import EventTime, Extractor, HourNames, TimeError
-from spark_loader.files import FileSystem, HashingFile, OutputFile, join
+from spark_loader.files import (
+    FileSystem,
+    HashingFile,
+    OutputFile,
+    file_name,
+    join,
+    merge_runs,
+)
+from spark_loader.ledger import DataFile
 from spark_loader.positions import TopicPartition
-from spark_loader.reader import DamagedEntry, runs
+from spark_loader.quarantine import Quarantine
+from spark_loader.reader import runs
+from spark_loader.rows import FORMATS, RowWriter, row_writer
 
-FORMATS = {"parquet": "parquet", "json": "jsonl", "raw": "txt"}
 FALLBACKS = ("quarantine", "timestamp", "load-time")
 
 _QUARTER_MS = 900_000
@@ -58,78 +62,6 @@ class SinkOptions:
     open_files: int = 64
     compression: str = "snappy"
     max_quarantined: int | None = 1000
-
-
-class RowWriter(Protocol):
-    """Writes batches in one format."""
-
-    def write(self, table: pa.Table) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class ParquetRows:
-    """Parquet; keys and values are bytes, times are microseconds UTC."""
-
-    def __init__(self, sink: HashingFile, schema: pa.Schema, compression: str) -> None:
-        # Dictionaries only where values repeat: for keys and values they cost more than they save.
-        repeating = [name for name in ("timestampType", "partition") if name in schema.names]
-        self._writer = pq.ParquetWriter(
-            pa.PythonFile(sink, mode="w"),
-            schema,
-            compression=compression,
-            use_dictionary=repeating,
-            write_statistics=["offset", "timestamp", "event_time"],
-            store_schema=False,
-        )
-
-    def write(self, table: pa.Table) -> None:
-        self._writer.write_table(table, row_group_size=max(1, table.num_rows))
-
-    def close(self) -> None:
-        self._writer.close()
-
-
-class JsonRows:
-    """One JSON object per line; bytes that are no UTF-8 text go base64 into `…_base64`."""
-
-    def __init__(self, sink: HashingFile) -> None:
-        self._sink = sink
-
-    def write(self, table: pa.Table) -> None:
-        lines = []
-        for row in _times_as_ms(table).to_pylist():
-            content: dict[str, Any] = {}
-            for name, value in row.items():
-                if isinstance(value, bytes):
-                    content.update(_text_or_base64(name, value))
-                elif name == "headers":
-                    content[name] = [
-                        {"key": each["key"], **_text_or_base64("value", each["value"])}
-                        for each in value or ()
-                    ]
-                else:
-                    content[name] = value
-            lines.append(json.dumps(content, ensure_ascii=False))
-        lines.append("")
-        self._sink.write("\n".join(lines).encode())
-
-    def close(self) -> None:
-        """Nothing is held back."""
-
-
-class RawRows:
-    """Values as they are, each followed by a newline; a null value is an empty line."""
-
-    def __init__(self, sink: HashingFile) -> None:
-        self._sink = sink
-
-    def write(self, table: pa.Table) -> None:
-        values = table.column("value").to_pylist()
-        self._sink.write(b"".join(b"\n" if value is None else value + b"\n" for value in values))
-
-    def close(self) -> None:
-        """Nothing is held back."""
 
 
 @dataclass(slots=True)
@@ -339,12 +271,8 @@ class PartitionSink:
         self._made += 1
         output = self._fs.create(join(self._output, staged))
         sink = HashingFile(output)
-        return _OpenFile(directory, staged, output, sink, self._row_writer(sink, schema), start)
-
-    def _row_writer(self, sink: HashingFile, schema: pa.Schema) -> RowWriter:
-        if self._options.format == "parquet":
-            return ParquetRows(sink, schema, self._options.compression)
-        return JsonRows(sink) if self._options.format == "json" else RawRows(sink)
+        rows = row_writer(self._options.format, sink, schema, self._options.compression)
+        return _OpenFile(directory, staged, output, sink, rows, start)
 
     def _close(self, hour: str) -> None:
         opened = self._open[hour]
@@ -372,124 +300,6 @@ class PartitionSink:
         )
 
 
-class Quarantine:
-    """Sets records aside verbatim, one JSON object per line, with offset and reason."""
-
-    def __init__(
-        self,
-        filesystem: FileSystem,
-        output: str,
-        source: TopicPartition,
-        staging: str,
-        token: str,
-        limit: int | None,
-    ) -> None:
-        self._fs = filesystem
-        self._output = output
-        self._source = source
-        self._staging = staging
-        self._token = token
-        self._limit = limit
-        self._lines: list[bytes] = []
-        self._offsets: list[tuple[int, int]] = []
-        self._last_reason = ""
-        self.count = 0
-        self.files: list[DataFile] = []
-
-    def add(self, batch: pa.RecordBatch, reasons: dict[int, str]) -> None:
-        """Set rows aside, by index; raise QuarantineLimit when there are too many."""
-        for index in sorted(reasons):
-            row = _times_as_ms(batch.slice(index, 1)).to_pylist()[0]
-            headers = [
-                {"key": each["key"], "value": _base64(each["value"])}
-                for each in row.get("headers") or ()
-            ]
-            content = {
-                "topic": self._source.topic,
-                "partition": self._source.partition,
-                "offset": row["offset"],
-                "timestamp": row["timestamp"],
-                "timestampType": row["timestampType"],
-                "key": _base64(row["key"]),
-                "value": _base64(row["value"]),
-                "headers": headers,
-                "reason": reasons[index],
-            }
-            self._append(content, row["offset"], row["offset"] + 1)
-
-    def add_damaged(self, entry: DamagedEntry) -> None:
-        """Set an entry of the log aside that cannot be decoded."""
-        content = {
-            "topic": self._source.topic,
-            "partition": self._source.partition,
-            "offset": entry.start,
-            "until": entry.until,
-            "entry": _base64(entry.raw),
-            "reason": entry.reason,
-        }
-        self._append(content, entry.start, entry.until)
-
-    def _append(self, content: dict[str, Any], start: int, until: int) -> None:
-        self._lines.append(json.dumps(content, ensure_ascii=False).encode() + b"\n")
-        self._offsets.append((start, until))
-        self._last_reason = content["reason"]
-        self.count += 1
-        if self._limit is not None and self.count > self._limit:
-            raise QuarantineLimit(
-                f"more than {self._limit} records of {self._source} could not be parsed; the last "
-                f"one, at offset {start}: {self._last_reason}. Correct the event time options or "
-                "allow more with --max-quarantined"
-            )
-
-    def finish(self) -> None:
-        """Write the quarantine file, if there is anything to write."""
-        if not self._lines:
-            return
-        start, until = self._offsets[0][0], self._offsets[-1][1]
-        name = file_name(self._source, start, until, self._token, "jsonl")
-        directory = f"{STATE}/quarantine/topic={self._source.topic}"
-        staged = f"{self._staging}/{self._token}+{self._source}+quarantine"
-        output = self._fs.create(join(self._output, staged))
-        sink = HashingFile(output)
-        sink.write(b"".join(self._lines))
-        output.commit()
-        self.files.append(
-            DataFile(
-                path=f"{directory}/{name}",
-                staged=staged,
-                topic=self._source.topic,
-                partition=self._source.partition,
-                start=start,
-                until=until,
-                rows=self.count,
-                size_bytes=sink.size_bytes,
-                sha256=sink.sha256,
-                offsets=tuple(merge_runs(self._offsets)),
-            )
-        )
-        self._lines.clear()
-
-    def discard(self) -> None:
-        """Drop what was not written yet."""
-        self._lines.clear()
-
-
-def file_name(source: TopicPartition, start: int, until: int, token: str, suffix: str) -> str:
-    """Return the name of a data file: topic, partition, from, until, attempt."""
-    return f"{source.topic}+{source.partition:05d}+{start:020d}+{until:020d}+{token}.{suffix}"
-
-
-def merge_runs(found: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join `[start, until)` runs that touch, in order of offset."""
-    merged: list[tuple[int, int]] = []
-    for start, until in sorted(found):
-        if merged and merged[-1][1] == start:
-            merged[-1] = (merged[-1][0], until)
-        else:
-            merged.append((start, until))
-    return merged
-
-
 def _stored(batch: pa.RecordBatch, times: pa.Array) -> pa.RecordBatch:
     """Return the columns of a data file: all but the topic, which the directory names."""
     names = [name for name in batch.schema.names if name != "topic"]
@@ -504,25 +314,3 @@ def _floor_divide(numbers: pa.Array, divisor: int) -> pa.Array:
     # Arrow's division cuts towards zero.
     step = pc.and_(pc.less(numbers, 0), inexact)
     return pc.subtract(quotient, step.cast(pa.int64()))
-
-
-def _times_as_ms(rows: Any) -> Any:
-    """Return rows with times as milliseconds since 1970, which JSON can hold."""
-    for index, column in enumerate(rows.schema):
-        if pa.types.is_timestamp(column.type):
-            values = rows.column(index).cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
-            rows = rows.set_column(index, column.name, values)
-    return rows
-
-
-def _text_or_base64(name: str, value: bytes | None) -> dict[str, str | None]:
-    if value is None:
-        return {name: None}
-    try:
-        return {name: value.decode()}
-    except UnicodeDecodeError:
-        return {f"{name}_base64": _base64(value)}
-
-
-def _base64(value: bytes | None) -> str | None:
-    return None if value is None else base64.b64encode(value).decode()

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from spark_loader.access import Access
-from spark_loader.checkpoint import Gap
+from spark_loader.ledger import Gap
 from spark_loader.options import ConnectOptions, SourceOptions
 from spark_loader.planning import estimate_bytes
 from spark_loader.reader import RangeReader

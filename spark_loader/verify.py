@@ -17,8 +17,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_loader.checkpoint import STATE, Checkpoints, DataFile, Manifest, live
+from spark_loader.checkpoint import STATE, Checkpoints
 from spark_loader.files import FileSystem, join, sha256_of
+from spark_loader.ledger import DataFile, Manifest, live
 from spark_loader.positions import TopicPartition
 from spark_loader.reader import runs
 from spark_loader.splits import OffsetRange

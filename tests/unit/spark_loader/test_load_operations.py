@@ -5,9 +5,10 @@ import json
 import pytest
 
 from spark_loader import DataLoss, EventTime, Loader, LoadError, QuarantineLimit, cli_state, operate
-from spark_loader.checkpoint import Checkpoints, live
+from spark_loader.checkpoint import Checkpoints
 from spark_loader.cli import cli
 from spark_loader.files import LocalFileSystem
+from spark_loader.ledger import live
 from spark_loader.positions import LATEST_BOUND, AtOffsets, AtTime, TopicPartition
 from spark_loader.verify import verify
 from tests.support.directory_cluster import DirectoryCluster

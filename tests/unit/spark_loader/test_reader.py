@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_loader.checkpoint import Gap
 from spark_loader.errors import DataLoss
+from spark_loader.ledger import Gap
 from spark_loader.reader import ABSENT, DamagedEntry, RangeReader, complement, runs
 from spark_loader.splits import OffsetRange
 from tests.support.directory_cluster import DirectoryCluster
