@@ -20,7 +20,7 @@ from zkbroker.consumer.coordinator_link import CoordinatorLink
 from zkbroker.consumer.fetchers import Fetchers
 from zkbroker.consumer.group_joining import Share
 from zkbroker.consumer.group_membership import GroupMembership
-from zkbroker.consumer.group_offsets import Committed, GroupOffsets
+from zkbroker.consumer.group_offsets import CommitFailed, Committed, GroupOffsets
 from zkbroker.consumer.group_topics import GroupTopics
 from zkbroker.consumer.holding import Holding
 from zkbroker.consumer.listener import RebalanceListener
@@ -174,6 +174,11 @@ class GroupSession:
             raise ClientError("commit needs a group.id")
         if offsets is None:
             offsets = self._holding.positions()
+        if offsets and self.membership is not None and self.share is None:
+            # without a generation the coordinator would take it for a consumer outside the group
+            raise CommitFailed(
+                f"commit of group {self._config.group_id}: this member holds nothing at the moment"
+            )
         return {
             key: value if isinstance(value, Committed) else Committed(value)
             for key, value in offsets.items()
