@@ -1,0 +1,110 @@
+"""How long a ZooKeeper group takes to come to rest after a member joined or left.
+
+    python -m bench.rebalance [--partitions 24] [--members 5] [--rounds 20]
+
+Members are in one process and consume nothing, so what is measured is the protocol: reading the
+group, releasing and claiming. Each time is given in round trips too: in units of one small read of
+the same ZooKeeper, measured between the rounds, since machines differ.
+"""
+
+import argparse
+import statistics
+import threading
+import time
+from collections.abc import Callable
+
+from zkbroker.rebalance import Owned, Rebalancer, ZkGroupStore, range_assign, thread_ids
+from zkbroker.registry import ZkSession, groups, topics
+from zkbroker.registry.embedded import EmbeddedZooKeeper
+from zkbroker.registry.groups import Subscription
+
+
+class Member:
+    """Takes part and consumes nothing."""
+
+    moved = threading.Event()
+
+    def __init__(self, connect: str, number: int) -> None:
+        self.id = f"g_{number:06d}"
+        self.owned: Owned = {}
+        self.session = ZkSession(connect).start()
+        self.rebalancer = Rebalancer(
+            ZkGroupStore(self.session, "g", self.id), self, subscription=Subscription({"t": 1})
+        )
+        self.rebalancer.start()
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def drop(self) -> None:
+        self.owned = {}
+
+    def stop(self) -> None:
+        self.owned = {}
+
+    def commit(self) -> None: ...
+
+    def load(self, owned: Owned) -> None: ...
+
+    def start(self, owned: Owned) -> None:
+        self.owned = dict(owned)
+        self.moved.set()
+
+    def leave(self) -> None:
+        self.rebalancer.close()
+        self.session.close()
+
+
+def settle_s(members: list[Member], partitions: int, change: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    change()
+    wanted = range_assign(
+        {"t": range(partitions)}, {"t": [t for m in members for t in thread_ids(m.id, 1)]}
+    )
+    while True:
+        Member.moved.clear()
+        if {key: f"{m.id}-0" for m in members for key in m.owned} == wanted:
+            return time.perf_counter() - started
+        Member.moved.wait(1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--partitions", type=int, default=24)
+    parser.add_argument("--members", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=20)
+    asked = parser.parse_args()
+    with EmbeddedZooKeeper() as server, ZkSession(server.connect_string) as zk:
+        topics.create_topic(zk, "t", {n: [1] for n in range(asked.partitions)})
+        members = [Member(server.connect_string, n) for n in range(asked.members)]
+        settle_s(members, asked.partitions, lambda: None)
+        times: dict[str, list[float]] = {"join": [], "leave": []}
+        trips: list[float] = []
+        for number in range(asked.members, asked.members + asked.rounds):
+            for _ in range(20):
+                started = time.perf_counter()
+                groups.members(zk, "g")
+                trips.append(time.perf_counter() - started)
+
+            def join(number: int = number) -> None:
+                members.append(Member(server.connect_string, number))
+
+            times["join"].append(settle_s(members, asked.partitions, join))
+            leaving = members.pop(0)
+            times["leave"].append(settle_s(members, asked.partitions, leaving.leave))
+        for member in members:
+            member.leave()
+    trip = statistics.median(trips)
+    print(f"one read of ZooKeeper: median {trip * 1000:.2f} ms")
+    for kind, seconds in times.items():
+        median = statistics.median(seconds)
+        print(
+            f"{kind}: {asked.members} members x {asked.partitions} partitions at rest after a "
+            f"median of {median * 1000:.0f} ms ({median / trip:.0f} reads), "
+            f"at most {max(seconds) * 1000:.0f} ms"
+        )
+
+
+if __name__ == "__main__":
+    main()
