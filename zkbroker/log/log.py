@@ -109,7 +109,8 @@ class Log(ReadableLog):
     @leader_epoch.setter
     def leader_epoch(self, epoch: int) -> None:
         with self._lock, self.context.storage():
-            if self._epochs.assign(epoch, self.log_end_offset):
+            offload = self.context.runtime.offload
+            if offload(self._epochs.assign, epoch, self.log_end_offset):
                 self._configure(self.config)
 
     @property
@@ -302,7 +303,7 @@ class Log(ReadableLog):
             moved = offset > self.log_start_offset
             if moved:
                 self.log_start_offset = offset
-                self._epochs.truncate_start(offset)
+                self.context.runtime.offload(self._epochs.truncate_start, offset)
             if not moved and trimming.segments_below_start(self) == 0:
                 return 0
         self.context.save_start_offsets(self.context)

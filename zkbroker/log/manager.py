@@ -333,11 +333,11 @@ class LogManager:
             doomed = directory.root / names.delete_directory_name(tp)
             try:
                 self.fs.rename(log.directory, doomed)
-                self.fs.fsync_dir(directory.root)
-            except OSError as error:
-                raise directory.context.fail(error) from error
-            finally:
                 log.mark_deleted()
+                self._runtime.offload(self.fs.fsync_dir, directory.root)
+            except OSError as error:
+                log.mark_deleted()
+                raise directory.context.fail(error) from error
             due = self._now_ms() + log.config.file_delete_delay_ms
             directory.context.doomed.append((due, doomed))
         logger.info("log deleted partition=%s directory=%s", tp, doomed)
