@@ -1,0 +1,66 @@
+"""A process that is killed loses nothing that it acknowledged."""
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.logs import TP, make_manager, read_all
+
+ROOT = Path(__file__).parents[2]
+
+CHILD = """
+import sys
+from pathlib import Path
+from tests.support.logs import TP, make_manager, message_set
+manager = make_manager(Path(sys.argv[1]), segment_bytes=3000, index_interval_bytes=200)
+manager.start()
+log = manager.get_or_create(TP)
+number = log.log_end_offset
+while True:
+    result = log.append(message_set(1 + number % 3, magic=number % 3, prefix=f"{number}-"))
+    log.wait_durable(result.last_offset)
+    number = result.last_offset + 1
+    print(number, flush=True)
+"""
+
+
+def live_and_die(directory: Path, acknowledgements: int) -> int:
+    """Run a process until it acknowledged so much, and kill it; returns the offset it reached."""
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(directory)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        told = [child.stdout.readline() for _ in range(acknowledgements)]
+        child.kill()
+        # It may have acknowledged more before the signal came, the last one half written.
+        told += [line for line in child.stdout if line.endswith("\n")]
+    return int(told[-1])
+
+
+def kill_again_and_again(directory: Path, times: int) -> None:
+    chosen = random.Random(4)
+    for _ in range(times):
+        acknowledged = live_and_die(directory, chosen.randint(1, 120))
+        manager = make_manager(directory)
+        manager.start()
+        log = manager.get(TP)
+        assert log is not None
+        assert log.log_end_offset >= acknowledged
+        records = read_all(log)
+        assert [record.offset for record in records] == list(range(log.log_end_offset))
+        for expected, record in enumerate(records):
+            number, _, index = (record.value or b"").rstrip(b".").partition(b"-")
+            assert int(number) + int(index) == record.offset == expected
+        manager.abandon()
+
+
+def test_what_a_killed_process_acknowledged_is_there(tmp_path):
+    kill_again_and_again(tmp_path, 4)
+
+
+@pytest.mark.soak
+def test_what_a_process_acknowledged_that_is_killed_a_hundred_times_is_there(tmp_path):
+    kill_again_and_again(tmp_path, 100)

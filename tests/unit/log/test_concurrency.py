@@ -1,0 +1,97 @@
+"""Appends, reads, rolls, deletions and flushes side by side, on threads."""
+
+import os
+import threading
+
+import pytest
+
+from tests.support.logs import TP, message_set, started
+from zkbroker.errors import OffsetOutOfRange
+from zkbroker.records import iter_records
+from zkbroker.runtime import get_runtime
+
+APPENDS = 600
+
+
+def test_readers_go_on_while_segments_are_rolled_deleted_and_flushed(tmp_path):
+    with started(
+        tmp_path,
+        segment_bytes=2000,
+        index_interval_bytes=200,
+        flush_messages=20,
+        file_delete_delay_ms=0,
+        manager={"open_segments": 2},
+    ) as manager:
+        log = manager.get_or_create(TP)
+        done = threading.Event()
+        errors = []
+
+        def watched(work):
+            def run():
+                try:
+                    work()
+                except Exception as error:  # noqa: BLE001 - told by the test's own thread
+                    errors.append(error)
+                    done.set()
+
+            return threading.Thread(target=run)
+
+        def write():
+            for at in range(APPENDS):
+                result = log.append(message_set(2, magic=at % 3, prefix=f"{log.log_end_offset}-"))
+                if at % 10 == 0:
+                    log.wait_durable(result.last_offset, timeout_s=60)
+            done.set()
+
+        def delete():
+            while not done.is_set():
+                log.delete_records_before(max(log.log_end_offset - 100, 0))
+                manager.run_deletions()
+                manager.checkpoint()
+
+        def read():
+            offset = 0
+            while True:
+                finished = done.is_set()
+                try:
+                    found = log.read(offset, 700)
+                except OffsetOutOfRange as error:
+                    offset = max(error.earliest, offset + 1)
+                    continue
+                if found.slice is None:
+                    if finished:
+                        break
+                    continue
+                data = os.pread(found.slice.fd, found.slice.size, found.slice.position)
+                found.slice.close()
+                for record in iter_records(data, start_offset=offset):
+                    number, _, index = record.value.rstrip(b".").partition(b"-")
+                    assert int(number) + int(index) == record.offset == offset
+                    offset += 1
+            assert offset == 2 * APPENDS
+
+        threads = [watched(work) for work in (write, delete, read, read)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(100)
+        assert errors == []
+
+
+@pytest.mark.parametrize("runtime", ["threads", "gevent"])
+def test_appends_of_many_tasks_get_dense_offsets(tmp_path, runtime):
+    with started(tmp_path, runtime=runtime, segment_bytes=3000, flush_messages=1) as manager:
+        log = manager.get_or_create(TP)
+        results = []
+
+        def produce():
+            for _ in range(10):
+                result = log.append(message_set(3))
+                log.wait_durable(result.last_offset, timeout_s=60)
+                results.append(result.base_offset)
+
+        tasks = [get_runtime(runtime).spawn(produce, name=f"{at}") for at in range(12)]
+        for task in tasks:
+            assert task.join(60)
+        assert sorted(results) == list(range(0, 360, 3))
+        assert log.recovery_point == 360
