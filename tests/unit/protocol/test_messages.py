@@ -20,7 +20,7 @@ IDS = [f"{message.__name__}-v{version}" for message, version in EVERY_MESSAGE]
 
 
 @pytest.mark.parametrize(("message", "version"), EVERY_MESSAGE, ids=IDS)
-@settings(deadline=None, derandomize=True, max_examples=25)
+@settings(deadline=None, derandomize=True, max_examples=15)
 @given(data=st.data())
 def test_every_version_of_every_message_survives_a_round_trip(message, version, data):
     original = data.draw(message_strategy(message, version))

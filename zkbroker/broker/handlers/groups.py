@@ -5,6 +5,7 @@ assignment) keeps only its own connection waiting, and always ends: by the rebal
 its member's removal, or by the coordinator's close.
 """
 
+import logging
 from typing import Generic, TypeVar
 
 from zkbroker.broker.handlers.metadata import described_broker
@@ -18,7 +19,7 @@ from zkbroker.coordinator import (
     SyncResult,
     group_partition,
 )
-from zkbroker.errors import ErrorCode
+from zkbroker.errors import ErrorCode, ZkbrokerError
 from zkbroker.network.server import Session
 from zkbroker.protocol import RequestHeader
 from zkbroker.protocol.messages import (
@@ -47,6 +48,8 @@ from zkbroker.protocol.messages.groups import (
 )
 from zkbroker.protocol.messages.membership import GROUP_COORDINATOR, JoinGroupMember
 from zkbroker.runtime import Runtime
+
+logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
@@ -91,7 +94,11 @@ class GroupHandlers:
         view = self._services.view
         assignment = view.assignment(OFFSETS_TOPIC)
         if assignment is None:
-            self._services.topics.create_automatically(OFFSETS_TOPIC)
+            try:
+                self._services.topics.create_automatically(OFFSETS_TOPIC)
+            except ZkbrokerError as error:
+                # every client tries again after error 15; others may be final to it
+                logger.warning("topic not created topic=%s error=%s", OFFSETS_TOPIC, error)
             return _no_coordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         number = group_partition(request.key, len(assignment))
         leader, _ = view.leader(OFFSETS_TOPIC, number, tuple(assignment.get(number, ())))
