@@ -2,6 +2,7 @@
 
 import json
 import logging
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -298,3 +299,36 @@ def test_a_start_that_fails_leaves_nothing_behind(
         with pytest.raises(ZkbrokerError, match="cannot listen on"):
             start(1, port=port)
     assert list_brokers(zk).keys() == {0}
+
+
+def test_a_broker_on_ipv6_is_found_and_served(start: Start) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError as error:
+        pytest.skip(f"no IPv6 here: {error}")
+    process = start(listeners="PLAINTEXT://[::1]:0")
+    with connect(process) as connection:
+        assert connection.host == "::1"
+        metadata(connection, "t", 1)
+        eventually(lambda: led(connection, "t"))
+        assert [b.host for b in connection.request(MetadataRequest([]), 1).brokers] == ["::1"]
+        assert produce(connection, "t", message_set(2, [b"six"])).error_code == 0
+
+
+def test_counts_of_client_versions_are_kept_on_disk(start: Start) -> None:
+    process = start()
+    with connect(process) as connection:
+        metadata(connection, "t", 0)
+    with socket.create_connection(process.address, 20) as refused:
+        refused.settimeout(20)
+        refused.sendall(b"\x00\x00\x00\x0e\x00\x00\x00\x63\x00\x00\x00\x01\x00\x04newx")
+        assert refused.recv(1) == b""
+    process.stop()
+    saved = json.loads((process.data_directory / "client-versions.json").read_text())
+    served = {
+        (client["client_id"], each["api"], each["version"]): each["served"]
+        for client in saved["clients"]
+        for each in client["requests"]
+    }
+    assert served["test", "METADATA", 0] is True
+    assert served["newx", "PRODUCE", 99] is False
