@@ -38,7 +38,7 @@ TopicPartitionKey: TypeAlias = tuple[str, int]
 Key: TypeAlias = OffsetKey | GroupKey
 Value: TypeAlias = OffsetValue | GroupValue
 
-_BATCH_BYTES = 256 * 1024  # of a rewrite; a larger single record is a batch of its own
+_BATCH_BYTES = 64 * 1024  # of a rewrite: some milliseconds of work; a larger record goes alone
 _RECORD_OVERHEAD_BYTES = 16  # of a record within a batch; the batch header is shared
 
 
@@ -78,7 +78,7 @@ class StoreSettings:
     """
 
     magic: int = 2
-    load_bytes: int = 1024 * 1024
+    load_bytes: int = 128 * 1024
     rewrite_min_bytes: int = 4 * 1024 * 1024
     rewrite_ratio: float = 4.0
 
