@@ -44,7 +44,7 @@ docs: $(STAMP)
 
 docs-check: $(STAMP)
 	@$(PYTHON) scripts/generate_docs.py --check
-	@$(VENV)/bin/mkdocs build --strict --quiet --site-dir $(VENV)/site
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet --site-dir $(VENV)/site
 
 clean:
 	rm -rf $(VENV) $(DATA) build dist *.egg-info
