@@ -133,7 +133,7 @@ class Setting:
         return ahead
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(deadline=None, derandomize=True, max_examples=150)
 @given(st.lists(step, max_size=25))
 def test_stream_delivers_what_its_model_does(steps: list[tuple[object, ...]]) -> None:
     one = Setting()
