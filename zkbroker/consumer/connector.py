@@ -35,7 +35,7 @@ from zkbroker.consumer.streams import Streams
 from zkbroker.discovery import Cluster, ZooKeeperSource
 from zkbroker.errors import ClientError, ConfigError
 from zkbroker.rebalance import RebalanceListener, Rebalancer, ZkGroupStore
-from zkbroker.registry import ZkSession
+from zkbroker.registry import SessionState, ZkSession
 from zkbroker.registry.groups import Subscription, new_consumer_id
 from zkbroker.runtime import Runtime, get_runtime
 
@@ -360,7 +360,13 @@ class ConsumerConnector:
         return self._membership
 
     def _processed(self) -> Mapping[TopicPartition, int]:
-        return {} if self._membership is None else self._membership.positions(in_hand=False)
+        """Return what an automatic commit writes."""
+        if self._membership is None:
+            return {}
+        if self.config.commits_to_zookeeper and self._session.state is not SessionState.CONNECTED:
+            # It would only wait, and a rebalance behind it.
+            return {}
+        return self._membership.positions(in_hand=False)
 
     def _wake_fetchers(self) -> None:
         if self._fetchers is not None:
