@@ -51,7 +51,11 @@ class Durability:
         self._names_unsynced = durable < end or (not segment.size and not unsynced)
         self._since_ms = context.now_ms() if durable < end else None
         self._commit = GroupCommit(
-            context.runtime, self.flush, durable=durable, name=f"flush-{name}"
+            context.runtime,
+            self.flush,
+            usable=lambda: context.offline is None,
+            durable=durable,
+            name=f"flush-{name}",
         )
 
     @property

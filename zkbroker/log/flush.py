@@ -16,23 +16,35 @@ from zkbroker.runtime import Event, Runtime
 class _Waiter:
     target: int
     event: Event
+    failure: StorageError | None = None
 
 
 class GroupCommit:
     """Runs a flush function for as long as somebody wants more on disk than is."""
 
-    def __init__(self, runtime: Runtime, flush: Callable[[], int], *, durable: int, name: str):
+    def __init__(
+        self,
+        runtime: Runtime,
+        flush: Callable[[], int],
+        *,
+        usable: Callable[[], bool],
+        durable: int,
+        name: str,
+    ) -> None:
         """Make one for a log.
 
         Args:
             runtime: waits and spawns.
             flush: brings the log as it is to stable storage, off the event loop, and returns the
                 end offset that is stable from now on; raises StorageError.
+            usable: whether a flush that failed leaves the log usable, because the disk was never
+                asked; then only those who waited for it fail.
             durable: what is stable already.
             name: of the task that flushes.
         """
         self._runtime = runtime
         self._flush = flush
+        self._usable = usable
         self._name = name
         self._lock = runtime.lock()
         self._waiters: list[_Waiter] = []
@@ -72,17 +84,21 @@ class GroupCommit:
         self.request(target)
         if not waiter.event.wait(timeout_s):
             raise RequestTimedOut(f"not on disk within {timeout_s} s")
-        if self.durable < target:
-            assert self._failure is not None
-            raise self._failure
+        if waiter.failure is not None:
+            raise waiter.failure
 
     def fail(self, error: StorageError) -> None:
         """Fail everybody who waits and will wait."""
         with self._lock:
             if self._failure is None:
                 self._failure = error
+        self._fail_waiters(error)
+
+    def _fail_waiters(self, error: StorageError) -> None:
+        with self._lock:
             waiters, self._waiters = self._waiters, []
         for waiter in waiters:
+            waiter.failure = error
             waiter.event.set()
 
     def _run(self) -> None:
@@ -90,8 +106,18 @@ class GroupCommit:
             try:
                 durable = self._flush()
             except StorageError as error:
-                self.fail(error)
+                if self._usable():
+                    with self._lock:
+                        self._running = False
+                        self._wanted = self.durable
+                    self._fail_waiters(error)
+                else:
+                    self.fail(error)
                 return
+            except BaseException as error:
+                # Nobody may wait for ever for a task that is no more.
+                self.fail(StorageError(f"the flush ended with {error!r}"))
+                raise
             with self._lock:
                 self.durable = max(self.durable, durable)
                 done = [waiter for waiter in self._waiters if waiter.target <= self.durable]

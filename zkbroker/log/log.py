@@ -347,6 +347,24 @@ class Log(ReadableLog):
         """
         return self._durability.flush()
 
+    def start_flush(self) -> int:
+        """Have everything written so far flushed, without waiting.
+
+        Returns:
+            The end offset to `wait_flushed` for.
+        """
+        end = self.log_end_offset
+        self._durability.request(end)
+        return end
+
+    def wait_flushed(self, end: int) -> None:
+        """Wait until everything below `end` is on stable storage.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        self._durability.wait(end, None)
+
     def _active(self) -> tuple[int, Segment]:
         # A log that is being closed is flushed for the last time.
         if self._gone != _CLOSING:

@@ -81,18 +81,22 @@ class Upkeep:
         """
         now = self._now_ms() if now_ms is None else now_ms
         following: int | None = None
+        started: list[tuple[Log, int]] = []
         for log in self._logs():
             since = log.unflushed_since_ms
             if since is None or log.offline is not None:
                 continue
             due = since + log.config.flush_ms
             if due <= now:
-                try:
-                    log.flush()
-                except StorageError as error:
-                    logger.debug("flush failed partition=%s error=%s", log.topic_partition, error)
+                started.append((log, log.start_flush()))
             elif following is None or due < following:
                 following = due
+        # They run side by side; so the last of many is not late.
+        for log, end in started:
+            try:
+                log.wait_flushed(end)
+            except StorageError as error:
+                logger.debug("flush failed partition=%s error=%s", log.topic_partition, error)
         return following
 
     def checkpoint(self) -> None:
@@ -130,7 +134,11 @@ class Upkeep:
         for directory in self._online():
             context = directory.context
             for pair in [pair for pair in context.doomed if pair[0] <= now]:
-                context.doomed.remove(pair)
+                try:
+                    context.doomed.remove(pair)
+                except ValueError:
+                    # Another caller took it just now.
+                    continue
                 try:
                     self._runtime.offload(self._remove, pair[1])
                 except OSError as error:

@@ -1,3 +1,4 @@
+import errno
 import threading
 import time
 
@@ -7,6 +8,7 @@ import pytest
 from tests.support.logs import TP, Clock, InlineRuntime, make_manager, message_set, started
 from zkbroker.errors import RequestTimedOut, StorageError
 from zkbroker.log import FileSystem
+from zkbroker.log.flush import GroupCommit
 from zkbroker.runtime import get_runtime
 
 
@@ -156,3 +158,46 @@ def test_a_failed_fsync_acknowledges_nobody_then_or_later(tmp_path):
         log.read(0, 100)
     manager.close()
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_a_flush_that_never_reached_the_disk_fails_those_who_wait_and_is_tried_again(tmp_path):
+    class Crowded(FileSystem):
+        """Has no descriptor left when told so."""
+
+        on = False
+
+        def open(self, path, flags):
+            if self.on:
+                raise OSError(errno.EMFILE, "Too many open files", str(path))
+            return super().open(path, flags)
+
+    fs = Crowded()
+    settings = {"flush_messages": 4, "segment_bytes": 700, "manager": {"open_segments": 1}}
+    with started(tmp_path, fs=fs, runtime=InlineRuntime(), **settings) as manager:
+        log = manager.get_or_create(TP)
+        log.append(message_set(3))
+        log.roll()
+        fs.on = True
+        result = log.append(message_set(2))
+        with pytest.raises(StorageError, match="Too many open files"):
+            log.append(message_set(5))
+        fs.on = False
+        log.append(message_set(3))
+        log.wait_durable(result.last_offset, timeout_s=20)
+        assert manager.offline_dirs() == {}
+
+
+def test_nobody_waits_for_a_flush_that_ended_in_a_way_nobody_thought_of():
+    class Surprise(Exception):
+        """Not an error of the disk."""
+
+    def flush():
+        raise Surprise
+
+    commit = GroupCommit(
+        get_runtime("threads"), flush, usable=lambda: True, durable=0, name="surprised"
+    )
+    with pytest.raises(StorageError, match="Surprise"):
+        commit.wait(1, timeout_s=20)
+    with pytest.raises(StorageError, match="Surprise"):
+        commit.wait(2, timeout_s=20)
