@@ -282,6 +282,7 @@ def measure(
                 f" p99 {statistics.median(m.p99_ms for m in mine):.3f} ms"
                 f"   bare p50 {statistics.median(m.p50_ms for m in theirs):.3f} ms"
                 f" p99 {statistics.median(m.p99_ms for m in theirs):.3f} ms"
+                f"   ratio of p50 {statistics.median(t.p50_ms / m.p50_ms for m, t in found):.2f}"
             )
     print(f"{'resident':15s} broker {resident_mb(broker.pid):.0f} MB")
 

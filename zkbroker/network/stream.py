@@ -33,7 +33,15 @@ class HubStream:
         hub: the hub that waits.
     """
 
-    __slots__ = ("_hub", "_read_watcher", "_run_until", "_socket", "_write_watcher", "active_at")
+    __slots__ = (
+        "_drained",
+        "_hub",
+        "_read_watcher",
+        "_run_until",
+        "_socket",
+        "_write_watcher",
+        "active_at",
+    )
 
     def __init__(self, connection: socket.socket, hub: Hub) -> None:
         connection.setblocking(False)
@@ -41,18 +49,24 @@ class HubStream:
         self._hub = hub
         self._read_watcher = hub.loop.io(connection.fileno(), 1)
         self._write_watcher = hub.loop.io(connection.fileno(), 2)
+        self._drained = False
         self.active_at = time.monotonic()
         """When the last byte went in or out."""
         self._run_until = self.active_at + _RUN_S
 
     def receive_into(self, view: memoryview) -> int:
         """Wait for bytes and return how many came; 0 at the end of the stream."""
+        if self._drained:
+            # The last call took all there was: a client that waits for its answer has sent no more,
+            # and asking in vain costs more than waiting.
+            self._wait(self._read_watcher)
         while True:
             try:
                 count = self._socket.recv_into(view)
             except BlockingIOError:
                 self._wait(self._read_watcher)
                 continue
+            self._drained = count < len(view)
             self.active_at = time.monotonic()
             return count
 
