@@ -132,9 +132,14 @@ class LogManager:
     def _load_all(self) -> list[Cut]:
         cuts: list[Cut] = []
         loaded: dict[Path, list[tuple[TopicPartition, Path, LogState]]] = {}
+        failures: list[StorageError] = []
 
         def load_one(directory: DataDirectory) -> None:
-            found, reports = self._runtime.offload(self._load_directory, directory)
+            try:
+                found, reports = self._runtime.offload(self._load_directory, directory)
+            except StorageError as error:
+                failures.append(error)
+                return
             loaded[directory.root] = found
             cuts.extend(reports)
 
@@ -144,11 +149,9 @@ class LogManager:
         ]
         for task in tasks:
             task.join()
+        if failures:
+            raise failures[0]
         for directory in self._online():
-            if directory.root not in loaded:
-                raise StorageError(
-                    f"data directory {directory.root} could not be loaded; see the log"
-                )
             for tp, path, state in loaded[directory.root]:
                 other = self._home(tp)
                 if other is not None:
@@ -158,6 +161,8 @@ class LogManager:
                 try:
                     log = Log(tp, path, self.topic_config(tp.topic), directory.context, state)
                 except StorageError:
+                    if directory.context.offline is None:
+                        raise
                     break
                 directory.logs[tp] = log
             directory.loaded = directory.context.offline is None
@@ -186,7 +191,10 @@ class LogManager:
                 found.append((tp, path, state))
                 cuts += reports
         except OSError as error:
-            directory.context.fail(error)
+            failure = directory.context.fail(error)
+            if directory.context.offline is None:
+                # Not the disk's fault, and yet not everything is known: no start like this.
+                raise failure from error
         logger.info(
             "data directory loaded path=%s partitions=%d clean=%s seconds=%.3f",
             directory.root,

@@ -355,3 +355,43 @@ def test_a_lack_of_file_descriptors_fails_the_call_and_not_the_directory(tmp_pat
         for _ in range(5):
             log.append(message_set(3))
         assert [record.offset for record in read_all(log)] == list(range(end + 15))
+
+
+def test_a_start_without_enough_file_descriptors_fails_as_a_whole(tmp_path):
+    with started(tmp_path) as manager:
+        for tp in PARTITIONS:
+            manager.get_or_create(tp).append(message_set(1))
+
+    class Scarce(UnsyncedFileSystem):
+        """Opens so many files and no more."""
+
+        def __init__(self, left):
+            self.left = left
+
+        def open(self, path, flags):
+            self.left -= 1
+            if self.left < 0:
+                raise OSError(errno.EMFILE, "Too many open files", str(path))
+            return super().open(path, flags)
+
+    refusals = []
+    for left in range(0, 200, 7):
+        manager = make_manager(tmp_path, fs=Scarce(left))
+        try:
+            manager.start()
+        except StorageError as error:
+            refusals.append(str(error))
+            continue
+        assert set(manager.logs()) == set(PARTITIONS)
+        manager.abandon()
+        break
+    assert refusals
+    assert all("Too many open files" in refusal for refusal in refusals)
+
+
+def test_a_replacement_that_cannot_be_understood_is_not_guessed_at(tmp_path):
+    with started(tmp_path) as manager:
+        manager.get_or_create(TP).append(message_set(1))
+    (tmp_path / str(TP) / "replace-plan").write_text("junk")
+    with pytest.raises(StorageError, match="replace-plan"):
+        make_manager(tmp_path).start()
