@@ -168,7 +168,7 @@ def main() -> None:
         count = arguments.messages
         runs: dict[str, Callable[[], float]] = {
             "zkbroker threads": lambda: run_zkbroker(address, "bench", count),
-            "kafka-python": lambda: run_kafka_python(address, "bench", max(1, count // 5)),
+            "kafka-python": lambda: run_kafka_python(address, "bench", count),
             "confluent-kafka": lambda: run_confluent(address, "bench", count),
             "zkbroker gevent": lambda: run_zkbroker(address, "bench", count, runtime="gevent"),
             "zkbroker idempotent": lambda: run_zkbroker(address, "bench", count, idempotent=True),

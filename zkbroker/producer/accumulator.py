@@ -10,8 +10,9 @@ Invariants:
 - Without sequence numbers at most one batch of a partition is in flight, so that a retry cannot
   overtake. With them as many as the connection takes, once the broker has stored a first one: it
   refuses gaps from then on, while the first it sees of a producer may begin anywhere.
-- Batches of a partition are in flight to one broker only, so that their answers come in order: a
-  broker remembers five, and none may be answered while six later ones were stored.
+- A broker remembers five batches of a producer, so no more than four later ones may be stored while
+  one is not known to be: batches of a partition are in flight to one broker only, and one that is
+  sent again goes alone.
 """
 
 from collections import deque
@@ -153,7 +154,12 @@ class Accumulator:
         )
 
     def _full(self, queue: PartitionQueue) -> bool:
-        return len(queue.in_flight) >= (self._max_in_flight if queue.established else 1)
+        in_flight = queue.in_flight
+        # A batch that is sent again goes alone: its answer may be lost any number of times, and
+        # what followed it each time could add up to more than the broker remembers.
+        return len(in_flight) >= (self._max_in_flight if queue.established else 1) or (
+            len(in_flight) > 0 and in_flight[0].returned
+        )
 
     def next_deadline(self, now: float) -> float | None:
         """Return when `ready` may next say more only because time passed; None for never."""
