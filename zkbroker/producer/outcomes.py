@@ -10,7 +10,6 @@ from zkbroker.discovery import BrokerUnavailable, NoBrokersAvailable
 from zkbroker.errors import (
     ClientError,
     ErrorCode,
-    LeaderNotAvailable,
     NetworkError,
     NotLeaderForPartition,
     ProtocolError,
@@ -59,13 +58,13 @@ def gave_up(
         return TopicUnavailable(
             f"{tried}: create topic {topic}, or set auto.create.topics.enable on the brokers{doubt}"
         )
-    if isinstance(error, NotLeaderForPartition | LeaderNotAvailable):
+    if isinstance(error, NotLeaderForPartition):
         return TopicUnavailable(
-            f"{tried}: start the broker that hosts it, or wait longer by message.send.max.retries "
-            f"and retry.backoff.ms{doubt}"
+            f"{tried}: see which broker hosts it, or wait longer by message.send.max.retries and "
+            f"retry.backoff.ms{doubt}"
         )
     return BrokersUnavailable(
-        f"{tried}: start the broker, or wait longer by message.send.max.retries and "
+        f"{tried}: start the broker that hosts it, or wait longer by message.send.max.retries and "
         f"retry.backoff.ms{doubt}"
     )
 
