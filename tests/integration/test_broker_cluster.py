@@ -315,6 +315,13 @@ def test_a_broker_on_ipv6_is_found_and_served(start: Start) -> None:
         assert produce(connection, "t", message_set(2, [b"six"])).error_code == 0
 
 
+def test_a_broker_may_open_as_many_files_as_its_user(start: Start) -> None:
+    limits = Path(f"/proc/{start().pid}/limits").read_text()
+    line = next(line for line in limits.splitlines() if line.startswith("Max open files"))
+    soft, hard = line.split()[3:5]
+    assert soft == hard
+
+
 def test_counts_of_client_versions_are_kept_on_disk(start: Start) -> None:
     process = start()
     with connect(process) as connection:

@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import resource
 import signal
 from collections.abc import Callable
 
@@ -19,6 +20,7 @@ _GC_THRESHOLD = 10_000
 
 def run(config: BrokerConfig, on_ready: Callable[[int, str, int], object] | None = None) -> None:
     """Run a broker until SIGINT or SIGTERM; see `zkbroker.broker.run_broker`."""
+    _raise_file_limit()
     stop = gevent.event.Event()
     handlers = [
         gevent.signal_handler(number, stop.set) for number in (signal.SIGINT, signal.SIGTERM)
@@ -55,3 +57,14 @@ def run(config: BrokerConfig, on_ready: Callable[[int, str, int], object] | None
         node.stop()
         for handler in handlers:
             handler.cancel()
+
+
+def _raise_file_limit() -> None:
+    """Allow as many open files as this user may: a partition takes up to five, a client one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == hard:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (OSError, ValueError) as error:
+        logger.warning("open files limited to=%d error=%s", soft, error)
