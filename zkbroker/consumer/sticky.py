@@ -10,6 +10,7 @@ that.
 """
 
 import itertools
+import struct
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from zkbroker.protocol.consumer_protocol import TopicPartitions, flatten, group_
 from zkbroker.protocol.schema import array, int32
 
 _USER_DATA_VERSION = 1
+_VERSION = struct.Struct(">h")
 
 
 @dataclass(slots=True)
@@ -164,10 +166,15 @@ def _previous(members: Mapping[str, MemberSubscription]) -> dict[TopicPartition,
 
 
 def _decode(data: bytes | None) -> StickyUserData:
-    """Read user data of either version; of a member that writes neither, nothing is kept."""
+    """Read user data of either version; of a member that writes neither, nothing is kept.
+
+    Members of kafka-python 3 put the version before it, as an int16, which Java's do not.
+    """
+    given = data or b""
     for version in (1, 0):
-        try:
-            return codec.decode(StickyUserData, version, data or b"")[0]
-        except MalformedFrame:
-            continue
+        for form in (given, given.removeprefix(_VERSION.pack(version))):
+            try:
+                return codec.decode(StickyUserData, version, form)[0]
+            except MalformedFrame:
+                continue
     return StickyUserData()

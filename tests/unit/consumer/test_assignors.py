@@ -237,13 +237,13 @@ def test_of_two_claims_the_later_generation_counts():
     assert assigned["b"].partitions == (("t0", 0),)
 
 
-def test_sticky_user_data_is_what_the_java_client_writes_and_older_ones_wrote():
+def test_sticky_user_data_is_what_java_writes_and_older_clients_and_kafka_python_are_read():
     assignor = StickyAssignor()
     assignor.on_assignment(MemberAssignment((("t0", 1), ("t0", 2))), 7)
     data = assignor.user_data(frozenset())
     assert data == bytes.fromhex("00000001 0002 7430 00000002 00000001 00000002 00000007")
     topics = frozenset({"t0"})
-    for user_data in (data, data[:-4]):
+    for user_data in (data, data[:-4], b"\0\1" + data, b"\0\0" + data[:-4]):
         members = {
             "a": MemberSubscription(topics, None),
             "b": MemberSubscription(topics, user_data),
