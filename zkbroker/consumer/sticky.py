@@ -174,7 +174,10 @@ def _decode(data: bytes | None) -> StickyUserData:
     for version in (1, 0):
         for form in (given, given.removeprefix(_VERSION.pack(version))):
             try:
-                return codec.decode(StickyUserData, version, form)[0]
+                read, end = codec.decode(StickyUserData, version, form)
             except MalformedFrame:
                 continue
+            # Other forms may begin like this one; only its own has nothing behind it.
+            if end == len(form):
+                return read
     return StickyUserData()
