@@ -2,6 +2,7 @@ import socket
 import subprocess
 import sys
 
+import gevent.monkey
 import pytest
 
 from zkbroker.errors import ConfigError
@@ -28,6 +29,24 @@ def test_tasks_run_and_are_joined(runtime):
     assert task.join(5)
     assert seen == [1]
     assert not task.alive
+
+
+def test_a_guard_excludes_other_operating_system_threads(runtime):
+    guard = runtime.guard()
+    entered = []
+
+    def enter():
+        with guard:
+            entered.append(True)
+
+    # The native one, whatever is patched: gevent's own objects cannot wait between threads.
+    start = gevent.monkey.get_original("_thread", "start_new_thread")
+    with guard:
+        start(enter, ())
+        runtime.sleep(0.01)
+        assert entered == []
+    while not entered:
+        runtime.sleep(0.001)
 
 
 def test_join_gives_up_after_its_timeout(runtime):
