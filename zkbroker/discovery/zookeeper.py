@@ -9,7 +9,6 @@ Invariant: every node that a view was read from carries a watch when `read` retu
 after it is missed; a watch only sets an event.
 """
 
-import json
 import logging
 from collections.abc import Callable, Collection, Sequence
 
@@ -22,8 +21,9 @@ from zkbroker.discovery.view import (
 )
 from zkbroker.errors import ErrorCode, ProtocolError, RegistryError, protocol_error
 from zkbroker.network import BrokerConnection
-from zkbroker.registry import NoNode, SessionState, ZkSession, paths
+from zkbroker.registry import SessionState, ZkSession, paths
 from zkbroker.registry.brokers import list_brokers
+from zkbroker.registry.controller import current_controller
 from zkbroker.registry.partitions import PartitionState
 from zkbroker.registry.topics import assignment, list_topics
 from zkbroker.runtime import Event, Runtime
@@ -115,7 +115,7 @@ class ZooKeeperSource:
                 PartitionInfo(topic, number, leader if leader in brokers else None)
                 for number, leader in zip(sorted(numbers), leaders, strict=True)
             )
-        return View(brokers, found, _controller(session, changed))
+        return View(brokers, found, current_controller(session, changed))
 
     def _leaders(self, topic: str, numbers: Sequence[int]) -> list[int | None]:
         session, changed = self._session, self._changed
@@ -148,15 +148,3 @@ class ZooKeeperSource:
         self._unsubscribe()
         if self._own is not None:
             self._own.close()
-
-
-def _controller(session: ZkSession, changed: Event | None) -> int | None:
-    try:
-        return int(json.loads(session.get(paths.CONTROLLER, changed)[0])["brokerid"])
-    except NoNode:
-        # Leave a watch for its coming.
-        session.exists(paths.CONTROLLER, changed)
-        return None
-    except (ValueError, TypeError, KeyError) as error:
-        logger.warning("controller unreadable error=%s", error)
-        return None

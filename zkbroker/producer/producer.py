@@ -11,14 +11,13 @@ import time
 from collections.abc import Sequence
 from time import time_ns
 from types import TracebackType
-from typing import Any, Self, overload
+from typing import Any, Self
 
-from zkbroker.config import load_properties
 from zkbroker.config.producer import ProducerConfig
-from zkbroker.discovery import Cluster, SingleAddressSource, StaticSource, ZooKeeperSource
-from zkbroker.discovery.view import Source
+from zkbroker.discovery import Cluster
 from zkbroker.errors import ClientError, RequestTimedOut
-from zkbroker.producer import exits, plugins
+from zkbroker.producer import exits
+from zkbroker.producer.assembly import make_cluster, make_stages
 from zkbroker.producer.encoders import DefaultEncoder
 from zkbroker.producer.errors import (
     Cancelled,
@@ -31,7 +30,7 @@ from zkbroker.producer.errors import (
 from zkbroker.producer.message import KeyedMessage, RecordMetadata
 from zkbroker.producer.run import SendFuture
 from zkbroker.producer.sender import Sender
-from zkbroker.producer.stages import RECORD_OVERHEAD_BYTES, Stages, initialise
+from zkbroker.producer.stages import RECORD_OVERHEAD_BYTES
 from zkbroker.runtime import Runtime, get_runtime
 
 logger = logging.getLogger(__name__)
@@ -75,7 +74,7 @@ class Producer:
         self.config = config
         self._runtime = get_runtime(runtime)
         self._sync = config.producer_type == "sync"
-        self._stages = _stages(
+        self._stages = make_stages(
             config,
             self._runtime,
             partitioner=partitioner,
@@ -92,7 +91,7 @@ class Producer:
             None if config.enqueue_timeout_ms < 0 else config.enqueue_timeout_ms / 1000
         )
         self._owns_cluster = cluster is None
-        self._cluster = _cluster(config, self._runtime).start() if cluster is None else cluster
+        self._cluster = make_cluster(config, self._runtime).start() if cluster is None else cluster
         self._sender = Sender(config, self._runtime, self._cluster, self._stages)
         self._put = self._sender.inbox.put
         self._max_message_bytes = config.max_request_bytes
@@ -107,11 +106,6 @@ class Producer:
         exits.enlist(self)
 
     # -- sending
-
-    @overload
-    def send(self, messages: KeyedMessage) -> Any: ...
-    @overload
-    def send(self, messages: Sequence[KeyedMessage]) -> Any: ...
 
     def send(self, messages: KeyedMessage | Sequence[KeyedMessage]) -> Any:
         """Send one message or many.
@@ -327,64 +321,3 @@ class Producer:
 
 def _left(deadline: float) -> float:
     return max(0.0, deadline - time.monotonic())
-
-
-def _cluster(config: ProducerConfig, runtime: Runtime) -> Cluster:
-    source: Source
-    if config.zookeeper_connect:
-        source = ZooKeeperSource(
-            config.zookeeper_connect,
-            session_timeout_ms=config.zookeeper_session_timeout_ms,
-            connect_timeout_ms=config.zookeeper_connect_timeout_ms,
-        )
-    elif config.broker_address:
-        source = SingleAddressSource(config.broker_address[0])
-    else:
-        source = StaticSource(config.broker_list)
-    return Cluster(
-        source,
-        runtime=runtime,
-        client_id=config.client_id,
-        max_age_ms=config.metadata_max_age_ms,
-        request_timeout_ms=config.request_timeout_ms,
-        connect_timeout_ms=config.connect_timeout_ms,
-        send_buffer_bytes=config.send_buffer_bytes,
-        receive_buffer_bytes=config.receive_buffer_bytes,
-    )
-
-
-def _stages(
-    config: ProducerConfig,
-    runtime: Runtime,
-    *,
-    partitioner: object,
-    encoder: object,
-    key_encoder: object,
-    event_handler: object,
-    callback_handler: object,
-    interceptors: Sequence[object],
-) -> Stages:
-    values = plugins.resolve("encoder", config.encoder if encoder is None else encoder)
-    keys = key_encoder if key_encoder is not None else config.key_encoder
-    handler = callback_handler if callback_handler is not None else config.callback_handler
-    events = event_handler if event_handler is not None else config.event_handler
-    stages = Stages(
-        runtime,
-        encoder=values,
-        key_encoder=plugins.resolve("encoder", keys) if keys else values,
-        partitioner=plugins.resolve(
-            "partitioner", config.partitioner if partitioner is None else partitioner
-        ),
-        event_handler=plugins.resolve("event_handler", events) if events else None,
-        callback_handler=plugins.resolve("callback_handler", handler) if handler else None,
-        interceptors=[
-            plugins.resolve("interceptor", each) for each in interceptors or config.interceptors
-        ],
-    )
-    for plugin, path in (
-        (stages.event_handler, config.event_handler_properties),
-        (stages.callback_handler, config.callback_handler_properties),
-    ):
-        if plugin is not None:
-            initialise(plugin, load_properties(path) if path else {})
-    return stages

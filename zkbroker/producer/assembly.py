@@ -1,0 +1,78 @@
+"""From a configuration to the parts of a producer."""
+
+from collections.abc import Sequence
+
+from zkbroker.config import load_properties
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.discovery import Cluster, SingleAddressSource, StaticSource, ZooKeeperSource
+from zkbroker.discovery.view import Source
+from zkbroker.producer import plugins
+from zkbroker.producer.stages import Stages, initialise
+from zkbroker.runtime import Runtime
+
+
+def make_cluster(config: ProducerConfig, runtime: Runtime) -> Cluster:
+    """Return the cluster that a configuration names; not started."""
+    source: Source
+    if config.zookeeper_connect:
+        source = ZooKeeperSource(
+            config.zookeeper_connect,
+            session_timeout_ms=config.zookeeper_session_timeout_ms,
+            connect_timeout_ms=config.zookeeper_connect_timeout_ms,
+        )
+    elif config.broker_address:
+        source = SingleAddressSource(config.broker_address[0])
+    else:
+        source = StaticSource(config.broker_list)
+    return Cluster(
+        source,
+        runtime=runtime,
+        client_id=config.client_id,
+        max_age_ms=config.metadata_max_age_ms,
+        request_timeout_ms=config.request_timeout_ms,
+        connect_timeout_ms=config.connect_timeout_ms,
+        send_buffer_bytes=config.send_buffer_bytes,
+        receive_buffer_bytes=config.receive_buffer_bytes,
+    )
+
+
+def make_stages(
+    config: ProducerConfig,
+    runtime: Runtime,
+    *,
+    partitioner: object,
+    encoder: object,
+    key_encoder: object,
+    event_handler: object,
+    callback_handler: object,
+    interceptors: Sequence[object],
+) -> Stages:
+    """Return the user's code: what was given as objects goes before what properties name.
+
+    Raises:
+        ConfigError: a plug-in cannot be found or used.
+    """
+    values = plugins.resolve("encoder", config.encoder if encoder is None else encoder)
+    keys = key_encoder if key_encoder is not None else config.key_encoder
+    handler = callback_handler if callback_handler is not None else config.callback_handler
+    events = event_handler if event_handler is not None else config.event_handler
+    stages = Stages(
+        runtime,
+        encoder=values,
+        key_encoder=plugins.resolve("encoder", keys) if keys else values,
+        partitioner=plugins.resolve(
+            "partitioner", config.partitioner if partitioner is None else partitioner
+        ),
+        event_handler=plugins.resolve("event_handler", events) if events else None,
+        callback_handler=plugins.resolve("callback_handler", handler) if handler else None,
+        interceptors=[
+            plugins.resolve("interceptor", each) for each in interceptors or config.interceptors
+        ],
+    )
+    for plugin, path in (
+        (stages.event_handler, config.event_handler_properties),
+        (stages.callback_handler, config.callback_handler_properties),
+    ):
+        if plugin is not None:
+            initialise(plugin, load_properties(path) if path else {})
+    return stages
