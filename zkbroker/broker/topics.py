@@ -223,7 +223,7 @@ class Topics:
         if replication_factor > 1:
             raise ProtocolError(
                 f"Replication factor: {replication_factor} larger than 1: partitions have one "
-                f"replica for now.",
+                f"replica.",
                 code=ErrorCode.INVALID_REPLICATION_FACTOR,
             )
         return assigned
@@ -253,7 +253,7 @@ class Topics:
             if len(replicas) > 1:
                 raise ProtocolError(
                     f"Replication factor: {len(replicas)} larger than 1: partitions have one "
-                    f"replica for now.",
+                    f"replica.",
                     code=ErrorCode.INVALID_REPLICATION_FACTOR,
                 )
         return {number: tuple(assignment[number]) for number in numbers}
