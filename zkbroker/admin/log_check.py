@@ -15,11 +15,11 @@ from zkbroker.config.log import LogConfig
 from zkbroker.errors import StorageError
 from zkbroker.log import names
 from zkbroker.log.checkpoints import read_epochs, read_offsets
+from zkbroker.log.datadir import INTERNAL_TOPICS
 from zkbroker.log.fs import FileSystem
 from zkbroker.log.index import OffsetIndex, TimeIndex
 from zkbroker.log.loading import LoadPlan, load
 from zkbroker.log.lock import DirectoryLock
-from zkbroker.log.manager import INTERNAL_TOPICS
 from zkbroker.log.names import TopicPartition
 from zkbroker.log.producer_state import ProducerState
 from zkbroker.log.recovery import Cut, count_valid_messages, scan_segment

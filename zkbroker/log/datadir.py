@@ -6,18 +6,27 @@ was closed without an error.
 """
 
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from zkbroker.config.log import LogConfig
 from zkbroker.errors import ConfigError, StorageError
 from zkbroker.log import checkpoints, names
 from zkbroker.log.checkpoints import MetaProperties
 from zkbroker.log.context import LogContext
+from zkbroker.log.loading import LoadPlan, load
 from zkbroker.log.lock import DirectoryLock
 from zkbroker.log.log import Log
 from zkbroker.log.names import TopicPartition
+from zkbroker.log.recovery import Cut
+from zkbroker.log.results import LogState
 
 logger = logging.getLogger(__name__)
+
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+"""Topics whose logs are rewritten, so that their offsets may have gaps."""
 
 
 class DataDirectory:
@@ -33,7 +42,11 @@ class DataDirectory:
         self.loaded = False
         """Whether all of them are known."""
         self.recovery_points: dict[TopicPartition, int] = {}
+        """As the checkpoint has them."""
         self.start_offsets: dict[TopicPartition, int] = {}
+        """As the checkpoint has them."""
+        self._writing = context.runtime.lock()
+        self._found: list[tuple[TopicPartition, Path, LogState]] = []
         self._lock: DirectoryLock | None = None
 
     def open(self) -> None:
@@ -62,15 +75,6 @@ class DataDirectory:
             self.clean = False
             return {}
 
-    def begin(self) -> None:
-        """Remove the clean-shutdown marker for good; to be done before the first append."""
-        try:
-            if self.clean:
-                self.context.fs.unlink(self.root / names.CLEAN_SHUTDOWN)
-            self.context.fs.fsync_dir(self.root)
-        except OSError as error:
-            self.context.fail(error)
-
     def partitions(self) -> list[tuple[TopicPartition, Path]]:
         """Return the partitions whose directories are here; deleted ones are removed."""
         found: list[tuple[TopicPartition, Path]] = []
@@ -86,6 +90,96 @@ class DataDirectory:
                 logger.warning("directory ignored path=%s", path)
         return found
 
+    def load(self, config_of: Callable[[str], LogConfig]) -> list[Cut]:
+        """Recover every partition here; it runs in any thread and keeps no file open.
+
+        Args:
+            config_of: effective settings of a topic.
+
+        Raises:
+            StorageError: not every partition can be known, and the disk is not to blame.
+        """
+        started = time.monotonic()
+        cuts: list[Cut] = []
+        try:
+            for tp, path in self.partitions():
+                state, reports = load(self._plan(tp, path, config_of(tp.topic), clean=self.clean))
+                self._found.append((tp, path, state))
+                cuts += reports
+        except OSError as error:
+            failure = self.context.fail(error)
+            if self.context.offline is None:
+                raise failure from error
+        logger.info(
+            "data directory loaded path=%s partitions=%d clean=%s seconds=%.3f",
+            self.root,
+            len(self._found),
+            self.clean,
+            time.monotonic() - started,
+        )
+        return cuts
+
+    def _plan(self, tp: TopicPartition, path: Path, config: LogConfig, *, clean: bool) -> LoadPlan:
+        return LoadPlan(
+            fs=self.context.fs,
+            directory=path,
+            clean=clean,
+            recovery_point=self.recovery_points.get(tp, 0),
+            log_start_offset=self.start_offsets.get(tp, 0),
+            index_interval_bytes=config.index_interval_bytes,
+            gaps_allowed=config.compacted or tp.topic in INTERNAL_TOPICS,
+            now_ms=self.context.now_ms,
+        )
+
+    def found(self) -> list[TopicPartition]:
+        """Return the partitions that `load` found."""
+        return [tp for tp, _, _ in self._found]
+
+    def open_logs(self, config_of: Callable[[str], LogConfig]) -> None:
+        """Open the logs that `load` found, until the disk fails.
+
+        Raises:
+            StorageError: one cannot be opened, and the disk is not to blame.
+        """
+        for tp, path, state in self._found:
+            try:
+                self.logs[tp] = Log(tp, path, config_of(tp.topic), self.context, state)
+            except StorageError:
+                if self.context.offline is None:
+                    raise
+                return
+        self._found.clear()
+        self.loaded = self.context.offline is None
+
+    def create(self, tp: TopicPartition, config: LogConfig) -> Log:
+        """Make the log of a partition that has none, and its directory's name stable.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        path = self.root / str(tp)
+        if tp in self.recovery_points or tp in self.start_offsets:
+            # What was noted of an earlier partition of this name says nothing of this one.
+            self.write_checkpoints()
+            if self.context.offline is not None:
+                raise self.context.error(self.context.offline)
+        with self.context.storage():
+            state, _ = load(self._plan(tp, path, config, clean=False))
+            log = Log(tp, path, config, self.context, state)
+            self.context.runtime.offload(self.context.fs.fsync_dir, path)
+            self.context.runtime.offload(self.context.fs.fsync_dir, self.root)
+        self.logs[tp] = log
+        return log
+
+    def begin(self) -> None:
+        """Remove the clean-shutdown marker for good; to be done before the first append."""
+        try:
+            if self.clean:
+                self.context.fs.unlink(self.root / names.CLEAN_SHUTDOWN)
+            self.context.fs.fsync_dir(self.root)
+        except OSError as error:
+            self.context.fail(error)
+
     def write_meta(self, meta: MetaProperties) -> None:
         """Note whose directory it is."""
         if self.context.offline is None and meta != self.meta:
@@ -97,16 +191,20 @@ class DataDirectory:
 
     def write_checkpoints(self) -> None:
         """Write the recovery points, start offsets and high watermarks, off the event loop."""
-        marks = {tp: log.high_watermark for tp, log in self.logs.items()}
-        points = {tp: log.recovery_point for tp, log in self.logs.items()}
-        self._write(names.RECOVERY_POINTS, points)
-        self._write(names.HIGH_WATERMARKS, marks)
-        self.write_start_offsets()
+        # One writer at a time: it takes the values and writes them, so none goes back.
+        with self._writing:
+            marks = {tp: log.high_watermark for tp, log in self.logs.items()}
+            self.recovery_points = {tp: log.recovery_point for tp, log in self.logs.items()}
+            self._write(names.RECOVERY_POINTS, self.recovery_points)
+            self._write(names.HIGH_WATERMARKS, marks)
+            self.write_start_offsets()
 
     def write_start_offsets(self) -> None:
         """Write the start offsets of the logs here that do not begin at 0, off the event loop."""
-        starts = {tp: log.log_start_offset for tp, log in self.logs.items()}
-        self._write(names.START_OFFSETS, {tp: start for tp, start in starts.items() if start > 0})
+        with self._writing:
+            starts = {tp: log.log_start_offset for tp, log in self.logs.items()}
+            self.start_offsets = {tp: start for tp, start in starts.items() if start > 0}
+            self._write(names.START_OFFSETS, self.start_offsets)
 
     def _write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         if self.context.offline is None:

@@ -17,20 +17,15 @@ from zkbroker.log.checkpoints import MetaProperties
 from zkbroker.log.context import LogContext
 from zkbroker.log.datadir import DataDirectory, agree
 from zkbroker.log.fs import FileSystem
-from zkbroker.log.loading import LoadPlan, load
 from zkbroker.log.log import Log
 from zkbroker.log.names import TopicPartition
 from zkbroker.log.open_files import OpenFiles
 from zkbroker.log.recovery import Cut
-from zkbroker.log.results import LogState
 from zkbroker.log.retention import make_policy
 from zkbroker.log.upkeep import Upkeep
 from zkbroker.runtime import Runtime, get_runtime
 
 logger = logging.getLogger(__name__)
-
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
-"""Topics whose logs are rewritten, so that their offsets may have gaps."""
 
 
 def wall_ms() -> int:
@@ -131,17 +126,13 @@ class LogManager:
 
     def _load_all(self) -> list[Cut]:
         cuts: list[Cut] = []
-        loaded: dict[Path, list[tuple[TopicPartition, Path, LogState]]] = {}
         failures: list[StorageError] = []
 
         def load_one(directory: DataDirectory) -> None:
             try:
-                found, reports = self._runtime.offload(self._load_directory, directory)
+                cuts.extend(self._runtime.offload(directory.load, self.topic_config))
             except StorageError as error:
                 failures.append(error)
-                return
-            loaded[directory.root] = found
-            cuts.extend(reports)
 
         tasks = [
             self._runtime.spawn(load_one, directory, name=f"recover-{directory.root}")
@@ -152,57 +143,14 @@ class LogManager:
         if failures:
             raise failures[0]
         for directory in self._online():
-            for tp, path, state in loaded[directory.root]:
+            for tp in directory.found():
                 other = self._home(tp)
                 if other is not None:
                     raise StorageError(
                         f"{tp} is in {other.root} and in {directory.root}: remove one"
                     )
-                try:
-                    log = Log(tp, path, self.topic_config(tp.topic), directory.context, state)
-                except StorageError:
-                    if directory.context.offline is None:
-                        raise
-                    break
-                directory.logs[tp] = log
-            directory.loaded = directory.context.offline is None
+            directory.open_logs(self.topic_config)
         return cuts
-
-    def _load_directory(
-        self, directory: DataDirectory
-    ) -> tuple[list[tuple[TopicPartition, Path, LogState]], list[Cut]]:
-        found: list[tuple[TopicPartition, Path, LogState]] = []
-        cuts: list[Cut] = []
-        started = time.monotonic()
-        try:
-            for tp, path in directory.partitions():
-                config = self.topic_config(tp.topic)
-                plan = LoadPlan(
-                    fs=self.fs,
-                    directory=path,
-                    clean=directory.clean,
-                    recovery_point=directory.recovery_points.get(tp, 0),
-                    log_start_offset=directory.start_offsets.get(tp, 0),
-                    index_interval_bytes=config.index_interval_bytes,
-                    gaps_allowed=config.compacted or tp.topic in INTERNAL_TOPICS,
-                    now_ms=self._now_ms,
-                )
-                state, reports = load(plan)
-                found.append((tp, path, state))
-                cuts += reports
-        except OSError as error:
-            failure = directory.context.fail(error)
-            if directory.context.offline is None:
-                # Not the disk's fault, and yet not everything is known: no start like this.
-                raise failure from error
-        logger.info(
-            "data directory loaded path=%s partitions=%d clean=%s seconds=%.3f",
-            directory.root,
-            len(found),
-            directory.clean,
-            time.monotonic() - started,
-        )
-        return found, cuts
 
     # Identity
 
@@ -304,25 +252,8 @@ class LogManager:
             raise StorageError(f"{tp} cannot be stored: {self._all_offline()}")
 
     def _create(self, tp: TopicPartition, config: LogConfig, directory: DataDirectory) -> Log:
-        path = directory.root / str(tp)
-        plan = LoadPlan(
-            fs=self.fs,
-            directory=path,
-            clean=False,
-            index_interval_bytes=config.index_interval_bytes,
-            gaps_allowed=config.compacted or tp.topic in INTERNAL_TOPICS,
-            now_ms=self._now_ms,
-        )
-        try:
-            state, _ = load(plan)
-            log = Log(tp, path, config, directory.context, state)
-            # A topic of many partitions makes many logs: nobody else should wait for the disk.
-            self._runtime.offload(self.fs.fsync_dir, path)
-            self._runtime.offload(self.fs.fsync_dir, directory.root)
-        except OSError as error:
-            raise directory.context.fail(error) from error
-        directory.logs[tp] = log
-        logger.info("log created partition=%s directory=%s", tp, path)
+        log = directory.create(tp, config)
+        logger.info("log created partition=%s directory=%s", tp, log.directory)
         return log
 
     def delete(self, tp: TopicPartition) -> None:

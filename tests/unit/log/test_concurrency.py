@@ -5,8 +5,9 @@ import threading
 
 import pytest
 
-from tests.support.logs import TP, message_set, started
+from tests.support.logs import TP, make_manager, message_set, started
 from zkbroker.errors import OffsetOutOfRange
+from zkbroker.log.checkpoints import read_offsets
 from zkbroker.records import iter_records
 from zkbroker.runtime import get_runtime
 
@@ -95,3 +96,24 @@ def test_appends_of_many_tasks_get_dense_offsets(tmp_path, runtime):
             assert task.join(60)
         assert sorted(results) == list(range(0, 360, 3))
         assert log.recovery_point == 360
+
+
+@pytest.mark.parametrize("runtime", ["threads", "gevent"])
+def test_start_offsets_written_side_by_side_do_not_go_back(tmp_path, runtime):
+    manager = make_manager(tmp_path, runtime=runtime)
+    manager.start()
+    partitions = [TP._replace(partition=at) for at in range(6)]
+    for tp in partitions:
+        manager.get_or_create(tp).append(message_set(50))
+
+    def trim(tp):
+        for offset in range(1, 40):
+            manager.get(tp).delete_records_before(offset)
+
+    tasks = [get_runtime(runtime).spawn(trim, tp, name=str(tp)) for tp in partitions]
+    for task in tasks:
+        assert task.join(60)
+    assert manager.offline_dirs() == {}
+    manager.abandon()
+    written = read_offsets(tmp_path / "log-start-offset-checkpoint")
+    assert written == dict.fromkeys(partitions, 39)

@@ -395,3 +395,34 @@ def test_a_replacement_that_cannot_be_understood_is_not_guessed_at(tmp_path):
     (tmp_path / str(TP) / "replace-plan").write_text("junk")
     with pytest.raises(StorageError, match="replace-plan"):
         make_manager(tmp_path).start()
+
+
+@pytest.mark.parametrize("crashed_between", [False, True])
+def test_a_partition_made_again_under_an_old_name_inherits_nothing(tmp_path, crashed_between):
+    manager = make_manager(tmp_path, segment_bytes=1000)
+    manager.start()
+    log = manager.get_or_create(TP)
+    for _ in range(10):
+        log.append(message_set(4))
+    log.flush()
+    log.delete_records_before(26)
+    manager.checkpoint()
+    manager.delete(TP)
+    if crashed_between:
+        crash(manager)
+        manager = make_manager(tmp_path, segment_bytes=1000)
+        manager.start()
+    log = manager.get_or_create(TP)
+    for _ in range(8):
+        log.append(message_set(4))
+    damaged = log.segments[1].path(".log")
+    crash(manager)
+    data = bytearray(damaged.read_bytes())
+    data[40] ^= 1
+    damaged.write_bytes(data)
+    again = make_manager(tmp_path, segment_bytes=1000)
+    # With the old start offset messages would be gone, with the old recovery point damage served.
+    assert again.start()[0].file == damaged
+    records = read_all(again.get(TP))
+    assert [record.offset for record in records] == list(range(int(damaged.stem)))
+    again.close()
