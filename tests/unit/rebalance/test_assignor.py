@@ -31,7 +31,7 @@ def group(
     return {name: list(range(count)) for name, count in partitions.items()}, threads
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(deadline=None, derandomize=True, max_examples=150)
 @given(topics, consumers, st.randoms(use_true_random=False))
 @pytest.mark.parametrize("assign", [range_assign, roundrobin_assign])
 def test_any_two_members_agree_on_the_share(assign, partitions, members, random) -> None:
