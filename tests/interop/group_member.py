@@ -8,11 +8,12 @@ monotonic clock, which all processes share. Ends gracefully when its standard in
 """
 
 import json
+import os
 import sys
 import threading
 import time
 
-SESSION_MS = 2000
+SESSION_MS = int(os.environ.get("GROUP_MEMBER_SESSION_MS", "4000"))
 HEARTBEAT_MS = 200
 
 stopping = threading.Event()

@@ -25,13 +25,14 @@ KINDS = {  # name: library, API version, whether it is the old kafka-python
 class MemberProcess:
     """A member; `held` is what it holds at the moment."""
 
-    def __init__(self, kind, address, group, topic, strategy="range"):
+    def __init__(self, kind, address, group, topic, strategy="range", session_ms=4000):
         library, version, old = KINDS[kind]
         environment = dict(os.environ)
         root = str(Path(__file__).parents[2])
         environment["PYTHONPATH"] = os.pathsep.join(
             ([str(OLD_KAFKA_PYTHON)] if old else []) + [root]
         )
+        environment["GROUP_MEMBER_SESSION_MS"] = str(session_ms)
         arguments = [library, address, group, topic, strategy] + ([version] if version else [])
         self.kind = kind
         self.changed = threading.Condition()
