@@ -21,7 +21,14 @@ from tests.integration.test_broker_serving import (
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.errors import ErrorCode, ZkbrokerError
 from zkbroker.network import BrokerConnection
-from zkbroker.protocol.messages import MetadataRequest, ProduceRequest
+from zkbroker.protocol.messages import (
+    FetchRequest,
+    InitProducerIdRequest,
+    MetadataRequest,
+    ProduceRequest,
+)
+from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
+from zkbroker.records import Codec, MessageSetBuilder
 from zkbroker.registry import ZkSession, paths
 from zkbroker.registry.brokers import list_brokers
 from zkbroker.registry.embedded import EmbeddedZooKeeper
@@ -130,6 +137,45 @@ def test_a_killed_broker_comes_back_under_its_id_with_its_data(start: Start) -> 
     with connect(process) as connection:
         assert values(fetch(connection, "t", 0)) == [b"kept"]
         assert metadata(connection, "t", 7).partitions[0].leader_epoch == 1
+
+
+def test_sequences_and_leader_epochs_outlive_a_killed_broker(start: Start) -> None:
+    process = start()
+    with connect(process) as connection:
+        metadata(connection, "t", 1)
+        eventually(lambda: led(connection, "t"))
+        producer = connection.request(InitProducerIdRequest()).producer_id
+        for sequence in range(3):
+            sent = produce(connection, "t", sequenced(producer, sequence))
+            assert (sent.error_code, sent.base_offset) == (0, sequence)
+        old = metadata(connection, "t", 7).partitions[0].leader_epoch
+    process.kill()
+    process.start()
+    with connect(process) as connection:
+        eventually(lambda: led(connection, "t"))
+        again = produce(connection, "t", sequenced(producer, 2))
+        assert (again.error_code, again.base_offset) == (0, 2)
+        gap = produce(connection, "t", sequenced(producer, 9))
+        assert gap.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert produce(connection, "t", sequenced(producer, 3)).base_offset == 3
+        new = metadata(connection, "t", 7).partitions[0].leader_epoch
+        for epoch, code in (
+            (old, ErrorCode.FENCED_LEADER_EPOCH),
+            (new, ErrorCode.NONE),
+            (new + 1, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ):
+            wanted = FetchRequestPartition(0, epoch, 0, -1, 1000)
+            request = FetchRequest(max_bytes=1000, topics=[FetchRequestTopic("t", [wanted])])
+            (answer,) = connection.request(request, version=9).topics[0].partitions
+            assert answer.error_code == code
+
+
+def sequenced(producer_id: int, sequence: int) -> bytes:
+    builder = MessageSetBuilder(
+        2, Codec.NONE, producer_id=producer_id, producer_epoch=0, base_sequence=sequence
+    )
+    builder.append(None, b"%d" % sequence, timestamp_ms=int(time.time() * 1000))
+    return builder.build()
 
 
 def test_topics_of_the_old_tool_are_picked_up_and_deleted(start: Start, zk: ZkSession) -> None:

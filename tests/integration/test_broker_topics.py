@@ -196,6 +196,12 @@ def test_configurations_are_described_and_altered(connection: BrokerConnection, 
         if after["max.message.bytes"] == ("100", ConfigSource.TOPIC):
             break
     assert after == {"max.message.bytes": ("100", ConfigSource.TOPIC)}
+    request = AlterConfigsRequest(
+        [AlterConfigsResource(kind, topic, [TopicConfig("max.message.bytes", "200")])],
+        validate_only=True,
+    )
+    assert [each.error_code for each in connection.request(request).resources] == [0]
+    assert described(connection, kind, topic, "max.message.bytes") == (code, after)
     assert alter(connection, kind, topic, max_message_bytes="few") == ErrorCode.INVALID_CONFIG
     assert alter(connection, kind, "no-such-topic", retention_ms="1") == 3
     assert described(connection, kind, "no-such-topic")[0] == 3

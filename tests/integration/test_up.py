@@ -4,14 +4,12 @@ import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.support.process import children, exists, resident_bytes, wait_until
 from zkbroker.registry import ZkSession
 from zkbroker.registry.brokers import list_brokers
-from zkbroker.testing import LocalCluster
 
 READY = re.compile(
     r"^zkbroker ready zookeeper=(127\.0\.0\.1:\d+) "
@@ -120,10 +118,3 @@ def test_it_goes_on_where_it_stopped(up):
     second = up()
     with ZkSession(second.zookeeper) as session:
         assert list(list_brokers(session)) == [1]
-
-
-def test_a_broker_takes_all_the_open_files_it_may_have(tmp_path):
-    with LocalCluster(directory=tmp_path) as cluster:
-        limits = (Path("/proc") / str(cluster.broker(1).pid) / "limits").read_text()
-    soft, hard = next(line for line in limits.splitlines() if "open files" in line).split()[3:5]
-    assert soft == hard

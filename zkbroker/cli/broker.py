@@ -1,8 +1,6 @@
 """`zkbroker broker`: one broker in this process."""
 
-import logging
 import os
-import resource
 import signal
 import sys
 import threading
@@ -12,8 +10,6 @@ import click
 
 from zkbroker.cli.logs import configure_logging, log_options
 from zkbroker.cli.settings import parse_settings
-
-logger = logging.getLogger(__name__)
 
 
 @click.command(
@@ -46,18 +42,9 @@ def command(
 
     configure_logging(log_level, log_format)
     properties = load_properties(file) | parse_settings(settings, "--set")
-    _allow_many_files()
     if stop_with_stdin:
         threading.Thread(target=_stop_at_end_of_stdin, daemon=True).start()
     run_broker(BrokerConfig.from_properties(properties), on_ready=_announce)
-
-
-def _allow_many_files() -> None:
-    """Take all the open files that this user may have: each partition keeps three to five."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        logger.info("open files limit=%d was=%d", hard, soft)
 
 
 def _announce(broker_id: int, host: str, port: int) -> None:

@@ -30,9 +30,10 @@ _LENGTH = struct.Struct(">i")
 class ProduceHandler:
     """Handles Produce.
 
-    With acks 1 and -1 the answer waits until the log's flush policy is met; with one replica both
-    mean the same. With acks 0 there is no answer, and an error closes the connection, which is the
-    only way to tell a client that listens to nothing.
+    With acks 1 and -1 the answer waits until the log's flush policy is met, or the request's
+    time-out passed (error 7: the messages are appended, whether they are on disk is unknown); with
+    one replica both mean the same. With acks 0 there is no answer, and an error closes the
+    connection, which is the only way to tell a client that listens to nothing.
     """
 
     def __init__(self, services: BrokerServices) -> None:
@@ -43,6 +44,8 @@ class ProduceHandler:
     ) -> ProduceResponse | None:
         version = header.api_version
         acks = request.acks
+        # Without a time-out of its own the request waits as long as the disk takes.
+        timeout_s = request.timeout_ms / 1000 if request.timeout_ms > 0 else None
         refused: ProtocolError | None = None
         if acks not in (0, 1, -1):
             refused = ProtocolError(
@@ -60,7 +63,7 @@ class ProduceHandler:
             if problem is None and name in INTERNAL_TOPICS and header.client_id != ADMIN_CLIENT:
                 problem = InvalidTopic(f"{name} is internal")
             partitions = [
-                self._append(name, partition, version, acks, problem)
+                self._append(name, partition, version, acks, timeout_s, problem)
                 for partition in topic.partitions
             ]
             answered.append(ProduceResponseTopic(name, partitions))
@@ -81,6 +84,7 @@ class ProduceHandler:
         partition: ProduceRequestPartition,
         version: int,
         acks: int,
+        timeout_s: float | None,
         problem: ProtocolError | None,
     ) -> ProduceResponsePartition:
         data = partition.records
@@ -108,7 +112,7 @@ class ProduceHandler:
                 metrics.messages_in += result.count
                 metrics.bytes_in += result.size_bytes
             if acks:
-                log.wait_durable(result.last_offset)
+                log.wait_durable(result.last_offset, timeout_s)
         except ZkbrokerError as error:
             return self._failed(topic, partition, error)
         return ProduceResponsePartition(
