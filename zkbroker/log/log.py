@@ -91,7 +91,8 @@ class Log(ReadableLog):
 
     def _configure(self, config: LogConfig) -> None:
         self.config = config
-        self._roll_jitter_ms = random.randint(0, config.roll_jitter_ms)  # noqa: S311 - no secret
+        jitter = min(config.roll_jitter_ms, config.roll_ms - 1)
+        self._roll_jitter_ms = random.randint(0, jitter)  # noqa: S311 - no secret
         self._policy = append_policy(config, max(self._epochs.latest, 0))
 
     def update_config(self, config: LogConfig) -> None:

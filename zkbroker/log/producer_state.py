@@ -49,6 +49,8 @@ class _Producer:
     last_offset: int = -1
     coordinator_epoch: int = -1
     txn_first_offset: int = -1
+    silent_since_ms: int | None = None
+    """By this broker's clock: a producer of old events is not an old producer."""
 
 
 class ProducerState:
@@ -115,6 +117,7 @@ class ProducerState:
             first_of_txn = -1 if known is None else known.txn_first_offset
             known = _Producer(entry.producer_epoch, txn_first_offset=first_of_txn)
             self._producers[entry.producer_id] = known
+        known.silent_since_ms = None
         known.timestamp = entry.max_timestamp
         known.last_offset = entry.last_offset
         if entry.is_control:
@@ -146,12 +149,16 @@ class ProducerState:
             if other.epoch == known.epoch and other.batches[-1] == known.batches[-1]:
                 known.batches = other.batches
 
-    def expire(self, before_ms: int) -> None:
-        """Forget the producers whose last batch has a timestamp before `before_ms`."""
-        old = [key for key, known in self._producers.items() if 0 <= known.timestamp < before_ms]
-        for key in old:
-            if self._producers[key].txn_first_offset < 0:
-                del self._producers[key]
+    def expire(self, now_ms: int, keep_ms: int) -> None:
+        """Forget the producers that were silent for longer than `keep_ms`.
+
+        To be called now and then; a silence counts from the first call after the last batch.
+        """
+        for producer_id, known in list(self._producers.items()):
+            if known.silent_since_ms is None:
+                known.silent_since_ms = now_ms
+            elif now_ms - known.silent_since_ms > keep_ms and known.txn_first_offset < 0:
+                del self._producers[producer_id]
 
     def to_snapshot(self) -> bytes:
         """Return the content of a snapshot file."""

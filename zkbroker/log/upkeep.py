@@ -125,7 +125,7 @@ class Upkeep:
         """Forget idempotent producers that were silent for longer than their state is kept."""
         now = self._now_ms() if now_ms is None else now_ms
         for log in self._logs():
-            log.producers.expire(now - self._config.producer_id_expiration_ms)
+            log.producers.expire(now, self._config.producer_id_expiration_ms)
 
     def run_deletions(self, now_ms: int | None = None) -> int:
         """Remove the files whose delay is over, off the event loop; returns how many paths."""

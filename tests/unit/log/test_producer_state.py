@@ -12,6 +12,7 @@ from zkbroker.log.producer_state import (
 from zkbroker.records import iter_entries
 
 PRODUCER = 1000
+NOW = 2_000_000_000_000
 
 
 def batch(sequence, count=2, *, epoch=0, producer=PRODUCER):
@@ -152,16 +153,22 @@ def test_a_damaged_snapshot_is_known_as_such(damage):
         ProducerState.from_snapshot(damage(state.to_snapshot()))
 
 
-def test_old_producers_are_forgotten():
+def test_silent_producers_are_forgotten_whatever_the_time_of_their_events():
     state = ProducerState()
-    for producer, timestamp in ((1, 1000), (2, 5000)):
-        data = message_set(
-            1, producer_id=producer, producer_epoch=0, base_sequence=0, timestamp=timestamp
-        )
-        for entry in iter_entries(data):
+
+    def send(producer, sequence):
+        for entry in iter_entries(batch(sequence, producer=producer)):
             state.update(entry)
-    state.expire(2000)
+
+    send(1, 0)
+    send(2, 0)
+    state.expire(NOW, 1000)
+    state.expire(NOW + 1000, 1000)
+    send(2, 2)
+    state.expire(NOW + 1001, 1000)
     assert list(state.producer_ids()) == [2]
+    state.expire(NOW + 2002, 1000)
+    assert list(state.producer_ids()) == []
 
 
 def test_snapshots_outside_a_range_are_dropped(tmp_path):
