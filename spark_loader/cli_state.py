@@ -98,7 +98,8 @@ def plan(as_json: bool, **given: Any) -> None:
     checkpoints, _ = _opened(options.output)
     unfinished = checkpoints.unfinished()
     with _view(options.zookeeper, options.bootstrap) as view:
-        assert view is not None
+        if view is None:
+            raise ConfigError("name the cluster: --zookeeper or --bootstrap")
         made = unfinished or make_plan(checkpoints.next_run(), options, view, checkpoints.latest())
     mappers = made.mappers if made is not None else ()
     if as_json:

@@ -324,6 +324,8 @@ def test_the_dry_run_shows_splits_and_bytes_and_writes_nothing(run, output, comm
     assert [(m[0]["partition"], m[0]["until"]) for m in shown["mappers"]] == [(0, 100), (1, 40)]
     assert all(m[0]["bytes"] > 0 for m in shown["mappers"])
     assert not output.exists()
+    with pytest.raises(ConfigError, match="name the cluster"):
+        command("plan", "--output", output, "--topic", "t")
 
 
 def test_status_and_audit_balance_with_the_cluster(run, cluster, output, command):
