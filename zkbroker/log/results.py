@@ -1,6 +1,7 @@
 """What a log answers, and what it begins with."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from zkbroker.fileslice import FileSlice
 from zkbroker.log.epochs import LeaderEpochs
@@ -9,7 +10,7 @@ from zkbroker.log.segment import Segment
 from zkbroker.log.segment_files import SegmentFiles
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AppendResult:
     """Where a message set was stored.
 
@@ -32,8 +33,7 @@ class AppendResult:
     duplicate: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ReadResult:
+class ReadResult(NamedTuple):
     """What a read found; whoever gets it closes the slice.
 
     Args:

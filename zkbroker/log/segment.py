@@ -38,6 +38,8 @@ class Segment:
         self.first_timestamp = -1
         """Timestamp of the first message, ms; the age of the segment counts from it."""
         self.files: SegmentFiles | None = None
+        self.index_full = False
+        """Whether an index of a segment that is written has no room left."""
         self.suffix = ""
         """Appended to the names of the files once the segment left the log."""
         self._max_timestamp: int | None = None
@@ -81,6 +83,7 @@ class Segment:
             self.first_timestamp = first_timestamp(fd)
         if self._max_timestamp is None and self.size:
             self._max_timestamp, self._offset_of_max = times.last_entry or (-1, self.base_offset)
+        self.index_full = offsets.full or times.full
         last = offsets.last_entry
         self._unindexed_bytes = self.size - (last[1] if last else 0)
 
@@ -121,6 +124,7 @@ class Segment:
         if self._unindexed_bytes > self.index_interval_bytes:
             files.offsets.append(prepared.last_offset, position)
             files.times.append(known, self._offset_of_max)
+            self.index_full = files.offsets.full or files.times.full
             self._unindexed_bytes = 0
         self._unindexed_bytes += size
 
@@ -128,12 +132,6 @@ class Segment:
         """Set the largest timestamp (ms, -1 for none) and an offset it was reached at."""
         self._max_timestamp = largest
         self._offset_of_max = offset
-
-    @property
-    def index_full(self) -> bool:
-        """Whether an index of a segment that is written has no room left."""
-        files = self.files
-        return files is not None and (files.offsets.full or files.times.full)
 
     def finish(self) -> None:
         """End the writing: note the largest timestamp and trim the indexes."""
