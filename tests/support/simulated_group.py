@@ -295,6 +295,8 @@ class SimGroup:
         )
         if self.settle_rounds > MAX_ROUNDS:
             self.problems.append(f"{self.settle_rounds} rounds to settle")
+        # What a member had begun to look at when the group came to rest may cost it one more round.
+        self.clock.run(self.clock.now + SESSION_TIMEOUT_S)
         # Rest is rest: nothing moves any more.
         counts = [consumer.rebalancer.rebalances for consumer in self.live()]
         self.clock.run(self.clock.now + 3 * SESSION_TIMEOUT_S)
