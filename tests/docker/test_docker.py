@@ -15,6 +15,7 @@ from docker.errors import DockerException
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
+from spark_loader import Loader
 from tests.support.markdown import ROOT
 from tests.support.process import wait_until
 from zkbroker.config.producer import ProducerConfig
@@ -119,7 +120,7 @@ def test_a_container_without_zookeeper_says_so_and_exits(image):
         assert container.get_wrapped_container().wait(timeout=60)["StatusCode"] == 1
 
 
-def test_a_compose_cluster_survives_a_broker_and_a_zookeeper(compose):
+def test_a_compose_cluster_survives_a_broker_and_a_zookeeper_and_is_loaded(compose, tmp_path):
     started = time.monotonic()
     assert wait_until(
         lambda: all(healthy(f"{PROJECT}_broker{n}_1") for n in (1, 2, 3)), 120, interval_s=0.5
@@ -135,6 +136,8 @@ def test_a_compose_cluster_survives_a_broker_and_a_zookeeper(compose):
     assert wait_until(lambda: healthy(broker.name), 120, interval_s=0.5)
     publish("visits", 2000, 1000)
     assert read("visits") == list(range(3000))
+    loaded = Loader(bootstrap=BOOTSTRAP, topics=["visits"], output=str(tmp_path / "lake")).run()
+    assert loaded.rows == 3000
 
 
 def test_stopping_is_clean(compose):
