@@ -95,6 +95,12 @@ def command_line_page() -> str:
         "# Command line",
         "",
         "What `--help` shows of each command. *This page is generated from the commands.*",
+        "",
+        "Completion of commands and options in your shell (`zsh` and `fish` likewise):",
+        "",
+        "```console",
+        '$ eval "$(_ZKBROKER_COMPLETE=bash_source zkbroker)"',
+        "```",
     ]
     for name, command in _commands(cli, "zkbroker"):
         with click.Context(command, info_name=name, max_content_width=WIDTH) as context:

@@ -1,12 +1,17 @@
 """The bulk load on real brokers and a real Spark."""
 
+import threading
+
 import pytest
 
-from spark_loader import EventTime, Loader, LoadOptions, Progress, read
+from spark_loader import DataLoss, EventTime, Loader, LoadOptions, Progress, read
 from spark_loader.files import LocalFileSystem
 from spark_loader.verify import verify
 from tests.support.loaded import loaded_offsets
+from tests.support.process import wait_until
+from zkbroker.admin.topics import alter_config
 from zkbroker.config.producer import ProducerConfig
+from zkbroker.consumer import EARLIEST_TIME, SimpleConsumer
 from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.registry import ZkSession
 from zkbroker.registry.groups import read_offset
@@ -82,3 +87,64 @@ def test_a_topic_is_loaded_by_event_hour_and_a_rerun_loads_only_what_is_new(
             stored = read_offset(session, "lake", topic, partition)
             assert stored is not None
             assert stored[0] == len(each)
+
+
+def test_what_retention_deleted_before_it_was_loaded_fails_or_is_written_down(spark, tmp_path):
+    with LocalCluster(properties={"log.retention.check.interval.ms": "200"}) as running:
+        topic = running.create_topic(partitions=1, config={"segment.bytes": "2000"})
+        where = {
+            "zookeeper": running.zookeeper,
+            "topics": [topic],
+            "output": str(tmp_path / "lake"),
+        }
+        publish(running, topic, range(50))
+        assert Loader(**where).run(spark=spark).rows == 50
+        for start in range(50, 200, 10):
+            publish(running, topic, range(start, start + 10))
+        with ZkSession(running.zookeeper) as session:
+            alter_config(session, topic, add={"retention.bytes": "4000"})
+        with SimpleConsumer(*running.broker(1).address) as consumer:
+
+            def beginning() -> int:
+                return consumer.get_offsets_before(topic, 0, EARLIEST_TIME, 1)[0]
+
+            assert wait_until(lambda: beginning() > 50, 60)
+            with ZkSession(running.zookeeper) as session:
+                alter_config(session, topic, add={"retention.bytes": "-1"})
+            # A check that had begun before may still delete: wait until the log stays as it is.
+            first = beginning()
+            while wait_until(lambda at=first: beginning() != at, 2):
+                first = beginning()
+        with pytest.raises(DataLoss, match=rf"{topic}-0 \[50, {first}\)"):
+            Loader(**where).run(spark=spark)
+        loaded = Loader(**where, on_out_of_range="earliest").run(spark=spark)
+        assert loaded.rows == 200 - first
+        (gap,) = loaded.gaps
+        assert (gap.topic, gap.partition, gap.start, gap.until) == (topic, 0, 50, first)
+        assert Loader(**where).run(spark=spark).rows == 0
+
+
+def test_a_broker_that_restarts_holds_a_load_up_and_no_more(spark, tmp_path):
+    with LocalCluster(2) as running:
+        topic = running.create_topic(partitions=4)
+        publish(running, topic, range(2000), codec="snappy")
+        broker = running.broker(2)
+        killed = threading.Event()
+
+        def kill_once(progress: Progress) -> None:
+            if progress.stage == "load" and not killed.is_set():
+                killed.set()
+                broker.kill()
+                restart.start()
+
+        restart = threading.Thread(target=broker.start)
+        loaded = Loader(
+            zookeeper=running.zookeeper,
+            topics=[topic],
+            output=str(tmp_path / "lake"),
+            progress=kill_once,
+        ).run(spark=spark)
+        assert killed.is_set()
+        restart.join()
+        assert loaded.rows == 2000
+        assert verify(LocalFileSystem(), str(tmp_path / "lake")).problems == []
