@@ -3,8 +3,10 @@
     python group_member.py LIBRARY ADDRESS GROUP TOPIC STRATEGY [API_VERSION]
 
 Writes a JSON object a line: {"at": seconds, "event": "assigned" | "revoked", "partitions": [...]},
-{"event": "messages", "read": [[partition, offset], ...]}, {"event": "closed"}. `at` is the system's
-monotonic clock, which all processes share. Ends gracefully when its standard input is closed.
+{"event": "messages", "read": [[partition, offset], ...]}, {"event": "leaving"}. `at` is the system's
+monotonic clock, which all processes share. Ends gracefully when its standard input is closed: it says
+that it is leaving, after its last read and before it tells the group, because others may be given
+its partitions before its own `close` has returned.
 """
 
 import json
@@ -69,6 +71,7 @@ def run_kafka_python(address, group, topic, strategy, api_version):
                 consumer.commit()
             except KafkaError as error:
                 report("commit failed", error=repr(error))
+    report("leaving")
     consumer.close()
 
 
@@ -103,6 +106,7 @@ def run_confluent(address, group, topic, strategy, api_version):
                 consumer.commit(asynchronous=False)
             except KafkaException as error:
                 report("commit failed", error=repr(error))
+    report("leaving")
     consumer.close()
 
 
@@ -136,6 +140,7 @@ def run_zkbroker(address, group, topic, strategy, api_version):
                     consumer.commit()
                 except CommitFailed as error:
                     report("commit failed", error=repr(error))
+        report("leaving")
 
 
 if __name__ == "__main__":
@@ -148,4 +153,3 @@ if __name__ == "__main__":
         "zkbroker": run_zkbroker,
     }[library]
     runner(*arguments[:4], version)
-    report("closed")

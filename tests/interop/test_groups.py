@@ -28,13 +28,21 @@ needs_old = pytest.mark.skipif(
 )
 
 
+# Kafka waits 3 s for the first members of a group. kafka-python 3 needs some of that: a leader that
+# joins before the topic's metadata has come assigns nothing, joins again when it has come, and if
+# `poll` runs out of time inside that second join, the assignment it brings is never applied and
+# heartbeats stay off (3.0.12; the log of such a member shows one more answer to SyncGroup than
+# "Setting newly assigned").
+GATHERING_MS = 300
+
+
 def make_broker(zookeeper, directory):
     return BrokerProcess(
         directory,
         {
             "broker.id": "0",
             "zookeeper.connect": f"{zookeeper.connect_string}/groups-{uuid.uuid4().hex[:8]}",
-            "group.initial.rebalance.delay.ms": "0",
+            "group.initial.rebalance.delay.ms": str(GATHERING_MS),
             "group.min.session.timeout.ms": "500",
             "offsets.topic.num.partitions": "3",
             "zookeeper.session.timeout.ms": "3000",
@@ -136,10 +144,6 @@ def scene_of(broker, strategy="range", session_ms=4000):
 
 # these two are in the groups of all libraries below as well
 ALSO_SHOWN_IN_MIXED_GROUPS = {"kafka-python-2.0.2-as-0.10", "kafka-python-2.0.2-as-0.11"}
-# About one start in ten of two members of kafka-python 3 ends with all partitions at one of them;
-# until the cause is known, groups with its members are left to the long runs.
-UNSETTLED = {"kafka-python"}
-SETTLED = tuple(kind for kind in KINDS if kind not in UNSETTLED)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +153,7 @@ SETTLED = tuple(kind for kind in KINDS if kind not in UNSETTLED)
             kind,
             marks=[
                 *([needs_old] if old else []),
-                *([pytest.mark.soak] if kind in ALSO_SHOWN_IN_MIXED_GROUPS | UNSETTLED else []),
+                *([pytest.mark.soak] if kind in ALSO_SHOWN_IN_MIXED_GROUPS else []),
             ],
         )
         for kind, (_, _, old) in KINDS.items()
@@ -169,19 +173,11 @@ def test_members_of_one_library_join_leave_and_crash(groups_broker, kind):
 
 
 @needs_old
-@pytest.mark.parametrize(
-    ("strategy", "kinds"),
-    [
-        ("range", SETTLED),
-        pytest.param("range", tuple(KINDS), marks=pytest.mark.soak),
-        pytest.param("roundrobin", tuple(KINDS), marks=pytest.mark.soak),
-    ],
-    ids=["range", "range-all", "roundrobin-all"],
-)
-def test_members_of_all_libraries_share_one_group(groups_broker, strategy, kinds):
+@pytest.mark.parametrize("strategy", ["range", pytest.param("roundrobin", marks=pytest.mark.soak)])
+def test_members_of_all_libraries_share_one_group(groups_broker, strategy):
     with scene_of(groups_broker, strategy) as scene:
-        members = scene.join(*kinds)
-        assert all(1 <= len(member.held) <= 2 for member in members)
+        members = scene.join(*KINDS)
+        assert all(len(member.held) == 1 for member in members)
         scene.produce()
         scene.crash(members[0])
         scene.produce()
@@ -192,7 +188,6 @@ def test_members_of_all_libraries_share_one_group(groups_broker, strategy, kinds
         scene.produce()
 
 
-@pytest.mark.soak
 def test_sticky_members_of_two_libraries_keep_what_they_can(groups_broker):
     # nobody crashes, so nobody need be missed soon: a slow machine must not look like a crash
     with scene_of(groups_broker, "sticky", session_ms=30_000) as scene:
@@ -212,7 +207,7 @@ def test_sticky_members_of_two_libraries_keep_what_they_can(groups_broker):
 @needs_old
 def test_members_of_all_libraries_live_through_a_kill_of_their_coordinator(own_broker):
     with scene_of(own_broker) as scene:
-        scene.join("zkbroker", "confluent", "kafka-python-2.0.2-as-0.10")
+        scene.join("zkbroker", "confluent", "kafka-python", "kafka-python-2.0.2-as-0.10")
         scene.produce()
         for _ in range(2):
             own_broker.kill()

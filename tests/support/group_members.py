@@ -70,7 +70,7 @@ class MemberProcess:
                     self.held -= set(entry["partitions"])
                 elif entry["event"] == "messages":
                     self.read += map(tuple, entry["read"])
-                elif entry["event"] == "closed":
+                elif entry["event"] == "leaving":
                     self._release(self.held, entry["at"])
                     self.held = set()
                 self.changed.notify_all()
