@@ -3,10 +3,10 @@
     python group_member.py LIBRARY ADDRESS GROUP TOPIC STRATEGY [API_VERSION]
 
 Writes a JSON object a line: {"at": seconds, "event": "assigned" | "revoked", "partitions": [...]},
-{"event": "messages", "read": [[partition, offset], ...]}, {"event": "leaving"}. `at` is the system's
-monotonic clock, which all processes share. Ends gracefully when its standard input is closed: it
-says that it is leaving, after its last read and before it tells the group, because others may be
-given its partitions before its own `close` has returned.
+{"event": "messages", "read": [[partition, offset], ...]}, {"event": "leaving"}. `at` is the
+system's monotonic clock, which all processes share. Ends gracefully when its standard input is
+closed: it says that it is leaving, after its last read and before it tells the group, because
+others may be given its partitions before its own `close` has returned.
 """
 
 import json
