@@ -50,10 +50,6 @@ class DirectoryCluster:
         starts.setdefault(TopicPartition(topic, partition), 0)
         self._write(starts)
 
-    def append_raw(self, topic: str, partition: int, raw: bytes) -> None:
-        with self._file(topic, partition).open("ab") as out:
-            out.write(raw)
-
     def delete_before(self, topic: str, partition: int, offset: int) -> None:
         starts = self._starts()
         starts[TopicPartition(topic, partition)] = offset

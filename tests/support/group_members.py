@@ -40,7 +40,6 @@ class MemberProcess:
         self.holdings = []  # (partition, from, until)
         self.since = {}
         self.read = []
-        self.ended_at = None
         self.process = subprocess.Popen(
             [sys.executable, str(SCRIPT), *arguments],
             stdin=subprocess.PIPE,

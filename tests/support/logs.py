@@ -12,7 +12,6 @@ from zkbroker.runtime import Runtime, Task
 from zkbroker.runtime.threads import ThreadsRuntime
 
 TP = TopicPartition("my-topic", 0)
-NEVER_MS = 2**62
 
 
 class Clock:

@@ -21,7 +21,6 @@ class MemoryLog:
         self.durable_offset = 0
         self.flush_every_append = False
         self.fail_with = None
-        self.appends = 0
         self.on_step = lambda what: None
 
     @property
@@ -38,7 +37,6 @@ class MemoryLog:
             entry = bytes(data[info.position : info.position + info.size])
             self.segments[-1].append((info.base_offset, info.last_offset, entry))
             self.log_end_offset = info.last_offset + 1
-        self.appends += 1
         return Appended(self.log_end_offset - 1)
 
     def wait_durable(self, last_offset, timeout_s=None):

@@ -197,7 +197,6 @@ class _IndexVerifier:
         self.entries = 0
         self._offsets_file = directory / names.file_name(base, names.INDEX)
         self._times_file = directory / names.file_name(base, names.TIMEINDEX)
-        self._base = base
         self._offsets: list[tuple[int, int]] = []
         self._times: list[tuple[int, int]] = []
         self._findings: list[Finding] = []

@@ -105,12 +105,6 @@ class Hosting:
         hosted = self._hosted.get((topic, number))
         return None if hosted is None else hosted.leader_epoch
 
-    def assigned_here(self, topic: str, number: int) -> bool:
-        """Whether a partition is to be hosted here, be it served already or not."""
-        assignment = self._view.assignment(topic)
-        replicas = () if assignment is None else assignment.get(number, ())
-        return bool(replicas) and replicas[0] == self._broker_id
-
     def subscribe(
         self,
         topic: str,

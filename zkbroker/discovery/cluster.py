@@ -303,20 +303,6 @@ class Cluster:
             "no broker can be reached: " + ("; ".join(failures) or "none is registered")
         )
 
-    def controller_connection(self, lane: str = "") -> BrokerConnection:
-        """Return a connection to the controller.
-
-        Raises:
-            BrokerUnavailable: there is none at the moment, or it cannot be reached.
-        """
-        controller = self._view.controller
-        if controller is None:
-            self.refresh()
-            controller = self._view.controller
-        if controller is None:
-            raise BrokerUnavailable("the cluster has no controller at the moment")
-        return self.connection(controller, lane)
-
     def _dial(self, host: str, port: int) -> BrokerConnection:
         return BrokerConnection(
             self.runtime,
@@ -391,6 +377,6 @@ def _differs(before: View, after: View) -> bool:
             topic: str(known) if isinstance(known, ProtocolError) else known
             for topic, known in view.topics.items()
         }
-        return view.brokers, topics, view.controller
+        return view.brokers, topics
 
     return comparable(before) != comparable(after)

@@ -78,8 +78,7 @@ def view_of(response: MetadataResponse, topics: Collection[str]) -> View:
                 for partition in each.partitions
             )
         )
-    controller = response.controller_id if response.controller_id in brokers else None
-    return View(brokers, found, controller)
+    return View(brokers, found)
 
 
 def ask(

@@ -65,7 +65,7 @@ class SingleAddressSource:
                 if isinstance(partitions, ProtocolError)
                 else self._hosted(connection, topic, partitions)
             )
-        return View({THE_BROKER: self._broker}, found, THE_BROKER)
+        return View({THE_BROKER: self._broker}, found)
 
     def _hosted(
         self, connection: BrokerConnection, topic: str, partitions: Partitions

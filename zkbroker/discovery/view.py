@@ -44,12 +44,10 @@ class View:
     Attributes:
         brokers: the live brokers by id.
         topics: the partitions of each topic asked for, by number; or the error it has.
-        controller: id of the controller; None where the source does not tell.
     """
 
     brokers: Mapping[int, BrokerAddress] = field(default_factory=dict)
     topics: Mapping[str, Partitions | ProtocolError] = field(default_factory=dict)
-    controller: int | None = None
 
 
 class Connector(Protocol):

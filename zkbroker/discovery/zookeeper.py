@@ -23,7 +23,6 @@ from zkbroker.errors import ErrorCode, ProtocolError, RegistryError, protocol_er
 from zkbroker.network import BrokerConnection
 from zkbroker.registry import SessionState, ZkSession, paths
 from zkbroker.registry.brokers import list_brokers
-from zkbroker.registry.controller import current_controller
 from zkbroker.registry.partitions import PartitionState
 from zkbroker.registry.topics import assignment, list_topics
 from zkbroker.runtime import Event, Runtime
@@ -115,7 +114,7 @@ class ZooKeeperSource:
                 PartitionInfo(topic, number, leader if leader in brokers else None)
                 for number, leader in zip(sorted(numbers), leaders, strict=True)
             )
-        return View(brokers, found, current_controller(session, changed))
+        return View(brokers, found)
 
     def _leaders(self, topic: str, numbers: Sequence[int]) -> list[int | None]:
         session, changed = self._session, self._changed

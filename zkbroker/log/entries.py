@@ -15,21 +15,27 @@ from collections.abc import Iterator
 from struct import Struct
 
 from zkbroker.errors import CorruptMessage
-from zkbroker.records import EntryInfo, iter_entries
+from zkbroker.records import Codec, EntryInfo, iter_entries
+from zkbroker.records.layout import (
+    ATTRIBUTES_V2_LOW_AT,
+    BASE_TIMESTAMP_AT,
+    CODEC_MASK,
+    ENTRY_HEADER_BYTES,
+    INT32,
+    LAST_OFFSET_DELTA_AT,
+    MAGIC_AT,
+    MIN_SIZE_V0,
+    MIN_SIZE_V1,
+    MIN_SIZE_V2,
+    TIMESTAMP_V1_AT,
+)
 
 _HEADER = Struct(">qiiB")
-_DELTA = Struct(">i")
-_DELTA_AT = 23
-_PREFIX = 12
-_MAGIC_AT = 16
-_ATTRIBUTES_AT = 22
-_TIMESTAMP_ENDS = (0, 26, 35)
-_ZSTD = 4
-_NEEDED = _DELTA_AT + _DELTA.size
-_LEAST_SIZE = (14, 14, 49)
+_NEEDED = LAST_OFFSET_DELTA_AT + INT32.size
+_LEAST_SIZE = (MIN_SIZE_V0, MIN_SIZE_V1, MIN_SIZE_V2)
 _PAGE = 4096
 _CHUNK = 1 << 20
-SMALLEST_ENTRY = _PREFIX + min(_LEAST_SIZE)
+SMALLEST_ENTRY = ENTRY_HEADER_BYTES + min(_LEAST_SIZE)
 
 
 def find_entry(
@@ -59,7 +65,11 @@ def find_entry(
         at = 0
         while at + SMALLEST_ENTRY <= len(block):
             found, size, _, magic = unpack(block, at)
-            if magic > 2 or size < _LEAST_SIZE[magic] or position + at + _PREFIX + size > end:
+            if (
+                magic > 2
+                or size < _LEAST_SIZE[magic]
+                or position + at + ENTRY_HEADER_BYTES + size > end
+            ):
                 raise CorruptMessage(f"no entry at position {position + at}")
             if at_most is not None:
                 if found > at_most:
@@ -69,10 +79,10 @@ def find_entry(
             if magic == 2:
                 if at + _NEEDED > len(block):
                     break
-                last += _DELTA.unpack_from(block, at + _DELTA_AT)[0]
+                last += INT32.unpack_from(block, at + LAST_OFFSET_DELTA_AT)[0]
             if last >= offset:
-                return position + at, _PREFIX + size
-            at += _PREFIX + size
+                return position + at, ENTRY_HEADER_BYTES + size
+            at += ENTRY_HEADER_BYTES + size
         if at == 0:
             raise CorruptMessage(f"the file ends at {position + len(block)}, not at {end}")
         position += at
@@ -125,18 +135,18 @@ def traits(fd: int, position: int, end: int) -> tuple[int, bool, int]:
                 raise CorruptMessage(f"no entry at position {position + at}")
             if magic > magic_seen:
                 magic_seen = magic
-            if magic == 2 and block[at + _ATTRIBUTES_AT] & 7 == _ZSTD:
-                zstd = True
-            at += _PREFIX + size
+            if magic == 2:
+                zstd = zstd or block[at + ATTRIBUTES_V2_LOW_AT] & CODEC_MASK == Codec.ZSTD
+            at += ENTRY_HEADER_BYTES + size
         position += at
     return magic_seen, zstd, position
 
 
 def first_timestamp(fd: int) -> int:
     """Return the timestamp (ms) of the first message of a file, -1 where there is none."""
-    head = os.pread(fd, _TIMESTAMP_ENDS[2], 0)
-    magic = head[_MAGIC_AT] if len(head) > _MAGIC_AT else 0
-    if magic not in (1, 2) or len(head) < _TIMESTAMP_ENDS[magic]:
+    head = os.pread(fd, BASE_TIMESTAMP_AT + 8, 0)
+    magic = head[MAGIC_AT] if len(head) > MAGIC_AT else 0
+    at = {1: TIMESTAMP_V1_AT, 2: BASE_TIMESTAMP_AT}.get(magic)
+    if at is None or len(head) < at + 8:
         return -1
-    end = _TIMESTAMP_ENDS[magic]
-    return int.from_bytes(head[end - 8 : end], "big", signed=True)
+    return int.from_bytes(head[at : at + 8], "big", signed=True)

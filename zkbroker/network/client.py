@@ -10,7 +10,6 @@ closes the connection instead is older; ListGroups v0 then tells 0.9, which answ
 
 import itertools
 import logging
-import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, cast
@@ -44,10 +43,8 @@ class Pending:
         "_frame",
         "_response",
         "correlation_id",
-        "done_at",
         "expects_answer",
         "request",
-        "sent_at",
         "version",
     )
 
@@ -64,8 +61,6 @@ class Pending:
         self.version = version
         self.correlation_id = correlation_id
         self.expects_answer = not (request.api_key == ApiKey.PRODUCE and request.acks == 0)
-        self.sent_at = time.monotonic()
-        self.done_at = 0.0
 
     @property
     def done(self) -> bool:
@@ -113,7 +108,6 @@ class Pending:
 
     def finish(self, frame: memoryview | None, error: NetworkError | None) -> None:
         """Take the answer; for the channel only."""
-        self.done_at = time.monotonic()
         self._frame = frame
         self._error = error
         with self._connection.lock:

@@ -54,11 +54,6 @@ class FrameReader:
         self.in_frame = False
         """Whether the first byte of a frame has come and its last has not."""
 
-    @property
-    def buffered(self) -> bool:
-        """Whether bytes of the next frame have been received already."""
-        return len(self._rest) > 0
-
     def next_frame(self) -> memoryview | None:
         """Wait for one frame and return its bytes without the length, or None at the end.
 

@@ -20,7 +20,6 @@ from zkbroker.protocol.header import RequestHeader
 from zkbroker.protocol.messages import MESSAGES, ApiVersionsRequest
 from zkbroker.protocol.pieces import Piece, total_size
 
-SIZE_BYTES = 4
 _SIZE = struct.Struct(">i")
 _CORRELATION_ID = struct.Struct(">i")
 _REQUEST_HEADER = struct.Struct(">hhih")

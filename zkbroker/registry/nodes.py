@@ -38,9 +38,7 @@ class NodeStat:
     version: int
     ephemeral_owner: int
     ctime_ms: int
-    mtime_ms: int
     children: int
-    created_zxid: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +105,7 @@ def node_stat(stat: Any) -> NodeStat:
         version=stat.version,
         ephemeral_owner=stat.ephemeralOwner,
         ctime_ms=stat.ctime,
-        mtime_ms=stat.mtime,
         children=stat.numChildren,
-        created_zxid=stat.czxid,
     )
 
 

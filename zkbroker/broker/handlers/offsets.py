@@ -1,7 +1,7 @@
 """OffsetCommit and OffsetFetch: version 0 in ZooKeeper, later ones with the group's coordinator."""
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 
 from zkbroker.broker.errors import error_code
 from zkbroker.broker.services import BrokerServices
@@ -31,7 +31,6 @@ from zkbroker.registry.topics import check_topic_name
 logger = logging.getLogger(__name__)
 
 Key = tuple[str, int]
-Commit = Callable[[Mapping[Key, OffsetCommitRequestPartition]], Mapping[Key, int]]
 
 _FROM_ZOOKEEPER = 0
 _ERROR_FOR_ALL_SINCE = 2
