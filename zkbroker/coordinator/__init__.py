@@ -6,7 +6,7 @@ from zkbroker.coordinator.group import Group, GroupState
 from zkbroker.coordinator.member import JoinRequest, JoinResult, SyncResult
 from zkbroker.coordinator.offsets import OffsetsStore, PartitionLog, StoreSettings
 from zkbroker.coordinator.partitions import CoordinatorSettings
-from zkbroker.coordinator.placement import OFFSETS_TOPIC, group_partition, java_hash
+from zkbroker.coordinator.placement import OFFSETS_TOPIC, group_partition
 
 __all__ = [
     "GroupCoordinator",
@@ -23,5 +23,4 @@ __all__ = [
     "StoreSettings",
     "OFFSETS_TOPIC",
     "group_partition",
-    "java_hash",
 ]

@@ -15,9 +15,13 @@ from functools import lru_cache
 from itertools import count
 from typing import Any, Protocol, runtime_checkable
 
+from zkbroker.protocol.java_hash import string_hash
+
 _INT_MIN = -(2**31)
 _MASK32 = 0xFFFFFFFF
 _MASK31 = 0x7FFFFFFF
+
+_string_hash = lru_cache(maxsize=16_384)(string_hash)
 
 
 @runtime_checkable
@@ -77,15 +81,6 @@ def java_hash(key: Any) -> int:
     raise TypeError(
         f"a key of type {type(key).__name__} has no Java hashCode: use str, bytes, int or bool"
     )
-
-
-@lru_cache(maxsize=16_384)
-def _string_hash(text: str) -> int:
-    h = 0
-    units = text.encode("utf-16-le", "surrogatepass")
-    for i in range(0, len(units), 2):
-        h = (31 * h + (units[i] | units[i + 1] << 8)) & _MASK32
-    return _signed(h)
 
 
 def _signed(h: int) -> int:

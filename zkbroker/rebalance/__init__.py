@@ -7,7 +7,6 @@ sockets here, and ZooKeeper only through the registry.
 from zkbroker.rebalance.assignor import (
     ASSIGNORS,
     TopicPartition,
-    java_string_hash,
     range_assign,
     roundrobin_assign,
     thread_ids,
@@ -25,7 +24,6 @@ __all__ = [
     "Rebalancer",
     "TopicPartition",
     "ZkGroupStore",
-    "java_string_hash",
     "range_assign",
     "roundrobin_assign",
     "thread_ids",

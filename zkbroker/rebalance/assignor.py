@@ -13,6 +13,8 @@ who see the same group agree; and it is the one that the JVM consumers of 0.8 to
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from zkbroker.protocol.java_hash import string_hash
+
 TopicPartition = tuple[str, int]
 Shares = dict[TopicPartition, str]
 Assignor = Callable[[Mapping[str, Iterable[int]], Mapping[str, Iterable[str]]], Shares]
@@ -55,7 +57,7 @@ def roundrobin_assign(
     circle = sorted(frozenset().union(*takers.values()))
     everything = sorted(
         ((topic, number) for topic, numbers in partitions.items() for number in numbers),
-        key=lambda item: (java_string_hash(f"[{item[0]},{item[1]}]"), item),
+        key=lambda item: (string_hash(f"[{item[0]},{item[1]}]"), item),
     )
     shares: Shares = {}
     position = 0
@@ -72,15 +74,6 @@ def roundrobin_assign(
 
 ASSIGNORS: Mapping[str, Assignor] = {"range": range_assign, "roundrobin": roundrobin_assign}
 """By the values of `partition.assignment.strategy`."""
-
-
-def java_string_hash(text: str) -> int:
-    """Return what Java's `String.hashCode` returns: signed, 32 bits, over UTF-16 units."""
-    value = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for index in range(0, len(units), 2):
-        value = (value * 31 + (units[index] << 8) + units[index + 1]) & 0xFFFFFFFF
-    return value - (1 << 32) if value >= 1 << 31 else value
 
 
 def thread_ids(consumer_id: str, streams: int) -> Sequence[str]:
