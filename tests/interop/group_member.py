@@ -3,10 +3,10 @@
     python group_member.py LIBRARY ADDRESS GROUP TOPIC STRATEGY [API_VERSION]
 
 Writes a JSON object a line: {"at": seconds, "event": "assigned" | "revoked", "partitions": [...]},
-{"event": "messages", "read": [[partition, offset], ...]}, {"event": "leaving"}. `at` is the
-system's monotonic clock, which all processes share. Ends gracefully when its standard input is
-closed: it says that it is leaving, after its last read and before it tells the group, because
-others may be given its partitions before its own `close` has returned.
+{"event": "messages", "read": [[partition, offset], ...]}, {"event": "leaving"}. `at` is the clock
+that all processes share, `time.monotonic`. Ends gracefully when its standard input is closed: it
+says that it is leaving after its last read and before it tells the group, because others may be
+given its partitions before its own `close` has returned.
 """
 
 import json
@@ -36,7 +36,7 @@ def run_kafka_python(address, group, topic, strategy, api_version):
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
     from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-    from kafka.errors import KafkaError
+    from kafka.errors import KafkaConnectionError, KafkaError
 
     class Listener(ConsumerRebalanceListener):
         def on_partitions_revoked(self, revoked):
@@ -63,7 +63,13 @@ def run_kafka_python(address, group, topic, strategy, api_version):
     )
     consumer.subscribe([topic], listener=Listener())
     while not stopping.is_set():
-        polled = consumer.poll(timeout_ms=100)
+        try:
+            polled = consumer.poll(timeout_ms=100)
+        except KafkaConnectionError as error:
+            # 3.0.12 lets it out when a broker that is away is the first it asks; the next poll
+            # asks again, as an application's would
+            report("poll failed", error=repr(error))
+            continue
         read = [[m.partition, m.offset] for messages in polled.values() for m in messages]
         if read:
             report("messages", read=read)
