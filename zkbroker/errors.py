@@ -224,6 +224,12 @@ class RequestTimedOut(ProtocolError):
     code = ErrorCode.REQUEST_TIMED_OUT
 
 
+class NotEnoughReplicas(ProtocolError):
+    """Fewer replicas are in sync than `min.insync.replicas` asks for; nothing was stored."""
+
+    code = ErrorCode.NOT_ENOUGH_REPLICAS
+
+
 class MessageSizeTooLarge(ProtocolError):
     """A message is larger than the broker takes or than a fetch may return."""
 

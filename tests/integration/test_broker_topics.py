@@ -1,6 +1,9 @@
 """The APIs that create, grow, configure, empty and delete topics, and producer ids."""
 
+import time
 import uuid
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -38,7 +41,7 @@ from zkbroker.protocol.messages.topics import (
     ReplicaAssignment,
     TopicConfig,
 )
-from zkbroker.records import Codec, MessageSetBuilder
+from zkbroker.records import Codec, MessageSetBuilder, encode_message_set
 
 
 def fresh() -> str:
@@ -250,9 +253,53 @@ def test_idempotent_producers(connection: BrokerConnection, topic: str) -> None:
     assert len(values(fetch(connection, topic, 0))) == 15
 
 
-def test_transactions_are_refused(connection: BrokerConnection) -> None:
+def test_transactions_are_refused(connection: BrokerConnection, topic: str) -> None:
     answer = connection.request(InitProducerIdRequest(transactional_id="t"))
     assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    batch = encode_message_set(
+        [(None, b"x", 1_600_000_000_000, ())],
+        producer_id=1,
+        producer_epoch=0,
+        base_sequence=0,
+        is_transactional=True,
+    )
+    for version in (2, 7):
+        for data in (batch, message_set(1, [b"before"]) + batch)[: 2 if version < 3 else 1]:
+            found = produce(connection, topic, data, version=version)
+            assert found.error_code == ErrorCode.INVALID_TXN_STATE
+    assert values(fetch(connection, topic, 0)) == []
+
+
+@pytest.mark.parametrize("version", range(8))
+def test_a_partition_that_asks_for_more_replicas_than_are_in_sync_takes_no_acks_all(
+    connection: BrokerConnection, version: int
+) -> None:
+    name = fresh()
+    create(connection, NewTopic(name, 1, 1, [], [TopicConfig("min.insync.replicas", "2")]))
+    data = message_set(1 if version < 3 else 2, [b"x"])
+    refused = produce(connection, name, data, acks=-1, version=version)
+    assert (refused.error_code, refused.base_offset) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
+    assert values(fetch(connection, name, 0)) == []
+    assert produce(connection, name, data, acks=1, version=version).error_code == 0
+    answered = produce(connection, name, data, acks=-1, version=version)
+    assert answered.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert len(values(fetch(connection, name, 0))) == 1
+
+    change = [TopicConfig("min.insync.replicas", "1")]
+    alter = AlterConfigsRequest([AlterConfigsResource(ResourceType.TOPIC, name, change)])
+    connection.request(alter)
+    again = partial(produce, connection, name, data, acks=-1, version=version)
+    assert await_answer(lambda: again().error_code, 0)
+
+
+def await_answer(ask: Callable[[], int], wanted: int, timeout_s: float = 20) -> bool:
+    """Ask until the answer is the one wanted: configurations are read when they change."""
+    deadline = time.monotonic() + timeout_s
+    while ask() != wanted:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 @pytest.mark.parametrize(("pin", "version"), [("0.9.0", 3), ("0.10.2", 3)])

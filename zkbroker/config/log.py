@@ -207,7 +207,9 @@ class LogConfig:
         "min.insync.replicas",
         default=1,
         kind=Int(1),
-        doc="Replicas that must have a message before acks=-1 is answered; there is one replica.",
+        doc="Replicas that must be in sync for acks=-1 (`all`). There is one, so from 2 on such "
+        "requests are answered 19 NOT_ENOUGH_REPLICAS and nothing of them is stored; acks 0 and 1, "
+        "and the offsets of groups, are not affected.",
     )
     accepted: Mapping[str, str] = field(default_factory=dict)
     """Overrides of options that have no effect here, as they were given."""

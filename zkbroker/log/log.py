@@ -7,6 +7,7 @@ high watermark is the log end offset while there is one replica. After an error 
 is acknowledged any more: the data directory goes offline, and every call raises `StorageError`.
 """
 
+import dataclasses
 import itertools
 import logging
 import random
@@ -23,6 +24,7 @@ from zkbroker.log.producer_state import Batch, drop_snapshots, write_snapshot
 from zkbroker.log.reads import ReadableLog
 from zkbroker.log.results import AppendResult, LogState
 from zkbroker.log.segment import Segment
+from zkbroker.log.transactions import AbortedTransaction, OpenTransaction, abort_marker
 from zkbroker.records import (
     CREATE_TIME,
     LOG_APPEND_TIME,
@@ -86,6 +88,16 @@ class Log(ReadableLog):
         self._configure(config)
         with context.storage():
             self.segments[-1].open_for_append(context.open_files.lock, config.index_max_bytes)
+        if self.last_stable_offset < self.log_end_offset:
+            logger.warning(
+                "transactions open partition=%s count=%d last_stable_offset=%d log_end_offset=%d: "
+                "nobody here ends them, and readers of committed messages stop there until "
+                "`zkbroker log abort-transactions` does",
+                topic_partition,
+                len(self.open_transactions),
+                self.last_stable_offset,
+                self.log_end_offset,
+            )
 
     # Settings
 
@@ -139,7 +151,7 @@ class Log(ReadableLog):
             ProtocolError: the set is refused, and nothing was written: CorruptMessage (2),
                 MessageSizeTooLarge (10), RECORD_LIST_TOO_LARGE (18), INVALID_TIMESTAMP (32),
                 UnsupportedForMessageFormat (43), a sequence out of order (45), an epoch that was
-                replaced (47).
+                replaced (47), part of a transaction (48).
             StorageError: the disk failed; the set must not be acknowledged.
         """
         now = self.context.now_ms() if now_ms is None else now_ms
@@ -152,6 +164,10 @@ class Log(ReadableLog):
             zstd = False
             produced = []
             for entry in prepared.batches:
+                if entry.is_transactional:
+                    raise ProtocolError(
+                        "transactions are not served", code=ErrorCode.INVALID_TXN_STATE
+                    )
                 zstd = zstd or entry.codec == Codec.ZSTD
                 if entry.producer_id >= 0:
                     produced.append(entry)
@@ -184,6 +200,52 @@ class Log(ReadableLog):
         for listener in self._listeners:
             listener()
         return result
+
+    def abort_transactions(self) -> list[OpenTransaction]:
+        """Append an ABORT marker for every open transaction, as its coordinator would.
+
+        Returns:
+            The transactions that were open.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        ended = list(self.open_transactions)
+        with self._lock:
+            self.require_online()
+            for each in ended:
+                self._append_abort(each)
+            self.open_transactions = ()
+        self.notify()
+        return ended
+
+    def _append_abort(self, transaction: OpenTransaction) -> None:
+        now = self.context.now_ms()
+        policy = dataclasses.replace(
+            append_policy(self.config, max(self._epochs.latest, 0)), allow_control=True
+        )
+        prepared = prepare_append(abort_marker(transaction, now), self.log_end_offset, policy, now)
+        (marker,) = prepared.batches
+        others = [
+            each.first_offset
+            for each in self.producers.open_transactions()
+            if each.producer_id != transaction.producer_id
+        ]
+        size = len(prepared.data)
+        with self.context.storage():
+            segment = self._segment_for(prepared, size, now)
+            segment.append(prepared, size, zstd=False)
+            segment.add_aborted(
+                AbortedTransaction(
+                    transaction.producer_id,
+                    transaction.first_offset,
+                    marker.last_offset,
+                    min(others, default=marker.last_offset + 1),
+                )
+            )
+        self.producers.update(marker)
+        self.log_end_offset = prepared.last_offset + 1
+        self._durability.written(self.log_end_offset, now, self.config.flush_messages)
 
     def _repeated(self, stored: Batch) -> AppendResult:
         timed = self._policy.timestamp_type == LOG_APPEND_TIME

@@ -4,6 +4,7 @@ import pytest
 
 from zkbroker.broker.handlers.produce import ProduceHandler
 from zkbroker.broker.metrics import BrokerMetrics, TopicMetrics
+from zkbroker.config.log import LogConfig
 from zkbroker.errors import ErrorCode, RequestTimedOut
 from zkbroker.protocol import ApiKey, RequestHeader
 from zkbroker.protocol.messages import ProduceRequest
@@ -13,6 +14,8 @@ from zkbroker.records import MessageSetBuilder
 
 class SlowLog:
     """A log whose disk takes longer than anybody waits."""
+
+    config = LogConfig()
 
     def __init__(self):
         self.waited = []

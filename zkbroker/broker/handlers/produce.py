@@ -6,7 +6,14 @@ import struct
 from zkbroker.broker.errors import error_code
 from zkbroker.broker.services import BrokerServices
 from zkbroker.broker.topics import INTERNAL_TOPICS
-from zkbroker.errors import CorruptMessage, ErrorCode, InvalidTopic, ProtocolError, ZkbrokerError
+from zkbroker.errors import (
+    CorruptMessage,
+    ErrorCode,
+    InvalidTopic,
+    NotEnoughReplicas,
+    ProtocolError,
+    ZkbrokerError,
+)
 from zkbroker.network.server import CloseConnection, Session
 from zkbroker.protocol import RequestHeader
 from zkbroker.protocol.messages import ProduceRequest, ProduceResponse
@@ -20,9 +27,10 @@ from zkbroker.records import check_produce
 logger = logging.getLogger(__name__)
 
 ADMIN_CLIENT = "__admin_client"
+IN_SYNC = 1
+"""Replicas in sync of every hosted partition: its leader."""
 _BATCH_HEADER_BYTES = 61
 _LENGTH_AT, _MAGIC_AT, _ATTRIBUTES_AT = 8, 16, 22
-_TRANSACTIONAL_BIT = 0x10
 _CODEC_BITS = 0x07
 _LENGTH = struct.Struct(">i")
 
@@ -32,8 +40,9 @@ class ProduceHandler:
 
     With acks 1 and -1 the answer waits until the log's flush policy is met, or the request's
     time-out passed (error 7: the messages are appended, whether they are on disk is unknown); with
-    one replica both mean the same. With acks 0 there is no answer, and an error closes the
-    connection, which is the only way to tell a client that listens to nothing.
+    one replica both mean the same. A partition that asks for more replicas in sync than that
+    (`min.insync.replicas`) takes nothing with acks -1. With acks 0 there is no answer, and an error
+    closes the connection, which is the only way to tell a client that listens to nothing.
     """
 
     def __init__(self, services: BrokerServices) -> None:
@@ -97,16 +106,15 @@ class ProduceHandler:
                 hosted = services.hosted(topic, partition.partition)
             if not isinstance(data, memoryview) or not len(data):
                 raise CorruptMessage("no message in the record set")
-            if version >= 3:
-                if not _is_plain_batch(data):
-                    check_produce(data, version)
-                if data[_ATTRIBUTES_AT] & _TRANSACTIONAL_BIT:
-                    raise ProtocolError(
-                        "transactions are not served", code=ErrorCode.INVALID_TXN_STATE
-                    )
+            if version >= 3 and not _is_plain_batch(data):
+                check_produce(data, version)
             metrics = hosted.metrics
             metrics.produces += 1
             log = hosted.log
+            if acks == -1 and log.config.min_insync_replicas > IN_SYNC:
+                raise NotEnoughReplicas(
+                    f"min.insync.replicas={log.config.min_insync_replicas}, in sync {IN_SYNC}"
+                )
             result = log.append(data)
             if not result.duplicate:
                 metrics.messages_in += result.count
