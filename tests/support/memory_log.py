@@ -55,6 +55,9 @@ class MemoryLog:
                     data += entry
         return data
 
+    def uncommitted(self, offset):
+        return []
+
     def roll(self):
         self.on_step("roll")
         if self.segments[-1]:

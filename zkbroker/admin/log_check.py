@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from zkbroker.config.log import LogConfig
-from zkbroker.errors import StorageError
+from zkbroker.errors import CorruptMessage, StorageError
 from zkbroker.log import names
 from zkbroker.log.checkpoints import read_epochs, read_offsets
 from zkbroker.log.datadir import INTERNAL_TOPICS
@@ -23,6 +23,7 @@ from zkbroker.log.lock import DirectoryLock
 from zkbroker.log.names import TopicPartition
 from zkbroker.log.producer_state import ProducerState
 from zkbroker.log.recovery import Cut, count_valid_messages, scan_segment
+from zkbroker.log.transactions import AbortedTransaction, TransactionTracker, read_index
 from zkbroker.records import EntryInfo
 
 logger = logging.getLogger(__name__)
@@ -144,13 +145,14 @@ def _check_log(directory: Path) -> LogCheck:
     check.log_start_offset = check.log_end_offset = bases[0] if bases else 0
     sparse = _gaps_allowed(directory)
     broken = False
+    tracker = TransactionTracker(dict)
     for index, base in enumerate(bases):
         path = directory / names.file_name(base, names.LOG)
         following = bases[index + 1] if index + 1 < len(bases) else None
         if broken:
             check.findings.append(_lost(path, 0, "lies behind the damage"))
             continue
-        verifier = _IndexVerifier(directory, base)
+        verifier = _IndexVerifier(directory, base, tracker)
         scan = scan_segment(
             path, base, next_base=following, gaps_allowed=sparse, on_entry=verifier.entry
         )
@@ -167,7 +169,7 @@ def _check_log(directory: Path) -> LogCheck:
             reason = f"offsets {scan.next_offset} to {following - 1} are missing behind it"
             check.findings.append(Finding(path, scan.valid_bytes, reason))
             broken = True
-        check.findings += verifier.findings(scan.valid_bytes)
+        check.findings += verifier.findings(scan.valid_bytes, scan.next_offset)
     check.findings += _small_files(directory)
     return check
 
@@ -192,9 +194,13 @@ def _lost(path: Path, position: int, reason: str) -> Finding:
 class _IndexVerifier:
     """Compares a segment's indexes with its entries while these go by."""
 
-    def __init__(self, directory: Path, base: int) -> None:
+    def __init__(self, directory: Path, base: int, tracker: TransactionTracker) -> None:
         fs = FileSystem()
         self.entries = 0
+        self._log_file = directory / names.file_name(base, names.LOG)
+        self._transactions_file = directory / names.file_name(base, names.TXNINDEX)
+        self._tracker = tracker
+        self._aborted: list[AbortedTransaction] = []
         self._offsets_file = directory / names.file_name(base, names.INDEX)
         self._times_file = directory / names.file_name(base, names.TIMEINDEX)
         self._offsets: list[tuple[int, int]] = []
@@ -217,6 +223,10 @@ class _IndexVerifier:
     def entry(self, position: int, info: EntryInfo) -> None:
         """Take the next valid entry."""
         self.entries += 1
+        if info.is_transactional:
+            aborted = self._tracker.note(info, lambda: self._read(position, info.size))
+            if aborted is not None:
+                self._aborted.append(aborted)
         self._largest = max(self._largest, info.max_timestamp)
         while self._next_offset < len(self._offsets):
             offset, at = self._offsets[self._next_offset]
@@ -238,8 +248,33 @@ class _IndexVerifier:
                 self._findings.append(Finding(self._times_file, 12 * self._next_time, reason))
             self._next_time += 1
 
-    def findings(self, valid_bytes: int) -> list[Finding]:
-        """Return what is wrong with the indexes of a segment of so many valid bytes."""
+    def _read(self, position: int, size: int) -> bytes:
+        with self._log_file.open("rb") as file:
+            file.seek(position)
+            return file.read(size)
+
+    def _transactions(self, next_offset: int) -> Iterator[Finding]:
+        path = self._transactions_file
+        try:
+            found = read_index(path, self._base, next_offset)
+        except FileNotFoundError:
+            found = ()
+        except CorruptMessage as error:
+            yield Finding(path, 0, str(error))
+            return
+        # What began in a segment that was deleted is not known here: the markers are compared.
+        if [each.last_offset for each in found] != [each.last_offset for each in self._aborted]:
+            reason = f"{len(found)} aborted transactions, the log has {len(self._aborted)}"
+            yield Finding(path, 0, reason)
+
+    def findings(self, valid_bytes: int, next_offset: int) -> list[Finding]:
+        """Return what is wrong with the indexes of a segment.
+
+        Args:
+            valid_bytes: of the segment.
+            next_offset: the offset after it.
+        """
+        self._findings += self._transactions(next_offset)
         for number, (offset, at) in enumerate(
             self._offsets[self._next_offset :], self._next_offset
         ):

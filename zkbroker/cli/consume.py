@@ -177,10 +177,12 @@ def _of_partitions(
         starts = _resolve(cluster, keys, chosen.start, zookeeper, group)
         stops: Offsets = {}
         if chosen.stop is not None:
-            stops = resolve_or_end(cluster, dict.fromkeys(keys, chosen.stop.value))
+            times = dict.fromkeys(keys, chosen.stop.value)
+            stops = resolve_or_end(cluster, times, read_committed=config.read_committed)
         elif exit_at_end:
             # Taken once, so that the end comes also while others keep writing.
-            ends = resolve_offsets(cluster, dict.fromkeys(keys, LATEST_TIME))
+            latest = dict.fromkeys(keys, LATEST_TIME)
+            ends = resolve_offsets(cluster, latest, read_committed=config.read_committed)
             stops = {key: end or 0 for key, end in ends.items()}
         with AssignedConsumer(cluster, starts, stop=stops, config=config) as consumer:
             yield iter(consumer)

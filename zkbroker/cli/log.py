@@ -1,4 +1,4 @@
-"""`zkbroker log`: check and repair the logs of a broker that does not run."""
+"""`zkbroker log`: check, repair and settle the logs of a broker that does not run."""
 
 import sys
 from pathlib import Path
@@ -21,7 +21,7 @@ _PATHS = click.argument(
     "  zkbroker log repair /var/lib/zkbroker/visits-0",
 )
 def command() -> None:
-    """Check and repair logs: data directories or single partitions, with the broker stopped."""
+    """Check, repair and settle logs: data directories or single partitions, broker stopped."""
 
 
 @command.command("check", epilog="\b\nExample:\n  zkbroker log check /var/lib/zkbroker")
@@ -57,3 +57,28 @@ def repair_command(paths: tuple[Path, ...]) -> None:
     for cut in cuts:
         click.echo(cut)
     click.echo(f"{len(cuts)} cuts")
+
+
+@command.command(
+    "abort-transactions",
+    epilog="\b\nExamples:\n"
+    "  zkbroker log abort-transactions /var/lib/zkbroker --dry-run\n"
+    "  zkbroker log abort-transactions /var/lib/zkbroker/visits-0",
+)
+@_PATHS
+@click.option("--dry-run", is_flag=True, help="Only list the transactions that are open.")
+def abort_transactions_command(paths: tuple[Path, ...], dry_run: bool) -> None:
+    """End the transactions that a genuine broker left open, by aborting them.
+
+    Readers with isolation.level=read_committed stop at the first message of an open transaction.
+    Its coordinator would end it; it was left behind with the genuine cluster.
+    """
+    from zkbroker.admin.transactions import abort_transactions
+
+    found = abort_transactions(paths, dry_run=dry_run)
+    for each in found:
+        click.echo(
+            f"{each.partition}: producer {each.producer_id}, "
+            f"offsets {each.first_offset} to {each.last_offset}"
+        )
+    click.echo(f"{len(found)} transactions {'open' if dry_run else 'aborted'}")

@@ -14,6 +14,8 @@ from zkbroker.errors import ConfigError
 SMALLEST = "smallest"
 LARGEST = "largest"
 FAIL = "fail"
+READ_UNCOMMITTED = "read_uncommitted"
+READ_COMMITTED = "read_committed"
 
 _DEFAULTS_OF_0_7 = {
     "autooffset.reset": SMALLEST,
@@ -129,6 +131,12 @@ class ConsumerConfig:
         default=32 * 1024 * 1024,
         kind=Int(1, 2**31 - 1),
         doc="Bytes of one answer over all its partitions, from brokers that know the limit.",
+    )
+    isolation_level: str = option(
+        "isolation.level",
+        default=READ_UNCOMMITTED,
+        kind=Str((READ_UNCOMMITTED, READ_COMMITTED)),
+        doc="Whether messages of transactions that were aborted, or are open, are read.",
     )
     fetch_min_bytes: int = option(
         "fetch.min.bytes",
@@ -279,6 +287,11 @@ class ConsumerConfig:
     def effective_client_id(self) -> str:
         """The client id that requests carry."""
         return self.client_id or self.group_id
+
+    @property
+    def read_committed(self) -> bool:
+        """Whether only committed messages are read."""
+        return self.isolation_level == READ_COMMITTED
 
     @property
     def commits_to_zookeeper(self) -> bool:

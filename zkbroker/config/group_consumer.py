@@ -8,7 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from zkbroker.config.consumer import FAIL, LARGEST, SMALLEST, ConsumerConfig
+from zkbroker.config.consumer import (
+    FAIL,
+    LARGEST,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    SMALLEST,
+    ConsumerConfig,
+)
 from zkbroker.config.schema import Bool, Int, Str, StrList, from_properties, option, validate
 from zkbroker.errors import ConfigError
 
@@ -120,6 +127,12 @@ class GroupConsumerConfig:
         default=500,
         kind=Int(1, _INT32_MAX),
         doc="Messages that one poll returns at most.",
+    )
+    isolation_level: str = option(
+        "isolation.level",
+        default=READ_UNCOMMITTED,
+        kind=Str((READ_UNCOMMITTED, READ_COMMITTED)),
+        doc="Whether messages of transactions that were aborted, or are open, are read.",
     )
     fetch_min_bytes: int = option(
         "fetch.min.bytes",
@@ -239,6 +252,7 @@ class GroupConsumerConfig:
             fetch_message_limit_bytes=max(self.max_partition_fetch_bytes, _FETCH_LIMIT_BYTES),
             fetch_response_max_bytes=self.fetch_max_bytes,
             fetch_min_bytes=self.fetch_min_bytes,
+            isolation_level=self.isolation_level,
             fetch_wait_max_ms=self.fetch_max_wait_ms,
             refresh_leader_backoff_ms=self.retry_backoff_ms,
             queued_max_message_chunks=queued_chunks,

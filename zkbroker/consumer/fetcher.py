@@ -13,11 +13,11 @@ Invariants:
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from zkbroker.config.consumer import FAIL, SMALLEST, ConsumerConfig
-from zkbroker.consumer.fetching import Wanted, check_size, doubled, fetch_request
+from zkbroker.consumer.fetching import Wanted, check_size, committed, doubled, fetch_request
 from zkbroker.consumer.lookup import EARLIEST_TIME, LATEST_TIME, list_offsets, valid_range
 from zkbroker.consumer.partition import Chunk, ConsumedPartition, Progress, TopicPartition
 from zkbroker.errors import (
@@ -29,7 +29,7 @@ from zkbroker.errors import (
     protocol_error,
 )
 from zkbroker.network import BrokerConnection
-from zkbroker.protocol.messages.fetch import FetchResponsePartition
+from zkbroker.protocol.messages.fetch import AbortedTransaction, FetchResponsePartition
 from zkbroker.records import offset_after
 from zkbroker.runtime import Runtime, Task
 
@@ -190,6 +190,7 @@ class BrokerFetcher:
                 max_wait_ms=wait_ms,
                 min_bytes=config.fetch_min_bytes,
                 max_bytes=config.fetch_response_max_bytes,
+                read_committed=config.read_committed,
             ),
             timeout_s=(config.socket_timeout_ms + wait_ms) / 1000,
         )
@@ -226,7 +227,8 @@ class BrokerFetcher:
             if not records:
                 return False
             try:
-                return self._add(partition, progress, offset, records, where)
+                aborted = part.aborted_transactions
+                return self._add(partition, progress, offset, records, where, aborted)
             except ProtocolError as bad:
                 error = bad
         elif part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -249,6 +251,7 @@ class BrokerFetcher:
         offset: int,
         records: memoryview,
         where: str,
+        aborted: Sequence[AbortedTransaction] | None = None,
     ) -> bool:
         self.fetched_bytes += len(records)
         check_size(records, self._config.fetch_message_limit_bytes, where)
@@ -262,7 +265,7 @@ class BrokerFetcher:
         if next_offset <= offset:
             return False
         # A copy, since a slice would keep the whole answer of all partitions in memory.
-        chunk = Chunk(partition, progress, offset, next_offset, bytes(records))
+        chunk = Chunk(partition, progress, offset, next_offset, committed(records, aborted))
         added = partition.add(chunk)
         if added:
             # Brokers fill an answer in the order of the request: those served go to its end.
@@ -303,7 +306,11 @@ class BrokerFetcher:
                 self._fail(connection, partition, progress, out_of_range)
             return
         time_ms = EARLIEST_TIME if policy == SMALLEST else LATEST_TIME
-        found = list_offsets(connection, dict.fromkeys(partitions, time_ms))
+        found = list_offsets(
+            connection,
+            dict.fromkeys(partitions, time_ms),
+            read_committed=self._config.read_committed,
+        )
         lost = []
         for key, (partition, progress) in partitions.items():
             offsets = found.get(key)

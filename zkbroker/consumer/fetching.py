@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from zkbroker.consumer.partition import TopicPartition
 from zkbroker.errors import MessageSizeTooLarge
 from zkbroker.protocol.messages import FetchRequest
-from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
+from zkbroker.protocol.messages.fetch import (
+    READ_COMMITTED,
+    AbortedTransaction,
+    FetchRequestPartition,
+    FetchRequestTopic,
+)
+from zkbroker.records import committed_only
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,7 @@ def fetch_request(
     max_wait_ms: int,
     min_bytes: int,
     max_bytes: int,
+    read_committed: bool = False,
 ) -> FetchRequest:
     """Build a full fetch (no fetch session) of several partitions, in the order given."""
     topics: list[FetchRequestTopic] = []
@@ -43,8 +50,28 @@ def fetch_request(
             )
         )
     return FetchRequest(
-        max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, topics=topics
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        isolation_level=READ_COMMITTED if read_committed else 0,
+        topics=topics,
     )
+
+
+def committed(records: bytes | memoryview, aborted: Sequence[AbortedTransaction] | None) -> bytes:
+    """Copy a fetched message set without what was aborted.
+
+    Args:
+        records: as fetched.
+        aborted: as the answer names them; None for a reader of uncommitted messages.
+
+    Raises:
+        CorruptMessage: bytes that cannot be an entry.
+    """
+    if not aborted:
+        return bytes(records)
+    pairs = [(each.producer_id, each.first_offset) for each in aborted]
+    return bytes(committed_only(records, pairs))
 
 
 def check_size(records: bytes | memoryview, limit_bytes: int, where: str) -> None:

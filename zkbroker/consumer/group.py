@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 
+from zkbroker.config.consumer import READ_COMMITTED
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer.assignors import Assignor
 from zkbroker.consumer.fetchers import Fetchers
@@ -248,15 +249,23 @@ class GroupConsumer:
         Args:
             times: milliseconds for each partition.
         """
-        return resolve_offsets(self._cluster, times)
+        return resolve_offsets(self._cluster, times, read_committed=self._read_committed)
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The log start offset of each partition."""
         return resolve_or_end(self._cluster, dict.fromkeys(partitions, EARLIEST_TIME))
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset of the next message to be written to each partition."""
-        return resolve_or_end(self._cluster, dict.fromkeys(partitions, LATEST_TIME))
+        """The offset of the next message to be written to each partition.
+
+        With `isolation.level=read_committed` it is where the first open transaction begins.
+        """
+        latest = dict.fromkeys(partitions, LATEST_TIME)
+        return resolve_or_end(self._cluster, latest, read_committed=self._read_committed)
+
+    @property
+    def _read_committed(self) -> bool:
+        return self._config.isolation_level == READ_COMMITTED
 
     # -- committing
 

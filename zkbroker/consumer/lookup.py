@@ -9,6 +9,7 @@ from zkbroker.errors import ProtocolError, protocol_error
 from zkbroker.network import BrokerConnection
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import ListOffsetsRequest
+from zkbroker.protocol.messages.fetch import READ_COMMITTED
 from zkbroker.protocol.messages.list_offsets import (
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
@@ -33,6 +34,7 @@ def list_offsets(
     *,
     max_num_offsets: int = 1,
     version: int | None = None,
+    read_committed: bool = False,
 ) -> dict[TopicPartition, list[int] | ProtocolError]:
     """Ask a broker for offsets by time.
 
@@ -41,6 +43,7 @@ def list_offsets(
         times: milliseconds, `LATEST_TIME` or `EARLIEST_TIME` for each partition.
         max_num_offsets: how many; only version 0 answers more than one.
         version: of the request; the highest that both sides speak by default.
+        read_committed: the log ends at its last stable offset.
 
     Returns:
         For each partition the offsets, newest first, or its error. From version 1 on a time asks
@@ -64,7 +67,10 @@ def list_offsets(
     ]
     if version is None:
         version = connection.best_version(ApiKey.LIST_OFFSETS)
-    response = connection.request(ListOffsetsRequest(topics=topics), version)
+    request = ListOffsetsRequest(
+        isolation_level=READ_COMMITTED if read_committed else 0, topics=topics
+    )
+    response = connection.request(request, version)
     found: dict[TopicPartition, list[int] | ProtocolError] = {}
     for answer in response.topics:
         for part in answer.partitions:
@@ -79,14 +85,20 @@ def list_offsets(
 
 
 def one_offset(
-    connection: BrokerConnection, topic: str, partition: int, time_ms: int
+    connection: BrokerConnection,
+    topic: str,
+    partition: int,
+    time_ms: int,
+    *,
+    read_committed: bool = False,
 ) -> int | None:
     """Return the offset for a time, None when no message is as late.
 
     Raises:
         ProtocolError: the broker does not answer, or refuses.
     """
-    found = list_offsets(connection, {(topic, partition): time_ms})[topic, partition]
+    key = topic, partition
+    found = list_offsets(connection, {key: time_ms}, read_committed=read_committed)[key]
     if isinstance(found, ProtocolError):
         raise found
     return found[0] if found else None

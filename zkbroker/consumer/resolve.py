@@ -9,13 +9,14 @@ from zkbroker.errors import LeaderNotAvailable, ProtocolError
 
 
 def resolve_offsets(
-    cluster: ClusterView, times: Mapping[TopicPartition, int]
+    cluster: ClusterView, times: Mapping[TopicPartition, int], *, read_committed: bool = False
 ) -> dict[TopicPartition, int | None]:
     """Return an offset for a time in each partition.
 
     Args:
         cluster: tells leaders and gives connections.
         times: milliseconds, `LATEST_TIME` or `EARLIEST_TIME` for each partition.
+        read_committed: a log ends at its last stable offset.
 
     Returns:
         The offset of the first message at or after the time, None when there is none so late.
@@ -34,7 +35,9 @@ def resolve_offsets(
         by_leader.setdefault(leader, {})[key] = time_ms
     found: dict[TopicPartition, int | None] = {}
     for leader, wanted in by_leader.items():
-        for key, offsets in list_offsets(cluster.connection(leader), wanted).items():
+        connection = cluster.connection(leader)
+        answers = list_offsets(connection, wanted, read_committed=read_committed)
+        for key, offsets in answers.items():
             if isinstance(offsets, ProtocolError):
                 raise offsets
             found[key] = offsets[0] if offsets else None
@@ -42,11 +45,11 @@ def resolve_offsets(
 
 
 def resolve_or_end(
-    cluster: ClusterView, times: Mapping[TopicPartition, int]
+    cluster: ClusterView, times: Mapping[TopicPartition, int], *, read_committed: bool = False
 ) -> dict[TopicPartition, int]:
     """Return an offset for a time in each partition, its end when no message is as late."""
-    found = resolve_offsets(cluster, times)
+    found = resolve_offsets(cluster, times, read_committed=read_committed)
     late = {key: LATEST_TIME for key, offset in found.items() if offset is None}
     if late:
-        found.update(resolve_offsets(cluster, late))
+        found.update(resolve_offsets(cluster, late, read_committed=read_committed))
     return {key: offset or 0 for key, offset in found.items()}

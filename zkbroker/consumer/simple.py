@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TypeVar
 
-from zkbroker.consumer.fetching import Wanted, check_size, doubled, fetch_request
+from zkbroker.consumer.fetching import Wanted, check_size, committed, doubled, fetch_request
 from zkbroker.consumer.kafka_offsets import KafkaOffsets, commit_offsets, fetch_offsets
 from zkbroker.consumer.lookup import list_offsets, one_offset, valid_range
 from zkbroker.consumer.message_set import FetchRequest, MessageSet, place
@@ -48,6 +48,8 @@ class SimpleConsumer:
         max_fetch_bytes: how far the fetch size is doubled for a message that does not fit.
         max_wait_ms: how long the broker may hold a fetch for which there is nothing.
         fetch_version: highest version of the fetch request to use; None for the newest.
+        read_committed: leave out what was written in transactions that were aborted, and stop
+            before those that are open.
         runtime: `threads`, `gevent` or a `Runtime`.
     """
 
@@ -62,6 +64,7 @@ class SimpleConsumer:
         max_fetch_bytes: int = DEFAULT_LIMIT_BYTES,
         max_wait_ms: int = 100,
         fetch_version: int | None = None,
+        read_committed: bool = False,
         runtime: str | Runtime = "threads",
     ) -> None:
         self.host = host
@@ -73,6 +76,7 @@ class SimpleConsumer:
         self._limit_bytes = max_fetch_bytes
         self._max_wait_ms = max_wait_ms
         self._fetch_version = fetch_version
+        self._read_committed = read_committed
         self._connections: dict[tuple[str, int], BrokerConnection] = {}
         self._closed = False
 
@@ -132,6 +136,7 @@ class SimpleConsumer:
             max_wait_ms=self._max_wait_ms,
             min_bytes=1,
             max_bytes=max(self._limit_bytes, sum(size for _, size in batch)),
+            read_committed=self._read_committed,
         )
         timeout_s = (self._socket_timeout_ms + self._max_wait_ms) / 1000
 
@@ -166,7 +171,7 @@ class SimpleConsumer:
             return None
         return MessageSet(
             request,
-            raw,
+            committed(raw, part.aborted_transactions) if part.aborted_transactions else raw,
             high_watermark=part.high_watermark,
             next_offset=max(next_offset, request.offset),
         )
@@ -220,7 +225,12 @@ class SimpleConsumer:
         Raises:
             ProtocolError: the broker refuses (its log may have no timestamps) or is not reached.
         """
-        return self._ask(lambda connection: one_offset(connection, topic, partition, time_ms))
+        committed = self._read_committed
+        return self._ask(
+            lambda connection: one_offset(
+                connection, topic, partition, time_ms, read_committed=committed
+            )
+        )
 
     def commit_offsets(
         self,

@@ -30,7 +30,7 @@ from zkbroker.protocol.offsets_topic import (
     encode_key,
     encode_offset,
 )
-from zkbroker.records import decode_lists, encode_message_set
+from zkbroker.records import committed_only, decode_lists, encode_message_set
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +61,7 @@ class PartitionLog(Protocol):
     def append(self, data: bytearray, *, now_ms: int | None = None) -> Appended: ...
     def wait_durable(self, last_offset: int, timeout_s: float | None = None) -> None: ...
     def read_bytes(self, offset: int, max_bytes: int) -> bytes: ...
+    def uncommitted(self, offset: int) -> list[tuple[int, int]]: ...
     def roll(self) -> object: ...
     def flush(self) -> object: ...
     def delete_records_before(self, offset: int) -> int: ...
@@ -104,6 +105,8 @@ class OffsetsStore:
     def load(self, pause: Callable[[], None] = lambda: None) -> int:
         """Read the partition from its start.
 
+        What was committed in a transaction that was aborted, or never ended, does not count.
+
         Args:
             pause: called between reads, so that others get their turn.
 
@@ -118,14 +121,18 @@ class OffsetsStore:
             data = self._log.read_bytes(position, self._settings.load_bytes)
             if not data:
                 break  # a power cut took the end of the last segment but one
+            uncommitted = self._log.uncommitted(position)
             read = decode_lists(data, start_offset=position)
+            error, following = read.error, read.next_offset
+            if uncommitted and error is None:
+                read = decode_lists(committed_only(data, uncommitted), start_offset=position)
             for key, value in zip(read.keys, read.values, strict=True):
                 self._apply(key, value)
             count += read.count
-            if read.error is not None or read.next_offset <= position:
-                msg = f"offsets topic unreadable at offset {read.next_offset}: {read.error}"
+            if error is not None or following <= position:
+                msg = f"offsets topic unreadable at offset {following}: {error}"
                 raise StorageError(msg)
-            position = read.next_offset
+            position = following
             pause()
         return count
 

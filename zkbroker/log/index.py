@@ -207,6 +207,17 @@ class OffsetIndex(_SparseIndex):
                 high = middle
         return self._at(low - 1)[1] if low else 0
 
+    def offset_behind(self, position: int) -> int | None:
+        """Return an offset that is stored at or behind a position, None where none is indexed."""
+        low, high = 0, self.count
+        while low < high:
+            middle = (low + high) // 2
+            if self._at(middle)[1] < position:
+                low = middle + 1
+            else:
+                high = middle
+        return self._base_offset + self._at(low)[0] if low < self.count else None
+
 
 class TimeIndex(_SparseIndex):
     """Timestamp to offset."""

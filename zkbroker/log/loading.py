@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,16 +21,21 @@ from zkbroker.log.entries import walk
 from zkbroker.log.epochs import LeaderEpochs
 from zkbroker.log.fs import FileSystem
 from zkbroker.log.index import OffsetIndex, TimeIndex
-from zkbroker.log.producer_state import ProducerState, drop_snapshots, snapshots
+from zkbroker.log.producer_loading import (
+    load_producers,
+    load_transactions,
+    open_before,
+    write_transactions,
+)
+from zkbroker.log.producer_state import drop_snapshots
 from zkbroker.log.recovery import Cut, cut, scan_segment
 from zkbroker.log.replace import finish_replacement
 from zkbroker.log.results import LogState
 from zkbroker.log.segment import Segment
+from zkbroker.log.transactions import AbortedTransaction, TransactionTracker
 from zkbroker.records import EntryInfo
 
 logger = logging.getLogger(__name__)
-
-_RECENT_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +72,17 @@ def load(plan: LoadPlan) -> tuple[LogState, list[Cut]]:
     fs, directory = plan.fs, plan.directory
     fs.mkdir(directory)
     finish_replacement(fs, directory)
-    segments = _drop_below_start(plan, _segments(plan))
+    found, indexed = _segments(plan)
+    segments = _drop_below_start(plan, found)
     cuts: list[Cut] = []
     if not segments:
         segments = [_segment(plan, plan.log_start_offset, 0)]
         recovered, end = 0, plan.log_start_offset
     else:
         recovered, end = _recover(plan, segments, cuts)
+        trusted = segments[: len(segments) - recovered]
+        after = segments[len(trusted)].base_offset if recovered else end
+        load_transactions(directory, trusted, after, indexed)
     if not plan.clean:
         # A snapshot may have outlived the messages it speaks of.
         drop_snapshots(fs, directory, above=end)
@@ -86,7 +95,7 @@ def load(plan: LoadPlan) -> tuple[LogState, list[Cut]]:
         log_end_offset=end,
         # What was verified is not on stable storage for that, except where it was before.
         recovery_point=end if plan.clean else min(plan.recovery_point, end),
-        producers=_load_producers(plan, segments, end),
+        producers=load_producers(directory, segments, end, clean=plan.clean),
         epochs=epochs,
     )
     if recovered:
@@ -104,7 +113,8 @@ def _segment(plan: LoadPlan, base_offset: int, size: int) -> Segment:
     return segment
 
 
-def _segments(plan: LoadPlan) -> list[Segment]:
+def _segments(plan: LoadPlan) -> tuple[list[Segment], set[int]]:
+    """Return the segments, and the base offsets of those that have a transaction index."""
     found: list[Segment] = []
     indexes: list[tuple[int, Path]] = []
     with os.scandir(plan.directory) as listing:
@@ -123,7 +133,8 @@ def _segments(plan: LoadPlan) -> list[Segment]:
     for base, path in indexes:
         if base not in bases:
             plan.fs.unlink(path)
-    return sorted(found, key=lambda segment: segment.base_offset)
+    indexed = {base for base, path in indexes if path.suffix == names.TXNINDEX}
+    return sorted(found, key=lambda segment: segment.base_offset), indexed
 
 
 def _drop_below_start(plan: LoadPlan, segments: list[Segment]) -> list[Segment]:
@@ -148,11 +159,15 @@ def _recover(plan: LoadPlan, segments: list[Segment], cuts: list[Cut]) -> tuple[
         while first > 0 and segments[first].base_offset > plan.recovery_point:
             first -= 1
     end, sparse = segments[first].base_offset, plan.gaps_allowed
+    before, start = segments[:first], end
+    tracker = TransactionTracker(
+        lambda: open_before(plan.directory, before, start) if before else {}
+    )
     for index in range(first, len(segments)):
         segment = segments[index]
         later = segments[index + 1 :]
         path = segment.path(names.LOG)
-        rebuilt = _IndexBuilder(plan.fs, segment)
+        rebuilt = _IndexBuilder(plan.fs, segment, tracker)
         scan = scan_segment(
             path,
             segment.base_offset,
@@ -187,9 +202,11 @@ def _recover(plan: LoadPlan, segments: list[Segment], cuts: list[Cut]) -> tuple[
 class _IndexBuilder:
     """Collects the index entries of a segment while it is scanned."""
 
-    def __init__(self, fs: FileSystem, segment: Segment) -> None:
+    def __init__(self, fs: FileSystem, segment: Segment, tracker: TransactionTracker) -> None:
         self._fs = fs
         self._segment = segment
+        self._tracker = tracker
+        self._aborted: list[AbortedTransaction] = []
         self._offsets: list[tuple[int, int]] = []
         self._times: list[tuple[int, int]] = []
         self._unindexed = 0
@@ -207,9 +224,18 @@ class _IndexBuilder:
             self._times.append((self._largest, self._at))
             self._unindexed = 0
         self._unindexed += info.size
+        if info.is_transactional:
+            aborted = self._tracker.note(info, lambda: self._read(position, info.size))
+            if aborted is not None:
+                self._aborted.append(aborted)
+
+    def _read(self, position: int, size: int) -> bytes:
+        with self._segment.path(names.LOG).open("rb") as file:
+            file.seek(position)
+            return file.read(size)
 
     def write(self) -> None:
-        """Write both index files anew."""
+        """Write the index files anew."""
         segment = self._segment
         self._times.append((self._largest, self._at))
         room = 12 * (len(self._offsets) + 2)
@@ -231,6 +257,7 @@ class _IndexBuilder:
         times.trim()
         times.close()
         segment.note_timestamps(self._largest, self._at)
+        write_transactions(segment, self._aborted)
 
 
 def _end_of_segment(segment: Segment) -> int:
@@ -263,64 +290,3 @@ def _end_of_segment(segment: Segment) -> int:
         return next_offset
     finally:
         os.close(fd)
-
-
-def _load_producers(plan: LoadPlan, segments: list[Segment], end: int) -> ProducerState:
-    state, start = ProducerState(), segments[0].base_offset
-    found = snapshots(plan.directory)
-    if plan.clean and not found:
-        # A broker that stopped cleanly and knew idempotent producers left a snapshot.
-        return state
-    for offset in reversed(found):
-        path = plan.directory / names.file_name(offset, names.SNAPSHOT)
-        if offset > end:
-            continue
-        try:
-            state, start = ProducerState.from_snapshot(path.read_bytes()), max(start, offset)
-            break
-        except ValueError as error:
-            logger.warning("snapshot ignored file=%s reason=%s", path, error)
-    for index, segment in enumerate(segments):
-        following = segments[index + 1].base_offset if index + 1 < len(segments) else end
-        if following > start:
-            for info in _batches(segment, 0):
-                if info.base_offset >= start:
-                    state.update(info)
-    if len(state) and start == end:
-        # The snapshot knows one batch of each producer; the end of the log knows the ones before.
-        recent = ProducerState()
-        for segment in segments[-2:]:
-            for info in _batches(segment, _position_before(segment, segment.size - _RECENT_BYTES)):
-                recent.update(info)
-        state.recall(recent)
-    return state
-
-
-def _batches(segment: Segment, position: int) -> Iterator[EntryInfo]:
-    """Yield the batches of idempotent producers behind a position of a segment."""
-    if segment.size == 0:
-        return
-    fd = os.open(segment.path(names.LOG), os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        for _, info in walk(fd, position, segment.size):
-            if info.magic == 2 and info.producer_id >= 0:
-                yield info
-    except CorruptMessage as error:
-        logger.warning("log damaged file=%s reason=%s", segment.path(names.LOG), error)
-    finally:
-        os.close(fd)
-
-
-def _position_before(segment: Segment, position: int) -> int:
-    """Return where an indexed entry begins, at or before a position of a segment."""
-    if position <= 0:
-        return 0
-    try:
-        index = OffsetIndex(segment.fs, segment.path(names.INDEX), segment.base_offset)
-    except FileNotFoundError:
-        return 0
-    try:
-        found = index.position_before(position)
-        return found if 0 <= found <= position else 0
-    finally:
-        index.close()

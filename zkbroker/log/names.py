@@ -4,7 +4,7 @@
                                    %020d.index      offset index
                                    %020d.timeindex  time index
                                    %020d.snapshot   producer state before that offset
-                                   %020d.txnindex   aborted transactions (kept, not written)
+                                   %020d.txnindex   aborted transactions; made with the first
                                    <file>.deleted   left the log, removed after a delay
                                    <file>.cleaned   replacement being written
                                    <file>.swap      replacement being put in place

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from zkbroker.errors import ErrorCode, ProtocolError
 from zkbroker.log import names
 from zkbroker.log.fs import FileSystem
+from zkbroker.log.transactions import OpenTransaction
 from zkbroker.records import EntryInfo, crc32c
 
 REMEMBERED_BATCHES = 5
@@ -65,6 +66,20 @@ class ProducerState:
     def producer_ids(self) -> Iterator[int]:
         """Yield the ids of the producers that are known."""
         return iter(self._producers)
+
+    def open_transactions(self) -> list[OpenTransaction]:
+        """Return the transactions that no marker has ended."""
+        return [
+            OpenTransaction(
+                producer_id,
+                known.epoch,
+                known.coordinator_epoch,
+                known.txn_first_offset,
+                known.last_offset,
+            )
+            for producer_id, known in self._producers.items()
+            if known.txn_first_offset >= 0
+        ]
 
     def check(self, entry: EntryInfo) -> Batch | None:
         """Judge a batch that wants to be stored.

@@ -12,13 +12,14 @@ from pathlib import Path
 
 from zkbroker.config.log import LogConfig
 from zkbroker.errors import OffsetOutOfRange
-from zkbroker.log import timesearch
+from zkbroker.log import timesearch, transactions
 from zkbroker.log.context import LogContext
 from zkbroker.log.names import TopicPartition
 from zkbroker.log.results import LogState, ReadResult
 from zkbroker.log.segment import Segment
 from zkbroker.log.segment_files import SegmentFiles
 from zkbroker.log.timesearch import TimestampOffset
+from zkbroker.log.transactions import AbortedTransaction, OpenTransaction
 
 
 class ReadableLog:
@@ -43,6 +44,10 @@ class ReadableLog:
         self._bases = [segment.base_offset for segment in self.segments]
         self.log_start_offset = state.log_start_offset
         self.log_end_offset = state.log_end_offset
+        self.open_transactions: tuple[OpenTransaction, ...] = tuple(
+            state.producers.open_transactions()
+        )
+        """Transactions that no marker has ended."""
         self._listeners: tuple[Callable[[], None], ...] = ()
         self._gone: str | None = None
 
@@ -50,6 +55,18 @@ class ReadableLog:
     def high_watermark(self) -> int:
         """End of what consumers may read: the log end offset while there is one replica."""
         return self.log_end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """End of what readers of committed messages may read: where an open transaction begins.
+
+        A transaction of which nothing is left in the log holds nobody up.
+        """
+        if not self.open_transactions:
+            return self.log_end_offset
+        start = self.log_start_offset
+        first = [each.first_offset for each in self.open_transactions if each.last_offset >= start]
+        return max(start, min(first, default=self.log_end_offset))
 
     @property
     def size_bytes(self) -> int:
@@ -89,7 +106,9 @@ class ReadableLog:
             self._bases = [segment.base_offset for segment in segments]
             self.segments = tuple(segments)
 
-    def read(self, offset: int, max_bytes: int, *, min_one_entry: bool = True) -> ReadResult:
+    def read(
+        self, offset: int, max_bytes: int, *, min_one_entry: bool = True, committed: bool = False
+    ) -> ReadResult:
         """Return the stored bytes from the entry that holds an offset on, without copying them.
 
         Args:
@@ -97,6 +116,8 @@ class ReadableLog:
             max_bytes: size of the slice at most; its last entry may be cut.
             min_one_entry: the first entry is whole even if it is larger than `max_bytes`; without,
                 it may be cut (Fetch v0 to v2).
+            committed: stop at the last stable offset. What was aborted before it is in the slice:
+                `aborted_transactions` tells which entries are not to be read.
 
         Raises:
             OffsetOutOfRange: with `earliest` and `latest`.
@@ -112,7 +133,8 @@ class ReadableLog:
                     earliest=start,
                     latest=end,
                 )
-            if offset == end:
+            visible = self.last_stable_offset if committed else end
+            if offset >= visible:
                 return ReadResult(None, end, start)
             index = max(bisect.bisect_right(self._bases, offset) - 1, 0)
             with self.context.storage():
@@ -124,9 +146,45 @@ class ReadableLog:
                         position, entry_bytes = found
                         wanted = max(max_bytes, entry_bytes if min_one_entry else 0)
                         size = min(wanted, segment.size - position)
+                        if visible < end and (stop := segment.find(files, visible)) is not None:
+                            size = min(size, stop[0] - position)
                         part = segment.slice(files, position, size)
                         return ReadResult(part, end, start, segment, files)
             return ReadResult(None, end, start)
+
+    def aborted_transactions(self, offset: int, found: ReadResult) -> list[AbortedTransaction]:
+        """Return the aborted transactions that may have a part in what a read found.
+
+        To be called before the slice is closed.
+
+        Args:
+            offset: that was read from.
+            found: the answer.
+        """
+        if found.slice is None or found.segment is None or found.files is None:
+            return []
+        segments = self.segments
+        bases = [segment.base_offset for segment in segments]
+        index = bisect.bisect_left(bases, found.segment.base_offset)
+        end = found.files.offsets.offset_behind(found.slice.position + found.slice.size)
+        if end is None:
+            end = bases[index + 1] if index + 1 < len(bases) else self.log_end_offset
+        indexes = (segment.aborted for segment in segments[index:])
+        return list(transactions.select(indexes, offset, end))
+
+    def uncommitted(self, offset: int) -> list[tuple[int, int]]:
+        """Return the transactions at or behind an offset that were aborted or are open.
+
+        Returns:
+            Producer id and first offset of each.
+        """
+        found = [
+            (each.producer_id, each.first_offset)
+            for segment in self.segments
+            for each in segment.aborted
+            if each.last_offset >= offset
+        ]
+        return found + [(each.producer_id, each.first_offset) for each in self.open_transactions]
 
     def read_bytes(self, offset: int, max_bytes: int, *, min_one_entry: bool = True) -> bytes:
         """Return what `read` finds as a copy; nothing has to be closed."""

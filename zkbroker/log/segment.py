@@ -18,6 +18,7 @@ from zkbroker.log.entries import SMALLEST_ENTRY, find_entry, first_timestamp, tr
 from zkbroker.log.fs import FileSystem
 from zkbroker.log.index import OffsetIndex, TimeIndex
 from zkbroker.log.segment_files import SegmentFiles
+from zkbroker.log.transactions import AbortedTransaction, encode_index
 from zkbroker.records import PreparedSet
 from zkbroker.runtime import Lock
 
@@ -40,6 +41,8 @@ class Segment:
         self.files: SegmentFiles | None = None
         self.index_full = False
         """Whether an index of a segment that is written has no room left."""
+        self.aborted: tuple[AbortedTransaction, ...] = ()
+        """Transactions whose ABORT marker is in this segment, ascending by it."""
         self.suffix = ""
         """Appended to the names of the files once the segment left the log."""
         self._max_timestamp: int | None = None
@@ -128,6 +131,20 @@ class Segment:
             self._unindexed_bytes = 0
         self._unindexed_bytes += size
 
+    def add_aborted(self, transaction: AbortedTransaction) -> None:
+        """Note a transaction whose ABORT marker was written last.
+
+        Raises:
+            OSError: the index could not be written.
+        """
+        self.aborted = (*self.aborted, transaction)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        fd = self.fs.open(self.path(names.TXNINDEX), flags)
+        try:
+            self.fs.write_all(fd, encode_index([transaction]))
+        finally:
+            self.fs.close(fd)
+
     def note_timestamps(self, largest: int, offset: int) -> None:
         """Set the largest timestamp (ms, -1 for none) and an offset it was reached at."""
         self._max_timestamp = largest
@@ -148,7 +165,7 @@ class Segment:
         Raises:
             OSError: the disk failed.
         """
-        for suffix in (names.INDEX, names.TIMEINDEX):
+        for suffix in (names.INDEX, names.TIMEINDEX, names.TXNINDEX):
             with contextlib.suppress(FileNotFoundError):
                 fd = self.fs.open(self.path(suffix), os.O_RDONLY)
                 try:

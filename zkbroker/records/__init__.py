@@ -25,8 +25,20 @@ from zkbroker.records.record import (
     PartialEntry,
     Record,
 )
+from zkbroker.records.transactions import (
+    ABORT,
+    COMMIT,
+    committed_only,
+    control_batch,
+    control_type,
+)
 
 __all__ = [
+    "ABORT",
+    "COMMIT",
+    "committed_only",
+    "control_batch",
+    "control_type",
     "CREATE_TIME",
     "LOG_APPEND_TIME",
     "MAX_DECOMPRESSED_BYTES",

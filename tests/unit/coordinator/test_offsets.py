@@ -4,9 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.logs import started
 from tests.support.memory_log import MemoryLog
+from tests.support.transactional import TransactionalLog
 from zkbroker.coordinator.offsets import OffsetsStore, StoreSettings
 from zkbroker.errors import MessageSizeTooLarge, StorageError
+from zkbroker.log import TopicPartition
 from zkbroker.protocol.offsets_topic import (
     GroupKey,
     GroupMemberValue,
@@ -15,6 +18,8 @@ from zkbroker.protocol.offsets_topic import (
     OffsetValue,
     decode_key,
     decode_offset,
+    encode_key,
+    encode_offset,
 )
 from zkbroker.records import iter_records
 
@@ -47,6 +52,28 @@ def test_what_was_committed_is_found_again_after_a_restart():
     assert store.offsets("g") == {("t", 0): value(7), ("t", 1): value(6)}
     assert state(reloaded(log)) == state(store)
     assert reloaded(log).group("g") == GROUP
+
+
+def test_offsets_of_transactions_count_when_they_were_committed(tmp_path):
+    topic = TopicPartition("__consumer_offsets", 0)
+    log = TransactionalLog(tmp_path, topic)
+    for group, producer in (("plain", None), ("aborted", 1), ("committed", 2), ("open", 3)):
+        for partition in range(2):
+            log.send(
+                producer,
+                key=encode_key(OffsetKey(group, "t", partition)),
+                value=encode_offset(value(5)),
+            )
+    log.abort(1)
+    log.commit(2)
+    log.send(1, key=encode_key(OffsetKey("later", "t", 0)), value=encode_offset(value(6)))
+    log.commit(1)
+    log.store()
+    with started(tmp_path) as manager:
+        for load_bytes in (1, 300, 1 << 20):
+            store = reloaded(manager.get(topic), load_bytes=load_bytes)
+            assert store.group_ids() == {"plain", "committed", "later"}
+            assert store.offsets("committed") == {("t", 0): value(5), ("t", 1): value(5)}
 
 
 def test_what_was_removed_stays_removed():

@@ -21,6 +21,8 @@ from zkbroker.network.server import Session
 from zkbroker.protocol import RequestHeader
 from zkbroker.protocol.messages import FetchRequest, FetchResponse
 from zkbroker.protocol.messages.fetch import (
+    READ_COMMITTED,
+    AbortedTransaction,
     FetchRequestPartition,
     FetchResponsePartition,
     FetchResponseTopic,
@@ -129,6 +131,7 @@ class FetchHandler:
                         version,
                         left - reading.size,
                         whole_entry=version >= 3 and reading.size == 0,
+                        committed=request.isolation_level == READ_COMMITTED,
                         reading=reading,
                     )
                     partitions.append(answer)
@@ -138,10 +141,6 @@ class FetchHandler:
         except BaseException:
             reading.close()
             raise
-        if request.isolation_level:
-            for response_topic in reading.topics:
-                for answer in response_topic.partitions:
-                    answer.aborted_transactions = []
         return reading
 
     def _read_partition(
@@ -152,11 +151,13 @@ class FetchHandler:
         left: int,
         *,
         whole_entry: bool,
+        committed: bool,
         reading: Reading,
     ) -> FetchResponsePartition:
         number = partition.partition
         services = self._services
         hosted: Hosted | None = None
+        aborted: list[AbortedTransaction] | None = [] if committed else None
         try:
             hosted = services.hosting.get(topic, number)
             if hosted is None or partition.current_leader_epoch >= 0:
@@ -168,7 +169,15 @@ class FetchHandler:
                 )
             reading.hosted.append(hosted)
             limit = min(partition.max_bytes, max(left, 0))
-            result = hosted.log.read(partition.fetch_offset, limit, min_one_entry=whole_entry)
+            log = hosted.log
+            result = log.read(
+                partition.fetch_offset, limit, min_one_entry=whole_entry, committed=committed
+            )
+            if committed:
+                aborted = [
+                    AbortedTransaction(each.producer_id, each.first_offset)
+                    for each in log.aborted_transactions(partition.fetch_offset, result)
+                ]
             records = self._records(hosted, partition, version, limit, result)
         except ZkbrokerError as error:
             if hosted is not None:
@@ -178,9 +187,9 @@ class FetchHandler:
             number,
             0,
             result.high_watermark,
-            result.high_watermark,
+            min(result.high_watermark, log.last_stable_offset),
             result.log_start_offset,
-            None,
+            aborted,
             records,
         )
 

@@ -12,6 +12,7 @@ from zkbroker.protocol.pieces import Records
 from zkbroker.protocol.schema import Kind, array, int8, int16, int32, int64, records, string
 
 NO_LIMIT_BYTES = 0x7FFFFFFF
+READ_COMMITTED = 1
 
 
 @dataclass(slots=True)

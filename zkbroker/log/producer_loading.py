@@ -1,0 +1,178 @@
+"""Producers and transactions of a log that is being opened.
+
+Invariant: what is remembered of a producer is what the log says: a snapshot only saves reading the
+messages before it, and a transaction index only reading its segment.
+"""
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from zkbroker.errors import CorruptMessage
+from zkbroker.log import names
+from zkbroker.log.entries import walk
+from zkbroker.log.index import OffsetIndex
+from zkbroker.log.producer_state import ProducerState, snapshots
+from zkbroker.log.segment import Segment
+from zkbroker.log.transactions import (
+    AbortedTransaction,
+    TransactionTracker,
+    encode_index,
+    read_index,
+)
+from zkbroker.records import EntryInfo
+
+logger = logging.getLogger(__name__)
+
+_RECENT_BYTES = 1 << 20
+
+
+def load_producers(
+    directory: Path, segments: list[Segment], end: int, *, clean: bool
+) -> ProducerState:
+    """Return the state after the last message.
+
+    Args:
+        directory: of the partition.
+        segments: of the log.
+        end: its end offset.
+        clean: the broker stopped cleanly.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    if clean and not snapshots(directory):
+        # A broker that stopped cleanly and knew idempotent producers left a snapshot.
+        return ProducerState()
+    state, start = _producers_before(directory, segments, end)
+    if len(state) and start == end:
+        # The snapshot knows one batch of each producer; the end of the log knows the ones before.
+        recent = ProducerState()
+        for segment in segments[-2:]:
+            for info in _batches(segment, _position_before(segment, segment.size - _RECENT_BYTES)):
+                recent.update(info)
+        state.recall(recent)
+    return state
+
+
+def _producers_before(
+    directory: Path, segments: list[Segment], end: int
+) -> tuple[ProducerState, int]:
+    """Return the state before an offset, and from which offset on messages were read for it."""
+    state, start = ProducerState(), segments[0].base_offset
+    for offset in reversed(snapshots(directory)):
+        path = directory / names.file_name(offset, names.SNAPSHOT)
+        if offset > end:
+            continue
+        try:
+            state, start = ProducerState.from_snapshot(path.read_bytes()), max(start, offset)
+            break
+        except ValueError as error:
+            logger.warning("snapshot ignored file=%s reason=%s", path, error)
+    for index, segment in enumerate(segments):
+        following = segments[index + 1].base_offset if index + 1 < len(segments) else end
+        if following > start and segment.base_offset < end:
+            for info in _batches(segment, 0):
+                if start <= info.base_offset < end:
+                    state.update(info)
+    return state, start
+
+
+def open_before(directory: Path, segments: list[Segment], end: int) -> dict[int, int]:
+    """Return producer id → first offset of the transactions that are open before an offset.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    state, _ = _producers_before(directory, segments, end)
+    return {each.producer_id: each.first_offset for each in state.open_transactions()}
+
+
+def load_transactions(
+    directory: Path, segments: list[Segment], end: int, indexed: set[int]
+) -> None:
+    """Read the transaction indexes of segments that were not recovered.
+
+    One that cannot be its segment's is written anew.
+
+    Args:
+        directory: of the partition.
+        segments: of the log, up to the last one that was not recovered.
+        end: the offset after them.
+        indexed: base offsets of the segments that have an index.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    for number, segment in enumerate(segments):
+        if segment.base_offset not in indexed:
+            continue
+        path = segment.path(names.TXNINDEX)
+        following = segments[number + 1].base_offset if number + 1 < len(segments) else end
+        try:
+            segment.aborted = read_index(path, segment.base_offset, following)
+        except CorruptMessage as error:
+            logger.warning("index rebuilt file=%s reason=%s", path, error)
+            before = segment.base_offset
+            tracker = TransactionTracker(lambda: open_before(directory, segments, before))  # noqa: B023 - called in this round
+            write_transactions(segment, list(_aborted_in(segment, tracker)))
+
+
+def write_transactions(segment: Segment, aborted: list[AbortedTransaction]) -> None:
+    """Give a segment its transaction index; one without entries is no file.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    path = segment.path(names.TXNINDEX)
+    segment.aborted = tuple(aborted)
+    if aborted:
+        segment.fs.write_file(path, encode_index(aborted), durable=False)
+        return
+    with contextlib.suppress(FileNotFoundError):
+        segment.fs.unlink(path)
+
+
+def _aborted_in(segment: Segment, tracker: TransactionTracker) -> Iterator[AbortedTransaction]:
+    fd = os.open(segment.path(names.LOG), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        for position, info in walk(fd, 0, segment.size):
+            found = tracker.note(info, lambda: os.pread(fd, info.size, position))  # noqa: B023 - called at once
+            if found is not None:
+                yield found
+    except CorruptMessage as error:
+        logger.warning("log damaged file=%s reason=%s", segment.path(names.LOG), error)
+    finally:
+        os.close(fd)
+
+
+def _batches(segment: Segment, position: int) -> Iterator[EntryInfo]:
+    """Yield the batches of idempotent producers behind a position of a segment."""
+    if segment.size == 0:
+        return
+    fd = os.open(segment.path(names.LOG), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        for _, info in walk(fd, position, segment.size):
+            if info.magic == 2 and info.producer_id >= 0:
+                yield info
+    except CorruptMessage as error:
+        logger.warning("log damaged file=%s reason=%s", segment.path(names.LOG), error)
+    finally:
+        os.close(fd)
+
+
+def _position_before(segment: Segment, position: int) -> int:
+    """Return where an indexed entry begins, at or before a position of a segment."""
+    if position <= 0:
+        return 0
+    try:
+        index = OffsetIndex(segment.fs, segment.path(names.INDEX), segment.base_offset)
+    except FileNotFoundError:
+        return 0
+    try:
+        found = index.position_before(position)
+        return found if 0 <= found <= position else 0
+    finally:
+        index.close()

@@ -1,0 +1,145 @@
+"""The transactions of a log: which of them were aborted, and which are open.
+
+    transaction index `%020d.txnindex` of the segment in which the markers lie:
+    { version:int16 = 0  producer_id:int64  first_offset:int64  last_offset:int64
+      last_stable_offset:int64 }*
+
+An aborted transaction spans from its first batch to its ABORT marker, a control batch. Where the
+last stable offset of an entry is at or past the end of what is read, no later entry matters.
+
+Brokers of this kind take no part of a transaction from producers; what a log holds of them was
+written by a genuine broker. A transaction that is open in it stays open, and the last stable offset
+before it, until `abort_markers` of it are appended.
+
+Invariant: an index says what the batches of its segment say; one that is missing says that none of
+them ended a transaction by aborting it, as with genuine brokers, which make the file with its first
+entry.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from struct import Struct
+from typing import Final, NamedTuple
+
+from zkbroker.errors import CorruptMessage
+from zkbroker.records import ABORT, EntryInfo, control_batch, control_type
+
+_VERSION: Final = 0
+_ENTRY = Struct(">hqqqq")
+
+
+class AbortedTransaction(NamedTuple):
+    """An entry of a transaction index; `last_offset` is the marker's."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction without a marker, and what a marker of it needs."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    first_offset: int
+    last_offset: int
+
+
+def encode_index(transactions: Iterable[AbortedTransaction]) -> bytes:
+    """Return the content of an index file, or a part of it."""
+    return b"".join(_ENTRY.pack(_VERSION, *each) for each in transactions)
+
+
+def read_index(path: Path, base_offset: int, end_offset: int) -> tuple[AbortedTransaction, ...]:
+    """Read an index file.
+
+    Args:
+        path: the file.
+        base_offset: of its segment.
+        end_offset: the offset after the segment.
+
+    Raises:
+        CorruptMessage: it cannot be that segment's index.
+        OSError: it cannot be read.
+    """
+    data = path.read_bytes()
+    if len(data) % _ENTRY.size:
+        raise CorruptMessage(f"{len(data) % _ENTRY.size} bytes after the last whole entry")
+    found = []
+    least = base_offset
+    for version, *values in _ENTRY.iter_unpack(data):
+        entry = AbortedTransaction(*values)
+        if version != _VERSION:
+            raise CorruptMessage(f"an entry of version {version}")
+        if not least <= entry.last_offset < end_offset or entry.first_offset > entry.last_offset:
+            raise CorruptMessage(f"a transaction of offsets {entry[1]} to {entry[2]}")
+        least = entry.last_offset + 1
+        found.append(entry)
+    return tuple(found)
+
+
+class TransactionTracker:
+    """Follows the batches of a log in their order.
+
+    Args:
+        open_before: returns producer id → first offset of the transactions that are open before
+            the first batch; called when the first batch of a transaction comes by.
+    """
+
+    def __init__(self, open_before: Callable[[], Mapping[int, int]]) -> None:
+        self._open_before = open_before
+        self._open: dict[int, int] | None = None
+
+    def note(self, entry: EntryInfo, read: Callable[[], bytes]) -> AbortedTransaction | None:
+        """Take the next entry.
+
+        Args:
+            entry: its head.
+            read: returns its bytes.
+
+        Returns:
+            The transaction that it ends by aborting it.
+        """
+        if not entry.is_transactional:
+            return None
+        if self._open is None:
+            self._open = dict(self._open_before())
+        if not entry.is_control:
+            self._open.setdefault(entry.producer_id, entry.base_offset)
+            return None
+        first = self._open.pop(entry.producer_id, entry.base_offset)
+        if control_type(read()) != ABORT:
+            return None
+        stable = min(self._open.values(), default=entry.last_offset + 1)
+        return AbortedTransaction(entry.producer_id, first, entry.last_offset, stable)
+
+
+def abort_marker(transaction: OpenTransaction, now_ms: int) -> bytes:
+    """Return the control batch that aborts a transaction, with any offset."""
+    return control_batch(
+        ABORT,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        coordinator_epoch=max(transaction.coordinator_epoch, 0),
+        timestamp_ms=now_ms,
+    )
+
+
+def select(
+    indexes: Iterable[Iterable[AbortedTransaction]], start: int, end: int
+) -> Iterator[AbortedTransaction]:
+    """Yield the aborted transactions that have a part in a range of offsets.
+
+    Args:
+        indexes: those of the segments from the one that holds `start` on.
+        start: first offset of the range.
+        end: the offset after it.
+    """
+    for index in indexes:
+        for each in index:
+            if each.last_offset >= start and each.first_offset < end:
+                yield each
+            if each.last_stable_offset >= end:
+                return
