@@ -56,8 +56,7 @@ class DataDirectory:
             StorageError: somebody else uses it. A disk that fails takes it offline instead.
         """
         try:
-            for path in (*reversed(self.root.parents), self.root):
-                self.context.fs.mkdir(path)
+            self._make(self.root)
             self._lock = DirectoryLock(self.root)
             self.meta = checkpoints.read_meta(self.root)
             self.clean = (self.root / names.CLEAN_SHUTDOWN).exists()
@@ -65,6 +64,12 @@ class DataDirectory:
             self.start_offsets = self._read(names.START_OFFSETS)
         except OSError as error:
             self.context.fail(error)
+
+    def _make(self, path: Path) -> None:
+        if not path.exists():
+            self._make(path.parent)
+            self.context.fs.mkdir(path)
+            self.context.fs.fsync_dir(path.parent)
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
         try:
@@ -193,8 +198,10 @@ class DataDirectory:
         """Write the recovery points, start offsets and high watermarks, off the event loop."""
         # One writer at a time: it takes the values and writes them, so none goes back.
         with self._writing:
-            marks = {tp: log.high_watermark for tp, log in self.logs.items()}
-            self.recovery_points = {tp: log.recovery_point for tp, log in self.logs.items()}
+            # Of the logs that are here now: reading a recovery point may wait for a log's lock.
+            logs = list(self.logs.items())
+            marks = {tp: log.high_watermark for tp, log in logs}
+            self.recovery_points = {tp: log.recovery_point for tp, log in logs}
             self._write(names.RECOVERY_POINTS, self.recovery_points)
             self._write(names.HIGH_WATERMARKS, marks)
             self.write_start_offsets()
@@ -202,7 +209,7 @@ class DataDirectory:
     def write_start_offsets(self) -> None:
         """Write the start offsets of the logs here that do not begin at 0, off the event loop."""
         with self._writing:
-            starts = {tp: log.log_start_offset for tp, log in self.logs.items()}
+            starts = {tp: log.log_start_offset for tp, log in list(self.logs.items())}
             self.start_offsets = {tp: start for tp, start in starts.items() if start > 0}
             self._write(names.START_OFFSETS, self.start_offsets)
 

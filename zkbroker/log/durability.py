@@ -6,12 +6,12 @@ before it is never verified again. Both only grow.
 """
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from zkbroker.log.context import LogContext
 from zkbroker.log.flush import GroupCommit
 from zkbroker.log.segment import Segment
-from zkbroker.log.segment_files import SegmentFiles
 from zkbroker.runtime import Lock
 
 
@@ -120,22 +120,20 @@ class Durability:
         Raises:
             StorageError: the disk failed; the data directory is offline now.
         """
-        open_files = self._context.open_files
-        with self._lock:
-            end, active = self._active()
-            rolled, names_unsynced = list(self._unsynced), self._names_unsynced
-            since, self._since_ms = self._since_ms, None
-            with self._context.storage():
-                held = [open_files.acquire(segment) for segment in (*rolled, active)]
-        try:
-            with self._context.storage():
-                self._context.runtime.offload(self._sync, held, rolled, names_unsynced)
-        except BaseException:
-            self._since_ms = since
-            raise
-        finally:
-            for files in held:
-                files.release()
+        with ExitStack() as held:
+            with self._lock:
+                end, active = self._active()
+                rolled, names_unsynced = list(self._unsynced), self._names_unsynced
+                with self._context.storage():
+                    fds = [self._hold(segment, held) for segment in (*rolled, active)]
+                since, self._since_ms = self._since_ms, None
+            try:
+                with self._context.storage():
+                    self._context.runtime.offload(self._sync, fds, rolled, names_unsynced)
+            except BaseException:
+                if since is not None:
+                    self._since_ms = since
+                raise
         with self._lock:
             self._unsynced = [each for each in self._unsynced if each not in rolled]
             if names_unsynced:
@@ -144,10 +142,15 @@ class Durability:
         self._commit.advance(end)
         return end
 
-    def _sync(self, held: list[SegmentFiles], rolled: list[Segment], names_unsynced: bool) -> None:
+    def _hold(self, segment: Segment, held: ExitStack) -> int:
+        files = self._context.open_files.acquire(segment)
+        held.callback(files.release)
+        return files.fd
+
+    def _sync(self, fds: list[int], rolled: list[Segment], names_unsynced: bool) -> None:
         for segment in rolled:
             segment.sync_indexes()
-        for files in held:
-            self._context.fs.fsync(files.fd)
+        for fd in fds:
+            self._context.fs.fsync(fd)
         if names_unsynced:
             self._context.fs.fsync_dir(self._directory)

@@ -3,12 +3,15 @@
 Invariant: epochs and start offsets grow; the file `leader-epoch-checkpoint` holds them all.
 """
 
+import logging
 from pathlib import Path
 
 from zkbroker.errors import StorageError
 from zkbroker.log import names
 from zkbroker.log.checkpoints import read_epochs, write_epochs
 from zkbroker.log.fs import FileSystem
+
+logger = logging.getLogger(__name__)
 
 
 class LeaderEpochs:
@@ -19,8 +22,9 @@ class LeaderEpochs:
         self._path = directory / names.LEADER_EPOCHS
         try:
             self._epochs = read_epochs(self._path)
-        except StorageError:
+        except StorageError as error:
             # It can be had again only from a leader; there is none but this broker.
+            logger.warning("leader epochs ignored reason=%s", error)
             self._epochs = []
 
     @property

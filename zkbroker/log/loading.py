@@ -7,7 +7,6 @@ recovery point, whatever the crash left. After a clean shutdown no message is re
 sizes, and the headers behind the last entry of the last index.
 """
 
-import contextlib
 import dataclasses
 import logging
 import os
@@ -123,7 +122,7 @@ def _segments(plan: LoadPlan) -> tuple[list[Segment], set[int]]:
             if base is not None:
                 found.append(_segment(plan, base, item.stat().st_size))
                 continue
-            for suffix in (names.INDEX, names.TIMEINDEX, names.TXNINDEX):
+            for suffix in names.INDEX_SUFFIXES:
                 base = names.offset_of_file(item.name, suffix)
                 if base is not None:
                     indexes.append((base, Path(item.path)))
@@ -140,9 +139,7 @@ def _segments(plan: LoadPlan) -> tuple[list[Segment], set[int]]:
 def _drop_below_start(plan: LoadPlan, segments: list[Segment]) -> list[Segment]:
     """Remove segments that were deleted and that a power cut brought back."""
     while len(segments) > 1 and segments[1].base_offset <= plan.log_start_offset:
-        for suffix in names.SEGMENT_SUFFIXES:
-            with contextlib.suppress(FileNotFoundError):
-                plan.fs.unlink(segments[0].path(suffix))
+        segments[0].unlink()
         segments = segments[1:]
     return segments
 
@@ -191,9 +188,7 @@ def _recover(plan: LoadPlan, segments: list[Segment], cuts: list[Cut]) -> tuple[
         paths = [each.path(names.LOG) for each in later]
         cuts += cut(plan.fs, path, scan, plan.now_ms(), later=paths)
         for each in later:
-            for suffix in (names.INDEX, names.TIMEINDEX, names.TXNINDEX):
-                with contextlib.suppress(FileNotFoundError):
-                    plan.fs.unlink(each.path(suffix))
+            each.unlink(names.INDEX_SUFFIXES)
         del segments[index + 1 :]
         return index + 1 - first, end
     return len(segments) - first, end
@@ -239,9 +234,7 @@ class _IndexBuilder:
         segment = self._segment
         self._times.append((self._largest, self._at))
         room = 12 * (len(self._offsets) + 2)
-        for suffix in (names.INDEX, names.TIMEINDEX):
-            with contextlib.suppress(FileNotFoundError):
-                self._fs.unlink(segment.path(suffix))
+        segment.unlink((names.INDEX, names.TIMEINDEX))
         offsets = OffsetIndex(
             self._fs, segment.path(names.INDEX), segment.base_offset, max_bytes=room
         )

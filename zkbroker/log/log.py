@@ -304,16 +304,20 @@ class Log(ReadableLog):
                 return active
             with self.context.storage():
                 segment = self.new_segment(self.log_end_offset)
-                segment.open_for_append(self.context.open_files.lock, self.config.index_max_bytes)
                 self._durability.names_changed()
+                open_files = self.context.open_files
                 try:
-                    active.finish()
+                    segment.open_for_append(open_files.lock, self.config.index_max_bytes)
                     write_snapshot(self._fs, self.directory, self.log_end_offset, self.producers)
+                    active.finish()
                 except OSError:
-                    self.context.open_files.forget(segment)
+                    # What is appended next goes to the active segment: a file of this name would
+                    # say that it ends before.
+                    open_files.forget(segment)
+                    segment.unlink()
                     raise
                 self._durability.rolled(active)
-            self.context.open_files.add(active)
+            open_files.add(active)
             self.set_segments([*self.segments, segment])
             self._created_ms = self.context.now_ms() if now_ms is None else now_ms
             end = self.log_end_offset
@@ -353,7 +357,7 @@ class Log(ReadableLog):
         """Delete the segments that the retention policy lets go; returns how many.
 
         Raises:
-            ConfigError: the policy cannot be had.
+            ConfigError: the policy cannot be had, or failed.
             StorageError: the disk failed.
         """
         with self._lock, self.context.storage():

@@ -188,7 +188,7 @@ class LogManager:
 
     def logs(self) -> dict[TopicPartition, Log]:
         """Return every log, those of offline directories too."""
-        return {tp: log for each in self._directories for tp, log in each.logs.items()}
+        return {tp: log for each in self._directories for tp, log in list(each.logs.items())}
 
     def get(self, tp: TopicPartition) -> Log | None:
         """Return a partition's log, None when there is none."""
@@ -369,7 +369,7 @@ class LogManager:
         failure: StorageError | None = None
         for directory in self._directories:
             failed = False
-            for log in directory.logs.values():
+            for log in list(directory.logs.values()):
                 try:
                     log.close()
                 except StorageError as error:
@@ -386,6 +386,6 @@ class LogManager:
         """Stop the tasks and unlock, and leave every file as it is: as a killed process would."""
         self._upkeep.stop(10.0)
         for directory in self._directories:
-            for log in directory.logs.values():
+            for log in list(directory.logs.values()):
                 log.release_files()
             directory.close()

@@ -28,7 +28,8 @@ DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
 CORRUPT = ".corrupt-"
-SEGMENT_SUFFIXES = (LOG, INDEX, TIMEINDEX, TXNINDEX)
+INDEX_SUFFIXES = (INDEX, TIMEINDEX, TXNINDEX)
+SEGMENT_SUFFIXES = (LOG, *INDEX_SUFFIXES)
 
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"

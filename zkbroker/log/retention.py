@@ -88,7 +88,7 @@ def make_policy(config: LogConfig, directory: Path) -> RetentionPolicy:
     """Return the policy that a log's settings name.
 
     Raises:
-        ConfigError: there is no such policy, or it does not take its argument.
+        ConfigError: there is no such policy, or it cannot be made with its argument.
     """
     name, _, argument = config.retention_policy.partition(":")
     if name == "time-and-size":
@@ -102,6 +102,6 @@ def make_policy(config: LogConfig, directory: Path) -> RetentionPolicy:
         )
     try:
         policy: RetentionPolicy = found.load()(config, directory, argument)
-    except ValueError as error:
+    except Exception as error:
         raise ConfigError(f"retention.policy={config.retention_policy!r}: {error}") from error
     return policy

@@ -54,6 +54,16 @@ class Segment:
         """Return the path of one of the segment's files."""
         return self.directory / (names.file_name(self.base_offset, suffix) + self.suffix)
 
+    def unlink(self, suffixes: tuple[str, ...] = names.SEGMENT_SUFFIXES) -> None:
+        """Remove the segment's files of some kinds; those that are not there are no error.
+
+        Raises:
+            OSError: one cannot be removed.
+        """
+        for suffix in suffixes:
+            with contextlib.suppress(FileNotFoundError):
+                self.fs.unlink(self.path(suffix))
+
     # Writing
 
     def open_for_append(self, lock: Lock, index_max_bytes: int) -> None:
@@ -212,9 +222,7 @@ class Segment:
         logger.warning("index rebuilt file=%s reason=%s", self.path(names.INDEX), reason)
         # Twelve bytes for every interval are enough for either index.
         room = 12 * (self.size // max(self.index_interval_bytes, SMALLEST_ENTRY) + 2)
-        for suffix in (names.INDEX, names.TIMEINDEX):
-            with contextlib.suppress(FileNotFoundError):
-                self.fs.unlink(self.path(suffix))
+        self.unlink((names.INDEX, names.TIMEINDEX))
         offsets = OffsetIndex(self.fs, self.path(names.INDEX), self.base_offset, max_bytes=room)
         try:
             times = TimeIndex(self.fs, self.path(names.TIMEINDEX), self.base_offset, max_bytes=room)

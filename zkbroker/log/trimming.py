@@ -9,7 +9,7 @@ loop. Readers that hold a slice keep it: nobody waits for a reader, and no reade
 import contextlib
 import logging
 
-from zkbroker.errors import OffsetOutOfRange
+from zkbroker.errors import ConfigError, OffsetOutOfRange
 from zkbroker.log import names
 from zkbroker.log.producer_state import drop_snapshots
 from zkbroker.log.retention import SegmentSummary, make_policy
@@ -45,17 +45,16 @@ def retained_start(log: MutableLogView, now_ms: int) -> int:
     """Return the start offset that the retention policy leaves; it may roll the log.
 
     Raises:
-        ConfigError: the policy cannot be had.
+        ConfigError: the policy cannot be had, or failed.
         OSError: the disk failed.
     """
     if "delete" not in log.config.cleanup_policy:
         return log.log_start_offset
-    policy = make_policy(log.config, log.directory)
     segments = log.segments
     # Only an active segment that holds something can go; a new one takes its place.
     usable = segments if segments[-1].size else segments[:-1]
     summaries = [_summary(log, segment) for segment in usable]
-    count = min(policy.expired(summaries, now_ms), len(summaries))
+    count = min(_expired(log, summaries, now_ms), len(summaries))
     if count and count == len(segments):
         log.roll(now_ms=now_ms)
     return max(log.log_start_offset, log.segments[max(count, 0)].base_offset)
@@ -69,6 +68,18 @@ def segments_below_start(log: MutableLogView) -> int:
             break
         count += 1
     return count
+
+
+def _expired(log: MutableLogView, summaries: list[SegmentSummary], now_ms: int) -> int:
+    """Ask the policy; what a user's policy raises says nothing of the disk."""
+    try:
+        return make_policy(log.config, log.directory).expired(summaries, now_ms)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"retention.policy={log.config.retention_policy!r} failed: {error!r}"
+        ) from error
 
 
 def _summary(log: MutableLogView, segment: Segment) -> SegmentSummary:

@@ -5,11 +5,20 @@ import time
 import gevent
 import pytest
 
-from tests.support.logs import TP, Clock, InlineRuntime, make_manager, message_set, started
+from tests.support.logs import (
+    TP,
+    Clock,
+    InlineRuntime,
+    InlineTask,
+    make_manager,
+    message_set,
+    started,
+)
 from zkbroker.errors import RequestTimedOut, StorageError
 from zkbroker.log import FileSystem
 from zkbroker.log.flush import GroupCommit
 from zkbroker.runtime import get_runtime
+from zkbroker.runtime.threads import ThreadsRuntime
 
 
 class CountingFileSystem(FileSystem):
@@ -185,6 +194,51 @@ def test_a_flush_that_never_reached_the_disk_fails_those_who_wait_and_is_tried_a
         log.append(message_set(3))
         log.wait_durable(result.last_offset, timeout_s=20)
         assert manager.offline_dirs() == {}
+
+
+def test_a_flush_for_which_no_file_could_be_opened_stays_due_and_holds_none(tmp_path):
+    class Crowded(FileSystem):
+        """Opens so many files and no more, once told."""
+
+        left = None
+
+        def __init__(self):
+            self.held = set()
+
+        def open(self, path, flags):
+            if self.left is not None:
+                if self.left == 0:
+                    raise OSError(errno.EMFILE, "Too many open files", str(path))
+                self.left -= 1
+            fd = super().open(path, flags)
+            self.held.add(fd)
+            return fd
+
+        def close(self, fd):
+            self.held.discard(fd)
+            super().close(fd)
+
+    class Lazy(ThreadsRuntime):
+        """Flushes only when it is called."""
+
+        def spawn(self, function, *args, name):
+            return InlineTask()
+
+    fs = Crowded()
+    settings = {"segment_bytes": 700, "manager": {"open_segments": 1}}
+    with started(tmp_path, fs=fs, runtime=Lazy(), **settings) as manager:
+        log = manager.get_or_create(TP)
+        for _ in range(4):
+            log.append(message_set(3))
+        before = len(fs.held)
+        fs.left = 4  # the log and the index of two of the three segments that have to be opened
+        with pytest.raises(StorageError, match="Too many open files"):
+            log.flush()
+        fs.left = None
+        assert log.unflushed_since_ms is not None
+        assert len(fs.held) <= before
+        assert log.flush() == 12
+        assert log.unflushed_since_ms is None
 
 
 def test_nobody_waits_for_a_flush_that_ended_in_a_way_nobody_thought_of():

@@ -15,7 +15,7 @@ from tests.support.logs import (
     started,
 )
 from zkbroker.errors import ConfigError, StorageError
-from zkbroker.log import FileSystem, TopicPartition
+from zkbroker.log import FileSystem, Log, TopicPartition
 
 PARTITIONS = [TopicPartition("t", at) for at in range(6)]
 
@@ -357,6 +357,34 @@ def test_a_lack_of_file_descriptors_fails_the_call_and_not_the_directory(tmp_pat
         assert [record.offset for record in read_all(log)] == list(range(end + 15))
 
 
+@pytest.mark.parametrize("kind", [".index", ".timeindex", ".snapshot.tmp"])
+def test_a_segment_that_could_not_be_begun_leaves_no_file_that_hides_messages(tmp_path, kind):
+    class Scarce(UnsyncedFileSystem):
+        on = False
+
+        def open(self, path, flags):
+            if self.on and str(path).endswith(kind) and flags & 3:
+                raise OSError(errno.EMFILE, "Too many open files", str(path))
+            return super().open(path, flags)
+
+    fs = Scarce()
+    with started(tmp_path, fs=fs, segment_bytes=2000) as manager:
+        log = manager.get_or_create(TP)
+        log.append(message_set(8))
+        fs.on = True
+        with pytest.raises(StorageError, match="Too many open files"):
+            log.append(message_set(10))
+        # A smaller set still fits, so the next segment begins elsewhere than the one that failed.
+        log.append(message_set(4))
+        fs.on = False
+        log.append(message_set(10))
+        assert [each.base_offset for each in log.segments] == [0, 12]
+    with started(tmp_path) as manager:
+        log = manager.get(TP)
+        assert [each.base_offset for each in log.segments] == [0, 12]
+        assert [record.offset for record in read_all(log)] == list(range(22))
+
+
 def test_a_start_without_enough_file_descriptors_fails_as_a_whole(tmp_path):
     with started(tmp_path) as manager:
         for tp in PARTITIONS:
@@ -426,3 +454,36 @@ def test_a_partition_made_again_under_an_old_name_inherits_nothing(tmp_path, cra
     records = read_all(again.get(TP))
     assert [record.offset for record in records] == list(range(int(damaged.stem)))
     again.close()
+
+
+def test_a_new_data_directory_s_name_is_stable_before_anything_is_stored_in_it(tmp_path):
+    class Noting(UnsyncedFileSystem):
+        def __init__(self):
+            self.synced = []
+
+        def fsync_dir(self, path):
+            self.synced.append(path)
+
+    fs = Noting()
+    with started(tmp_path / "new" / "data", fs=fs):
+        assert {tmp_path, tmp_path / "new"} <= set(fs.synced)
+    fs = Noting()
+    with started(tmp_path / "new" / "data", fs=fs):
+        assert tmp_path not in fs.synced
+
+
+def test_a_partition_that_is_made_while_a_checkpoint_is_taken_does_no_harm(tmp_path, monkeypatch):
+    with started(tmp_path) as manager:
+        manager.get_or_create(PARTITIONS[0])
+        left = iter(PARTITIONS[1:])
+
+        def recovery_point(log):
+            # As another task may while this one waits for the log's lock.
+            for tp in left:
+                manager.get_or_create(tp)
+                break
+            return log._durability.recovery_point
+
+        monkeypatch.setattr(Log, "recovery_point", property(recovery_point))
+        manager.checkpoint()
+    assert "t 0 0" in (tmp_path / "recovery-point-offset-checkpoint").read_text()

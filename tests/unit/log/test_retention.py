@@ -7,6 +7,7 @@ import pytest
 from tests.support.logs import TP, Clock, make_manager, message_set, read_all, started
 from zkbroker.config.log import LogConfig
 from zkbroker.errors import ConfigError, OffsetOutOfRange
+from zkbroker.log import TopicPartition
 from zkbroker.log.retention import SegmentSummary, TimeAndSize
 
 HOUR = 3_600_000
@@ -158,6 +159,30 @@ def test_a_policy_of_an_installed_package_is_found_by_its_name(tmp_path):
         clock.now = midnight + 49 * HOUR
         assert manager.run_retention() == 6
         assert log.log_start_offset == 36
+
+
+@pytest.mark.parametrize("failure", [KeyError("x"), OSError(13, "no permission")])
+def test_a_policy_that_fails_stops_neither_the_other_topics_nor_the_disk(
+    tmp_path, monkeypatch, caplog, failure
+):
+    def expired(self, segments, now_ms):
+        if self._config.retention_bytes == 7:
+            raise failure
+        return ask(self, segments, now_ms)
+
+    ask = TimeAndSize.expired
+    monkeypatch.setattr(TimeAndSize, "expired", expired)
+    clock = Clock()
+    with started(tmp_path, clock=clock, retention_ms=HOUR) as manager:
+        for name in ("a", "b", "c"):
+            overrides = {"retention.bytes": "7"} if name == "b" else {}
+            log = manager.get_or_create(TopicPartition(name, 0), overrides)
+            log.append(message_set(4, timestamp=clock.now))
+        clock.advance(2 * HOUR)
+        assert manager.run_retention() == 2
+        assert manager.offline_dirs() == {}
+        assert manager.get(TopicPartition("b", 0)).log_start_offset == 0
+    assert "retention failed partition=b-0" in caplog.text
 
 
 @pytest.mark.usefixtures("installed_examples")
