@@ -5,6 +5,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,12 +23,15 @@ from zkbroker.cluster.process import BrokerProcess
 from zkbroker.errors import ErrorCode, ZkbrokerError
 from zkbroker.network import BrokerConnection
 from zkbroker.protocol.messages import (
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
     FetchRequest,
     InitProducerIdRequest,
     MetadataRequest,
     ProduceRequest,
 )
 from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
+from zkbroker.protocol.messages.topics import NewTopic, ReplicaAssignment
 from zkbroker.records import Codec, MessageSetBuilder
 from zkbroker.registry import ZkSession, paths
 from zkbroker.registry.brokers import list_brokers
@@ -192,6 +196,46 @@ def test_topics_of_the_old_tool_are_picked_up_and_deleted(start: Start, zk: ZkSe
         eventually(lambda: not (directory / "old-0").exists())
         assert produce(connection, "old", message_set(0, [b"v"]), version=0).error_code == 3
         eventually(lambda: zk.exists("/admin/delete_topics/old") is None)
+
+
+def test_a_deletion_waits_for_a_broker_that_is_away(start: Start, zk: ZkSession) -> None:
+    first, second = start(0), start(1)
+    replicas = [ReplicaAssignment(0, [0]), ReplicaAssignment(1, [1])]
+    topic = NewTopic("t", -1, -1, replicas)
+    create = CreateTopicsRequest([topic], timeout_ms=10_000)
+    delete = DeleteTopicsRequest(["t"], timeout_ms=500)
+    with connect(first) as connection, connect(second) as other:
+        assert connection.request(create).topics[0].error_code == 0
+        eventually(lambda: led(other, "t"))
+        for partition, peer in enumerate((connection, other)):
+            data = message_set(2, [b"old"])
+            assert produce(peer, "t", data, partition=partition).error_code == 0
+    second.kill()
+    with connect(first) as connection:
+        eventually(lambda: list_brokers(zk).keys() == {0})
+        answer = connection.request(delete).topics[0]
+        assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+        # Here it is gone already, there it is not; until it is, the name is not free.
+        eventually(lambda: not (first.data_directory / "t-0").exists())
+        assert (second.data_directory / "t-1").is_dir()
+        found = connection.request(create).topics[0]
+        assert found.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+        assert metadata(connection, "t", 4).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        refused = produce(connection, "t", message_set(2, [b"x"]))
+        assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert zk.exists("/admin/delete_topics/t") is not None
+
+        second.start()
+        eventually(lambda: zk.exists(paths.topic("t")) is None)
+        eventually(lambda: zk.exists("/admin/delete_topics/t") is None)
+        assert not (second.data_directory / "t-1").exists()
+        eventually(lambda: connection.request(create).topics[0].error_code == 0)
+        with connect(second) as other:
+            for partition, peer in enumerate((connection, other)):
+                eventually(partial(led, peer, "t"))
+                assert fetch(peer, "t", 0, partition=partition).high_watermark == 0
+                data = message_set(2, [b"new"])
+                assert produce(peer, "t", data, partition=partition).base_offset == 0
 
 
 def test_a_topic_removed_behind_our_back_is_dropped(start: Start, zk: ZkSession) -> None:

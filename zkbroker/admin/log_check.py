@@ -197,6 +197,7 @@ class _IndexVerifier:
     def __init__(self, directory: Path, base: int, tracker: TransactionTracker) -> None:
         fs = FileSystem()
         self.entries = 0
+        self._base = base
         self._log_file = directory / names.file_name(base, names.LOG)
         self._transactions_file = directory / names.file_name(base, names.TXNINDEX)
         self._tracker = tracker

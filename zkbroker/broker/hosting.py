@@ -121,7 +121,12 @@ class Hosting:
                 on_hosted(hosted.number, hosted.log)
 
     def open_assigned(self) -> None:
-        """Open the logs of all assigned partitions; nothing is registered or served yet."""
+        """Open the logs of all assigned partitions; nothing is registered or served yet.
+
+        What was deleted while this broker was away is dropped before the controller sees it: the
+        topic's nodes may be gone a moment after.
+        """
+        self._drop_deleted(self._view.topics)
         self._open(self._view.topics)
 
     def start(self) -> None:
@@ -212,15 +217,21 @@ class Hosting:
                 *key,
                 "topic deleted" if gone[topic] else "assigned elsewhere",
             )
+        self._drop_deleted(view)
+        for topic, deleted in gone.items():
+            if deleted:
+                self._configs.pop(topic, None)
+                self._metrics.forget_topic(topic)
+
+    def _drop_deleted(self, view: TopicsView) -> None:
         for topic in view.deleting:
             for number, replicas in view.assignments.get(topic, {}).items():
                 key = TopicPartition(topic, number)
                 if self._broker_id in replicas and self._logs.get(key) is not None:
                     self._logs.delete(key)
-        for topic, deleted in gone.items():
-            if deleted:
-                self._configs.pop(topic, None)
-                self._metrics.forget_topic(topic)
+                    logger.info(
+                        "partition dropped partition=%s reason=topic deleted meanwhile", key
+                    )
 
     def _unhost(self, key: Key) -> None:
         hosted = self._hosted.pop(key, None)

@@ -150,6 +150,20 @@ def test_a_topic_that_is_deleted_loses_its_log_and_wakes_who_waits(world: World)
     world.hosting.stop()
 
 
+def test_what_was_deleted_meanwhile_is_dropped_before_the_broker_is_seen(world: World) -> None:
+    deleted = TopicPartition("gone", 0)
+    world.logs.get_or_create(deleted)
+    world.see({"gone": {0: (1,)}}, frozenset({"gone"}))
+    world.hosting.open_assigned()
+    assert world.logs.deleted == [deleted]
+    # The controller takes the broker for one that has dropped it, and removes the nodes.
+    world.see({})
+    world.hosting.start()
+    world.settle()
+    assert world.logs.logs == {}
+    world.hosting.stop()
+
+
 def test_a_node_that_cannot_be_read_is_no_deletion(world: World) -> None:
     world.see({"t": {0: (1,)}})
     world.hosting.start()
