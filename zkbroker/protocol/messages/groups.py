@@ -72,5 +72,5 @@ class DeletedGroup:
 
 @dataclass(slots=True)
 class DeleteGroupsResponse:
-    throttle_time_ms: int = int32(since=1)
+    throttle_time_ms: int = int32()
     groups: list[DeletedGroup] = array(DeletedGroup)
