@@ -121,3 +121,48 @@ def test_a_reader_of_a_byte_a_time_holds_up_nobody_and_no_memory(process: Broker
         assert resident_mb(process) - before < 30
         for reader in slow:
             reader.close()
+
+
+def test_what_is_converted_for_readers_that_take_nothing_is_bounded(process: BrokerProcess) -> None:
+    with client(process) as connection:
+        data = message_set(2, [b"x" * 1000] * 900)
+        for _ in range(20):
+            assert produce(connection, "t", data).error_code == 0
+        request = encode_request(
+            RequestHeader(1, 0, 1, "old"), fetch_request("t", 0, max_bytes=18_000_000)
+        )
+        before = resident_mb(process)
+        readers = []
+        for _ in range(40):
+            reader = socket.socket()
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            reader.connect(process.address)
+            reader.settimeout(60)
+            reader.sendall(b"".join(request))  # type: ignore[arg-type]  # no file slices
+            readers.append(reader)
+        for reader in readers:
+            assert len(reader.recv(1)) == 1
+        # Each asked for 18 MB: 720 together.
+        assert resident_mb(process) - before < 200
+        assert produce(connection, "t", message_set(2, [b"quick"])).error_code == 0
+        for reader in readers:
+            reader.close()
+
+
+def test_a_long_poll_ends_with_its_client(process: BrokerProcess) -> None:
+    def descriptors() -> int:
+        return len(list(Path(f"/proc/{process.pid}/fd").iterdir()))
+
+    with client(process) as connection:
+        end = produce(connection, "t", message_set(2, [b"x"])).base_offset + 1
+        before = descriptors()
+        waiting = fetch_request("t", end)
+        waiting.max_wait_ms, waiting.min_bytes = 2**31 - 1, 1
+        request = encode_request(RequestHeader(1, 4, 1, "gone"), waiting)
+        for _ in range(50):
+            with socket.create_connection(process.address, 20) as poller:
+                poller.sendall(b"".join(request))  # type: ignore[arg-type]  # no file slices
+        deadline = time.monotonic() + 30
+        while descriptors() > before and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert descriptors() <= before

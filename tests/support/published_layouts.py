@@ -9,6 +9,8 @@ is an array of what stands inside.
 import re
 import struct
 
+# ruff: noqa: ISC004 - the pairs below are two texts each, of several lines
+
 LAYOUTS = {
     0: (
         "transactional_id:str?+3 acks:i16 timeout_ms:i32 "
@@ -144,7 +146,8 @@ def _parse(layout: str) -> list:
             at += 1
             continue
         found = _FIELD.match(layout, at)
-        assert found is not None and found.end() > at, layout[at:]
+        assert found is not None, layout[at:]
+        assert found.end() > at, layout[at:]
         at = found.end()
         if found[1]:
             stack.pop()
@@ -172,7 +175,7 @@ class _Reader:
                     else self.array(items, nullable=nullable)
                 )
         # An array of plain values is one field without a name.
-        return found[""] if "" in found else found
+        return found.get("", found)
 
     def array(self, items: list, *, nullable: bool) -> list | None:
         count = self.number("i32")

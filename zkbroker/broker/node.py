@@ -180,6 +180,7 @@ class BrokerNode:
                 max_connections_overrides=config.max_connections_overrides,
                 max_idle_s=config.max_idle_ms / 1000,
                 max_frame_s=config.max_frame_ms / 1000,
+                max_answer_bytes=config.fetch_conversion_max_bytes,
                 send_buffer_bytes=config.send_buffer_bytes,
                 receive_buffer_bytes=config.receive_buffer_bytes,
             ),

@@ -158,6 +158,14 @@ class BrokerConfig:
         kind=Bool(),
         doc="Whether topics can be deleted (false was the default up to 0.11).",
     )
+    fetch_conversion_max_bytes: int = option(
+        "fetch.conversion.max.bytes",
+        default=64 * 1024 * 1024,
+        kind=Int(1),
+        doc="Memory in bytes for messages converted for older readers; the more of it waits for "
+        "readers that are slow, the less the next answer holds. An answer may always hold one "
+        "batch.",
+    )
     queued_max_requests: int = option(
         "queued.max.requests",
         default=500,

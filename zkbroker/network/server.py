@@ -6,6 +6,7 @@ beyond is refused with a log line, and nobody else notices.
 
 import errno
 import logging
+import select
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,8 @@ _ACCEPT_BURST = 64
 # Several pipelined requests come in one call of the system; copying them out costs less than calls.
 _SCRATCH_BYTES = 64 * 1024
 _ACCEPT_PAUSE_S = 0.05
+_ANSWER_SHARE = 8
+_LEAST_ANSWER_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,8 @@ class Limits:
     max_idle_s: float = 600.0
     max_frame_s: float = 30.0
     """How long a request that has begun may stay incomplete without a byte coming."""
+    max_answer_bytes: int = 64 * 1024 * 1024
+    """Memory of all answers that are made anew for their reader, in bytes, the smallest aside."""
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
 
@@ -90,6 +95,7 @@ class Server:
         self._sessions: dict[Session, gevent.Greenlet] = {}
         self._per_ip: dict[str, int] = {}
         self._requests = gevent.lock.Semaphore(limits.max_queued_requests)
+        self._answer_bytes = 0
         self._hub = gevent.get_hub()
         self._warned_at = float("-inf")
         self.addresses: dict[str, tuple[str, int]] = {}
@@ -156,6 +162,21 @@ class Server:
 
     def release_request(self) -> None:
         self._requests.release()
+
+    def reserve_answer(self, wanted: int) -> int:
+        """Give an answer its share of the memory for answers.
+
+        A share is a part of what is left, so readers that do not take their answers make the next
+        ones smaller and never keep anybody waiting.
+        """
+        left = self.limits.max_answer_bytes - self._answer_bytes
+        given = min(wanted, max(left // _ANSWER_SHARE, _LEAST_ANSWER_BYTES))
+        self._answer_bytes += given
+        return given
+
+    def release_answer(self, size: int) -> None:
+        """Take back what `reserve_answer` gave."""
+        self._answer_bytes -= size
 
     def _bind(self, listener: Listener) -> socket.socket:
         host = listener.host
@@ -236,11 +257,12 @@ class Server:
                 del self._per_ip[session.ip]
 
     def _sweep(self) -> None:
-        """Close connections on which nothing has moved for too long."""
+        """Close connections on which nothing has moved for too long, or whose peer went."""
         limits = self.limits
         pause_s = min(1.0, limits.max_idle_s / 4, limits.max_frame_s / 4)
         while True:
             gevent.sleep(pause_s)
+            self._notice_gone_peers()
             now = self._clock()
             for session in list(self._sessions):
                 if session.busy and not session.writing:
@@ -251,6 +273,20 @@ class Server:
                 elif silent_s > limits.max_idle_s:
                     what = "its answers were not read" if session.writing else "idle"
                     session.abort(f"timed out: {what} for {silent_s:.0f} s")
+
+    def _notice_gone_peers(self) -> None:
+        # Nobody reads from a connection whose request waits, so nobody else would see its end.
+        waiting = [
+            session
+            for session in self._sessions
+            if session.parked_for_peer and not session.peer_gone
+        ]
+        if not waiting:
+            return
+        poller = select.poll()
+        by_descriptor = {session.watch_peer(poller): session for session in waiting}
+        for descriptor, _ in poller.poll(0):
+            by_descriptor[descriptor].peer_left()
 
     def _warn(self, text: str) -> None:
         now = self._clock()

@@ -2,11 +2,13 @@
 
 Invariant: requests of one connection are handled one after the other, so answers leave in the order
 of requests, and a client that does not read its answers is not read from either: that is the
-backpressure, and it concerns nobody else. Every file slice of an answer is closed exactly once,
-whether it was sent or not.
+backpressure, and it concerns nobody else. An answer that is being sent is no request that is worked
+on: however many peers do not read, the others are served. Every file slice of an answer is closed
+exactly once, whether it was sent or not.
 """
 
 import logging
+import select
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -49,6 +51,11 @@ class Owner(Protocol):
 
     def release_request(self) -> None: ...
 
+    def reserve_answer(self, wanted: int) -> int:
+        """Set memory aside for an answer that is not on disk; returns how many bytes."""
+
+    def release_answer(self, size: int) -> None: ...
+
     def sent(self, session: "Session") -> None:
         """Take note that an answer has gone out."""
 
@@ -69,7 +76,9 @@ class Session:
         "_close_reason",
         "_owner",
         "_reader",
+        "_reserved",
         "_stream",
+        "_wake",
         "address",
         "busy",
         "client_id",
@@ -77,6 +86,7 @@ class Session:
         "ip",
         "listener",
         "parked_s",
+        "peer_gone",
         "received_at",
         "requests",
         "writing",
@@ -109,6 +119,10 @@ class Session:
         """Seconds spent in `parked` since the handler last set this to 0."""
         self.busy = False
         self.writing = False
+        self.peer_gone = False
+        """Whether the peer has closed its side: nothing should wait for its sake any more."""
+        self._wake: Callable[[], object] | None = None
+        self._reserved = 0
 
     @property
     def active_at(self) -> float:
@@ -120,16 +134,58 @@ class Session:
         """Whether a request has begun to come and is not whole yet."""
         return self._reader.in_frame
 
+    @property
+    def parked_for_peer(self) -> bool:
+        """Whether it waits inside `parked` and would be woken if its peer went."""
+        return self._wake is not None
+
     @contextmanager
-    def parked(self) -> Iterator[None]:
-        """Wait inside for data to come, without counting as a request that is worked on."""
+    def parked(self, wake: Callable[[], object]) -> Iterator[None]:
+        """Wait inside for data to come, without counting as a request that is worked on.
+
+        Args:
+            wake: called from another greenlet when the peer goes; `peer_gone` is true then.
+        """
         self._owner.release_request()
         since = time.monotonic()
+        self._wake = wake
         try:
             yield
         finally:
+            self._wake = None
             self.parked_s += time.monotonic() - since
             self._owner.acquire_request()
+
+    def watch_peer(self, poller: select.poll) -> int:
+        """Have a poller tell whether the peer has closed its side; returns the descriptor."""
+        descriptor = self._stream.fileno()
+        poller.register(descriptor, select.POLLRDHUP)
+        return descriptor
+
+    def peer_left(self) -> None:
+        """Note that the peer has closed its side, and end what waits for its sake."""
+        self.peer_gone = True
+        if self._wake is not None:
+            self._wake()
+
+    def reserve_answer(self, wanted: int) -> int:
+        """Set memory aside for the answer to this request, until it has gone out.
+
+        Args:
+            wanted: bytes. The less memory is left, the smaller is the share that is given; what a
+                request needs at least it may take nevertheless.
+
+        Returns:
+            How many bytes the answer should have at most.
+        """
+        given = self._owner.reserve_answer(wanted)
+        self._reserved += given
+        return given
+
+    def release_answer(self) -> None:
+        """Give back what was set aside: the answer has gone out, or is made anew."""
+        self._owner.release_answer(self._reserved)
+        self._reserved = 0
 
     def abort(self, reason: str) -> None:
         """End the connection from another greenlet; `reason` is logged."""
@@ -181,16 +237,20 @@ class Session:
             self.requests += 1
             self.received_at = stream.active_at
             self.busy = True
-            owner.acquire_request()
             try:
-                parts = handle(self, frame)
+                owner.acquire_request()
+                try:
+                    parts = handle(self, frame)
+                finally:
+                    owner.release_request()
+                del frame
                 if parts:
                     self._answer(parts)
                     owner.sent(self)
             finally:
-                owner.release_request()
+                self.release_answer()
                 self.busy = False
-            del frame
+            del parts
             if owner.stopping:
                 after_stop += 1
                 if after_stop >= _MAX_AFTER_STOP:

@@ -54,6 +54,10 @@ class HubStream:
         """When the last byte went in or out."""
         self._run_until = self.active_at + _RUN_S
 
+    def fileno(self) -> int:
+        """The socket's descriptor."""
+        return self._socket.fileno()
+
     def receive_into(self, view: memoryview) -> int:
         """Wait for bytes and return how many came; 0 at the end of the stream."""
         if self._drained:

@@ -244,7 +244,7 @@ def test_requests_worked_on_are_bounded_and_parked_ones_do_not_count(serve: Star
 
     def handle(session: Session, request: memoryview) -> Sequence[Part]:
         if request == b"park":
-            with session.parked():
+            with session.parked(gate.set):
                 gate.wait()
             return [frame(b"parked")]
         working.append(1)
@@ -266,6 +266,61 @@ def test_requests_worked_on_are_bounded_and_parked_ones_do_not_count(serve: Star
     gate.set()
     for connection in parked:
         assert receive(connection, 10) == frame(b"parked")
+
+
+def test_readers_that_take_nothing_keep_no_request_from_being_worked_on(
+    serve: StartServer,
+) -> None:
+    def handle(session: Session, request: memoryview) -> Sequence[Part]:
+        return [frame(bytes(20_000_000) if request == b"much" else b"done")]
+
+    address = serve(handle, max_queued_requests=2)
+    readers = [connect(address) for _ in range(4)]
+    for reader in readers:
+        reader.sendall(frame(b"much"))
+        # Its answer has begun to come, and does not fit what the system buffers.
+        assert receive(reader, 1)
+    quick = connect(address)
+    quick.sendall(frame(b"little"))
+    assert receive(quick, 8) == frame(b"done")
+
+
+def test_what_waits_for_a_peer_ends_when_the_peer_goes(
+    serve: StartServer, servers: list[Server]
+) -> None:
+    parked, left = gevent.event.Event(), gevent.event.Event()
+
+    def handle(session: Session, request: memoryview) -> None:
+        woken = gevent.event.Event()
+        with session.parked(woken.set):
+            parked.set()
+            woken.wait()
+        assert session.peer_gone
+        left.set()
+
+    address = serve(handle, max_idle_s=0.2)
+    stays, goes = connect(address), connect(address)
+    goes.sendall(frame(b"wait"))
+    assert parked.wait(10)
+    assert not left.is_set()
+    goes.close()
+    assert left.wait(10)
+    stays.close()
+
+
+def test_answers_get_less_memory_the_more_of_it_is_held(servers: list[Server]) -> None:
+    server = Server([], echo, Limits(max_answer_bytes=8_000_000))
+    assert server.reserve_answer(10) == 10
+    server.release_answer(10)
+    given = [server.reserve_answer(50_000_000) for _ in range(100)]
+    assert given[:3] == [1_000_000, 875_000, 765_625]
+    assert given == sorted(given, reverse=True)
+    # Nobody is left without any, nor with much.
+    assert given[-1] == 64 * 1024
+    assert sum(given) < 8_000_000 + 100 * 64 * 1024
+    for each in given:
+        server.release_answer(each)
+    assert server.reserve_answer(50_000_000) == 1_000_000
 
 
 def test_a_slow_reader_holds_up_only_itself(serve: StartServer) -> None:

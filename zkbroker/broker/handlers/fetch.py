@@ -44,12 +44,14 @@ class Reading:
         size: bytes of records in it.
         failed: whether a partition has an error.
         hosted: partitions that were read, to wait for.
+        cut: whether there was more than memory to convert it in.
     """
 
     topics: list[FetchResponseTopic]
     size: int
     failed: bool
     hosted: list[Hosted]
+    cut: bool = False
 
     def close(self) -> None:
         """Close the slices of a reading that is not answered."""
@@ -75,7 +77,7 @@ class FetchHandler:
                 code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
             )
         version = header.api_version
-        reading = self._read(request, version)
+        reading = self._read(request, version, session)
         if request.max_wait_ms > 0 and not self._enough(reading, request):
             reading = self._wait(request, version, session, reading)
         for topic in reading.topics:
@@ -88,6 +90,7 @@ class FetchHandler:
     def _enough(self, reading: Reading, request: FetchRequest) -> bool:
         return (
             reading.failed
+            or reading.cut
             or reading.size >= request.min_bytes
             or not reading.hosted
             or self._services.stopping()
@@ -102,14 +105,14 @@ class FetchHandler:
         for hosted in waited_for:
             hosted.waiters.add(changed)
         try:
-            with session.parked():
+            with session.parked(changed.set):
                 while True:
                     reading.close()
                     left_s = deadline - time.monotonic()
                     timed_out = left_s <= 0 or not changed.wait(left_s)
                     changed.clear()
-                    reading = self._read(request, version)
-                    if timed_out or self._enough(reading, request):
+                    reading = self._read(request, version, session)
+                    if timed_out or session.peer_gone or self._enough(reading, request):
                         return reading
                     # Small appends towards a large min_bytes are looked at together.
                     gevent.sleep(_COALESCE_S)
@@ -117,9 +120,10 @@ class FetchHandler:
             for hosted in waited_for:
                 hosted.waiters.discard(changed)
 
-    def _read(self, request: FetchRequest, version: int) -> Reading:
+    def _read(self, request: FetchRequest, version: int, session: Session) -> Reading:
         left = min(request.max_bytes, MAX_RESPONSE_BYTES) if version >= 3 else MAX_RESPONSE_BYTES
         reading = Reading([], 0, False, [])
+        session.release_answer()
         try:
             for topic in request.topics:
                 partitions: list[FetchResponsePartition] = []
@@ -133,6 +137,7 @@ class FetchHandler:
                         whole_entry=version >= 3 and reading.size == 0,
                         committed=request.isolation_level == READ_COMMITTED,
                         reading=reading,
+                        session=session,
                     )
                     partitions.append(answer)
                     reading.size += _size(answer)
@@ -153,6 +158,7 @@ class FetchHandler:
         whole_entry: bool,
         committed: bool,
         reading: Reading,
+        session: Session,
     ) -> FetchResponsePartition:
         number = partition.partition
         services = self._services
@@ -178,7 +184,7 @@ class FetchHandler:
                     AbortedTransaction(each.producer_id, each.first_offset)
                     for each in log.aborted_transactions(partition.fetch_offset, result)
                 ]
-            records = self._records(hosted, partition, version, limit, result)
+            records = self._records(hosted, partition, version, result, reading, session)
         except ZkbrokerError as error:
             if hosted is not None:
                 hosted.metrics.failed_fetches += 1
@@ -198,8 +204,9 @@ class FetchHandler:
         hosted: Hosted,
         partition: FetchRequestPartition,
         version: int,
-        limit: int,
         result: ReadResult,
+        reading: Reading,
+        session: Session,
     ) -> FileSlice | bytes:
         part = result.slice
         if part is None:
@@ -215,6 +222,9 @@ class FetchHandler:
         if not too_new:
             return part
         part.close()
+        # What is converted stands in memory until its reader has taken it.
+        limit = session.reserve_answer(part.size)
+        reading.cut = reading.cut or limit < part.size
         return self._converted(hosted, partition.fetch_offset, limit, readable)
 
     def _converted(self, hosted: Hosted, offset: int, limit: int, magic: int) -> bytes:

@@ -20,7 +20,7 @@ from zkbroker.coordinator import (
     group_partition,
 )
 from zkbroker.errors import ErrorCode, ZkbrokerError
-from zkbroker.network.server import Session
+from zkbroker.network.server import CloseConnection, Session
 from zkbroker.protocol import RequestHeader
 from zkbroker.protocol.messages import (
     DeleteGroupsRequest,
@@ -67,9 +67,11 @@ class _Answer(Generic[Result]):
 
     def wait(self, session: Session) -> Result:
         if not self._event.is_set():
-            with session.parked():
+            with session.parked(self._event.set):
                 self._event.wait()
-        assert self._result is not None
+        if self._result is None:
+            # Its member is left to the session time-out, as that of any client that goes.
+            raise CloseConnection("the client went while it waited for its group")
         return self._result
 
 

@@ -186,9 +186,12 @@ class TopicsHandlers:
     ) -> None:
         if not answers:
             return
-        with session.parked():
-            self._services.view.wait_for(
-                lambda: all(map(arrived, answers)) or self._services.stopping(),
+        view = self._services.view
+        with session.parked(view.notify):
+            view.wait_for(
+                lambda: (
+                    all(map(arrived, answers)) or self._services.stopping() or session.peer_gone
+                ),
                 max(0, timeout_ms) / 1000,
             )
         for answer in answers:
