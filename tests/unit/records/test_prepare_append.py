@@ -205,6 +205,27 @@ def test_a_magic_1_wrapper_with_wrong_relative_offsets_is_rewritten():
     assert (entry.last_offset, entry.max_timestamp) == (52, 1002)
 
 
+def foreign_offsets(magic, codec, sent):
+    """Three entries that all carry the offset `sent`, outside and inside a wrapper."""
+    if magic == 2:
+        batches = [bytearray(make(2, codec, 1)) for _ in range(3)]
+        for batch in batches:
+            batch[:8] = sent.to_bytes(8, "big", signed=True)
+        return b"".join(batches)
+    plain = b"".join(encode_message(magic, sent, b"k", b"v", 1000) for _ in range(3))
+    if codec == Codec.NONE:
+        return plain
+    return encode_message(magic, sent, None, compress(codec, plain), 1000, codec)
+
+
+@pytest.mark.parametrize("sent", [-1, -(2**63), 2**63 - 1, 5])
+@pytest.mark.parametrize(("magic", "codec"), CODECS)
+def test_the_offsets_that_a_producer_sends_mean_nothing(magic, codec, sent):
+    prepared = prepare_append(foreign_offsets(magic, codec, sent), 50, AppendPolicy(), 0)
+    assert [r.offset for r in iter_records(prepared.data)] == [50, 51, 52]
+    assert list(iter_entries(prepared.data, verify_crc=True))[-1].last_offset == 52
+
+
 def test_a_compressed_magic_0_set_gets_absolute_inner_offsets():
     prepared = prepare_append(bytearray(make(0, Codec.LZ4)), 50, AppendPolicy(), 0)
     (entry,) = iter_entries(prepared.data, verify_crc=True)

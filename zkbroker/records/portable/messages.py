@@ -97,7 +97,8 @@ def assign_messages(
     """Verify uncompressed messages of one magic and assign their offsets in place.
 
     Goes on until the end or to the first message that is not plainly good, whatever is wrong with
-    it: the caller looks at that one more closely.
+    it: the caller looks at that one more closely. The offsets found are not looked at: a producer
+    does not know them, and clients write 0, a count or -1 there.
 
     Args:
         buffer: writable.
@@ -124,18 +125,17 @@ def assign_messages(
     timestamp = NO_TIMESTAMP
     while end - position >= smallest:
         if magic == 1:
-            offset, size, crc, found, attributes, timestamp, key_size = unpack(buffer, position)
+            _, size, crc, found, attributes, timestamp, key_size = unpack(buffer, position)
             if timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest:
                 break
         else:
-            offset, size, crc, found, attributes, key_size = unpack(buffer, position)
+            _, size, crc, found, attributes, key_size = unpack(buffer, position)
         stop = position + ENTRY_HEADER_BYTES + size
         if (
             found != magic
             or attributes & _NOT_PLAIN
             or stop > end
             or not smallest <= size + ENTRY_HEADER_BYTES <= max_bytes
-            or not 0 <= offset <= MAX_OFFSET
         ):
             break
         value_at = position + smallest + (max(0, key_size))

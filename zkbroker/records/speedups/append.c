@@ -85,14 +85,13 @@ PyObject *zk_assign_messages(PyObject *self, PyObject *args)
     p = (uint8_t *)data.buf + position;
     end = (uint8_t *)data.buf + data.len;
     while (end - p >= (magic ? HEAD_V1 : HEAD_V0) + 4) {
-        int64_t offset = (int64_t)get64(p), timestamp = -1;
+        int64_t timestamp = -1;
         int64_t size = (int64_t)(int32_t)get32(p + 8) + ENTRY_HEADER;
         record_view r;
         uint8_t *stop;
         if (p[MAGIC_AT] != magic ||
             (p[ATTRIBUTES_V01_AT] & (CODEC_MASK | TIMESTAMP_TYPE_BIT)) != 0 ||
-            size < (magic ? HEAD_V1 : HEAD_V0) + 4 || size > max_bytes || size > end - p ||
-            offset < 0 || offset > MAX_OFFSET)
+            size < (magic ? HEAD_V1 : HEAD_V0) + 4 || size > max_bytes || size > end - p)
             break;
         stop = p + size;
         if (magic) {
