@@ -15,7 +15,6 @@ from zkbroker.config.log import LogConfig
 from zkbroker.errors import CorruptMessage, StorageError
 from zkbroker.log import names
 from zkbroker.log.checkpoints import read_epochs, read_offsets
-from zkbroker.log.datadir import INTERNAL_TOPICS
 from zkbroker.log.fs import FileSystem
 from zkbroker.log.index import OffsetIndex, TimeIndex
 from zkbroker.log.loading import LoadPlan, load
@@ -24,6 +23,7 @@ from zkbroker.log.names import TopicPartition
 from zkbroker.log.producer_state import ProducerState
 from zkbroker.log.recovery import Cut, count_valid_messages, scan_segment
 from zkbroker.log.transactions import AbortedTransaction, TransactionTracker, read_index
+from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS
 from zkbroker.records import EntryInfo
 
 logger = logging.getLogger(__name__)
@@ -200,6 +200,7 @@ class _IndexVerifier:
         self._base = base
         self._log_file = directory / names.file_name(base, names.LOG)
         self._transactions_file = directory / names.file_name(base, names.TXNINDEX)
+        self._base = base
         self._tracker = tracker
         self._aborted: list[AbortedTransaction] = []
         self._offsets_file = directory / names.file_name(base, names.INDEX)
