@@ -73,16 +73,17 @@ class ClientVersions:
         ]
         return {"version": 1, "since_ms": self._since_ms, "clients": clients}
 
-    def save(self, directory: Path) -> None:
-        """Write the file, atomically.
 
-        Raises:
-            OSError: it cannot be written.
-        """
-        path = directory / FILE_NAME
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(self.snapshot(), indent=1), encoding="utf-8")
-        temporary.replace(path)
+def save_clients(directory: Path, snapshot: dict[str, Any]) -> None:
+    """Write the file as a whole; it waits for the disk.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path = directory / FILE_NAME
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(snapshot, indent=1), encoding="utf-8")
+    temporary.replace(path)
 
 
 def _described(key: int, count: int) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from zkbroker.broker.dispatcher import Handler
 from zkbroker.broker.handlers.groups import GroupHandlers
 from zkbroker.broker.handlers.offsets import OffsetsHandlers
 from zkbroker.broker.services import BrokerServices
-from zkbroker.broker.topics import OFFSETS_TOPIC
 from zkbroker.coordinator import CoordinatorSettings, GroupCoordinator
 from zkbroker.protocol import ApiKey
+from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC
 from zkbroker.registry.topics_watch import TopicsView
 
 

@@ -16,7 +16,7 @@ import gevent.event
 
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.errors import RegistryError
-from zkbroker.registry import ZkSession
+from zkbroker.registry import ZkSession, paths
 from zkbroker.registry.brokers import list_brokers
 from zkbroker.registry.partitions import partition_states
 from zkbroker.registry.topics import Assignment, remove_topic
@@ -87,7 +87,7 @@ class TopicDeletion:
     def _delete(self, topic: str, assignment: Assignment) -> None:
         if not self._allowed:
             logger.warning("deletion refused topic=%s reason=delete.topic.enable=false", topic)
-            self._session.delete(f"/admin/delete_topics/{topic}", missing_ok=True)
+            self._session.delete(f"{paths.DELETE_TOPICS}/{topic}", missing_ok=True)
             return
         brokers = {replicas[0] for replicas in assignment.values() if replicas}
         away = brokers - list_brokers(self._session).keys()

@@ -162,22 +162,22 @@ class Hosting:
 
     def _run(self) -> None:
         while not self._stopping:
-            self._changed.wait()
+            self._changed.wait(REOPEN_S if self._unopened else None)
             self._changed.clear()
             if self._stopping:
                 return
             try:
                 self._reconcile()
-            except (RegistryError, StorageError) as error:
-                logger.warning("hosting will be tried again error=%s", error)
+            except Exception as error:
+                # This task must not end: nothing else would be hosted any more.
+                foreseen = isinstance(error, RegistryError | StorageError)
+                logger.warning("hosting will be tried again error=%s", error, exc_info=not foreseen)
                 self._view.notify()
                 self._changed.wait(RETRY_S)
                 self._changed.set()
                 continue
             if not self._changed.is_set():
                 self._settled.set()
-            if self._unopened:
-                gevent.spawn_later(REOPEN_S, self._changed.set)
             self._view.notify()
 
     def _reconcile(self) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import gevent
 
-from zkbroker.broker.clients import ClientVersions
+from zkbroker.broker.clients import ClientVersions, save_clients
 from zkbroker.broker.coordination import Coordination
 from zkbroker.broker.deletion import TopicDeletion
 from zkbroker.broker.dispatcher import Dispatcher, Handler
@@ -36,6 +36,7 @@ from zkbroker.broker.view import ClusterView
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.errors import ConfigError, RegistryError, StorageError, ZkbrokerError
 from zkbroker.log import LogManager
+from zkbroker.log.manager import wall_ms
 from zkbroker.network.server import Limits, Listener, Server
 from zkbroker.protocol import ApiKey
 from zkbroker.registry import SessionState, ZkSession
@@ -53,11 +54,6 @@ logger = logging.getLogger(__name__)
 SESSION_FILE = "zookeeper-session.json"
 SETTLE_S = 60.0
 CLIENTS_SAVED_S = 10.0
-
-
-def wall_ms() -> int:
-    """Return the time in ms since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 class BrokerNode:
@@ -352,7 +348,8 @@ class BrokerNode:
 
         def save() -> None:
             try:
-                self.services.clients.save(directory)
+                counts = self.services.clients.snapshot()
+                self._runtime.offload(save_clients, directory, counts)
             except OSError as error:
                 logger.warning("client versions not saved error=%s", error)
 
@@ -376,8 +373,10 @@ class BrokerNode:
             logger.debug("shutdown step=%s", name)
             try:
                 undo()
-            except (RegistryError, StorageError, OSError) as error:
+            except (ZkbrokerError, OSError) as error:
                 logger.warning("shutdown step failed step=%s error=%s", name, error)
+            except Exception:
+                logger.exception("shutdown step failed step=%s", name)
 
 
 def _outcome(function: Callable[[], object]) -> ZkbrokerError | None:

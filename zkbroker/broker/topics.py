@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from zkbroker.broker.view import ClusterView
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.errors import ErrorCode, InvalidTopic, ProtocolError, UnknownTopicOrPartition
+from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC
 from zkbroker.registry import ZkSession
 from zkbroker.registry.assignment import assign_replicas
 from zkbroker.registry.errors import NodeExists
@@ -24,9 +25,6 @@ from zkbroker.registry.topics import (
 
 logger = logging.getLogger(__name__)
 
-OFFSETS_TOPIC = "__consumer_offsets"
-TRANSACTIONS_TOPIC = "__transaction_state"
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 MAX_PARTITIONS = 100_000
 
 

@@ -6,8 +6,7 @@ expression must match the whole topic name.
 """
 
 from zkbroker.consumer.java_regex import compile_java_regex
-
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS
 
 
 class TopicFilter:

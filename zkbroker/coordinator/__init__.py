@@ -6,7 +6,7 @@ from zkbroker.coordinator.group import Group, GroupState
 from zkbroker.coordinator.member import JoinRequest, JoinResult, SyncResult
 from zkbroker.coordinator.offsets import OffsetsStore, PartitionLog, StoreSettings
 from zkbroker.coordinator.partitions import CoordinatorSettings
-from zkbroker.coordinator.placement import OFFSETS_TOPIC, group_partition
+from zkbroker.coordinator.placement import group_partition
 
 __all__ = [
     "GroupCoordinator",
@@ -21,6 +21,5 @@ __all__ = [
     "OffsetsStore",
     "PartitionLog",
     "StoreSettings",
-    "OFFSETS_TOPIC",
     "group_partition",
 ]

@@ -18,9 +18,9 @@ from zkbroker.coordinator.offsets import (
     StoreSettings,
     TopicPartitionKey,
 )
-from zkbroker.coordinator.placement import OFFSETS_TOPIC, group_partition
+from zkbroker.coordinator.placement import group_partition
 from zkbroker.errors import ErrorCode, ProtocolError, StorageError
-from zkbroker.protocol.offsets_topic import GroupValue
+from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC, GroupValue
 from zkbroker.runtime.base import Event, Runtime
 
 logger = logging.getLogger(__name__)

@@ -2,8 +2,6 @@
 
 from zkbroker.protocol.java_hash import string_hash
 
-OFFSETS_TOPIC = "__consumer_offsets"
-
 
 def group_partition(group_id: str, partitions: int) -> int:
     """The partition that holds a group, as every genuine broker computes it.

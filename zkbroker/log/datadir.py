@@ -21,12 +21,9 @@ from zkbroker.log.log import Log
 from zkbroker.log.names import TopicPartition
 from zkbroker.log.recovery import Cut
 from zkbroker.log.results import LogState
+from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS
 
 logger = logging.getLogger(__name__)
-
-
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
-"""Topics whose logs are rewritten, so that their offsets may have gaps."""
 
 
 class DataDirectory:

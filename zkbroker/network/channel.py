@@ -129,16 +129,19 @@ class Channel:
         return self._socket.recv_into(view)
 
     def _read_answers(self) -> None:
-        reason = "closed by the broker"
+        reason = "an answer could not be taken in, see the log"
         try:
             while (frame := self._reader.next_frame()) is not None:
                 if not self._answer(frame):
                     reason = "closed here: an answer came that belongs to no request"
-                    break
+                    return
+            reason = "closed by the broker"
         except (OSError, FrameError) as error:
             reason = str(error)
-        self.close(NetworkError(f"connection to {self._peer} lost: {reason}"))
-        self._socket.close()
+        finally:
+            # Whatever ended the reading: nobody may wait for an answer that nobody reads.
+            self.close(NetworkError(f"connection to {self._peer} lost: {reason}"))
+            self._socket.close()
 
     def _answer(self, frame: memoryview) -> bool:
         if len(frame) < 4:

@@ -219,7 +219,12 @@ class Server:
                     self._warn(f"cannot accept connections: {error}")
                 gevent.sleep(_ACCEPT_PAUSE_S)
                 continue
-            self._admit(connection, peer, name)
+            try:
+                self._admit(connection, peer, name)
+            except OSError as error:
+                # One connection that breaks as it is set up must not end the listening.
+                connection.close()
+                self._warn(f"connection not taken peer={peer[0]} reason={error}")
             burst += 1
             if burst % _ACCEPT_BURST == 0:
                 gevent.sleep(0)

@@ -20,6 +20,9 @@ from zkbroker.protocol import codec
 from zkbroker.protocol.errors import MalformedFrame
 from zkbroker.protocol.schema import array, int32, int64, raw, string
 
+OFFSETS_TOPIC = "__consumer_offsets"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state"})
+"""Topics that brokers keep for themselves: no producer's to write, rewritten as they grow."""
 _VERSION = struct.Struct(">h")
 _OFFSET_KEY_VERSION = 1
 _GROUP_KEY_VERSION = 2

@@ -1,7 +1,14 @@
 import json
 from pathlib import Path
 
-from zkbroker.broker.clients import FILE_NAME, MAX_ADDRESSES, MAX_CLIENTS, OTHER, ClientVersions
+from zkbroker.broker.clients import (
+    FILE_NAME,
+    MAX_ADDRESSES,
+    MAX_CLIENTS,
+    OTHER,
+    ClientVersions,
+    save_clients,
+)
 
 
 def test_what_each_client_speaks_is_counted_and_saved(tmp_path: Path) -> None:
@@ -12,7 +19,7 @@ def test_what_each_client_speaks_is_counted_and_saved(tmp_path: Path) -> None:
     old.count(999, 5)
     clients.client(None, "10.0.0.2").count(3, 99)
     clients.client("odd", "10.0.0.3").count(0, -1)
-    clients.save(tmp_path)
+    save_clients(tmp_path, clients.snapshot())
     saved = json.loads((tmp_path / FILE_NAME).read_text())
     assert saved == clients.snapshot()
     assert saved["version"] == 1

@@ -201,6 +201,25 @@ def test_one_log_that_cannot_be_opened_keeps_no_other_from_being_served(
     world.hosting.stop()
 
 
+@pytest.mark.parametrize("failure", [RegistryError("away"), LookupError("a defect")])
+def test_a_round_that_fails_is_tried_again_whatever_the_cause(
+    world: World, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    failures = [failure, failure]
+
+    def epoch(session: object) -> int:
+        if failures:
+            raise failures.pop()
+        return 1
+
+    monkeypatch.setattr(module, "controller_epoch", epoch)
+    world.see({"t": {0: (1,)}})
+    world.hosting.start()
+    world.settle()
+    assert world.hosting.get("t", 0) is not None
+    world.hosting.stop()
+
+
 def test_subscribers_hear_of_what_comes_and_goes(world: World) -> None:
     heard: list[tuple[str, int]] = []
     world.see({"t": {0: (1,)}})

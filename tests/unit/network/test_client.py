@@ -258,6 +258,27 @@ def test_an_answer_to_no_request_ends_the_connection(
         connection.request(MetadataRequest())
 
 
+def test_a_callback_that_fails_ends_the_connection_and_nobody_waits_for_it(
+    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
+) -> None:
+    asked = threading.Event()
+
+    def after_the_question(header: RequestHeader, request: object) -> bytes | None:
+        if header.api_key == ApiKey.METADATA:
+            asked.wait(20)
+        return modern(header, request)
+
+    def fail(pending: Pending) -> None:
+        raise LookupError(pending.correlation_id)
+
+    with connect(runtime, play(after_the_question)) as connection:
+        connection.send(MetadataRequest(topics=[])).add_done_callback(fail)
+        later = connection.send(MetadataRequest(topics=[]))
+        asked.set()
+        with pytest.raises(NetworkError, match="could not be taken in"):
+            later.result(20)
+
+
 def test_an_answer_beyond_the_limit_ends_the_connection(
     runtime: Runtime, play: Callable[[Answer], PlayedBroker]
 ) -> None:

@@ -447,3 +447,29 @@ def test_a_port_in_use_is_an_error(serve: StartServer) -> None:
     server = Server([Listener("PLAINTEXT", host, port)], echo, Limits())
     with pytest.raises(OSError):
         server.listen()
+
+
+def test_a_connection_that_breaks_as_it_is_taken_does_not_end_the_listening(
+    servers: list[Server],
+) -> None:
+    server = Server([Listener("PLAINTEXT", "127.0.0.1", 0)], echo, Limits())
+    server.listen()
+    real = server._sockets[0]
+    # Of this kind of socket no TCP option can be set.
+    broken, _ = socket.socketpair(socket.AF_UNIX)
+    offered = [(broken, ("127.0.0.1", 1))]
+
+    class Listening:
+        fileno, close = real.fileno, real.close
+
+        def accept(self) -> object:
+            return offered.pop() if offered else real.accept()
+
+    server._sockets[0] = Listening()  # type: ignore[call-overload]
+    server.start()
+    servers.append(server)
+    connection = connect(server.addresses["PLAINTEXT"])
+    connection.sendall(frame(b"still here"))
+    assert receive(connection, 14) == frame(b"still here")
+    assert broken.fileno() == -1
+    assert server.connections == 1

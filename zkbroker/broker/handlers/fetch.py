@@ -4,7 +4,6 @@ Invariant: a file slice that was read is part of the answer or closed here. Byte
 for a reader that is older than them: v0 and v1 read magic 0, v2 and v3 up to magic 1.
 """
 
-import os
 import time
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ from zkbroker.broker.services import BrokerServices
 from zkbroker.errors import ErrorCode, ProtocolError, UnsupportedCompressionType, ZkbrokerError
 from zkbroker.fileslice import FileSlice
 from zkbroker.log import ReadResult
+from zkbroker.log.entries import walk
 from zkbroker.network.server import Session
 from zkbroker.protocol import RequestHeader
 from zkbroker.protocol.messages import FetchRequest, FetchResponse
@@ -244,12 +244,11 @@ class FetchHandler:
 
     @staticmethod
     def _without_zstd(part: FileSlice) -> FileSlice:
-        data = os.pread(part.fd, part.size, part.position)
-        for entry in iter_entries(data):
+        for position, entry in walk(part.fd, part.position, part.position + part.size):
             if entry.codec == Codec.ZSTD:
-                if entry.position == 0:
+                if position == part.position:
                     raise UnsupportedCompressionType("zstd needs Fetch v10 or later")
-                return FileSlice(part.fd, part.position, entry.position, part.release)
+                return FileSlice(part.fd, part.position, position - part.position, part.release)
         return part
 
 

@@ -10,7 +10,6 @@ from typing import Generic, TypeVar
 
 from zkbroker.broker.handlers.metadata import described_broker
 from zkbroker.broker.services import BrokerServices
-from zkbroker.broker.topics import OFFSETS_TOPIC
 from zkbroker.broker.view import NO_LEADER
 from zkbroker.coordinator import (
     GroupCoordinator,
@@ -47,6 +46,7 @@ from zkbroker.protocol.messages.groups import (
     ListedGroup,
 )
 from zkbroker.protocol.messages.membership import GROUP_COORDINATOR, JoinGroupMember
+from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC
 from zkbroker.runtime import Runtime
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 
 from zkbroker.broker.errors import error_code
 from zkbroker.broker.services import BrokerServices
-from zkbroker.broker.topics import INTERNAL_TOPICS
 from zkbroker.broker.view import NO_LEADER
 from zkbroker.config.listeners import parse_endpoint
 from zkbroker.errors import ConfigError, ErrorCode, ProtocolError, ZkbrokerError
@@ -19,6 +18,7 @@ from zkbroker.protocol.messages import (
     served_versions,
 )
 from zkbroker.protocol.messages.metadata import MetadataBroker, MetadataPartition, MetadataTopic
+from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS
 from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.registry.topics import check_topic_name
 

@@ -5,7 +5,6 @@ import struct
 
 from zkbroker.broker.errors import error_code
 from zkbroker.broker.services import BrokerServices
-from zkbroker.broker.topics import INTERNAL_TOPICS
 from zkbroker.errors import (
     CorruptMessage,
     ErrorCode,
@@ -22,6 +21,7 @@ from zkbroker.protocol.messages.produce import (
     ProduceResponsePartition,
     ProduceResponseTopic,
 )
+from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS
 from zkbroker.records import check_produce
 
 logger = logging.getLogger(__name__)
