@@ -229,6 +229,29 @@ def test_a_taken_port_is_said_clearly(zookeeper: EmbeddedZooKeeper, tmp_path: Pa
         EmbeddedZooKeeper(tmp_path, port=zookeeper.port).start()
 
 
+def test_the_embedded_server_keeps_its_data_in_any_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LC_ALL", "C")
+    for name in ("relative", "with a space", "Zäh 中 \U0001f418", "back\\slash"):
+        with EmbeddedZooKeeper(name) as server, ZkSession(server.connect_string) as session:
+            session.create("/kept", b"x")
+        assert list((tmp_path / name).glob("version-2/log.*"))
+
+
+def test_the_embedded_server_says_that_java_is_too_old(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    old = tmp_path / "bin" / "java"
+    old.parent.mkdir()
+    old.write_text("#!/bin/sh\necho 'java version \"1.8.0_392\"' >&2\nexit 1\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(RegistryError, match=r"need Java 17 or newer, and .* is version 8"):
+        EmbeddedZooKeeper(tmp_path / "data").start()
+
+
 def test_the_embedded_server_dies_with_a_killed_parent(tmp_path: Path) -> None:
     program = textwrap.dedent(
         f"""

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry.brokers import list_brokers
-from zkbroker.registry.embedded import find_jars, find_java
+from zkbroker.registry.embedded import find_jars
+from zkbroker.registry.java import INSTALL_JAVA, java_version, require_java
 from zkbroker.registry.session import ZkSession
 
 MIN_PYTHON = (3, 11)
@@ -78,14 +79,10 @@ def check_python() -> Finding:
 def check_java() -> Finding:
     """Java is there and new enough; only Spark and the embedded ZooKeeper need it."""
     try:
-        return Finding("Java", True, find_java())
+        java = require_java()
+        return Finding("Java", True, f"version {java_version(java)}, {java}")
     except RegistryError as error:
-        return Finding(
-            "Java",
-            False,
-            str(error),
-            "install it, as with: apt-get install openjdk-17-jre-headless",
-        )
+        return Finding("Java", False, str(error), INSTALL_JAVA)
 
 
 def check_zookeeper_jars() -> Finding:

@@ -15,7 +15,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from typing import IO
@@ -66,13 +66,20 @@ class _Forker:
 _FORKER = _Forker()
 
 
-def start_child(command: list[str], *, cwd: Path, output: IO[bytes]) -> subprocess.Popen[bytes]:
+def start_child(
+    command: list[str],
+    *,
+    cwd: Path,
+    output: IO[bytes],
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
     """Start a program that ends with this process.
 
     Args:
         command: the path of the program and its arguments.
         cwd: its working directory.
         output: a file that receives what it prints.
+        environment: its environment variables; those of this process when None.
 
     Raises:
         OSError: it cannot be started.
@@ -87,6 +94,7 @@ def start_child(command: list[str], *, cwd: Path, output: IO[bytes]) -> subproce
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            env=environment,
             start_new_session=True,
         )
 

@@ -21,6 +21,7 @@ from typing import Self
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry.child import start_child
+from zkbroker.registry.java import find_java, java_environment, require_java
 
 logger = logging.getLogger(__name__)
 
@@ -31,27 +32,6 @@ START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 5.0
 
 
-def find_java() -> str:
-    """Return the path of `java`: that of JAVA_HOME, else of PATH.
-
-    Raises:
-        RegistryError: there is none; the message says how to install it.
-    """
-    home = os.environ.get("JAVA_HOME")
-    if home:
-        java = Path(home) / "bin" / "java"
-        if os.access(java, os.X_OK):
-            return str(java)
-    found = shutil.which("java")
-    if found is None:
-        raise RegistryError(
-            "the embedded ZooKeeper needs Java 17 or later and there is no java command: "
-            "install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), "
-            "or name a running ZooKeeper with zookeeper.connect"
-        )
-    return found
-
-
 def find_jars() -> list[Path]:
     """Return the jars that make a ZooKeeper server, found without importing PySpark.
 
@@ -59,10 +39,7 @@ def find_jars() -> list[Path]:
         RegistryError: PySpark is not installed, or it ships no ZooKeeper.
     """
     spec = importlib.util.find_spec("pyspark")
-    cure = (
-        'install it (pip install "zkbroker[spark]"), '
-        "or name a running ZooKeeper with zookeeper.connect"
-    )
+    cure = 'install it (pip install "zkbroker[spark]"), or name a running ZooKeeper instead'
     if spec is None or not spec.submodule_search_locations:
         raise RegistryError(f"the embedded ZooKeeper runs from the jars of pyspark: {cure}")
     folder = Path(next(iter(spec.submodule_search_locations))) / "jars"
@@ -103,6 +80,16 @@ def server_mode(port: int, timeout_s: float = 1.0) -> str | None:
     return None
 
 
+def _properties_text(lines: tuple[str, ...]) -> str:
+    """Return lines `key=value` as Java reads them: backslashes are doubled, other letters escaped.
+
+    Source: `java.util.Properties.load`, which takes bytes for ISO 8859-1.
+    """
+    text = "\n".join((*lines, "")).replace("\\", "\\\\").encode("utf-16-be", "surrogatepass")
+    units = (int.from_bytes(text[at : at + 2], "big") for at in range(0, len(text), 2))
+    return "".join(chr(unit) if unit < 128 else f"\\u{unit:04x}" for unit in units)
+
+
 class EmbeddedZooKeeper:
     """One ZooKeeper server on 127.0.0.1; a context manager.
 
@@ -124,9 +111,10 @@ class EmbeddedZooKeeper:
         java_options: tuple[str, ...] = (),
     ) -> None:
         self._temporary = data_dir is None
+        # The server runs in this directory, where a relative path would lead elsewhere.
         self.data_dir = Path(
             tempfile.mkdtemp(prefix="zkbroker-zookeeper-") if data_dir is None else data_dir
-        )
+        ).absolute()
         self.port = port or free_port()
         self._tick_ms = tick_ms
         self._java_options = (f"-Xmx{heap_mb}m", *java_options)
@@ -154,7 +142,8 @@ class EmbeddedZooKeeper:
         """Start the server and wait until it serves.
 
         Raises:
-            RegistryError: no Java, no jars, the port is taken, or it did not come up.
+            RegistryError: no Java or an old one, no jars, the port is taken, or it did not come
+                up.
         """
         self.launch()
         return self.wait_ready(timeout_s)
@@ -170,7 +159,7 @@ class EmbeddedZooKeeper:
             )
         self.data_dir.mkdir(parents=True, exist_ok=True)
         config = self.data_dir / "zoo.cfg"
-        config.write_text("\n".join((*self._config(), *self._quorum_lines, "")))
+        config.write_text(_properties_text((*self._config(), *self._quorum_lines)), "ascii")
         command = [
             java,
             *self._java_options,
@@ -183,7 +172,9 @@ class EmbeddedZooKeeper:
             str(config),
         ]
         with self._log_path.open("wb") as log:
-            self._process = start_child(command, cwd=self.data_dir, output=log)
+            self._process = start_child(
+                command, cwd=self.data_dir, output=log, environment=java_environment()
+            )
         logger.info("zookeeper started port=%d pid=%d", self.port, self._process.pid)
 
     def _config(self) -> tuple[str, ...]:
@@ -208,9 +199,12 @@ class EmbeddedZooKeeper:
         deadline = time.monotonic() + timeout_s
         while server_mode(self.port) is None:
             if not self.running or time.monotonic() > deadline:
-                said = self._log_path.read_text(errors="replace").strip().splitlines()[-5:]
+                lines = self._log_path.read_text(errors="replace").strip().splitlines()
+                # What its logging library says of itself explains nothing.
+                said = [line for line in lines if not line.startswith("SLF4J")][-5:]
                 problem = "did not answer in time" if self.running else "ended"
                 self.kill()
+                require_java()
                 raise RegistryError(
                     f"the embedded ZooKeeper on port {self.port} {problem}: "
                     + (" | ".join(said) or f"is the port taken? see {self._log_path}")

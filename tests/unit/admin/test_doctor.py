@@ -54,7 +54,7 @@ def test_missing_java_says_how_to_install_it(monkeypatch):
     def missing():
         raise RegistryError("no java was found")
 
-    monkeypatch.setattr(doctor, "find_java", missing)
+    monkeypatch.setattr(doctor, "require_java", missing)
     finding = doctor.check_java()
     assert (finding.ok, finding.found) == (False, "no java was found")
     assert "openjdk-17" in finding.cure
