@@ -2,7 +2,7 @@
 
 Invariant: the messages that are enqueued and not released (so not resolved) never exceed
 `max_messages`, nor their bytes `max_bytes`, save for a single message that is larger than the bound
-all by itself.
+all by itself. A message is enqueued and counted, or neither, also when `put` is interrupted.
 """
 
 import time
@@ -70,19 +70,24 @@ class Inbox:
             if self.open_messages < self._limit and (
                 self.open_bytes + size <= self._max_bytes or not self.open_messages
             ):
-                self.open_messages += 1
-                self.open_bytes += size
                 run = self._runs.get(topic)
                 if run is None:
                     run = self._runs[topic] = Run(topic, time.monotonic(), self._runtime)
                 records = run.records
                 index = len(records)
-                records.append(record)
-                run.sizes.append(size)
-                if message is not None:
-                    run.keep(index, message)
-                elif record[0] is not None:
-                    run.keyless = False
+                try:
+                    records.append(record)
+                    run.sizes.append(size)
+                    if message is not None:
+                        run.keep(index, message)
+                    elif record[0] is not None:
+                        run.keyless = False
+                except BaseException:
+                    # Ctrl-C, which may come after any call: in whole or not at all.
+                    run.drop(index)
+                    raise
+                self.open_messages += 1
+                self.open_bytes += size
                 self._queued += 1
                 if self._queued < self._wake_at:
                     return SendFuture(run, index)

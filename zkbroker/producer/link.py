@@ -44,6 +44,7 @@ class Exchange:
         refused: why a batch was left out of the request.
         response: the answer; None without one or for acks=0.
         error: why there is none.
+        reported: whether its outcome was told, which happens once.
     """
 
     __slots__ = (
@@ -52,6 +53,7 @@ class Exchange:
         "connection",
         "error",
         "refused",
+        "reported",
         "response",
         "sent",
         "started_at",
@@ -66,6 +68,7 @@ class Exchange:
         self.started_at = 0.0
         self.response: ProduceResponse | None = None
         self.error: BaseException | None = None
+        self.reported = False
 
 
 class BrokerLink:
@@ -98,6 +101,7 @@ class BrokerLink:
         self._guard = runtime.guard()
         self._unanswered = 0
         self._all_answered = runtime.event()
+        self._broken: BaseException | None = None
         self.outstanding = 0
         self._task = runtime.spawn(self._run, name=f"producer-broker-{broker_id}")
 
@@ -110,6 +114,8 @@ class BrokerLink:
         """Send an exchange when those before it are written."""
         self.outstanding += 1
         self._queue.put(exchange, timeout_s=0)
+        if self._broken is not None:
+            self._fail_queued(self._broken)
 
     def close(self) -> None:
         """End the task after what was submitted."""
@@ -124,20 +130,39 @@ class BrokerLink:
         return self._task.join(timeout_s)
 
     def _run(self) -> None:
-        while True:
-            exchange: Exchange | None = self._queue.get()
-            if exchange is None:
-                return
-            try:
-                self._transmit(exchange)
-            except ZkbrokerError as error:
-                exchange.error = error
-                self._on_done(exchange)
-            except Exception as error:
-                # A defect must not leave futures open: it is reported by them, and logged above.
-                exchange.error = EncodingFailed(f"the batch could not be sent: {error!r}")
-                self._on_done(exchange)
-                raise
+        exchange: Exchange | None = None
+        try:
+            while (exchange := self._queue.get()) is not None:
+                try:
+                    self._transmit(exchange)
+                except ZkbrokerError as error:
+                    exchange.error = error
+                    self._report(exchange)
+        except BaseException as error:
+            # A defect, which is logged above, or Ctrl-C in this greenlet: no future stays open.
+            self._broken = error
+            if exchange is not None:
+                self._fail(exchange, error)
+            self._fail_queued(error)
+            raise
+
+    def _fail_queued(self, cause: BaseException) -> None:
+        try:
+            while True:
+                exchange = self._queue.get(timeout_s=0)
+                if exchange is not None:
+                    self._fail(exchange, cause)
+        except QueueEmpty:
+            pass  # all were told
+
+    def _fail(self, exchange: Exchange, cause: BaseException) -> None:
+        exchange.error = EncodingFailed(f"the batch could not be sent: {cause!r}")
+        self._report(exchange)
+
+    def _report(self, exchange: Exchange) -> None:
+        if not exchange.reported:
+            exchange.reported = True
+            self._on_done(exchange)
 
     def _transmit(self, exchange: Exchange) -> None:
         connection = self._cluster.connection(self._broker_id)
@@ -156,7 +181,7 @@ class BrokerLink:
                 ProduceRequestPartition(partition=batch.partition, records=data)
             )
         if not topics:
-            self._on_done(exchange)
+            self._report(exchange)
             return
         request = ProduceRequest(
             acks=self._config.required_acks,
@@ -178,7 +203,7 @@ class BrokerLink:
                 exchange.response = finished.result(0)
             except ZkbrokerError as error:
                 exchange.error = error
-            self._on_done(exchange)
+            self._report(exchange)
             with self._guard:
                 self._unanswered -= 1
                 answered = self._unanswered == 0

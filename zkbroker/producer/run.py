@@ -87,6 +87,12 @@ class Run:
             message.key is None and message.partition is None and message.partition_key is None
         )
 
+    def drop(self, index: int) -> None:
+        """Take back the message at an index and what came behind it."""
+        del self.records[index:]
+        del self.sizes[index:]
+        self.kept.pop(index, None)
+
     def replace(self, index: int, message: KeyedMessage, record: EncodedRecord, size: int) -> None:
         """Put another message in the place of one that is not sent yet."""
         self.records[index] = record

@@ -161,8 +161,9 @@ class Sender:
                 timeout_s = self._sleep_s(now)
                 if (timeout_s is None or timeout_s > 0) and self.inbox.rest(self._threshold()):
                     self._wake.wait(timeout_s)
-        except Exception as error:
-            # A defect or a handler's exception: nothing may hang on it, and nobody may send on.
+        except BaseException as error:
+            # A defect, a handler's exception, or Ctrl-C in this greenlet: nothing may hang on it,
+            # and nobody may send on.
             broken = ClientError(f"the producer stopped on an unexpected error: {error!r}")
             self.inbox.refuse(broken)
             self._fail_all(broken)

@@ -28,6 +28,9 @@ from zkbroker.producer import (
     Undelivered,
     ZkbrokerHandler,
 )
+from zkbroker.producer.link import BrokerLink
+from zkbroker.producer.run import Run
+from zkbroker.producer.sender import Sender
 from zkbroker.protocol import ApiKey
 
 
@@ -64,6 +67,42 @@ def test_a_full_queue_makes_send_wait_for_space(runtime):
                 producer.send(KeyedMessage("t", b"%d" % i))
                 assert producer.metrics()["unresolved_messages"] <= 10
         assert fake.values("t", 0) == [b"%d" % i for i in range(100)]
+
+
+@RUNTIMES
+def test_an_interrupted_send_leaves_nothing_that_close_would_wait_for(runtime, monkeypatch):
+    def interrupted(run, index, message):
+        raise KeyboardInterrupt
+
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        with asynchronous(fake, runtime) as producer:
+            producer.send(KeyedMessage("t", b"0"))
+            with monkeypatch.context() as ctrl_c, pytest.raises(KeyboardInterrupt):
+                ctrl_c.setattr(Run, "keep", interrupted)
+                producer.send(KeyedMessage("t", b"lost", headers=(("h", b""),)))
+            producer.send(KeyedMessage("t", b"1"))
+            producer.flush()
+            assert producer.metrics()["unresolved_messages"] == 0
+            assert producer.metrics()["unresolved_bytes"] == 0
+        assert fake.values("t", 0) == [b"0", b"1"]
+
+
+@pytest.mark.parametrize("place", [(BrokerLink, "_transmit"), (Sender, "_dispatch")])
+def test_nobody_waits_for_a_greenlet_that_ctrl_c_came_to(place, monkeypatch):
+    # Python raises KeyboardInterrupt in whichever greenlet runs, also in one of the producer's own;
+    # gevent passes it on to the main greenlet as well.
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        producer = asynchronous(fake, "gevent")
+        monkeypatch.setattr(*place, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            producer.send(KeyedMessage("t", b"x")).result(WAIT_S)
+        with pytest.raises(Undelivered, match="KeyboardInterrupt"):
+            producer.close(WAIT_S)
 
 
 @RUNTIMES
