@@ -4,7 +4,14 @@
 reads what was loaded, published files only.
 """
 
+from importlib.util import find_spec
 from typing import Any
+
+if find_spec("pyarrow") is None or find_spec("pyspark") is None:
+    raise ModuleNotFoundError(
+        "spark_loader needs PySpark and PyArrow: pip install 'zkbroker[spark]'",
+        name="spark_loader",
+    )
 
 from spark_loader.checkpoint import Checkpoints
 from spark_loader.errors import CheckpointError, DataLoss, LoadError, QuarantineLimit

@@ -3,8 +3,14 @@
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import resources
+from pathlib import Path
 from typing import Any
+
+from spark_loader.errors import LoadError
+from zkbroker.registry.java import java_environment, require_java
 
 
 def session(
@@ -20,22 +26,28 @@ def session(
             tried.
         app_name: shown by Spark.
         conf: more Spark properties; they win over the ones set here.
+
+    Raises:
+        RegistryError: there is no Java, or it is too old.
+        LoadError: Spark did not start for another reason.
     """
     with warnings.catch_warnings():
         # PySpark warns of libraries that are not used here.
         warnings.simplefilter("ignore")
+        from pyspark.errors import PySparkRuntimeError
         from pyspark.sql import SparkSession
 
     # Workers of another interpreter would lack this one's packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    quiet = resources.files("spark_loader") / "log4j2.properties"
+    quiet = Path(str(resources.files("spark_loader") / "log4j2.properties"))
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.python.filterPushdown.enabled": "true",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet}",
+        # As a URI: a space in a path would end the option.
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet.as_uri()}",
     }
     if master.startswith("local"):
         settings["spark.driver.host"] = "127.0.0.1"
@@ -43,6 +55,23 @@ def session(
     builder = SparkSession.builder.master(master).appName(app_name)
     for key, value in {**settings, **(conf or {})}.items():
         builder = builder.config(key, value)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _environment_of_java():
         warnings.simplefilter("ignore")
-        return builder.getOrCreate()
+        try:
+            return builder.getOrCreate()
+        except PySparkRuntimeError as error:
+            require_java()
+            raise LoadError(f"Spark did not start, see what Java said above: {error}") from error
+
+
+@contextmanager
+def _environment_of_java() -> Iterator[None]:
+    """Give PySpark, which hands this process's environment to Java, the one that Java needs."""
+    before = dict(os.environ)
+    os.environ.update(java_environment())
+    try:
+        yield
+    finally:
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)

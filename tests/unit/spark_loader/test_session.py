@@ -1,0 +1,51 @@
+"""Starting Spark: from any directory, and with a sentence where it cannot."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+
+def test_without_the_extra_the_command_says_what_to_install(tmp_path):
+    program = (
+        "import importlib.util, sys\n"
+        "found = importlib.util.find_spec\n"
+        "hidden = lambda name, *rest: None if name == 'pyarrow' else found(name, *rest)\n"
+        "importlib.util.find_spec = hidden\n"
+        "from zkbroker.cli.load import main\n"
+        "main()\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == (
+        "error: spark_loader needs PySpark and PyArrow: pip install 'zkbroker[spark]'\n"
+    )
+
+
+def test_a_java_that_is_too_old_is_named(tmp_path):
+    old = tmp_path / "bin" / "java"
+    old.parent.mkdir()
+    old.write_text("#!/bin/sh\necho 'java version \"1.8.0_392\"' >&2\nexit 1\n")
+    old.chmod(0o755)
+    program = (
+        "from spark_loader import session\n"
+        "from zkbroker.errors import RegistryError\n"
+        "try:\n"
+        "    session('local[1]')\n"
+        "except RegistryError as error:\n"
+        "    print(error)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"JAVA_HOME": str(tmp_path)},
+        check=False,
+    )
+    assert "need Java 17 or newer, and" in ran.stdout, ran.stderr
+    assert "is version 8" in ran.stdout
