@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 demo: $(STAMP)
-	@$(PYTHON) -m examples.demo --data $(DATA) $(if $(INPUT),--input $(INPUT))
+	@$(PYTHON) -m examples.demo --data "$(DATA)" $(if $(INPUT),--input "$(INPUT)")
 
 test: $(STAMP)
 	@$(PYTHON) -m pytest -m "not soak and not docker"

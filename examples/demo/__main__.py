@@ -3,17 +3,20 @@
 Starts a cluster of two brokers on an embedded ZooKeeper. Two producers publish the lines, keyed by
 client address; a group of consumers counts visits per member, while a third joins and the first
 leaves; Spark loads the topic to Parquet by event hour. Run again, it goes on where it stopped: only
-what is new in the log is published, streamed and loaded.
+what is new in the log is published, streamed and loaded. After a run that was interrupted halfway
+the next one starts afresh.
 
 Exit status 1 when published, streamed and loaded lines differ, or the counts per member do.
 """
 
 import argparse
 import logging
+import shutil
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from rich.console import Console
@@ -27,7 +30,7 @@ from rich.progress import (
 )
 
 from examples.demo import access_log, lake
-from examples.demo.publish import publish
+from examples.demo.publish import make_producer, publish
 from examples.demo.report import Outcome, show
 from examples.demo.shipped import Shipped
 from examples.demo.visits import Member, Visits
@@ -62,6 +65,13 @@ def run(data: Path, log: Path, console: Console) -> Outcome:
     """
     outcome = Outcome()
     memory = data / "published.json"
+    unfinished = data / "unfinished"
+    if unfinished.exists():
+        console.print(f"the last run was interrupted: starting afresh in {data}")
+        for part in ("cluster", "lake"):
+            shutil.rmtree(data / part, ignore_errors=True)
+        memory.unlink(missing_ok=True)
+    unfinished.touch()
     shipped = Shipped.load(memory)
     lines = list(access_log.read(log, shipped.position_in(log)))
     outcome.lines = len(lines)
@@ -93,6 +103,8 @@ def run(data: Path, log: Path, console: Console) -> Outcome:
     counts = lake.visits(data)
     outcome.total_loaded = counts.total()
     _check(outcome, counts, lines)
+    if not outcome.problems:
+        unfinished.unlink()
     return outcome
 
 
@@ -103,7 +115,8 @@ def _stream_while_publishing(
     progress: Progress,
     outcome: Outcome,
 ) -> None:
-    with ZkSession(cluster.zookeeper, runtime=runtime) as session:
+    with ExitStack() as opened:
+        session = opened.enter_context(ZkSession(cluster.zookeeper, runtime=runtime))
         _make_topic(session, runtime)
         visits = Visits(_end_offsets(session, runtime))
 
@@ -113,6 +126,10 @@ def _stream_while_publishing(
         def settle(moment: str, members: int) -> None:
             outcome.owners[moment] = _wait_for_owners(session, members, runtime)
 
+        producers = [
+            opened.enter_context(make_producer(cluster.zookeeper, runtime))
+            for _ in range(PRODUCERS)
+        ]
         group = [member(1), member(2)]
         settle("2 consumers", 2)
         publishing = progress.add_task("published by 2 producers", total=len(lines))
@@ -124,8 +141,7 @@ def _stream_while_publishing(
             publish(
                 part,
                 topic=TOPIC,
-                zookeeper=cluster.zookeeper,
-                producers=PRODUCERS,
+                producers=producers,
                 runtime=runtime,
                 advance=_follow(progress, publishing, streaming, visits),
             )
@@ -245,14 +261,17 @@ def main() -> int:
     data: Path = arguments.data.resolve()
     data.mkdir(parents=True, exist_ok=True)
     log: Path | None = arguments.input
-    if log is None:
-        log = data / "page-views.log"
-        access_log.generate(log, GENERATED_EVENTS)
-    elif not log.is_file():
+    if log is not None and not log.is_file():
         console.print(f"[red]no access log at {log}[/]; give a file: make demo INPUT=access.log")
         return 2
     try:
+        if log is None:
+            log = data / "page-views.log"
+            access_log.generate(log, GENERATED_EVENTS)
         outcome = run(data, log, console)
+    except KeyboardInterrupt:
+        console.print("stopped; nothing is left running")
+        return 130
     except ZkbrokerError as error:
         console.print(f"[red]error:[/] {error}")
         return 1

@@ -11,52 +11,8 @@ from zkbroker.runtime import Runtime
 _STEP = 500
 
 
-def publish(
-    lines: Sequence[bytes],
-    *,
-    topic: str,
-    zookeeper: str,
-    producers: int,
-    runtime: Runtime,
-    advance: Callable[[int], None],
-) -> None:
-    """Publish lines, keyed by member, and return when all are acknowledged.
-
-    Args:
-        lines: lines of an access log.
-        topic: where to.
-        zookeeper: connect string.
-        producers: how many producers work side by side.
-        runtime: what they run on.
-        advance: called with the number of lines handed over since the last call.
-
-    Raises:
-        Undelivered: lines that could not be published.
-    """
-    shares: list[list[bytes]] = [[] for _ in range(producers)]
-    for line in lines:
-        shares[zlib.crc32(member(line)) % producers].append(line)
-    failures: list[Exception] = []
-    tasks = [
-        runtime.spawn(
-            _publish_share, share, topic, zookeeper, runtime, advance, failures, name="publish"
-        )
-        for share in shares
-    ]
-    for task in tasks:
-        task.join()
-    if failures:
-        raise failures[0]
-
-
-def _publish_share(
-    lines: Sequence[bytes],
-    topic: str,
-    zookeeper: str,
-    runtime: Runtime,
-    advance: Callable[[int], None],
-    failures: list[Exception],
-) -> None:
+def make_producer(zookeeper: str, runtime: Runtime) -> Producer:
+    """Make one of the demo's producers."""
     config = ProducerConfig.from_properties(
         {
             "zookeeper.connect": zookeeper,
@@ -67,19 +23,64 @@ def _publish_share(
             "batch.num.messages": "1000",
         }
     )
+    return Producer(config, runtime=runtime)
+
+
+def publish(
+    lines: Sequence[bytes],
+    *,
+    topic: str,
+    producers: Sequence[Producer],
+    runtime: Runtime,
+    advance: Callable[[int], None],
+) -> None:
+    """Publish lines, keyed by member, and return when all are acknowledged.
+
+    Args:
+        lines: lines of an access log.
+        topic: where to.
+        producers: work side by side, one share of the members each.
+        runtime: what they run on.
+        advance: called with the number of lines handed over since the last call.
+
+    Raises:
+        ClientError: lines that could not be published.
+    """
+    shares: list[list[bytes]] = [[] for _ in producers]
+    for line in lines:
+        shares[zlib.crc32(member(line)) % len(producers)].append(line)
+    failures: list[Exception] = []
+    tasks = [
+        runtime.spawn(
+            _publish_share, share, topic, producer, runtime, advance, failures, name="publish"
+        )
+        for producer, share in zip(producers, shares, strict=True)
+    ]
+    for task in tasks:
+        task.join()
+    if failures:
+        raise failures[0]
+
+
+def _publish_share(
+    lines: Sequence[bytes],
+    topic: str,
+    producer: Producer,
+    runtime: Runtime,
+    advance: Callable[[int], None],
+    failures: list[Exception],
+) -> None:
     try:
-        with Producer(config, runtime=runtime) as producer:
-            for start in range(0, len(lines), _STEP):
-                step = lines[start : start + _STEP]
-                producer.send(
-                    [
-                        KeyedMessage(
-                            topic, line, key=member(line), timestamp_ms=event_time_ms(line)
-                        )
-                        for line in step
-                    ]
-                )
-                advance(len(step))
-                runtime.sleep(0)
+        for start in range(0, len(lines), _STEP):
+            step = lines[start : start + _STEP]
+            producer.send(
+                [
+                    KeyedMessage(topic, line, key=member(line), timestamp_ms=event_time_ms(line))
+                    for line in step
+                ]
+            )
+            advance(len(step))
+            runtime.sleep(0)
+        producer.flush()
     except Exception as error:  # noqa: BLE001 - handed to the caller, who raises it
         failures.append(error)
