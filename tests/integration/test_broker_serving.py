@@ -94,6 +94,16 @@ def values(partition: FetchResponsePartition, offset: int = 0) -> list[bytes | N
     return [record.value for record in iter_records(partition.records, start_offset=offset)]
 
 
+def test_an_old_producer_may_send_nothing_and_a_new_one_may_not(
+    connection: BrokerConnection, topic: str
+) -> None:
+    for version in range(3):
+        answer = produce(connection, topic, b"", version=version)
+        assert (answer.error_code, answer.base_offset) == (0, -1)
+    answer = produce(connection, topic, b"", version=3)
+    assert answer.error_code == ErrorCode.CORRUPT_MESSAGE
+
+
 @pytest.mark.parametrize("version", range(8))
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
 def test_what_is_produced_is_fetched_by_every_version(

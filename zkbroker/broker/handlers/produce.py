@@ -104,8 +104,11 @@ class ProduceHandler:
             hosted = services.hosting.get(topic, partition.partition)
             if hosted is None:
                 hosted = services.hosted(topic, partition.partition)
-            if not isinstance(data, memoryview) or not len(data):
+            if not isinstance(data, memoryview) or (version >= 3 and not len(data)):
                 raise CorruptMessage("no message in the record set")
+            if not len(data):
+                # An old producer may send nothing at all; Kafka answers no error and no offset.
+                return ProduceResponsePartition(partition.partition, 0)
             if version >= 3 and not _is_plain_batch(data):
                 check_produce(data, version)
             metrics = hosted.metrics
