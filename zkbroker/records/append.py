@@ -1,9 +1,9 @@
 """What the broker does to a message set before it is written: validate it, assign its offsets.
 
-Invariant: what comes out is whole, verified and dense from the base offset; the bytes a producer
-sent are kept wherever the format allows it. Rewritten are only compressed magic-0 sets (their inner
-offsets are absolute), wrappers and batches whose relative offsets are not 0, 1, 2 ..., and what a
-pinned format or codec demands.
+Invariant: what comes out is whole, verified and dense from the base offset, whatever offsets the
+producer wrote; the bytes it sent are kept wherever the format allows it. Rewritten are only
+compressed magic-0 sets (their inner offsets are absolute), wrappers and batches whose relative
+offsets are not 0, 1, 2 ..., and what a pinned format or codec demands.
 """
 
 from zkbroker.errors import (
@@ -121,7 +121,7 @@ class _Append(SetOutput):
                 # a producer does not know its offsets: clients write 0, a count or -1 here
                 OFFSET.pack_into(self.buffer, position, 0)
             try:
-                entry = read_head(self.buffer, position)
+                entry = read_head(self.buffer, position, sent=True)
             except PartialEntry as error:
                 raise CorruptMessage(f"the message set ends within an entry: {error}") from error
             if entry.size > limit:

@@ -34,8 +34,13 @@ Data = bytes | bytearray | memoryview
 _MIN_SIZES = (MIN_SIZE_V0, MIN_SIZE_V1, MIN_SIZE_V2)
 
 
-def read_head(data: Data, position: int = 0) -> EntryInfo:
+def read_head(data: Data, position: int = 0, *, sent: bool = False) -> EntryInfo:
     """Read the head of the entry at a position; the entry must be whole.
+
+    Args:
+        data: holds the entry.
+        position: of the entry, in bytes.
+        sent: a producer sent it: its offset means nothing (some write -1) and is taken as 0.
 
     Raises:
         PartialEntry: the data end before the entry does.
@@ -55,10 +60,12 @@ def read_head(data: Data, position: int = 0) -> EntryInfo:
         raise PartialEntry(f"an entry of {size} bytes at position {position}, {left} are left")
     # After the size: a genuine 2.x broker ends a converted answer with a filler, of offset -1 and
     # larger than what is left, which is to look like a partial entry.
-    if not 0 <= offset <= MAX_OFFSET:
+    if sent:
+        offset = 0
+    elif not 0 <= offset <= MAX_OFFSET:
         raise CorruptMessage(f"offset {offset} at position {position}")
     if magic == 2:
-        return _batch_head(data, position, size)
+        return _batch_head(data, position, size, offset)
     timestamp = NO_TIMESTAMP
     timestamp_type = NO_TIMESTAMP_TYPE
     if magic == 1:
@@ -82,9 +89,9 @@ def read_head(data: Data, position: int = 0) -> EntryInfo:
     )
 
 
-def _batch_head(data: Data, position: int, size: int) -> EntryInfo:
+def _batch_head(data: Data, position: int, size: int, base_offset: int) -> EntryInfo:
     (
-        base_offset,
+        _,
         _,
         leader_epoch,
         _,

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from zkbroker.errors import CorruptMessage, UnsupportedCompressionType
+from zkbroker.records import kernels
 from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, Codec
-from zkbroker.records.entries import Data
-from zkbroker.records.heads import iter_entries
-from zkbroker.records.record import EntryInfo
+from zkbroker.records.entries import Data, read_head
+from zkbroker.records.record import EntryInfo, PartialEntry
 
 NO_LIMIT_MS: Final = 2**63 - 1
 DEFAULT_MAX_MESSAGE_BYTES: Final = 1_000_012
@@ -79,10 +79,14 @@ def check_produce(data: Data, api_version: int) -> None:
     """
     if api_version < 3:
         return
-    entries = iter_entries(data)
-    first = next(entries, None)
+    first = kernels.entry_head(data, 0, False)
     if first is None:
-        raise CorruptMessage("a produce request of version 3 or later needs one record batch")
+        try:
+            first = read_head(data, sent=True)
+        except PartialEntry as error:
+            raise CorruptMessage(
+                "a produce request of version 3 or later needs one record batch"
+            ) from error
     if first.magic != 2 or first.size != len(data):
         raise CorruptMessage("a produce request of version 3 or later holds one batch of magic 2")
     if first.codec == Codec.ZSTD and api_version < 7:

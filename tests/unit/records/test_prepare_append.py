@@ -1,4 +1,5 @@
 import random
+import struct
 
 import pytest
 
@@ -45,6 +46,35 @@ def test_offsets_are_assigned_and_the_records_kept(magic, codec):
     assert [r.value for r in records] == [b"v" * index for index in range(5)]
     assert (prepared.first_offset, prepared.last_offset, prepared.count) == (700, 704, 5)
     assert prepared.max_timestamp == (-1 if magic == 0 else 1004)
+
+
+def renumbered(data, magic, codec, offset):
+    """The same set from a producer that writes one offset everywhere, also inside a wrapper."""
+    if magic < 2 and codec:
+        (wrapper,) = iter_entries(data)
+        inner = renumbered(unwrap(data, wrapper), magic, Codec.NONE, offset)
+        payload = compress(codec, inner, magic=magic)
+        return encode_message(magic, offset, None, payload, wrapper.max_timestamp, codec)
+    changed = bytearray(data)
+    for entry in iter_entries(data):
+        struct.pack_into(">q", changed, entry.position, offset)
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("offset", [-1, -(2**63), 2**63 - 1])
+@pytest.mark.parametrize(("magic", "codec"), CODECS)
+def test_what_offsets_a_producer_wrote_means_nothing(magic, codec, offset):
+    data = make(magic, codec)
+    sent = renumbered(data, magic, codec, offset)
+    check_produce(sent, 7 if magic == 2 else 2)
+    for pinned in (None, 0, 1, 2):
+        if pinned is not None and pinned < 2 and codec == Codec.ZSTD:
+            continue
+        policy = AppendPolicy(message_format=pinned)
+        expected = prepare_append(bytearray(data), 700, policy, 0)
+        prepared = prepare_append(bytearray(sent), 700, policy, 0)
+        assert list(iter_records(prepared.data)) == list(iter_records(expected.data))
+        assert (prepared.first_offset, prepared.last_offset) == (700, 704)
 
 
 @pytest.mark.parametrize(("magic", "codec"), CODECS)

@@ -148,8 +148,7 @@ PyObject *zk_place_batch(PyObject *self, PyObject *args)
     base_timestamp = (int64_t)get64(p + BASE_TIMESTAMP_AT);
     producer_id = (int64_t)get64(p + PRODUCER_ID_AT);
     sequence = (int32_t)get32(p + BASE_SEQUENCE_AT);
-    if (size < HEAD_V2 || size > left || size > max_bytes || (int64_t)get64(p) < 0 ||
-        (int64_t)get64(p) > MAX_OFFSET ||
+    if (size < HEAD_V2 || size > left || size > max_bytes ||
         (attributes & (CODEC_MASK | TIMESTAMP_TYPE_BIT | CONTROL_BIT)) != 0 || count < 1 ||
         (int32_t)get32(p + LAST_DELTA_AT) != count - 1 || (producer_id >= 0 && sequence < 0))
         goto other;
