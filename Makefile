@@ -8,7 +8,7 @@ LEGACY := $(VENV)/kafka-python-2.0.2
 INPUT ?=
 DATA ?= demo-data
 
-.PHONY: demo test soak lint format bench docs docs-check clean venv
+.PHONY: demo test java-clients soak lint format bench docs docs-check clean venv
 
 venv: $(STAMP)
 
@@ -22,6 +22,10 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	@$(PYTHON) -m pytest -m "not soak and not docker"
+
+# Genuine Kafka jars for more of the tests; those are skipped without them.
+java-clients: $(STAMP)
+	@$(PYTHON) scripts/fetch_java_clients.py $(VENV)/java-clients
 
 soak: $(STAMP)
 	@$(PYTHON) -m pytest -m soak --timeout 7200

@@ -217,6 +217,8 @@ def test_a_brokers_configuration_is_described_and_not_altered(
     assert code == 0
     assert found["offsets.topic.num.partitions"] == ("5", ConfigSource.STATIC_BROKER)
     assert found["log.segment.bytes"] == (str(1 << 30), ConfigSource.DEFAULT)
+    assert found["offsets.retention.minutes"] == ("10080", ConfigSource.DEFAULT)
+    assert found["zookeeper.connect"][1] == ConfigSource.STATIC_BROKER
     assert described(connection, ResourceType.BROKER, "9")[0] == ErrorCode.INVALID_REQUEST
     assert described(connection, 3, "x")[0] == ErrorCode.INVALID_REQUEST
     assert alter(connection, ResourceType.BROKER, "0", log_retention_ms="1") == 42

@@ -9,6 +9,8 @@ import threading
 import time
 from pathlib import Path
 
+from tests.support import java_clients
+
 SCRIPT = Path(__file__).parents[1] / "interop" / "group_member.py"
 OLD_KAFKA_PYTHON = Path(sys.prefix) / "kafka-python-2.0.2"
 
@@ -22,18 +24,29 @@ KINDS = {  # name: library, API version, whether it is the old kafka-python
 }
 
 
+def _command(kind, *arguments, session_ms):
+    """The command and the environment of a member; `java-VERSION` is a kind, too."""
+    environment = dict(os.environ)
+    if kind.startswith("java-"):
+        version = kind.removeprefix("java-")
+        return java_clients.command(
+            "GroupMember", version, *arguments, str(session_ms)
+        ), environment
+    library, version, old = KINDS[kind]
+    root = str(Path(__file__).parents[2])
+    environment["PYTHONPATH"] = os.pathsep.join(([str(OLD_KAFKA_PYTHON)] if old else []) + [root])
+    environment["GROUP_MEMBER_SESSION_MS"] = str(session_ms)
+    more = [version] if version else []
+    return [sys.executable, str(SCRIPT), library, *arguments, *more], environment
+
+
 class MemberProcess:
     """A member; `held` is what it holds at the moment."""
 
     def __init__(self, kind, address, group, topic, strategy="range", session_ms=4000):
-        library, version, old = KINDS[kind]
-        environment = dict(os.environ)
-        root = str(Path(__file__).parents[2])
-        environment["PYTHONPATH"] = os.pathsep.join(
-            ([str(OLD_KAFKA_PYTHON)] if old else []) + [root]
+        command, environment = _command(
+            kind, address, group, topic, strategy, session_ms=session_ms
         )
-        environment["GROUP_MEMBER_SESSION_MS"] = str(session_ms)
-        arguments = [library, address, group, topic, strategy] + ([version] if version else [])
         self.kind = kind
         self.changed = threading.Condition()
         self.held = set()
@@ -41,7 +54,7 @@ class MemberProcess:
         self.since = {}
         self.read = []
         self.process = subprocess.Popen(
-            [sys.executable, str(SCRIPT), *arguments],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -110,12 +110,17 @@ class ConfigsHandlers:
         }
         for kind, values in parts:
             for declared, declared_option in options(kind):
-                value = _text(getattr(values, declared.name))
-                default = value == _text(getattr(defaults[kind], declared.name))
+                name, factor = declared_option.keys[0]
+                value = getattr(values, declared.name)
+                # `zookeeper.connect` has no default: the configuration below borrows its value.
+                default = name != "zookeeper.connect" and value == getattr(
+                    defaults[kind], declared.name
+                )
                 entries.append(
                     ConfigEntry(
-                        declared_option.keys[0][0],
-                        value,
+                        name,
+                        # in the unit that the name says
+                        _text(value // factor if factor != 1 else value),
                         read_only=True,
                         is_default=default,
                         source=ConfigSource.DEFAULT if default else ConfigSource.STATIC_BROKER,

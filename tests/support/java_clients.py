@@ -1,0 +1,101 @@
+"""Genuine Java clients: where their jars are, and how a program of `tests/interop/java` runs.
+
+`make java-clients` fetches them; each release of kafka-clients has a folder of its own, named by
+its version, with all that it needs. `ZKBROKER_JAVA_CLIENTS` names another place laid out so.
+"""
+
+import functools
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SOURCES = Path(__file__).parents[1] / "interop" / "java"
+PLACE = Path(
+    os.environ.get("ZKBROKER_JAVA_CLIENTS") or Path(sys.executable).parent.parent / "java-clients"
+)
+OLD = "0.8.2.2"
+"""The release with servers, tools and the consumers of ZooKeeper groups."""
+
+REASON = "the genuine Java clients are not here: make java-clients"
+
+
+def versions() -> list[str]:
+    """The releases of kafka-clients that are here, without the old one, the newest last."""
+    if not PLACE.is_dir():
+        return []
+    found = [each.name for each in PLACE.iterdir() if re.fullmatch(r"\d+(\.\d+)+", each.name)]
+    return sorted((v for v in found if v != OLD), key=lambda v: [int(n) for n in v.split(".")])
+
+
+def old_missing() -> bool:
+    """Whether release 0.8.2.2 is not here."""
+    return not (PLACE / OLD).is_dir()
+
+
+def jars(version: str) -> str:
+    """The class path of a release."""
+    return str(PLACE / version / "*")
+
+
+@functools.cache
+def _compiled_into(version: str) -> tempfile.TemporaryDirectory[str]:
+    """A folder for the classes compiled against a release; it lives as long as this process."""
+    return tempfile.TemporaryDirectory(prefix=f"zkbroker-java-{version}-")
+
+
+@functools.cache
+def compiled(program: str, version: str) -> str:
+    """Compile a program against a release and return the class path to run it with.
+
+    Raises:
+        AssertionError: it does not compile.
+    """
+    folder = Path(_compiled_into(version).name)
+    source = (SOURCES / f"{program}.java").read_text()
+    if tuple(map(int, version.split("."))) >= (4, 2):
+        # The classes that read segments moved there.
+        source = source.replace("kafka.common.record.", "kafka.common.record.internal.")
+    moved = folder / "src" / f"{program}.java"
+    moved.parent.mkdir(exist_ok=True)
+    moved.write_text(source)
+    options = ["-nowarn", "-Xlint:-removal", "-Xlint:-deprecation", "-sourcepath", str(SOURCES)]
+    done = subprocess.run(
+        ["javac", *options, "-cp", jars(version), "-d", str(folder), str(moved)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return f"{folder}{os.pathsep}{jars(version)}"
+
+
+def command(program: str, version: str, *arguments: str) -> list[str]:
+    """The command that runs a program; compiles it first."""
+    return [*_java(), "-cp", compiled(program, version), program, *arguments]
+
+
+def tool_command(main_class: str, *arguments: str) -> list[str]:
+    """The command that runs a tool of release 0.8.2.2 itself."""
+    return [*_java(), "-cp", jars(OLD), main_class, *arguments]
+
+
+def _java() -> list[str]:
+    # Short runs: no time for the second compiler, no threads for the collector.
+    return ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
+
+
+def run(arguments: list[str], *, text: str = "", timeout_s: float = 300) -> str:
+    """Run a command and return its standard output.
+
+    Raises:
+        AssertionError: it failed; with what it wrote.
+    """
+    done = subprocess.run(
+        arguments, input=text, capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+    assert done.returncode == 0, f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
