@@ -37,7 +37,7 @@ from zkbroker.registry import ZkSession, paths
 from zkbroker.registry.brokers import list_brokers
 from zkbroker.registry.embedded import EmbeddedZooKeeper
 from zkbroker.registry.partitions import partition_state
-from zkbroker.registry.topics import encode_assignment
+from zkbroker.registry.topics import assignment, encode_assignment
 from zkbroker.runtime import get_runtime
 
 Start = Callable[..., BrokerProcess]
@@ -196,6 +196,30 @@ def test_topics_of_the_old_tool_are_picked_up_and_deleted(start: Start, zk: ZkSe
         eventually(lambda: not (directory / "old-0").exists())
         assert produce(connection, "old", message_set(0, [b"v"]), version=0).error_code == 3
         eventually(lambda: zk.exists("/admin/delete_topics/old") is None)
+
+
+def test_what_the_old_tools_ask_of_the_controller_does_not_stay_in_progress(
+    start: Start, zk: ZkSession
+) -> None:
+    # `kafka-reassign-partitions.sh` and `kafka-preferred-replica-election.sh` refuse to start while
+    # their node is there, and `--verify` compares the assignment once it is gone.
+    controller = start(0)
+    start(1)
+    zk.create(paths.topic("t"), encode_assignment({0: [0], 1: [1]}), parents=True)
+    partitions = [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 1}]
+    moved = [each | {"replicas": [1]} for each in partitions]
+
+    def ask(path: str, data: bytes) -> None:
+        zk.create(path, data, parents=True)
+        eventually(lambda: zk.exists(path) is None)
+
+    election, reassignment = "/admin/preferred_replica_election", "/admin/reassign_partitions"
+    ask(election, json.dumps({"version": 1, "partitions": partitions}).encode())
+    ask(reassignment, json.dumps({"version": 1, "partitions": moved}).encode())
+    assert assignment(zk, "t") == {0: (0,), 1: (1,)}
+    ask(reassignment, b"not what a tool writes")
+    controller.stop()
+    ask(election, b'{"version":1,"partitions":[]}')
 
 
 def test_a_deletion_waits_for_a_broker_that_is_away(start: Start, zk: ZkSession) -> None:

@@ -30,6 +30,7 @@ from zkbroker.broker.handlers.producer_ids import InitProducerIdHandler
 from zkbroker.broker.handlers.topics import TopicsHandlers
 from zkbroker.broker.hosting import Hosting
 from zkbroker.broker.metrics import BrokerMetrics
+from zkbroker.broker.operator_requests import OperatorRequestsAnswer
 from zkbroker.broker.services import BrokerServices
 from zkbroker.broker.topics import Topics
 from zkbroker.broker.view import ClusterView
@@ -257,6 +258,7 @@ class BrokerNode:
         services = self.services
         hosting, view = services.hosting, services.view
         deletion = TopicDeletion(session, services.config)
+        requests = OperatorRequestsAnswer(session, lambda: view.topics)
 
         def patience_s() -> float:
             # Without ZooKeeper there is nothing to wait for: what we made there ends by itself.
@@ -288,15 +290,23 @@ class BrokerNode:
         self._undo.append(("brokers watch", lambda: brokers_watch.close(patience_s())))
         states_watch.start()
         self._undo.append(("states watch", lambda: states_watch.close(patience_s())))
+
+        def elected(epoch: int) -> None:
+            deletion.elected()
+            requests.elected()
+
+        def resigned() -> None:
+            deletion.resigned()
+            requests.resigned()
+
         election = ControllerElection(
-            session,
-            self.broker_id,
-            on_elected=lambda epoch: deletion.elected(),
-            on_resigned=deletion.resigned,
+            session, self.broker_id, on_elected=elected, on_resigned=resigned
         )
         self._undo.append(("controller election", lambda: election.close(patience_s())))
         deletion.start(lambda: view.topics)
         self._undo.append(("topic deletion", deletion.close))
+        requests.start()
+        self._undo.append(("operator requests", lambda: requests.close(patience_s())))
         election.start()
         self._undo.append(("controller watch", self._watch_controller(session)))
         hosting.start()

@@ -8,6 +8,8 @@
     /config/topics/[topic]                         P  settings of one topic
     /config/changes/config_change_[seq]            P  notifications that settings changed
     /admin/delete_topics/[topic]                   P  deletion asked for
+    /admin/reassign_partitions                     P  other replicas asked for
+    /admin/preferred_replica_election              P  election of the preferred replicas asked for
     /controller, /controller_epoch                 E, P
     /cluster/id                                    P
     /latest_producer_id_block                      P
@@ -25,6 +27,8 @@ TOPIC_CONFIGS = "/config/topics"
 CONFIG_CHANGES = "/config/changes"
 CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
 DELETE_TOPICS = "/admin/delete_topics"
+REASSIGN_PARTITIONS = "/admin/reassign_partitions"
+PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 CLUSTER_ID = "/cluster/id"
