@@ -177,6 +177,7 @@ class BrokerNode:
                 max_connections_overrides=config.max_connections_overrides,
                 max_idle_s=config.max_idle_ms / 1000,
                 max_frame_s=config.max_frame_ms / 1000,
+                max_queued_request_bytes=config.queued_max_request_bytes,
                 max_answer_bytes=config.fetch_conversion_max_bytes,
                 send_buffer_bytes=config.send_buffer_bytes,
                 receive_buffer_bytes=config.receive_buffer_bytes,

@@ -172,6 +172,13 @@ class BrokerConfig:
         kind=Int(1, _INT32_MAX),
         doc="Requests worked on at once; further ones wait in their connections.",
     )
+    queued_max_request_bytes: int = option(
+        "queued.max.request.bytes",
+        default=1024 * 1024 * 1024,
+        kind=Int(-1),
+        doc="Memory in bytes of all requests above 64 KiB that come in or are worked on; further "
+        "ones wait. -1 is any number, the genuine default.",
+    )
     max_request_bytes: int = option(
         "socket.request.max.bytes",
         "max.socket.request.bytes",

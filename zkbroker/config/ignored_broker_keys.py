@@ -62,7 +62,6 @@ IGNORED: Mapping[str, str] = {
     "principal.builder.class": _SASL,
     "producer.purgatory.purge.interval.requests": _PURGATORY,
     "delete.records.purgatory.purge.interval.requests": _PURGATORY,
-    "queued.max.request.bytes": "queued.max.requests and max.connections bound the memory",
     "replication.quota.window.num": _QUOTAS,
     "replication.quota.window.size.seconds": _QUOTAS,
     "alter.log.dirs.replication.quota.window.num": _QUOTAS,

@@ -2,12 +2,14 @@
 
 Invariant: every frame is received into a buffer of its own, writable and never reused, so that
 what is decoded from it may keep views of it; memory is taken as bytes arrive, not as the length
-prefix promises, so that a peer that announces much and sends nothing costs nothing.
+prefix promises, so that a peer that announces much and sends nothing costs nothing. (A large frame
+is a mapping of its own, of which the system gives the pages that are written.)
 
 The reader knows no socket: it calls `receive_into(view) -> count`, which waits for at least one
 byte and returns 0 at the end of the stream. Blocking sockets and gevent's hub both fit.
 """
 
+import mmap
 from collections.abc import Callable
 
 from zkbroker.errors import ZkbrokerError
@@ -15,6 +17,7 @@ from zkbroker.errors import ZkbrokerError
 SCRATCH_BYTES = 4096
 _FIRST_BUFFER_BYTES = 64 * 1024
 _GROWTH = 4
+_MAPPED_BYTES = 4 * 1024 * 1024
 
 
 class FrameError(ZkbrokerError):
@@ -38,7 +41,15 @@ class FrameReader:
             `receive_into` and its return at the same time (greenlets of one hub) may share one.
     """
 
-    __slots__ = ("_max_frame_bytes", "_receive_into", "_rest", "_scratch", "_trusted", "in_frame")
+    __slots__ = (
+        "_max_frame_bytes",
+        "_receive_into",
+        "_rest",
+        "_scratch",
+        "_trusted",
+        "admit",
+        "in_frame",
+    )
 
     def __init__(
         self,
@@ -51,6 +62,8 @@ class FrameReader:
         self._scratch = memoryview(bytearray(SCRATCH_BYTES)) if scratch is None else scratch
         self._rest = memoryview(b"")
         self._trusted = _FIRST_BUFFER_BYTES
+        self.admit: Callable[[int], object] | None = None
+        """Called with the size of a frame that does not fit the first buffer; it may wait."""
         self.in_frame = False
         """Whether the first byte of a frame has come and its last has not."""
 
@@ -92,11 +105,17 @@ class FrameReader:
                 self.in_frame = False
             return memoryview(frame)
         self._rest = memoryview(b"")
-        frame = self._receive_rest(have[4:], size)
+        received = self._receive_rest(have[4:], size)
         self.in_frame = False
-        return memoryview(frame)
+        return memoryview(received)
 
-    def _receive_rest(self, start: memoryview, size: int) -> bytearray:
+    def _receive_rest(self, start: memoryview, size: int) -> bytearray | mmap.mmap:
+        if self.admit is not None and size > _FIRST_BUFFER_BYTES:
+            # Other readers may use the scratch meanwhile.
+            start = memoryview(bytes(start))
+            self.admit(size)
+        if size > _MAPPED_BYTES:
+            return self._receive_mapped(start, size)
         filled = len(start)
         frame = bytearray(min(size, max(self._trusted, filled)))
         frame[:filled] = start
@@ -114,4 +133,17 @@ class FrameReader:
             frame.extend(bytes(min(size, room * _GROWTH) - room))
         if size > self._trusted:
             self._trusted = size
+        return frame
+
+    def _receive_mapped(self, start: memoryview, size: int) -> mmap.mmap:
+        frame = mmap.mmap(-1, size)
+        filled = len(start)
+        frame[:filled] = bytes(start)
+        with memoryview(frame) as view:
+            while filled < size:
+                with view[filled:] as target:
+                    count = self._receive_into(target)
+                if count == 0:
+                    raise FrameError(f"peer closed after {filled} of {size} frame bytes")
+                filled += count
         return frame

@@ -17,6 +17,7 @@ import gevent.lock
 import gevent.pool
 
 from zkbroker.network.frames import FrameReader
+from zkbroker.network.room import Room
 from zkbroker.network.session import CloseConnection, Session
 from zkbroker.network.stream import HubStream, Part
 
@@ -46,6 +47,8 @@ class Limits:
     max_idle_s: float = 600.0
     max_frame_s: float = 30.0
     """How long a request that has begun may stay incomplete without a byte coming."""
+    max_queued_request_bytes: int = -1
+    """Memory of all requests together that are larger than a first buffer; -1 for any."""
     max_answer_bytes: int = 64 * 1024 * 1024
     """Memory of all answers that are made anew for their reader, in bytes, the smallest aside."""
     send_buffer_bytes: int = -1
@@ -95,6 +98,7 @@ class Server:
         self._sessions: dict[Session, gevent.Greenlet] = {}
         self._per_ip: dict[str, int] = {}
         self._requests = gevent.lock.Semaphore(limits.max_queued_requests)
+        self._room = Room(limits.max_queued_request_bytes)
         self._answer_bytes = 0
         self._hub = gevent.get_hub()
         self._warned_at = float("-inf")
@@ -162,6 +166,15 @@ class Server:
 
     def release_request(self) -> None:
         self._requests.release()
+
+    def take_room(self, size: int) -> None:
+        """Take memory for a large request; waits while others have it."""
+        self._room.take(size)
+
+    def give_room_back(self, size: int) -> None:
+        """Give back what `take_room` took."""
+        if size:
+            self._room.give_back(size)
 
     def reserve_answer(self, wanted: int) -> int:
         """Give an answer its share of the memory for answers.
@@ -270,7 +283,18 @@ class Server:
             self._notice_gone_peers()
             now = self._clock()
             for session in list(self._sessions):
-                if session.busy and not session.writing:
+                if (session.busy and not session.writing) or session.waits_for_room:
+                    continue
+                since = session.room_since
+                if (
+                    self._room.full
+                    and since is not None
+                    and session.in_frame
+                    and now - since > limits.max_frame_s
+                ):
+                    session.abort(
+                        f"slow: others wait for the memory of a request {now - since:.0f} s old"
+                    )
                     continue
                 silent_s = now - session.active_at
                 if session.in_frame and not session.writing and silent_s > limits.max_frame_s:

@@ -51,6 +51,11 @@ class Owner(Protocol):
 
     def release_request(self) -> None: ...
 
+    def take_room(self, size: int) -> None:
+        """Take memory for a large request; waits while others have it."""
+
+    def give_room_back(self, size: int) -> None: ...
+
     def reserve_answer(self, wanted: int) -> int:
         """Set memory aside for an answer that is not on disk; returns how many bytes."""
 
@@ -77,6 +82,7 @@ class Session:
         "_owner",
         "_reader",
         "_reserved",
+        "_room",
         "_stream",
         "_wake",
         "address",
@@ -89,6 +95,8 @@ class Session:
         "peer_gone",
         "received_at",
         "requests",
+        "room_since",
+        "waits_for_room",
         "writing",
     )
 
@@ -123,6 +131,12 @@ class Session:
         """Whether the peer has closed its side: nothing should wait for its sake any more."""
         self._wake: Callable[[], object] | None = None
         self._reserved = 0
+        self._room = 0
+        self.waits_for_room = False
+        """Whether the request that comes is large and waits for memory."""
+        self.room_since: float | None = None
+        """Since when it has memory for a large request, on the monotonic clock."""
+        reader.admit = self._take_room
 
     @property
     def active_at(self) -> float:
@@ -217,6 +231,7 @@ class Session:
             reason, level = "a handler failed", logging.ERROR
         finally:
             self._stream.close()
+            self._give_room_back()
         if self._close_reason is not None:
             reason, level = self._close_reason, logging.WARNING
         logger.log(
@@ -249,6 +264,7 @@ class Session:
                     owner.sent(self)
             finally:
                 self.release_answer()
+                self._give_room_back()
                 self.busy = False
             del parts
             if owner.stopping:
@@ -256,6 +272,20 @@ class Session:
                 if after_stop >= _MAX_AFTER_STOP:
                     return
             stream.be_fair()
+
+    def _take_room(self, size: int) -> None:
+        self.waits_for_room = True
+        try:
+            self._owner.take_room(size)
+        finally:
+            self.waits_for_room = False
+        self._room = size
+        self.room_since = self._stream.active_at = time.monotonic()
+
+    def _give_room_back(self) -> None:
+        self._owner.give_room_back(self._room)
+        self._room = 0
+        self.room_since = None
 
     def _answer(self, parts: Sequence[Part]) -> None:
         self.writing = True

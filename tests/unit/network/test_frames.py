@@ -1,4 +1,6 @@
+import os
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -60,10 +62,31 @@ def test_large_frames_are_received_whole() -> None:
 
 
 def test_memory_is_taken_as_bytes_arrive_not_as_announced() -> None:
-    stream = Stream((100_000_000).to_bytes(4, "big") + bytes(1000), [])
-    with pytest.raises(FrameError, match="closed after 1000 of 100000000"):
-        FrameReader(stream.receive_into, 200_000_000).next_frame()
-    assert stream.largest_view <= 64 * 1024
+    def resident_bytes() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    for announced, kept in ((3_000_000, 100_000), (200_000_000, 200_000)):
+        stream = Stream(announced.to_bytes(4, "big") + bytes(1000), [])
+        seen: list[int] = []
+
+        def receive_into(view: memoryview) -> int:
+            count = stream.receive_into(view)  # noqa: B023 - used in this turn
+            seen.append(resident_bytes())  # noqa: B023
+            return count
+
+        before = resident_bytes()
+        with pytest.raises(FrameError, match="1000 of"):
+            FrameReader(receive_into, 200_000_000).next_frame()
+        assert max(seen) - before < kept + 4_000_000, announced
+
+
+def test_a_large_frame_waits_until_it_is_admitted_and_small_ones_do_not() -> None:
+    admitted: list[int] = []
+    bodies = [b"s" * 60_000, b"m" * 70_000, b"l" * 5_000_000]
+    reader = FrameReader(Stream(framed(*bodies), [10] * 30).receive_into, 6_000_000)
+    reader.admit = admitted.append
+    assert [reader.next_frame() == body for body in bodies] == [True] * 3
+    assert admitted == [70_000, 5_000_000]
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 101, 2**31 - 1])

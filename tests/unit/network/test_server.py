@@ -323,6 +323,38 @@ def test_answers_get_less_memory_the_more_of_it_is_held(servers: list[Server]) -
     assert server.reserve_answer(50_000_000) == 1_000_000
 
 
+def test_requests_share_bounded_memory_and_half_ones_give_it_up(
+    serve: StartServer, servers: list[Server]
+) -> None:
+    address = serve(max_queued_request_bytes=250_000, max_frame_s=0.4)
+    body = bytes(100_000)
+    # Two hold what there is, and go on dripping.
+    halves = [connect(address) for _ in range(2)]
+    for half in halves:
+        half.sendall(frame(body)[:90_000])
+    whole = [connect(address) for _ in range(5)]
+
+    def use(connection: gevent.socket.socket) -> bool:
+        connection.sendall(frame(body))
+        return receive(connection, 100_004) == frame(body)
+
+    tasks = [gevent.spawn(use, connection) for connection in whole]
+    small = connect(address)
+    small.sendall(frame(b"small"))
+    assert receive(small, 9) == frame(b"small")
+
+    def drip() -> None:
+        while True:
+            for half in halves:
+                half.sendall(b".")
+            gevent.sleep(0.05)
+
+    dripping = gevent.spawn(drip)
+    gevent.joinall(tasks, timeout=20)
+    assert [task.value for task in tasks] == [True] * 5
+    dripping.kill()
+
+
 def test_a_slow_reader_holds_up_only_itself(serve: StartServer) -> None:
     address = serve(lambda session, request: [frame(bytes(5_000_000))])
     slow, quick = connect(address), connect(address)
