@@ -33,13 +33,12 @@ from zkbroker.registry import (
 
 
 class _Node:
-    __slots__ = ("created", "data", "owner", "stat", "version")
+    __slots__ = ("data", "owner", "stat", "version")
 
-    def __init__(self, data: bytes, owner: int, created: int) -> None:
+    def __init__(self, data: bytes, owner: int) -> None:
         self.data = data
         self.version = 0
         self.owner = owner
-        self.created = created
         self.stat: NodeStat | None = None
 
 
@@ -52,7 +51,7 @@ class SimZooKeeper:
         self.clock = clock
         self.random = random
         self.session_timeout_s = session_timeout_s
-        self.nodes: dict[str, _Node] = {"": _Node(b"", 0, 0)}
+        self.nodes: dict[str, _Node] = {"": _Node(b"", 0)}
         self.names: dict[str, set[str]] = {"": set()}
         self.sessions: dict[int, SimSession] = {}
         self.zxid = 0
@@ -74,7 +73,7 @@ class SimZooKeeper:
         stat = node.stat
         if stat is None:
             # Nobody here looks at the number of children.
-            stat = node.stat = NodeStat(node.version, node.owner, 0, 0, 0, node.created)
+            stat = node.stat = NodeStat(node.version, node.owner, ctime_ms=0, children=0)
         return node.data, stat
 
     def children(self, path: str) -> list[str]:
@@ -91,7 +90,7 @@ class SimZooKeeper:
                 raise NoNode(parent)
             self.create(parent, parents=True)
         self.zxid += 1
-        self.nodes[path] = _Node(data, owner, self.zxid)
+        self.nodes[path] = _Node(data, owner)
         self.names[path] = set()
         self.names[parent].add(name)
         self._fire(path, "data")
