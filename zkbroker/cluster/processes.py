@@ -11,7 +11,6 @@ data directory holds everything, so a cluster started again on it goes on where 
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from zkbroker.cluster.broker import Broker
@@ -141,10 +140,5 @@ class ClusterProcesses:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.stop()

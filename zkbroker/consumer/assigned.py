@@ -8,7 +8,6 @@ its position has, also where the last offsets hold no message (control batches, 
 
 import logging
 from collections.abc import Iterator, Mapping
-from types import TracebackType
 
 from zkbroker.config.consumer import FAIL, ConsumerConfig
 from zkbroker.consumer.fetcher import ClusterView
@@ -126,12 +125,7 @@ class AssignedConsumer:
     def __enter__(self) -> "AssignedConsumer":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
     def _end_reached(self) -> bool:

@@ -18,7 +18,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import TracebackType
 
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.consumer.fetchers import Fetchers
@@ -296,12 +295,7 @@ class ConsumerConnector:
     def __enter__(self) -> "ConsumerConnector":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
         # What was in hand when an exception ended the block was not dealt with.
         self.shutdown(in_hand=kind is None)
 

@@ -16,7 +16,6 @@ Invariants:
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 
 from zkbroker.config.consumer import READ_COMMITTED
 from zkbroker.config.group_consumer import GroupConsumerConfig
@@ -325,12 +324,7 @@ class GroupConsumer:
     def __enter__(self) -> "GroupConsumer":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
     # -- inside: filling

@@ -7,7 +7,6 @@ group: ask `zkbroker.discovery` which broker leads a partition.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 from typing import TypeVar
 
 from zkbroker.consumer.fetching import Wanted, check_size, committed, doubled, fetch_request
@@ -315,10 +314,5 @@ class SimpleConsumer:
     def __enter__(self) -> "SimpleConsumer":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()

@@ -14,7 +14,6 @@ import logging
 import random
 import time
 from collections.abc import Callable, Collection
-from types import TracebackType
 from typing import Self
 
 from zkbroker.discovery.connections import Connections
@@ -138,12 +137,7 @@ class Cluster:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
     # -- what is known

@@ -11,7 +11,6 @@ closes the connection instead is older; ListGroups v0 then tells 0.9, which answ
 import itertools
 import logging
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any, cast
 
 from zkbroker.errors import ErrorCode, NetworkError, RequestTimedOut, UnsupportedVersion
@@ -264,12 +263,7 @@ class BrokerConnection:
     def __enter__(self) -> "BrokerConnection":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
     def _open_channel(self) -> Channel:

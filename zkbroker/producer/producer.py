@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Sequence
 from time import time_ns
-from types import TracebackType
 from typing import Any, Self
 
 from zkbroker.config.producer import ProducerConfig
@@ -310,12 +309,7 @@ class Producer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
 

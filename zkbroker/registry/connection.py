@@ -17,7 +17,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from enum import Enum
-from types import TracebackType
 from typing import Any, Self
 
 import kazoo.exceptions as kz
@@ -143,12 +142,7 @@ class Connection:
     def __enter__(self) -> Self:
         return self if self._client is not None else self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
     # -- state
