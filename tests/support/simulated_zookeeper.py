@@ -54,7 +54,6 @@ class SimZooKeeper:
         self.nodes: dict[str, _Node] = {"": _Node(b"", 0)}
         self.names: dict[str, set[str]] = {"": set()}
         self.sessions: dict[int, SimSession] = {}
-        self.zxid = 0
         self._last_session = 0
         # How often the connection breaks between a transaction and its answer, and what does it.
         self.answers_lost = 0.0
@@ -89,7 +88,6 @@ class SimZooKeeper:
             if not parents:
                 raise NoNode(parent)
             self.create(parent, parents=True)
-        self.zxid += 1
         self.nodes[path] = _Node(data, owner)
         self.names[path] = set()
         self.names[parent].add(name)

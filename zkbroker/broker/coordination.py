@@ -6,9 +6,10 @@ from zkbroker.broker.dispatcher import Handler
 from zkbroker.broker.handlers.groups import GroupHandlers
 from zkbroker.broker.handlers.offsets import OffsetsHandlers
 from zkbroker.broker.services import BrokerServices
-from zkbroker.coordinator import CoordinatorSettings, GroupCoordinator
+from zkbroker.coordinator import CoordinatorSettings, GroupCoordinator, StoreSettings
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC
+from zkbroker.records import Codec
 from zkbroker.registry.topics_watch import TopicsView
 
 
@@ -31,6 +32,10 @@ class Coordination:
                 max_group_size=config.group_max_size,
                 retention_ms=config.offsets_retention_ms,
                 maintenance_ms=config.offsets_retention_check_ms,
+                store=StoreSettings(
+                    codec=Codec(config.offsets_topic_codec),
+                    wait_s=config.offsets_commit_timeout_ms / 1000,
+                ),
             ),
             runtime=services.runtime,
             partition_count=self.partition_count,

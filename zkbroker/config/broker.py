@@ -140,12 +140,6 @@ class BrokerConfig:
         kind=StrMap(),
         doc="Partitions of single topics, `topic:number` (0.7).",
     )
-    default_replication_factor: int = option(
-        "default.replication.factor",
-        default=1,
-        kind=Int(1, 32767),
-        doc="Replicas of a topic created automatically; there is one replica of each partition.",
-    )
     auto_create_topics: bool = option(
         "auto.create.topics.enable",
         default=True,

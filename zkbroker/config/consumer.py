@@ -109,9 +109,10 @@ class ConsumerConfig:
     socket_receive_buffer_bytes: int = option(
         "socket.receive.buffer.bytes",
         "socket.buffersize",
-        default=64 * 1024,
+        default=-1,
         kind=Int(-1),
-        doc="Receive buffer of each connection; -1 leaves it to the system.",
+        doc="Receive buffer of each connection; -1 lets the system adapt it, which is faster than "
+        "any fixed size (65536 was the default of genuine consumers).",
     )
     fetch_message_max_bytes: int = option(
         "fetch.message.max.bytes",

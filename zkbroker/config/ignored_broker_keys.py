@@ -33,6 +33,7 @@ IGNORED: Mapping[str, str] = {
     "controller.message.queue.size": _CONTROLLER,
     "controller.socket.timeout.ms": _CONTROLLER,
     "create.topic.policy.class.name": "policies are Java classes",
+    "default.replication.factor": _REPLICATION,
     "enable.zookeeper": "a broker is always registered in ZooKeeper",
     "external.kafka.metrics.exclude.prefix": _METRICS,
     "fetch.purgatory.purge.interval.requests": _PURGATORY,

@@ -335,12 +335,6 @@ class LogManagerConfig:
         kind=Int(1),
         doc="Time in ms between two writes of the recovery points.",
     )
-    start_offset_checkpoint_ms: int = option(
-        "log.flush.start.offset.checkpoint.interval.ms",
-        default=60_000,
-        kind=Int(1),
-        doc="Time in ms between two writes of the log start offsets.",
-    )
     open_segments: int = option(
         "log.open.segments",
         default=256,
@@ -391,6 +385,7 @@ class LogManagerConfig:
 
     IGNORED: ClassVar[Mapping[str, str]] = {
         "num.recovery.threads.per.data.dir": "each data directory is recovered by one task",
+        "log.flush.start.offset.checkpoint.interval.ms": "start offsets are written as they change",
         "log.cleaner.enable": "logs are not compacted",
         "log.cleaner.threads": "logs are not compacted",
     }

@@ -75,6 +75,7 @@ class ConsumerConnector:
             runtime=self._runtime,
             client_id=config.effective_client_id,
             request_timeout_ms=config.socket_timeout_ms,
+            receive_buffer_bytes=config.socket_receive_buffer_bytes,
         )
         self._streams = Streams(
             self._runtime,
@@ -335,6 +336,7 @@ class ConsumerConnector:
             strategy=config.partition_assignment_strategy,
             compile_filter=self._compile_filter,
             backoff_ms=config.rebalance_backoff_ms,
+            max_retries=config.rebalance_max_retries,
             listener=Listeners(self._listeners),
             runtime=self._runtime,
         )

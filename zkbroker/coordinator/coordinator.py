@@ -28,7 +28,7 @@ from zkbroker.coordinator.partitions import (
 from zkbroker.coordinator.upkeep import Upkeep
 from zkbroker.errors import ErrorCode, ProtocolError, StorageError
 from zkbroker.protocol.offsets_topic import OffsetValue
-from zkbroker.runtime.base import Runtime
+from zkbroker.runtime import Runtime, Task
 
 _CLIENT_ID_IN_MEMBER_ID = 255
 
@@ -89,20 +89,29 @@ class GroupCoordinator:
         )
         """What is done unasked; its task does it by itself."""
         self._closed = runtime.event()
+        self._tasks: list[Task] = []
 
     # --- life cycle -------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start the tasks for sessions and for upkeep."""
-        self._runtime.spawn(self._run_deadlines, name="group-deadlines")
-        self._runtime.spawn(self.upkeep.run, self._closed, name="offsets-upkeep")
+        self._tasks = [
+            self._runtime.spawn(self._run_deadlines, name="group-deadlines"),
+            self._runtime.spawn(self.upkeep.run, self._closed, name="offsets-upkeep"),
+        ]
 
-    def close(self) -> None:
-        """Answer everything that waits with error 16 and stop; nothing is written."""
+    def close(self, timeout_s: float = 5.0) -> None:
+        """Answer everything that waits with error 16 and stop; nothing is written afterwards.
+
+        Args:
+            timeout_s: how long to wait for a rewrite of a partition that is under way.
+        """
         self._closed.set()
         self._partitions.wake.set()
         for partition in self._partitions.all():
             self._partitions.give_up(partition.number)
+        for task in self._tasks:
+            task.join(timeout_s)
 
     def take_up(self, number: int, log: PartitionLog) -> None:
         """Coordinate the groups of a partition from now on; it is loaded in a task of its own."""

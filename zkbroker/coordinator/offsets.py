@@ -30,7 +30,7 @@ from zkbroker.protocol.offsets_topic import (
     encode_key,
     encode_offset,
 )
-from zkbroker.records import committed_only, decode_lists, encode_message_set
+from zkbroker.records import Codec, committed_only, decode_lists, encode_message_set
 
 logger = logging.getLogger(__name__)
 
@@ -72,13 +72,15 @@ class StoreSettings:
     """How a partition is written.
 
     Args:
-        magic: format of the records; 2 unless the broker pins an older one.
+        codec: what the records are compressed with.
+        wait_s: how long a change waits to be as durable as the log's flush policy asks.
         load_bytes: how much is read at once when loading.
         rewrite_min_bytes: a log smaller than this is left alone.
         rewrite_ratio: a log this many times larger than what is alive in it is rewritten.
     """
 
-    magic: int = 2
+    codec: Codec = Codec.NONE
+    wait_s: float = 5.0
     load_bytes: int = 128 * 1024
     rewrite_min_bytes: int = 4 * 1024 * 1024
     rewrite_ratio: float = 4.0
@@ -167,7 +169,7 @@ class OffsetsStore:
             _change(OffsetKey(group_id, topic, partition), value)
             for (topic, partition), value in offsets.items()
         ]
-        self._log.wait_durable(self._append(changes, now_ms))
+        self.wait_durable(self._append(changes, now_ms))
 
     def store_group(self, group_id: str, value: GroupValue, now_ms: int) -> int:
         """Store a group's metadata; returns the offset to pass to `wait_durable`.
@@ -182,8 +184,9 @@ class OffsetsStore:
 
         Raises:
             StorageError: the disk failed.
+            RequestTimedOut: it takes longer than `StoreSettings.wait_s`.
         """
-        self._log.wait_durable(last_offset)
+        self._log.wait_durable(last_offset, self._settings.wait_s)
 
     def remove(
         self,
@@ -202,7 +205,7 @@ class OffsetsStore:
         if metadata and group_id in self._groups:
             changes.append(_change(GroupKey(group_id), None))
         if changes:
-            self._log.wait_durable(self._append(changes, now_ms))
+            self.wait_durable(self._append(changes, now_ms))
 
     # --- keeping it small -------------------------------------------------------------------
 
@@ -247,7 +250,7 @@ class OffsetsStore:
     def _append(self, changes: Sequence["_Change"], now_ms: int) -> int:
         data = encode_message_set(
             [(each.key_bytes, each.value_bytes, now_ms, ()) for each in changes],
-            magic=self._settings.magic,
+            codec=self._settings.codec,
         )
         result = self._log.append(bytearray(data), now_ms=now_ms)
         for each in changes:

@@ -21,7 +21,7 @@ from zkbroker.coordinator.offsets import (
 from zkbroker.coordinator.placement import group_partition
 from zkbroker.errors import ErrorCode, ProtocolError, StorageError
 from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC, GroupValue
-from zkbroker.runtime.base import Event, Runtime
+from zkbroker.runtime import Event, Runtime
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from zkbroker.coordinator.group import Group, GroupState
 from zkbroker.coordinator.partitions import CoordinatorSettings, HostedPartitions
 from zkbroker.errors import ProtocolError, StorageError
 from zkbroker.protocol.offsets_topic import OffsetValue
-from zkbroker.runtime.base import Event, Runtime
+from zkbroker.runtime import Event, Runtime
 
 logger = logging.getLogger(__name__)
 

@@ -316,6 +316,7 @@ class Cluster:
 
     def _run(self) -> None:
         wait_s = self._max_age_s
+        failing = False
         while True:
             self._changed.wait(wait_s)
             if self._closed:
@@ -324,19 +325,29 @@ class Cluster:
             with self._lock:
                 wanted = set(self._wanted)
                 ticket = self._tickets
-            try:
-                view = self._source.read(wanted)
-            except ZkbrokerError as error:
-                if self._closed:
-                    return
-                logger.warning("metadata unreadable error=%s", error)
-                self._answer_waiters(ticket, error)
-                # What is known stays; what was missed is read when the source is back.
-                wait_s = _RETRY_S
-                continue
-            wait_s = self._max_age_s
-            self._publish(view)
-            self._answer_waiters(ticket, None)
+            failure = self._read_and_publish(wanted)
+            if self._closed:
+                return
+            if failure is not None:
+                # It is tried some times a second: once is enough to tell.
+                level = logging.DEBUG if failing else logging.WARNING
+                logger.log(level, "metadata unreadable error=%s", failure)
+            failing = failure is not None
+            self._answer_waiters(ticket, failure)
+            # What is known stays; what was missed is read when the source is back.
+            wait_s = _RETRY_S if failing else self._max_age_s
+
+    def _read_and_publish(self, topics: Collection[str]) -> ZkbrokerError | None:
+        """Read the source once; an error is returned, for those who wait."""
+        try:
+            self._publish(self._source.read(topics))
+        except ZkbrokerError as error:
+            return error
+        except Exception as error:
+            # This task must not end: everybody would wait for readings that never come.
+            logger.exception("metadata reading failed")
+            return ClientError(f"the cluster's metadata could not be read: {error!r}")
+        return None
 
     def _publish(self, view: View) -> None:
         before, self._view = self._view, view

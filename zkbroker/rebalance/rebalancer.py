@@ -54,6 +54,7 @@ class Rebalancer:
         compile_filter: makes the match of topic names from a pattern (`white_list`,
             `black_list`) and its expression, for this member's filter and for those of others.
         backoff_ms: how long to wait before another attempt after a failure.
+        max_retries: attempts in the way of which another owner stood before a warning tells so.
         listener: a user's part in it.
         runtime: what the loop runs on.
         random: the source of jitter.
@@ -71,6 +72,7 @@ class Rebalancer:
         strategy: str = "range",
         compile_filter: CompileFilter = _no_filters,
         backoff_ms: int = 2000,
+        max_retries: int = 4,
         listener: RebalanceListener | None = None,
         runtime: str | Runtime = "threads",
         random: random_module.Random | None = None,
@@ -90,6 +92,8 @@ class Rebalancer:
         self._compile_filter = compile_filter
         self._matches: dict[tuple[str, str], TopicMatch | None] = {}
         self._backoff_s = backoff_ms / 1000
+        self._max_retries = max_retries
+        self._blocked = 0
         self._listener = listener
         self._runtime = get_runtime(runtime)
         self._random = random or random_module.Random()  # noqa: S311 - jitter, no secret
@@ -277,6 +281,7 @@ class Rebalancer:
             self._owned = dict(share)
             self._running_in = generation
             self._member.start(share)
+        self._blocked = 0
         logger.info(
             "rebalance settled consumer=%s partitions=%d rebalances=%d",
             self._store.consumer_id,
@@ -287,7 +292,15 @@ class Rebalancer:
             self._settled.set()
 
     def _await_owner(self, blocked: ClaimBlocked) -> float:
-        logger.info("rebalance blocked consumer=%s by=%s", self._store.consumer_id, blocked)
+        self._blocked += 1
+        level = logging.WARNING if self._blocked == self._max_retries + 1 else logging.INFO
+        logger.log(
+            level,
+            "rebalance blocked consumer=%s attempts=%d by=%s",
+            self._store.consumer_id,
+            self._blocked,
+            blocked,
+        )
         if self._store.still_blocked(blocked, self._wake):
             self._wake.wait(self._backoff())
         # Those who waited for the same node must not all come back in the same moment.

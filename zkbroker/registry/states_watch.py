@@ -15,31 +15,12 @@ from zkbroker.registry import paths
 from zkbroker.registry.nodes import NodeStat, Settable
 from zkbroker.registry.partitions import PartitionState
 from zkbroker.registry.session import ZkSession
-from zkbroker.registry.watching import WatchLoop
+from zkbroker.registry.watching import Mark, WatchLoop
 
 logger = logging.getLogger(__name__)
 
 Key = tuple[str, int]
 States = Mapping[Key, PartitionState]
-
-
-class _Mark:
-    """A watch that remembers which partition it was set for; equal to another for the same."""
-
-    __slots__ = ("_key", "_owner")
-
-    def __init__(self, owner: "StatesWatch", key: Key) -> None:
-        self._owner = owner
-        self._key = key
-
-    def set(self) -> None:
-        self._owner.mark(self._key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Mark) and other._owner is self._owner and other._key == self._key
-
-    def __hash__(self) -> int:
-        return hash((id(self._owner), self._key))
 
 
 class StatesWatch(WatchLoop[States]):
@@ -63,8 +44,7 @@ class StatesWatch(WatchLoop[States]):
         self._marked: set[Key] = set()
         self._known: dict[Key, PartitionState | None] = {}
 
-    def mark(self, key: Key) -> None:
-        """Have one partition read again; for watches only."""
+    def _mark(self, key: Key) -> None:
         with self._marks_lock:
             self._marked.add(key)
         self._changed.set()
@@ -87,12 +67,14 @@ class StatesWatch(WatchLoop[States]):
 
     def _read_states(self, keys: list[Key]) -> None:
         nodes = self._session.get_many(
-            [paths.partition_state(*key) for key in keys], [_Mark(self, key) for key in keys]
+            [paths.partition_state(*key) for key in keys], [Mark(self._mark, key) for key in keys]
         )
         for key, node in zip(keys, nodes, strict=True):
-            if node is None and self._session.exists(paths.partition_state(*key), _Mark(self, key)):
+            if node is None and self._session.exists(
+                paths.partition_state(*key), Mark(self._mark, key)
+            ):
                 # It appeared in between; without data no state, so it is read once more.
-                self.mark(key)
+                self._mark(key)
             self._known[key] = _readable(key, node)
 
 

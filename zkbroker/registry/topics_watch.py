@@ -29,7 +29,7 @@ from zkbroker.registry.topics import (
     list_topics,
     topics_to_delete,
 )
-from zkbroker.registry.watching import WatchLoop
+from zkbroker.registry.watching import Mark, WatchLoop
 
 logger = logging.getLogger(__name__)
 
@@ -49,27 +49,6 @@ class TopicsView:
     assignments: Mapping[str, Assignment]
     configs: Mapping[str, Mapping[str, str]]
     deleting: frozenset[str]
-
-
-class _Mark:
-    """A watch that remembers which topic it was set for; equal to another for the same."""
-
-    __slots__ = ("_name", "_owner")
-
-    def __init__(self, owner: "TopicsWatch", name: str) -> None:
-        self._owner = owner
-        self._name = name
-
-    def set(self) -> None:
-        self._owner._mark(self._name)
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, _Mark) and other._owner is self._owner and other._name == self._name
-        )
-
-    def __hash__(self) -> int:
-        return hash((id(self._owner), self._name))
 
 
 class TopicsWatch(WatchLoop[TopicsView]):
@@ -124,7 +103,7 @@ class TopicsWatch(WatchLoop[TopicsView]):
 
     def _read_assignments(self, names: list[str]) -> None:
         nodes = self._session.get_many(
-            [paths.topic(name) for name in names], [_Mark(self, name) for name in names]
+            [paths.topic(name) for name in names], [Mark(self._mark, name) for name in names]
         )
         for name, node in zip(names, nodes, strict=True):
             self._assignments.pop(name, None)

@@ -12,7 +12,7 @@ callback is not called any more.
 
 import logging
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry.nodes import Settable
@@ -24,6 +24,30 @@ logger = logging.getLogger(__name__)
 RETRY_S = 0.2
 
 View = TypeVar("View")
+
+
+class Mark:
+    """A watch that remembers what it was set for; equal to another for the same.
+
+    Args:
+        mark: told the key when the watch fires; a method of the loop that reads again.
+        key: what was read.
+    """
+
+    __slots__ = ("_key", "_mark")
+
+    def __init__(self, mark: Callable[[Any], None], key: object) -> None:
+        self._mark = mark
+        self._key = key
+
+    def set(self) -> None:
+        self._mark(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mark) and other._mark == self._mark and other._key == self._key
+
+    def __hash__(self) -> int:
+        return hash((self._mark, self._key))
 
 
 class WatchLoop(Generic[View]):
@@ -83,14 +107,17 @@ class WatchLoop(Generic[View]):
                 return
             try:
                 view = self._read(self._changed)
-            except RegistryError as error:
+                if view != self._view and not self._closed:
+                    self._on_change(view)
+                    self._view = view
+            except Exception as error:
                 if self._closed or self._session.closed:
                     return
-                logger.warning("watch reading failed name=%s error=%s", self._name, error)
+                # Whatever it was: a view that is not kept up to date any more would go unnoticed.
+                foreseen = isinstance(error, RegistryError)
+                logger.warning(
+                    "watch repeated name=%s error=%s", self._name, error, exc_info=not foreseen
+                )
                 self._session.wait_connected(RETRY_S)
                 self._session.runtime.sleep(RETRY_S)
                 self._changed.set()
-                continue
-            if view != self._view and not self._closed:
-                self._view = view
-                self._on_change(view)

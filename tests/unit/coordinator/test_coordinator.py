@@ -12,6 +12,7 @@ from zkbroker.coordinator import (
 from zkbroker.coordinator.coordinator import unique_member_id
 from zkbroker.errors import ErrorCode, MessageSizeTooLarge, StorageError
 from zkbroker.protocol.offsets_topic import OffsetValue
+from zkbroker.runtime import get_runtime
 
 NONE = ErrorCode.NONE
 DAY_MS = 86_400_000
@@ -328,3 +329,27 @@ def test_the_deadline_task_sleeps_until_something_is_due():
     coordinator._run_deadlines()
     assert waits == [10.0, None]
     assert coordinator.describe("g").state == "Empty"
+
+
+def test_closing_waits_for_what_is_done_unasked(monkeypatch):
+    runtime = get_runtime("threads")
+    coordinator = GroupCoordinator(
+        CoordinatorSettings(rewrite_check_ms=1),
+        runtime=runtime,
+        partition_count=lambda: 1,
+        clock_ms=lambda: 0,
+        wall_ms=lambda: 0,
+    )
+    begun, ended = runtime.event(), runtime.event()
+
+    def rewrite_large():
+        begun.set()
+        coordinator._closed.wait(20)
+        runtime.sleep(0.05)
+        ended.set()
+
+    monkeypatch.setattr(coordinator.upkeep, "rewrite_large", rewrite_large)
+    coordinator.start()
+    assert begun.wait(20)
+    coordinator.close()
+    assert ended.is_set()

@@ -8,7 +8,7 @@ from tests.support.logs import started
 from tests.support.memory_log import MemoryLog
 from tests.support.transactional import TransactionalLog
 from zkbroker.coordinator.offsets import OffsetsStore, StoreSettings
-from zkbroker.errors import MessageSizeTooLarge, StorageError
+from zkbroker.errors import MessageSizeTooLarge, RequestTimedOut, StorageError
 from zkbroker.log import TopicPartition
 from zkbroker.protocol.offsets_topic import (
     GroupKey,
@@ -21,7 +21,7 @@ from zkbroker.protocol.offsets_topic import (
     encode_key,
     encode_offset,
 )
-from zkbroker.records import iter_records
+from zkbroker.records import Codec, iter_entries, iter_records
 
 GROUP = GroupValue("consumer", 3, "range", "m", 5, [GroupMemberValue("m", None, "c", "/h", 1, 2)])
 
@@ -258,3 +258,29 @@ def test_the_cache_is_always_what_a_reader_of_the_log_ends_up_with(operations, l
     again = reloaded(log, load_bytes=load_bytes)
     assert state(again) == state(store)
     assert again.live_bytes == store.live_bytes
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_records_are_compressed_with_the_codec_that_is_set(codec):
+    log = MemoryLog()
+    store = OffsetsStore(log, StoreSettings(codec=codec))
+    store.commit("g", {("t", n): value(n) for n in range(20)}, 1)
+    assert {entry.codec for entry in iter_entries(log.read_bytes(0, 10_000))} == {codec}
+    assert state(reloaded(log)) == state(store)
+
+
+def test_a_change_waits_for_the_disk_only_as_long_as_is_set():
+    class Slow(MemoryLog):
+        asked = ()
+
+        def wait_durable(self, last_offset, timeout_s=None):
+            self.asked += (timeout_s,)
+            raise RequestTimedOut("not on disk")
+
+    log = Slow()
+    store = OffsetsStore(log, StoreSettings(wait_s=0.25))
+    with pytest.raises(RequestTimedOut):
+        store.commit("g", {("t", 0): value(1)}, 1)
+    with pytest.raises(RequestTimedOut):
+        store.remove("g", [("t", 0)], 1)
+    assert log.asked == (0.25, 0.25)

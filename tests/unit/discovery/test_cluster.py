@@ -1,5 +1,6 @@
 """Clusters found through a static list and through one address, on both runtimes."""
 
+import logging
 import threading
 
 import pytest
@@ -240,3 +241,41 @@ def test_a_closed_cluster_refuses():
             cluster.connection(0)
         with pytest.raises(ClientError):
             cluster.refresh()
+
+
+def test_an_unforeseen_error_is_told_to_who_waits_and_the_next_reading_works(monkeypatch):
+    with FakeCluster() as fake, static(fake) as cluster:
+        source = cluster._source
+        read, errors = source.read, [LookupError("a defect")]
+
+        def fails_once(topics):
+            if errors:
+                raise errors.pop()
+            return read(topics)
+
+        monkeypatch.setattr(source, "read", fails_once)
+        with pytest.raises(ClientError, match="a defect"):
+            cluster.refresh()
+        cluster.refresh()
+
+
+def test_a_source_that_cannot_be_read_for_long_is_told_of_once(monkeypatch, caplog):
+    caplog.set_level(logging.DEBUG, "zkbroker.discovery.cluster")
+    with FakeCluster() as fake, static(fake) as cluster:
+        read = cluster._source.read
+        away = True
+
+        def read_or_not(topics):
+            if away:
+                raise NoBrokersAvailable("nobody answers")
+            return read(topics)
+
+        monkeypatch.setattr(cluster._source, "read", read_or_not)
+        for _ in range(3):
+            with pytest.raises(NoBrokersAvailable):
+                cluster.refresh()
+        away = False
+        cluster.refresh()
+    levels = [record.levelname for record in caplog.records if "unreadable" in record.message]
+    assert levels[0] == "WARNING"
+    assert set(levels[1:]) == {"DEBUG"}
