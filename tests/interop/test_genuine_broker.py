@@ -1,0 +1,155 @@
+"""A data directory handed back and forth between our broker and a genuine 0.8.2.2 broker.
+
+Both keep the same broker id and the same ZooKeeper tree; messages are written by both and must be
+read by both, offset by offset, after clean stops and after kills.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import java_clients
+from tests.support.genuine_broker import GenuineBroker
+from tests.support.process import wait_until
+from zkbroker.cluster.process import BrokerProcess
+from zkbroker.network import BrokerConnection
+from zkbroker.protocol.messages import FetchRequest, MetadataRequest, ProduceRequest
+from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
+from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
+from zkbroker.records import Codec, encode_message_set, iter_records
+from zkbroker.runtime import get_runtime
+
+pytestmark = pytest.mark.skipif(java_clients.old_missing(), reason=java_clients.REASON)
+
+CODECS = {"plain": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4}
+PARTITIONS = 2
+SHARED = {"broker.id": "7", "log.segment.bytes": "40000", "num.partitions": str(PARTITIONS)}
+
+Message = tuple[bytes | None, bytes | None]
+
+
+class Story:
+    """What was written so far, and how it is written and read by requests of version 0."""
+
+    def __init__(self) -> None:
+        self.written: dict[tuple[str, int], list[Message]] = {
+            (topic, number): [] for topic in CODECS for number in range(PARTITIONS)
+        }
+
+    def wait_led(self, port: int) -> None:
+        with BrokerConnection(get_runtime("threads"), "127.0.0.1", port) as connection:
+
+            def led() -> bool:
+                answer = connection.request(MetadataRequest(topics=list(CODECS)), 0)
+                partitions = [p for topic in answer.topics for p in topic.partitions]
+                return len(partitions) == len(self.written) and all(
+                    p.error_code == 0 for p in partitions
+                )
+
+            assert wait_until(led, 30, 0.1)
+
+    def write(self, port: int, who: bytes, sets: int = 12) -> None:
+        """Write sets of 1 to 9 messages, with null keys, null values and empty ones among them."""
+        self.wait_led(port)
+        with BrokerConnection(get_runtime("threads"), "127.0.0.1", port) as connection:
+            for (topic, number), messages in self.written.items():
+                for turn in range(sets):
+                    fresh: list[Message] = [
+                        (
+                            None if n % 3 == 0 else b"key-%d" % n,
+                            None if n % 7 == 1 else b"%s %d " % (who, turn) * (n * n * 3),
+                        )
+                        for n in range(turn % 9 + 1)
+                    ]
+                    data = encode_message_set(
+                        [(key, value, -1, ()) for key, value in fresh],
+                        magic=0,
+                        codec=CODECS[topic],
+                    )
+                    partition = ProduceRequestPartition(number, data)
+                    request = ProduceRequest(topics=[ProduceRequestTopic(topic, [partition])])
+                    answer = connection.request(request, 0).topics[0].partitions[0]
+                    assert (answer.error_code, answer.base_offset) == (0, len(messages))
+                    messages += fresh
+
+    def check(self, port: int) -> None:
+        """Read everything: nothing is missing, changed or at another offset."""
+        self.wait_led(port)
+        with BrokerConnection(get_runtime("threads"), "127.0.0.1", port) as connection:
+            for (topic, number), messages in self.written.items():
+                found: list[Message] = []
+                while len(found) < len(messages):
+                    wanted = FetchRequestPartition(number, -1, len(found), -1, 1 << 16)
+                    request = FetchRequest(topics=[FetchRequestTopic(topic, [wanted])])
+                    answer = connection.request(request, 0).topics[0].partitions[0]
+                    assert answer.error_code == 0
+                    fresh = list(iter_records(answer.records, start_offset=len(found)))
+                    assert fresh, (topic, number, len(found))
+                    for record in fresh:
+                        assert record.offset == len(found)
+                        found.append((record.key, record.value))
+                assert found == messages
+
+
+@pytest.fixture
+def brokers(chroot: str, tmp_path: Path):
+    ours = BrokerProcess(
+        tmp_path,
+        {
+            **SHARED,
+            "zookeeper.connect": chroot,
+            "zookeeper.session.timeout.ms": "4000",
+            "log.message.format.version": "0",
+        },
+    )
+    genuine = GenuineBroker(tmp_path, chroot, ours.data_directory, SHARED)
+    yield ours, genuine
+    ours.kill()
+    genuine.kill()
+
+
+def test_a_data_directory_goes_to_kafka_and_comes_back(brokers) -> None:
+    ours, genuine = brokers
+    story = Story()
+    ours.start()
+    story.write(ours.address[1], b"ours")
+    story.check(ours.address[1])
+    ours.stop()
+
+    genuine.start()
+    story.check(genuine.port)
+    story.write(genuine.port, b"genuine")
+    story.check(genuine.port)
+    genuine.stop()
+
+    ours.start()
+    story.check(ours.address[1])
+    story.write(ours.address[1], b"ours again")
+    ours.kill()
+
+    genuine.start()
+    story.check(genuine.port)
+    story.write(genuine.port, b"genuine again")
+    genuine.kill()
+
+    ours.start()
+    story.check(ours.address[1])
+    ours.stop()
+
+
+def test_the_genuine_dump_tool_finds_our_segments_valid(brokers) -> None:
+    ours, _ = brokers
+    story = Story()
+    ours.start()
+    story.write(ours.address[1], b"ours")
+    ours.stop()
+    for (topic, number), messages in story.written.items():
+        logs = sorted((ours.data_directory / f"{topic}-{number}").glob("*.log"))
+        files = ",".join(map(str, logs))
+        options = ["--files", files, "--deep-iteration"]
+        output = java_clients.run(
+            java_clients.tool_command("kafka.tools.DumpLogSegments", *options)
+        )
+        lines = [line for line in output.splitlines() if line.startswith("offset:")]
+        assert all("isvalid: true" in line for line in lines)
+        assert [int(line.split()[1]) for line in lines] == list(range(len(messages)))
