@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 CLIENT_ID = "zkbroker-cli"
-_NO_CLUSTER = (
+NO_CLUSTER = (
     "no cluster is named: give -b HOST:PORT (brokers) or -z HOST:PORT (ZooKeeper), or set "
     "ZKBROKER_BOOTSTRAP or ZKBROKER_ZOOKEEPER"
 )
@@ -57,7 +57,7 @@ def discovery_properties(bootstrap: str | None, zookeeper: str | None) -> dict[s
         return {"metadata.broker.list": bootstrap}
     if zookeeper is not None:
         return {"zookeeper.connect": zookeeper}
-    raise ConfigError(_NO_CLUSTER)
+    raise ConfigError(NO_CLUSTER)
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def open_cluster(bootstrap: str | None, zookeeper: str | None) -> "Iterator[Clus
     elif zookeeper is not None:
         source = ZooKeeperSource(zookeeper)
     else:
-        raise ConfigError(_NO_CLUSTER)
+        raise ConfigError(NO_CLUSTER)
     with Cluster(source, client_id=CLIENT_ID) as cluster:
         yield cluster
 

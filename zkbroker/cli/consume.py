@@ -1,23 +1,28 @@
 """`zkbroker consume`: messages to standard output, with kcat's habits."""
 
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
-from zkbroker.cli.connection import cluster_options, open_cluster
-from zkbroker.cli.message_format import Piece, compile_format, json_line, parse_delimiter
-from zkbroker.cli.positions import Anchor, Position, Range, parse_range
+from zkbroker.cli.connection import NO_CLUSTER, cluster_options, open_cluster
+from zkbroker.cli.kcat_habits import brokers_of, kcat_switches, properties_option
+from zkbroker.cli.message_format import (
+    Piece,
+    Printable,
+    compile_format,
+    json_line,
+    parse_delimiter,
+)
+from zkbroker.cli.positions import Anchor, parse_range
 from zkbroker.cli.settings import parse_settings
+from zkbroker.cli.unpacking import parse_serdes
 from zkbroker.errors import ConfigError
 
 if TYPE_CHECKING:
-    from zkbroker.consumer import MessageAndMetadata
     from zkbroker.discovery import Cluster
-
-Offsets = dict[tuple[str, int], int]
 
 
 @click.command(
@@ -26,15 +31,21 @@ Offsets = dict[tuple[str, int], int]
     "  zkbroker consume -b 127.0.0.1:9092 -t visits -o -10 -e\n"
     "  zkbroker consume -z 127.0.0.1:2181 -t visits -f '%p %o %k: %s\\n'\n"
     "  zkbroker consume -b 127.0.0.1:9092 -t visits -o s@1431857100000 -J | jq .payload\n"
+    "  zkbroker consume -b 127.0.0.1:9092 -G counters visits clicks\n"
     "  zkbroker consume -z 127.0.0.1:2181 -G counters visits clicks",
 )
 @click.argument("topics", nargs=-1)
 @cluster_options
 @click.option("-t", "--topic", help="Topic to read.")
 @click.option(
-    "-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Repeatable."
+    "-p", "--partition", "partitions", type=click.IntRange(-1), multiple=True, help="Repeatable."
 )
-@click.option("-G", "--group", help="Share the TOPICS with a group, through ZooKeeper.")
+@click.option(
+    "-G",
+    "--group",
+    help="Share the TOPICS with a group: its coordinator's with -b, ZooKeeper's "
+    "with -z. A topic that begins with ^ is a regular expression.",
+)
 @click.option(
     "-o",
     "--offset",
@@ -52,11 +63,23 @@ Offsets = dict[tuple[str, int], int]
     "-D", "--delimiter", metavar="DELIM", default="\\n", show_default=True, help="Ends a message."
 )
 @click.option("-Z", "--null-as-NULL", "mark_null", is_flag=True, help="Print NULL for null.")
+@click.option(
+    "-s",
+    "serdes",
+    metavar="[key=|value=]FORMAT",
+    multiple=True,
+    help="Show bytes as numbers: bBhHiIqQ, c, s (the rest), $ (the end), < or > for their order.",
+)
 @click.option("-u", "--unbuffered", is_flag=True, help="Write each message out at once.")
+@properties_option
 @click.option(
     "-X", "settings", metavar="KEY=VALUE", multiple=True, help="A consumer property; repeatable."
 )
+@click.option("-O", "offset_switch", is_flag=True, hidden=True, expose_value=False)
+@kcat_switches("-C")
+@click.pass_context
 def command(
+    context: click.Context,
     topics: tuple[str, ...],
     bootstrap: str | None,
     zookeeper: str | None,
@@ -71,36 +94,90 @@ def command(
     key_delimiter: str | None,
     delimiter: str,
     mark_null: bool,
+    serdes: tuple[str, ...],
     unbuffered: bool,
+    properties_file: str | None,
     settings: tuple[str, ...],
 ) -> None:
     """Print messages of a topic, all its partitions or some.
 
-    Without -e or -c it waits for more until Ctrl-C.
+    Without -e or -c it waits for more until Ctrl-C. Options are kcat's.
     """
+    from zkbroker.cli.reading import of_coordinator_group, of_partitions, of_zookeeper_group
+    from zkbroker.config.properties import load_properties
+    from zkbroker.consumer import ConsumerTimeout
+
     names = [*([topic] if topic else []), *topics]
     if not names or (group is None and len(names) != 1):
         raise click.UsageError("name one topic: -t TOPIC (several only with -G GROUP)")
-    show = _printer(form, as_json, key_delimiter, delimiter, mark_null)
-    properties = parse_settings(settings, "-X")
-    if group is not None:
-        messages = _of_group(names, zookeeper, group, properties)
-    else:
-        chosen = parse_range(offsets)
-        messages = _of_partitions(
-            names[0], partitions, bootstrap, zookeeper, chosen, exit_at_end, properties
-        )
+    chosen = parse_range(offsets)
+    properties = {
+        **(load_properties(properties_file) if properties_file else {}),
+        **parse_settings(settings, "-X"),
+    }
+    bootstrap = bootstrap or brokers_of(properties)
+    show = _printer(form, as_json, key_delimiter, delimiter, mark_null, serdes)
     out = sys.stdout.buffer
     printed = 0
-    with messages as stream:
-        for message in stream:
-            out.write(show(message.topic, message.partition, message))
-            printed += 1
-            if unbuffered or out.isatty():
-                out.flush()
-            if printed == count:
-                break
+    with ExitStack() as stack:
+        if group is None:
+            cluster = stack.enter_context(open_cluster(bootstrap, zookeeper))
+            if as_json:
+                show = _json_with_leader(cluster)
+            numbers = tuple(number for number in partitions if number >= 0)
+            stream = stack.enter_context(
+                of_partitions(
+                    names[0], numbers, cluster, zookeeper, chosen, exit_at_end, properties
+                )
+            )
+        elif _in_zookeeper(context, bootstrap, zookeeper):
+            if exit_at_end or offsets or partitions:
+                raise click.UsageError(
+                    "a group in ZooKeeper reads on from its own offsets, without -e, -o and -p: "
+                    "give -X consumer.timeout.ms=5000 to stop after so long without a message, "
+                    "-X auto.offset.reset=smallest to begin a new group at the beginning"
+                )
+            stream = stack.enter_context(
+                of_zookeeper_group(names, zookeeper or "", group, properties)
+            )
+        else:
+            if bootstrap is None:
+                raise ConfigError(NO_CLUSTER)
+            start = chosen.start if offsets and chosen.start.anchor is not Anchor.STORED else None
+            if partitions or chosen.stop is not None:
+                raise click.UsageError("a group shares whole topics: -p and e@ need no -G")
+            stream = stack.enter_context(
+                of_coordinator_group(names, bootstrap, group, start, exit_at_end, properties)
+            )
+        try:
+            for message in stream:
+                out.write(show(message.topic, message.partition, message))
+                printed += 1
+                if unbuffered or out.isatty():
+                    out.flush()
+                if printed == count:
+                    break
+        except ConsumerTimeout as quiet:
+            out.flush()
+            click.echo(f"{quiet}", err=True)
     out.flush()
+
+
+def _in_zookeeper(context: click.Context, bootstrap: str | None, zookeeper: str | None) -> bool:
+    """Whether a group is the one in ZooKeeper: what was typed counts, then the environment."""
+    if zookeeper is None or bootstrap is None:
+        return zookeeper is not None
+    sources = [context.get_parameter_source(name) for name in ("bootstrap", "zookeeper")]
+    return sources[0] is not ParameterSource.COMMANDLINE and (
+        sources[1] is ParameterSource.COMMANDLINE
+    )
+
+
+def _json_with_leader(cluster: "Cluster") -> Piece:
+    def show(topic: str, partition: int, message: Printable) -> bytes:
+        return json_line(topic, partition, message, broker=cluster.leader(topic, partition))
+
+    return show
 
 
 def _printer(
@@ -109,124 +186,20 @@ def _printer(
     key_delimiter: str | None,
     delimiter: str,
     mark_null: bool,
+    serdes: tuple[str, ...],
 ) -> Piece:
+    show_key, show_value = parse_serdes(serdes)
     if as_json:
         return json_line
     null = b"NULL" if mark_null else b""
     if form is not None:
-        return compile_format(form, null=null)
+        return compile_format(form, null=null, key=show_key, value=show_value)
     end = parse_delimiter(delimiter)
-    body = compile_format("%s", null=null)
+    body = compile_format("%s", null=null, value=show_value)
     if key_delimiter is None:
         return lambda topic, partition, message: body(topic, partition, message) + end
     between = parse_delimiter(key_delimiter)
-    key = compile_format("%k", null=null)
+    key = compile_format("%k", null=null, key=show_key)
     return lambda topic, partition, message: (
         key(topic, partition, message) + between + body(topic, partition, message) + end
     )
-
-
-@contextmanager
-def _of_group(
-    topics: list[str], zookeeper: str | None, group: str, properties: Mapping[str, str]
-) -> "Iterator[Iterator[MessageAndMetadata]]":
-    from zkbroker.config.consumer import ConsumerConfig
-    from zkbroker.consumer import Consumer, Whitelist
-
-    if zookeeper is None:
-        raise ConfigError("a group needs ZooKeeper: give -z HOST:PORT[/CHROOT]")
-    config = ConsumerConfig.from_properties(
-        {"zookeeper.connect": zookeeper, "group.id": group, **properties}
-    )
-    with Consumer.create(config) as connector:
-        (stream,) = connector.create_message_streams_by_filter(Whitelist(",".join(topics)), 1)
-        yield iter(stream)
-
-
-@contextmanager
-def _of_partitions(
-    topic: str,
-    partitions: tuple[int, ...],
-    bootstrap: str | None,
-    zookeeper: str | None,
-    chosen: Range,
-    exit_at_end: bool,
-    properties: Mapping[str, str],
-) -> "Iterator[Iterator[MessageAndMetadata]]":
-    from zkbroker.config.consumer import ConsumerConfig
-    from zkbroker.consumer import LATEST_TIME, AssignedConsumer
-    from zkbroker.consumer.resolve import resolve_offsets, resolve_or_end
-
-    group = properties.get("group.id", "none")
-    config = ConsumerConfig.from_properties(
-        {
-            "zookeeper.connect": zookeeper or "none",
-            "group.id": group,
-            "auto.offset.reset": "smallest",
-            **properties,
-        }
-    )
-    with open_cluster(bootstrap, zookeeper) as cluster:
-        known = [info.partition for info in cluster.partitions(topic)]
-        unknown = sorted(set(partitions) - set(known))
-        if unknown:
-            raise ConfigError(
-                f"topic {topic} has no partition {unknown[0]}; it has 0 to {known[-1]}"
-            )
-        keys = [(topic, partition) for partition in partitions or known]
-        starts = _resolve(cluster, keys, chosen.start, zookeeper, group)
-        stops: Offsets = {}
-        if chosen.stop is not None:
-            times = dict.fromkeys(keys, chosen.stop.value)
-            stops = resolve_or_end(cluster, times, read_committed=config.read_committed)
-        elif exit_at_end:
-            # Taken once, so that the end comes also while others keep writing.
-            latest = dict.fromkeys(keys, LATEST_TIME)
-            ends = resolve_offsets(cluster, latest, read_committed=config.read_committed)
-            stops = {key: end or 0 for key, end in ends.items()}
-        with AssignedConsumer(cluster, starts, stop=stops, config=config) as consumer:
-            yield iter(consumer)
-
-
-def _resolve(
-    cluster: "Cluster",
-    keys: list[tuple[str, int]],
-    position: Position,
-    zookeeper: str | None,
-    group: str,
-) -> Offsets:
-    from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME
-    from zkbroker.consumer.resolve import (
-        resolve_offsets,
-        resolve_or_end,
-    )
-
-    if position.anchor is Anchor.OFFSET:
-        return dict.fromkeys(keys, position.value)
-    if position.anchor is Anchor.TIME:
-        return resolve_or_end(cluster, dict.fromkeys(keys, position.value))
-    if position.anchor is Anchor.STORED:
-        return _stored(cluster, keys, zookeeper, group)
-    beginnings = resolve_offsets(cluster, dict.fromkeys(keys, EARLIEST_TIME))
-    first = {key: offset or 0 for key, offset in beginnings.items()}
-    if position.anchor is Anchor.BEGINNING:
-        return first
-    ends = resolve_offsets(cluster, dict.fromkeys(keys, LATEST_TIME))
-    return {key: max(first[key], (ends[key] or 0) - position.value) for key in keys}
-
-
-def _stored(
-    cluster: "Cluster", keys: list[tuple[str, int]], zookeeper: str | None, group: str
-) -> Offsets:
-    from zkbroker.cli.connection import open_session
-    from zkbroker.registry.groups import read_offset
-
-    if group == "none":
-        raise ConfigError("-o stored needs the group whose offsets to take: -X group.id=GROUP")
-    starts = _resolve(cluster, keys, Position(Anchor.BEGINNING), zookeeper, group)
-    with open_session(zookeeper) as session:
-        for key in keys:
-            stored = read_offset(session, group, *key)
-            if stored is not None:
-                starts[key] = stored[0]
-    return starts

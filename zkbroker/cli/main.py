@@ -18,6 +18,7 @@ COMMANDS = {
     "topics": "list, create, describe, alter and delete topics",
     "produce": "publish lines of standard input, or files",
     "consume": "print the messages of a topic",
+    "kcat": "all of it with kcat's own command line",
     "replay": "copy what a topic holds into another one",
     "perf": "measure how fast messages are taken and given",
     "groups": "list, describe, verify and delete consumer groups",
@@ -71,8 +72,13 @@ def cli() -> None:
 
 def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> NoReturn:
     """Run a command, turn the library's errors into one line each, and exit."""
-    # What the ZooKeeper client has to say reaches people as our own errors.
-    for chatty in ("kazoo", "zkbroker.registry.client", "zkbroker.registry.connection"):
+    # What these have to say reaches people as our own errors.
+    for chatty in (
+        "kazoo",
+        "zkbroker.registry.client",
+        "zkbroker.registry.connection",
+        "zkbroker.producer.settling",
+    ):
         logging.getLogger(chatty).addHandler(logging.NullHandler())
     keywords: dict[str, Any] = {"prog_name": name, "standalone_mode": False}
     try:

@@ -2,7 +2,8 @@ r"""How a consumed message is printed, in kcat's words.
 
 %t topic  %p partition  %o offset  %T timestamp (ms)  %h headers (k=v,k=v)
 %k key  %K key length  %s value  %S value length (-1: null)  %R value length as big-endian int32
-%% percent  \n \r \t \\ \xNN escapes
+%% percent  \n \r \t \\ \xNN (hexadecimal) \NNN (decimal) escapes; any other character after a
+backslash is itself
 """
 
 import json
@@ -11,6 +12,7 @@ import struct
 from collections.abc import Callable
 from typing import Protocol
 
+from zkbroker.cli.unpacking import Unpack
 from zkbroker.errors import ConfigError
 
 
@@ -33,18 +35,23 @@ class Printable(Protocol):
 
 Piece = Callable[[str, int, Printable], bytes]
 
-_ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
+_ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t"}
+_NUMBER = re.compile(r"x([0-9a-fA-F]{1,2})|([0-9]{1,3})")
 
 
-def compile_format(text: str, *, null: bytes = b"") -> Piece:
+def compile_format(
+    text: str, *, null: bytes = b"", key: Unpack | None = None, value: Unpack | None = None
+) -> Piece:
     r"""Compile a `-f` format into a function of topic, partition and message.
 
     Args:
         text: the format.
         null: what stands for a null key or value.
+        key: how keys are shown (`%k`), as they are without it.
+        value: how values are shown (`%s`).
 
     Raises:
-        ConfigError: an unknown `%` token or a broken escape.
+        ConfigError: an unknown `%` token.
     """
     pieces: list[Piece] = []
     literal = bytearray()
@@ -68,7 +75,7 @@ def compile_format(text: str, *, null: bytes = b"") -> Piece:
                 literal += b"%"
                 continue
             flush()
-            pieces.append(_token(letter, text, null))
+            pieces.append(_token(letter, text, null, key or _as_it_is, value or _as_it_is))
         else:
             literal += character.encode()
             position += 1
@@ -92,10 +99,18 @@ def parse_delimiter(text: str) -> bytes:
     return bytes(literal)
 
 
-def json_line(topic: str, partition: int, message: Printable) -> bytes:
+def json_line(
+    topic: str, partition: int, message: Printable, *, broker: int | None = None
+) -> bytes:
     """Render a message as one JSON object, as `kcat -J` does.
 
     Bytes that are not UTF-8 are shown with replacement characters.
+
+    Args:
+        topic: of the message.
+        partition: of the message.
+        message: the message.
+        broker: the partition's leader; left out where it is not known.
     """
     kind = {0: "create", 1: "logappend"}.get(message.timestamp_type, "unknown")
     fields: dict[str, object] = {
@@ -105,6 +120,8 @@ def json_line(topic: str, partition: int, message: Printable) -> bytes:
         "tstype": kind,
         "ts": message.timestamp,
     }
+    if broker is not None:
+        fields["broker"] = broker
     if message.headers:
         flat: list[str | None] = []
         for name, value in message.headers:
@@ -120,33 +137,35 @@ def _text(data: bytes | None) -> str | None:
 
 
 def _escape(text: str, position: int) -> tuple[bytes, int]:
-    character = text[position : position + 1]
-    if character == "x":
-        digits = text[position + 1 : position + 3]
-        if re.fullmatch("[0-9a-fA-F]{2}", digits) is None:
-            raise ConfigError(f"\\x{digits} in {text!r} is not an escape: give two hex digits")
-        return bytes.fromhex(digits), position + 3
-    if character not in _ESCAPES:
-        raise ConfigError(
-            f"\\{character} in {text!r} is not an escape: give \\n \\r \\t \\\\ \\xNN"
-        )
-    return _ESCAPES[character], position + 1
+    """Return what an escape stands for, and where it ends; `position` is behind the backslash."""
+    found = _NUMBER.match(text, position)
+    if found is not None:
+        number = int(found[1], 16) if found[1] else int(found[2])
+        return bytes([number & 0xFF]), found.end()
+    character = text[position : position + 1] or "\\"
+    return _ESCAPES.get(character, character.encode()), position + 1
 
 
-def _token(letter: str, text: str, null: bytes) -> Piece:
+def _as_it_is(data: bytes) -> bytes:
+    return data
+
+
+def _token(letter: str, text: str, null: bytes, key: Unpack, value: Unpack) -> Piece:
     pieces: dict[str, Piece] = {
         "t": lambda topic, _partition, _message: topic.encode(),
         "p": lambda _topic, partition, _message: b"%d" % partition,
         "o": lambda _topic, _partition, message: b"%d" % message.offset,
         "T": lambda _topic, _partition, message: b"%d" % message.timestamp,
-        "k": lambda _topic, _partition, message: null if message.key is None else message.key,
+        "k": lambda _topic, _partition, message: null if message.key is None else key(message.key),
         "K": lambda _topic, _partition, message: b"%d" % _length(message.key),
-        "s": lambda _topic, _partition, message: null if message.value is None else message.value,
+        "s": lambda _topic, _partition, message: (
+            null if message.value is None else value(message.value)
+        ),
         "S": lambda _topic, _partition, message: b"%d" % _length(message.value),
         "R": lambda _topic, _partition, message: struct.pack(">i", _length(message.value)),
         "h": lambda _topic, _partition, message: b",".join(
-            name.encode() + b"=" + (null if value is None else value)
-            for name, value in message.headers
+            name.encode() + b"=" + (b"NULL" if content is None else content)
+            for name, content in message.headers
         ),
     }
     if letter not in pieces:

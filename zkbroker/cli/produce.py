@@ -2,12 +2,20 @@
 
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
 from zkbroker.cli.connection import cluster_options, discovery_properties
+from zkbroker.cli.kcat_habits import (
+    CODECS,
+    brokers_of,
+    kcat_switches,
+    properties_option,
+    warn,
+)
 from zkbroker.cli.message_format import parse_delimiter
 from zkbroker.cli.settings import parse_settings
 
@@ -27,22 +35,31 @@ _BLOCK_BYTES = 1 << 16
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @cluster_options
 @click.option("-t", "--topic", required=True, help="Topic to publish to.")
-@click.option("-p", "--partition", type=click.IntRange(0), help="Partition; by key without it.")
+@click.option("-p", "--partition", type=click.IntRange(-1), help="Partition; by key without it.")
 @click.option("-k", "--key", help="One key for every message.")
 @click.option("-K", "--key-delimiter", metavar="DELIM", help="Splits each message: key, value.")
 @click.option(
     "-D", "--delimiter", metavar="DELIM", default="\\n", show_default=True, help="Ends a message."
 )
 @click.option("-Z", "--empty-as-null", is_flag=True, help="Send empty values and keys as null.")
-@click.option("-H", "--header", "headers", metavar="NAME=VALUE", multiple=True, help="A header.")
+@click.option(
+    "-H",
+    "--header",
+    "headers",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A header; one without = is null.",
+)
+@click.option("-l", "--lines", is_flag=True, help="Messages are the lines of the FILE.")
+@click.option("-T", "--tee", is_flag=True, help="Print what was sent, as tee does.")
+@click.option("--skip-empty", is_flag=True, help="Send no empty lines, as kcat does.")
 @click.option("-c", "--count", type=click.IntRange(1), help="Stop after this many messages.")
 @click.option(
     "--codec",
-    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
-    default="none",
-    show_default=True,
-    help="Compression.",
+    type=click.Choice(CODECS),
+    help="Compression, none without it; -z CODEC, as kcat has it, is understood too.",
 )
+@properties_option
 @click.option(
     "-X",
     "settings",
@@ -50,6 +67,8 @@ _BLOCK_BYTES = 1 << 16
     multiple=True,
     help="A producer property, such as -X request.required.acks=-1.",
 )
+@click.option("-u", "unbuffered", is_flag=True, hidden=True, expose_value=False)
+@kcat_switches("-P")
 def command(
     files: tuple[Path, ...],
     bootstrap: str | None,
@@ -61,39 +80,65 @@ def command(
     delimiter: str,
     empty_as_null: bool,
     headers: tuple[str, ...],
+    lines: bool,
+    tee: bool,
+    skip_empty: bool,
     count: int | None,
-    codec: str,
+    codec: str | None,
+    properties_file: str | None,
     settings: tuple[str, ...],
 ) -> None:
     """Publish messages: lines of standard input, or each FILE as one message.
 
-    Exit status 0 means that every message was acknowledged.
+    Exit status 0 means that every message was acknowledged. Options are kcat's; other than there,
+    empty lines are messages too.
     """
     from zkbroker.config.producer import ProducerConfig
+    from zkbroker.config.properties import load_properties
     from zkbroker.producer import KeyedMessage, Producer
+    from zkbroker.producer.errors import Undelivered
 
-    properties = {
-        "producer.type": "async",
-        "request.required.acks": "1",
-        "compression.codec": codec,
-        # Lines are to show up while they are typed.
-        "queue.buffering.max.ms": "50",
-        **discovery_properties(bootstrap, zookeeper),
+    if zookeeper in CODECS:
+        codec, zookeeper = zookeeper, None
+    if lines and len(files) != 1:
+        raise click.UsageError("-l takes one FILE, whose lines are the messages")
+    if partition is not None and partition < 0:
+        partition = None
+    given = {
+        **(load_properties(properties_file) if properties_file else {}),
         **parse_settings(settings, "-X"),
     }
+    properties = {
+        **discovery_properties(brokers_of(given) if bootstrap is None else bootstrap, zookeeper),
+        # Lines are to show up while they are typed.
+        "producer.type": "async",
+        "queue.buffering.max.ms": "50",
+    }
+    if not given.keys() & {"request.required.acks", "acks"}:
+        properties["request.required.acks"] = "1"
+    if codec is not None:
+        properties["compression.codec"] = codec
+    properties |= given
+    end = parse_delimiter(delimiter)
+    if not end:
+        raise click.UsageError("-D must not be empty: it is what splits the input into messages")
     split_key = None if key_delimiter is None else parse_delimiter(key_delimiter)
     fixed_key = None if key is None else key.encode()
-    fixed_headers = tuple(
-        (name, value.encode()) for name, value in parse_settings(headers, "-H").items()
-    )
-    values = (
-        (file.read_bytes() for file in files)
-        if files
-        else read_messages(sys.stdin.buffer, parse_delimiter(delimiter))
-    )
+    fixed_headers = tuple(map(_header, headers))
     sent = 0
     failed = 0
-    with Producer(ProducerConfig.from_properties(properties)) as producer:
+    with ExitStack() as stack:
+        if lines:
+            source: BinaryIO = stack.enter_context(files[0].open("rb"))
+            values = read_messages(source, end)
+        elif files:
+            values = (file.read_bytes() for file in files)
+        else:
+            values = read_messages(sys.stdin.buffer, end)
+        # Whoever was not delivered is reported, and the first with its reason.
+        stack.enter_context(suppress(Undelivered))
+        config = ProducerConfig.from_properties(properties, warn=warn)
+        producer = stack.enter_context(Producer(config))
 
         def report(future: "SendFuture") -> None:
             nonlocal failed
@@ -104,6 +149,8 @@ def command(
                     click.echo(f"error: {error}", err=True)
 
         for value in values:
+            if skip_empty and not value:
+                continue
             message_key, body = fixed_key, value
             if split_key is not None and split_key in value:
                 message_key, _, body = value.partition(split_key)
@@ -116,12 +163,20 @@ def command(
                     headers=fixed_headers,
                 )
             ).add_done_callback(report)
+            if tee:
+                sys.stdout.buffer.write(value + end)
+                sys.stdout.buffer.flush()
             sent += 1
             if sent == count:
                 break
     if failed:
         click.echo(f"error: {failed} of {sent} messages were not acknowledged", err=True)
         sys.exit(1)
+
+
+def _header(text: str) -> tuple[str, bytes | None]:
+    name, equals, value = text.partition("=")
+    return name, value.encode() if equals else None
 
 
 def read_messages(stream: BinaryIO, delimiter: bytes) -> Iterator[bytes]:

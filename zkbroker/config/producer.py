@@ -10,7 +10,7 @@ Three names changed their meaning or default between generations:
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -425,17 +425,24 @@ class ProducerConfig:
         return not self.compressed_topics or topic in self.compressed_topics
 
     @classmethod
-    def from_properties(cls, properties: Mapping[str, str]) -> "ProducerConfig":
+    def from_properties(
+        cls, properties: Mapping[str, str], *, warn: Callable[[str], None] | None = None
+    ) -> "ProducerConfig":
         """Build from properties in any generation's spelling.
+
+        Args:
+            properties: key → text.
+            warn: receives each warning; the module's logger by default.
 
         Raises:
             ConfigError: a value or a combination is not allowed.
         """
         given = dict(properties)
+        report = warn if warn is not None else logger.warning
         if "bootstrap.servers" in given and "batch.size" in given:
             given.setdefault("batch.max.bytes", given.pop("batch.size"))
         if "metadata.broker.list" in given or "bootstrap.servers" in given:
             for key in ("zookeeper.connect", "zk.connect"):
                 if given.pop(key, None) is not None:
-                    logger.warning("config key=%s has no effect beside a list of brokers", key)
-        return schema.from_properties(cls, given)
+                    report(f"config key={key} has no effect beside a list of brokers")
+        return schema.from_properties(cls, given, warn=warn)

@@ -3,7 +3,8 @@ import json
 import pytest
 
 from zkbroker.cli.message_format import compile_format, json_line, parse_delimiter
-from zkbroker.errors import ConfigError
+from zkbroker.cli.unpacking import parse_serdes, unpacking
+from zkbroker.errors import ClientError, ConfigError
 
 
 class Message:
@@ -40,10 +41,54 @@ def test_text_outside_ascii_and_escapes():
     assert show("ü\\t\\x01\\\\") == "ü\t\x01\\".encode()
 
 
-@pytest.mark.parametrize("text", ["%q", "%", "\\q", "\\x1", "\\"])
+@pytest.mark.parametrize("text", ["%q", "%", "100%"])
 def test_a_broken_format_names_what_is_allowed(text):
     with pytest.raises(ConfigError, match="give"):
         compile_format(text)
+
+
+def test_escapes_are_kcats():
+    assert show("\\n\\r\\t\\\\") == b"\n\r\t\\"
+    assert show("\\x41\\x4g\\65\\0") == b"A\x04gA\0"
+    assert show("\\q\\%\\") == b"q%\\"
+
+
+@pytest.mark.parametrize(
+    ("form", "data", "shown"),
+    [
+        ("ii", b"\0\0\0\7\0\0\0\10abc", b"78"),
+        ("<i i", b"\7\0\0\0\10\0\0\0", b"7 8"),
+        ("iis", b"\0\0\0\7\0\0\0\10abc", b"78abc"),
+        ("bBb$", b"\0\xff\x80", b"0255-128"),
+        ("hcc", b"\0\1ab", b"1ab"),
+        ("q<Q", b"\xff" * 8 + b"\1" + b"\0" * 7, b"-11"),
+        ("s", b"", b""),
+    ],
+)
+def test_bytes_are_shown_as_numbers(form, data, shown):
+    key, value = parse_serdes((f"value={form}",))
+    assert key is None
+    assert compile_format("%s|%S", value=value)("t", 0, Message(value=data)) == (
+        shown + b"|%d" % len(data)
+    )
+
+
+def test_both_are_unpacked_and_null_is_null():
+    key, value = parse_serdes(("b",))
+    line = compile_format("%k %s", null=b"NULL", key=key, value=value)
+    assert line("t", 0, Message(key=b"\1", value=None)) == b"1 NULL"
+
+
+@pytest.mark.parametrize("text", ["avro", "value=z", "", "foo=i"])
+def test_a_format_that_is_none_names_what_is_allowed(text):
+    with pytest.raises(ConfigError, match="give"):
+        parse_serdes((text,))
+
+
+@pytest.mark.parametrize(("form", "data"), [("i", b"abc"), ("b$", b"ab"), ("c", b"")])
+def test_data_that_does_not_fit_says_so(form, data):
+    with pytest.raises(ClientError, match="bytes are left"):
+        unpacking(form)(data)
 
 
 def test_delimiters():

@@ -1,0 +1,251 @@
+"""Where `zkbroker consume` takes its messages from: given partitions, or a share of a group.
+
+Invariant: with an end asked for, the end offsets are taken once, so that reading ends also while
+others go on writing.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from zkbroker.cli.connection import CLIENT_ID, open_cluster, open_session
+from zkbroker.cli.kcat_habits import warn
+from zkbroker.cli.positions import Anchor, Position, Range
+from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.config.group_consumer import GroupConsumerConfig
+from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME
+from zkbroker.consumer.resolve import resolve_offsets, resolve_or_end
+from zkbroker.errors import ConfigError, RequestTimedOut
+
+if TYPE_CHECKING:
+    from zkbroker.consumer import GroupConsumer, MessageAndMetadata
+    from zkbroker.discovery import Cluster
+
+Key = tuple[str, int]
+Offsets = dict[Key, int]
+Messages = Iterator["MessageAndMetadata"]
+
+_POLL_S = 0.2
+
+
+@contextmanager
+def of_partitions(
+    topic: str,
+    partitions: tuple[int, ...],
+    cluster: "Cluster",
+    zookeeper: str | None,
+    chosen: Range,
+    exit_at_end: bool,
+    properties: Mapping[str, str],
+) -> Iterator[Messages]:
+    """Read partitions of a topic without a group.
+
+    Raises:
+        ConfigError: a partition does not exist, or a setting is not allowed.
+        ProtocolError: a broker refuses.
+    """
+    from zkbroker.consumer import AssignedConsumer
+
+    group = properties.get("group.id", "none")
+    config = ConsumerConfig.from_properties(
+        {
+            "zookeeper.connect": zookeeper or "none",
+            "group.id": group,
+            "auto.offset.reset": "smallest",
+            **properties,
+        },
+        warn=warn,
+    )
+    known = [info.partition for info in cluster.partitions(topic)]
+    unknown = sorted(set(partitions) - set(known))
+    if unknown:
+        raise ConfigError(f"topic {topic} has no partition {unknown[0]}; it has 0 to {known[-1]}")
+    keys = [(topic, partition) for partition in partitions or known]
+    if chosen.start.anchor is Anchor.STORED:
+        starts = _stored(cluster, keys, zookeeper, group)
+    else:
+        starts = resolve(cluster, keys, chosen.start, read_committed=config.read_committed)
+    stops: Offsets = {}
+    if chosen.stop is not None:
+        times = dict.fromkeys(keys, chosen.stop.value)
+        stops = resolve_or_end(cluster, times, read_committed=config.read_committed)
+    elif exit_at_end:
+        stops = ends_of(cluster, keys, read_committed=config.read_committed)
+    with AssignedConsumer(cluster, starts, stop=stops, config=config) as consumer:
+        yield iter(consumer)
+
+
+def ends_of(cluster: "Cluster", keys: list[Key], *, read_committed: bool) -> Offsets:
+    """Return where the partitions end now."""
+    latest = dict.fromkeys(keys, LATEST_TIME)
+    found = resolve_offsets(cluster, latest, read_committed=read_committed)
+    return {key: offset or 0 for key, offset in found.items()}
+
+
+def resolve(
+    cluster: "Cluster", keys: list[Key], position: Position, *, read_committed: bool
+) -> Offsets:
+    """Return the offset of a position in each partition.
+
+    An offset outside the log is its end, as with kcat, and said so on standard error.
+    """
+    if position.anchor is Anchor.TIME:
+        times = dict.fromkeys(keys, position.value)
+        return resolve_or_end(cluster, times, read_committed=read_committed)
+    beginnings = resolve_offsets(cluster, dict.fromkeys(keys, EARLIEST_TIME))
+    first = {key: offset or 0 for key, offset in beginnings.items()}
+    if position.anchor is Anchor.BEGINNING:
+        return first
+    ends = ends_of(cluster, keys, read_committed=read_committed)
+    if position.anchor is Anchor.END:
+        return {key: max(first[key], ends[key] - position.value) for key in keys}
+    starts = dict.fromkeys(keys, position.value)
+    for key in keys:
+        if not first[key] <= position.value <= ends[key]:
+            starts[key] = ends[key]
+            warn(
+                f"{key[0]}-{key[1]} holds offsets {first[key]} to {ends[key]}, not "
+                f"{position.value}: reading from its end"
+            )
+    return starts
+
+
+def _stored(cluster: "Cluster", keys: list[Key], zookeeper: str | None, group: str) -> Offsets:
+    from zkbroker.registry.groups import read_offset
+
+    if group == "none":
+        raise ConfigError("-o stored needs the group whose offsets to take: -X group.id=GROUP")
+    starts = resolve(cluster, keys, Position(Anchor.BEGINNING), read_committed=False)
+    with open_session(zookeeper) as session:
+        for key in keys:
+            stored = read_offset(session, group, *key)
+            if stored is not None:
+                starts[key] = stored[0]
+    return starts
+
+
+@contextmanager
+def of_zookeeper_group(
+    topics: list[str], zookeeper: str, group: str, properties: Mapping[str, str]
+) -> Iterator[Messages]:
+    """Take a share of a group that is kept in ZooKeeper.
+
+    Raises:
+        ConfigError: a setting is not allowed.
+        RegistryError: ZooKeeper does not answer.
+    """
+    from zkbroker.consumer import Consumer, Whitelist
+
+    config = ConsumerConfig.from_properties(
+        {"zookeeper.connect": zookeeper, "group.id": group, **properties}, warn=warn
+    )
+    with Consumer.create(config) as connector:
+        (stream,) = connector.create_message_streams_by_filter(Whitelist(",".join(topics)), 1)
+        yield iter(stream)
+
+
+@contextmanager
+def of_coordinator_group(
+    topics: list[str],
+    bootstrap: str,
+    group: str,
+    start: Position | None,
+    exit_at_end: bool,
+    properties: Mapping[str, str],
+) -> Iterator[Messages]:
+    """Take a share of a group that is kept by its coordinator.
+
+    Args:
+        topics: names; those that begin with `^` are regular expressions.
+        bootstrap: brokers.
+        group: its id.
+        start: where to read partitions from that come to this member; None for the group's own
+            offsets.
+        exit_at_end: stop when all partitions held are read to where they ended when they came.
+        properties: of the consumer.
+
+    Raises:
+        ConfigError: a setting is not allowed.
+        ProtocolError: the group cannot be joined.
+    """
+    from zkbroker.consumer import GroupConsumer
+
+    config = GroupConsumerConfig.from_properties(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "client.id": CLIENT_ID,
+            **properties,
+        },
+        warn=warn,
+    )
+    with GroupConsumer(config) as consumer:
+        reader = _GroupReader(consumer, bootstrap, start, exit_at_end)
+        if any(topic.startswith("^") for topic in topics):
+            import re
+
+            names = (
+                topic[1:] if topic.startswith("^") else re.escape(topic) + "$" for topic in topics
+            )
+            consumer.subscribe("^(?:" + "|".join(f"(?:{name})" for name in names) + ")")
+        else:
+            consumer.subscribe(topics)
+        yield reader.messages()
+        if config.enable_auto_commit:
+            consumer.commit()
+
+
+class _GroupReader:
+    """Follows the partitions that come to a member of a group.
+
+    Args:
+        consumer: the member.
+        bootstrap: brokers.
+        start: see `of_coordinator_group`.
+        exit_at_end: see there.
+    """
+
+    def __init__(
+        self,
+        consumer: "GroupConsumer",
+        bootstrap: str,
+        start: Position | None,
+        exit_at_end: bool,
+    ) -> None:
+        self._consumer = consumer
+        self._bootstrap = bootstrap
+        self._start = start
+        self._exit_at_end = exit_at_end
+        self._ends: Offsets = {}
+        self._begun: set[Key] = set()
+
+    def messages(self) -> Messages:
+        while True:
+            self._look()
+            # One at a time, so that what is committed at the end is what was printed.
+            yield from self._consumer.poll(_POLL_S, 1)
+            if self._exit_at_end and self._at_end():
+                return
+
+    def _look(self) -> None:
+        held = self._consumer.assignment()
+        fresh = sorted(held - self._begun)
+        self._begun = held
+        if not fresh or (self._start is None and not self._exit_at_end):
+            return
+        with open_cluster(self._bootstrap, None) as cluster:
+            if self._start is not None:
+                for key, offset in resolve(
+                    cluster, fresh, self._start, read_committed=False
+                ).items():
+                    self._consumer.seek(*key, offset)
+        self._ends.update(self._consumer.end_offsets(fresh))
+
+    def _at_end(self) -> bool:
+        try:
+            return bool(self._begun) and all(
+                self._consumer.position(*key, timeout_s=0) >= self._ends[key] for key in self._begun
+            )
+        except RequestTimedOut:
+            # The next polls bring the position.
+            return False
