@@ -199,7 +199,7 @@ class Batch:
         return half
 
     def succeed(self, base_offset: int, timestamp_ms: int) -> None:
-        """Resolve every message to its place.
+        """Resolve every message to its place; who waits for one is told by `wake`.
 
         Args:
             base_offset: offset of the first message; -1 where it is not known.
@@ -210,13 +210,16 @@ class Batch:
         self._resolve()
 
     def fail(self, error: BaseException) -> None:
-        """Resolve every message to `error`."""
+        """Resolve every message to `error`; who waits for one is told by `wake`."""
         self.error = error
         self._resolve()
 
     def _resolve(self) -> None:
         self.resolved = True
         self.data = None
+
+    def wake(self) -> None:
+        """Call whoever waits for its messages; it may be a user's code, so hold no lock."""
         for run, _ in self.parts:
             if run.waiters:
                 run.wake()

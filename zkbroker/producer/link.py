@@ -203,12 +203,14 @@ class BrokerLink:
                 exchange.response = finished.result(0)
             except ZkbrokerError as error:
                 exchange.error = error
-            self._report(exchange)
-            with self._guard:
-                self._unanswered -= 1
-                answered = self._unanswered == 0
-            if answered:
-                self._all_answered.set()
+            try:
+                self._report(exchange)
+            finally:
+                with self._guard:
+                    self._unanswered -= 1
+                    answered = self._unanswered == 0
+                if answered:
+                    self._all_answered.set()
 
         pending.add_done_callback(done)
 

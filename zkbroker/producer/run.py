@@ -12,6 +12,7 @@ caller of `send` and goes when the caller lets it go. So the garbage collector h
 through however many messages are under way, and a batch of them is resolved in one step.
 """
 
+import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, Self
@@ -19,6 +20,8 @@ from typing import Protocol, Self
 from zkbroker.errors import RequestTimedOut
 from zkbroker.producer.message import Headers, KeyedMessage, RecordMetadata
 from zkbroker.runtime import Runtime
+
+logger = logging.getLogger(__name__)
 
 EncodedRecord = tuple[bytes | None, bytes | None, int, Headers]
 """Key, value, timestamp in ms, headers: as the records room encodes it."""
@@ -172,7 +175,11 @@ def _call(cell: _Waiter) -> None:
         function = cell.pop()
     except IndexError:  # another task called it
         return
-    function()
+    try:
+        function()
+    except Exception:
+        # A user's code: it runs where the answers of all others are taken in.
+        logger.exception("callback failed function=%r", function)
 
 
 class SendFuture:

@@ -109,6 +109,7 @@ class Settling:
                 return
             batch.succeed(base_offset, timestamp_ms)
         self._inbox.release(len(batch), batch.size)
+        batch.wake()
 
     def settle(self, exchange: Exchange) -> None:
         """Take back every batch of an exchange."""
@@ -215,6 +216,7 @@ class Settling:
                 return
             batch.fail(error)
         self._inbox.release(len(batch), batch.size)
+        batch.wake()
         if batch.numbered:
             self._accumulator.queues[batch.topic, batch.partition].renumber = True
         self._accumulator.discard(batch)

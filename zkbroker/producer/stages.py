@@ -218,6 +218,7 @@ class Stages:
             taken.refill([(run, indices)])
             taken.succeed(-1, -1)
             self._inbox.release(len(taken), taken.size)
+            taken.wake()
 
     # -- after the outcome
 

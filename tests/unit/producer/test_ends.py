@@ -15,7 +15,7 @@ from tests.support.fake_broker import FakeCluster
 from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, make
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.discovery import NoBrokersAvailable
-from zkbroker.errors import ConfigError, RegistryError, RequestTimedOut
+from zkbroker.errors import ConfigError, ErrorCode, RegistryError, RequestTimedOut
 from zkbroker.producer import (
     Cancelled,
     DeliveryTimedOut,
@@ -40,6 +40,49 @@ def block(fake: FakeCluster) -> threading.Event:
     for broker_id in fake.brokers:
         fake.faults[ApiKey.PRODUCE, broker_id] = lambda request: gate.wait(WAIT_S) and None
     return gate
+
+
+@RUNTIMES
+def test_a_callback_that_fails_costs_nobody_an_outcome(runtime, caplog):
+    def fail(future):
+        raise LookupError("of the user's")
+
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        gate = block(fake)
+        with asynchronous(fake, runtime, max_in_flight_requests_per_connection=1) as producer:
+            first = producer.send(KeyedMessage("t", b"1"))
+            first.add_done_callback(fail)
+            gate.set()
+            assert first.result(WAIT_S).offset == 0
+            assert producer.send(KeyedMessage("t", b"2")).result(WAIT_S).offset == 1
+            producer.flush(WAIT_S)
+            assert producer.metrics()["unresolved_messages"] == 0
+    assert caplog.text.count("callback failed") == 1
+
+
+@RUNTIMES
+def test_no_lock_is_held_while_a_callback_runs(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        gate = block(fake)
+        free = []
+
+        def look(future):
+            lock = producer._sender._settling._lock
+            free.append(lock.acquire(blocking=False))
+            if free[-1]:
+                lock.release()
+
+        with asynchronous(fake, runtime) as producer:
+            producer.send(KeyedMessage("t", b"stored")).add_done_callback(look)
+            gate.set()
+            producer.flush(WAIT_S)
+            fake.faults[ApiKey.PRODUCE, 0] = lambda request: ErrorCode.INVALID_REQUIRED_ACKS
+            refused = producer.send(KeyedMessage("t", b"refused"))
+            refused.add_done_callback(look)
+            assert refused.exception(WAIT_S) is not None
+        assert free == [True, True]
 
 
 @RUNTIMES
