@@ -12,7 +12,7 @@ DATA ?= demo-data
 
 venv: $(STAMP)
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml tests/interop/node/package.json
 	@sh scripts/preflight.sh
 	@sh scripts/make-venv.sh $(VENV) $(LEGACY)
 	@touch $@

@@ -13,8 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support import node_clients
+
 CLIENTS = Path(__file__).parent / "clients"
 LEGACY = Path(sys.executable).parent.parent / "kafka-python-2.0.2"
+
+ALL = ("none", "gzip", "snappy", "lz4", "zstd")
+BEFORE_ZSTD = ALL[:-1]
 
 Record = dict[str, Any]
 
@@ -25,12 +30,13 @@ class Client:
 
     Args:
         name: unique.
-        library: `kafka-python-2.0.2`, `kafka-python`, `confluent` or `kcat`.
+        library: `kafka-python-2.0.2`, `kafka-python`, `confluent`, `kcat`, `kafkajs` or
+            `kafka-node`.
         version: forced level of the broker, in the library's own form; None lets it find out.
         codecs: what it can write.
         headers: whether it writes headers at this level, and reads them.
         timestamps: whether it writes and reads timestamps at this level.
-        zstd: whether it can read zstd at this level.
+        reads: what it can read at this level.
         more: settings of its producer beyond those.
         tombstones: whether it can write null values.
         reads_headers: whether it reads headers though it writes none.
@@ -42,7 +48,7 @@ class Client:
     codecs: tuple[str, ...]
     headers: bool
     timestamps: bool
-    zstd: bool = False
+    reads: tuple[str, ...] = BEFORE_ZSTD
     more: dict[str, Any] = field(default_factory=dict, hash=False)
     tombstones: bool = True
     reads_headers: bool = False
@@ -65,9 +71,6 @@ def legacy(*version: int) -> Client:
     )
 
 
-ALL = ("none", "gzip", "snappy", "lz4", "zstd")
-BEFORE_ZSTD = ALL[:-1]
-
 KAFKA_PYTHON_LEVELS = (
     (0, 8, 0),
     (0, 8, 1),
@@ -89,7 +92,7 @@ LIBRARIES = {
         *(legacy(*level) for level in KAFKA_PYTHON_LEVELS),
         Client("kafka-python-2.0.2-auto", "kafka-python-2.0.2", None, ALL, True, True),
     ],
-    "newest": [Client("kafka-python-newest", "kafka-python", None, ALL, True, True, zstd=True)],
+    "newest": [Client("kafka-python-newest", "kafka-python", None, ALL, True, True, reads=ALL)],
     "confluent": [
         Client("librdkafka-as-0.8.2.1", "confluent", "0.8.2.1", BEFORE_ZSTD, False, False),
         Client("librdkafka-as-0.9.0", "confluent", "0.9.0", BEFORE_ZSTD, False, False),
@@ -103,7 +106,7 @@ LIBRARIES = {
             # It asks a 0.10.0 broker for batches of magic 2 all the same.
             reads_headers=True,
         ),
-        Client("librdkafka-auto", "confluent", None, ALL, True, True, zstd=True),
+        Client("librdkafka-auto", "confluent", None, ALL, True, True, reads=ALL),
         Client(
             "librdkafka-idempotent",
             "confluent",
@@ -111,11 +114,14 @@ LIBRARIES = {
             ALL,
             True,
             True,
-            zstd=True,
+            reads=ALL,
             more={"enable.idempotence": True},
         ),
     ],
-    "kcat": [Client("kcat", "kcat", None, ALL, True, False, zstd=True)],
+    "kcat": [Client("kcat", "kcat", None, ALL, True, False, reads=ALL)],
+    # Of the packages with codecs for them, those are installed that need no compiler.
+    "kafkajs": [Client("kafkajs", "kafkajs", None, ALL[:3], True, True, reads=ALL[:3])],
+    "kafka-node": [Client("kafka-node", "kafka-node", None, ALL[:2], False, True, reads=ALL[:2])],
 }
 EVERY = [client for clients in LIBRARIES.values() for client in clients]
 
@@ -126,6 +132,8 @@ def missing(library: str) -> str | None:
         return "kcat is not installed (apt-get install kcat)"
     if library == "kafka-python-2.0.2" and not LEGACY.exists():
         return f"kafka-python 2.0.2 is not at {LEGACY}"
+    if library in {"kafkajs", "kafka-node"}:
+        return node_clients.missing()
     return None
 
 
@@ -140,11 +148,15 @@ def run(library: str, jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
         return [kcat_client.run(job) for job in jobs]
     script = "confluent_client.py" if library == "confluent" else "kafka_python_client.py"
+    command = [sys.executable, str(CLIENTS / script)]
     environment = dict(os.environ)
+    if library in {"kafkajs", "kafka-node"}:
+        command = [*node_clients.command("jobs.js"), library]
+        environment = node_clients.environment()
     if library == "kafka-python-2.0.2":
         environment["PYTHONPATH"] = str(LEGACY)
     done = subprocess.run(
-        [sys.executable, str(CLIENTS / script)],
+        command,
         input=json.dumps(jobs),
         capture_output=True,
         text=True,

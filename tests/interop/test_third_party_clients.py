@@ -64,6 +64,8 @@ def broker(
             "zookeeper.connect": f"{zookeeper.connect_string}/interop",
             # The records bear the time of 2017.
             "log.retention.ms": "-1",
+            # kafkajs and kafka-node read as members of a group, alone in it.
+            "group.initial.rebalance.delay.ms": "0",
         },
     )
     process.start()
@@ -143,7 +145,7 @@ def test_every_client_reads_what_every_client_wrote(
             "expect": {
                 topic: len(sent)
                 for topic, (_, codec, sent) in written.items()
-                if codec != "zstd" or reader.zstd
+                if codec in reader.reads
             },
         }
         for reader in clients

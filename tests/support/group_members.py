@@ -9,7 +9,7 @@ import threading
 import time
 from pathlib import Path
 
-from tests.support import java_clients
+from tests.support import java_clients, node_clients
 
 SCRIPT = Path(__file__).parents[1] / "interop" / "group_member.py"
 OLD_KAFKA_PYTHON = Path(sys.prefix) / "kafka-python-2.0.2"
@@ -25,8 +25,14 @@ KINDS = {  # name: library, API version, whether it is the old kafka-python
 
 
 def _command(kind, *arguments, session_ms):
-    """The command and the environment of a member; `java-VERSION` is a kind, too."""
+    """The command and environment of a member; `java-VERSION` and `node-LIBRARY` are kinds too."""
     environment = dict(os.environ)
+    if kind.startswith("node-"):
+        environment = node_clients.environment() | {"GROUP_MEMBER_SESSION_MS": str(session_ms)}
+        if kind == "node-high-level":  # it is told of ZooKeeper, and has one strategy
+            return [*node_clients.command("zookeeper_member.js"), *arguments[:3]], environment
+        member = node_clients.command("group_member.js")
+        return [*member, kind.removeprefix("node-"), *arguments], environment
     if kind.startswith("java-"):
         version = kind.removeprefix("java-")
         return java_clients.command(
