@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from zkbroker.registry import ZkSession, paths
+from zkbroker.registry.groups import read_offset
 from zkbroker.testing import LocalCluster
 
 
@@ -42,6 +44,26 @@ def test_lines_go_in_and_come_out(zkbroker, cluster):
     assert zkbroker("consume", "-t", topic, "-o", "-1", "-e") == b"last without end\n"
     assert zkbroker("consume", "-t", topic, "-o", "1", "-c", "1") == b"two\n"
     assert zkbroker("consume", "-t", topic, "-o", "end", "-e") == b""
+
+
+def test_a_terminated_member_leaves_its_group_with_its_offset(zkbroker, cluster):
+    topic = cluster.create_topic(partitions=1)
+    zkbroker("produce", "-t", topic, stdin=b"one\ntwo\n")
+    options = ["-z", cluster.zookeeper, "-G", "ended", "-u", "-X", "auto.offset.reset=smallest"]
+    member = subprocess.Popen(
+        [sys.executable, "-m", "zkbroker.cli", "consume", topic, *options],
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert [member.stdout.readline() for _ in range(2)] == [b"one\n", b"two\n"]
+        member.terminate()
+        assert member.wait(30) == 143
+    finally:
+        member.kill()
+    with ZkSession(cluster.zookeeper) as session:
+        assert session.children(paths.consumer_ids("ended")) == []
+        # the message in hand may be left out
+        assert read_offset(session, "ended", topic, 0)[0] in (1, 2)
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])

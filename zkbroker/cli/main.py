@@ -2,8 +2,10 @@
 
 import importlib
 import logging
+import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
 from typing import Any, NoReturn
 
 import click
@@ -70,8 +72,19 @@ def cli() -> None:
     """Run and use the classic ZooKeeper-coordinated Kafka, in Python."""
 
 
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM, which ends a command as Ctrl-C does: members leave their group, files are closed."""
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    raise _Terminated
+
+
 def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> NoReturn:
     """Run a command, turn the library's errors into one line each, and exit."""
+    # A server takes the signal itself when it starts; who ignores it goes on doing so.
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
     # What these have to say reaches people as our own errors.
     for chatty in (
         "kazoo",
@@ -85,16 +98,17 @@ def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> N
         result = command.main(None if arguments is None else list(arguments), **keywords)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
-    except click.Abort:
-        sys.exit(130)
+    except click.Abort as stop:
+        # click turns every KeyboardInterrupt into it
+        sys.exit(143 if isinstance(stop.__cause__, _Terminated) else 130)
     except click.ClickException as mistake:
         mistake.show()
         sys.exit(mistake.exit_code)
     except ZkbrokerError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except KeyboardInterrupt as stop:
+        sys.exit(143 if isinstance(stop, _Terminated) else 130)
     except BrokenPipeError:
         # The reader of our output has gone, as `| head` does: nothing is left to say to it.
         sys.stderr.close()
