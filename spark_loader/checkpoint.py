@@ -21,6 +21,7 @@ from typing import Any
 
 from spark_loader.errors import CheckpointError
 from spark_loader.files import FileSystem, join
+from spark_loader.filesystems import output_path
 from spark_loader.ledger import (
     Manifest,
     MapperOffsets,
@@ -43,7 +44,7 @@ class Checkpoints:
 
     def __init__(self, filesystem: FileSystem, output: str) -> None:
         self._fs = filesystem
-        self.output = output.removeprefix("file://").rstrip("/") or "/"
+        self.output = output_path(output)
 
     def path(self, *parts: str) -> str:
         """Return the path of something in the state directory."""

@@ -16,15 +16,22 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from spark_loader.cli_options import cluster_options, event_time_options, load_options
+from spark_loader.cli_options import (
+    cluster_options,
+    event_time_options,
+    load_options,
+    spark_options,
+    spark_settings,
+)
 from spark_loader.cli_state import COMMANDS
+from spark_loader.errors import LoadError
 from spark_loader.job import Loader
 from spark_loader.load_options import LoadOptions
 from spark_loader.progress import Progress
 from spark_loader.result import LoadResult
 from zkbroker import __version__
 from zkbroker.cli.main import run
-from zkbroker.errors import ConfigError
+from zkbroker.errors import ZkbrokerError
 
 
 class LoadByDefault(click.Group):
@@ -36,6 +43,20 @@ class LoadByDefault(click.Group):
         ):
             args = ["load", *args]
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; what disk, network or Spark say becomes an error of one line."""
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            if isinstance(error, BrokenPipeError | ZkbrokerError):
+                raise
+            raise LoadError(str(error)) from error
+        except Exception as error:
+            if not type(error).__module__.startswith(("py4j", "pyspark")):
+                raise
+            thrown = getattr(error, "java_exception", None)
+            raise LoadError(f"Spark: {thrown.toString() if thrown else error}") from error
 
 
 @click.group(
@@ -61,13 +82,13 @@ def cli() -> None:
     "--max-quarantined", type=int, default=1000, show_default=True, help="Per mapper; -1 for any."
 )
 @click.option("--master", default="local[*,4]", show_default=True, help="Spark master.")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable.")
+@spark_options
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON only.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
-def load(as_json: bool, quiet: bool, master: str, conf: tuple[str, ...], **given: Any) -> None:
+def load(as_json: bool, quiet: bool, master: str, **given: Any) -> None:
     """Load what is new."""
     options = load_options(given)
-    spark_conf = dict(_pair(each, "--conf") for each in conf)
+    spark_conf = spark_settings(given)
     if quiet or as_json or not sys.stderr.isatty():
         result = Loader(options, master=master, spark_conf=spark_conf).run()
     else:
@@ -148,13 +169,6 @@ def result_as_json(result: LoadResult) -> dict[str, Any]:
             each["from"] = each.pop("start")
             each.pop("estimated_bytes", None)
     return content
-
-
-def _pair(text: str, option: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise ConfigError(f"{option} {text!r} is not KEY=VALUE")
-    return key, value
 
 
 for command in COMMANDS:

@@ -1,6 +1,8 @@
 """Options of the command line that several commands share, and what they mean."""
 
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import click
@@ -107,6 +109,40 @@ def event_time_options(command: Any) -> Any:
     ):
         command = option(command)
     return command
+
+
+def spark_options(command: Any) -> Any:
+    """Add the options that give Spark properties; see `spark_settings`."""
+    for option in reversed(
+        (
+            click.option(
+                "--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable."
+            ),
+            click.option(
+                "--properties-file",
+                type=click.Path(exists=True, dir_okay=False, path_type=Path),
+                help="Spark properties, as in spark-defaults.conf; --conf wins.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def spark_settings(given: dict[str, Any]) -> dict[str, str]:
+    """Return the Spark properties of the command line; raise ConfigError for one without `=`."""
+    settings: dict[str, str] = {}
+    file: Path | None = given.get("properties_file")
+    for line in file.read_text().splitlines() if file is not None else ():
+        found = re.match(r"\s*([^#\s=:][^\s=:]*)(?:\s*[=:]\s*|\s+)(.*?)\s*$", line)
+        if found:
+            settings[found[1]] = found[2]
+    for each in given.get("conf", ()):
+        key, equals, value = each.partition("=")
+        if not equals:
+            raise ConfigError(f"--conf {each!r} is not KEY=VALUE")
+        settings[key] = value
+    return settings
 
 
 def load_options(given: dict[str, Any]) -> LoadOptions:

@@ -22,8 +22,10 @@ from spark_loader.cli_options import (
     load_options,
     output_option,
     sink_options,
+    spark_options,
+    spark_settings,
 )
-from spark_loader.errors import LoadError
+from spark_loader.errors import DataLoss, LoadError
 from spark_loader.files import FileSystem, LockedError
 from spark_loader.filesystems import filesystem_for
 from spark_loader.ledger import now_text
@@ -47,16 +49,21 @@ partition_option = click.option(
 
 @click.command()
 @output_option
+@spark_options
 @zookeeper_option
 @bootstrap_option
 @click.option("--group", default="", help="Compare with this group; by default the loads' own.")
 @json_option
-def status(output: str, zookeeper: str, bootstrap: str, group: str, as_json: bool) -> None:
+def status(
+    output: str, zookeeper: str, bootstrap: str, group: str, as_json: bool, **spark: Any
+) -> None:
     """Show how far each partition is loaded; with a cluster given, its lag too."""
-    checkpoints, _ = _opened(output)
+    checkpoints, _ = _opened(output, spark)
+    unfinished = checkpoints.unfinished()
+    if unfinished is None:
+        operate.require_loaded(checkpoints)
     with _view(zookeeper, bootstrap) as view:
         standings = operate.status(checkpoints, view, group)
-    unfinished = checkpoints.unfinished()
     gaps = operate.gap_ledger(checkpoints)
     if as_json:
         content = {
@@ -81,6 +88,10 @@ def status(output: str, zookeeper: str, bootstrap: str, group: str, as_json: boo
         )
     Console().print(table)
     for each in standings:
+        if each.gone:
+            click.echo(f"{each.source} is no longer in the cluster")
+        elif each.position is None:
+            click.echo(f"{each.source} is new: the next load takes it up")
         if each.lost:
             click.echo(f"{each.source}: {each.lost} offsets were deleted before they were loaded")
     for gap in gaps:
@@ -91,30 +102,39 @@ def status(output: str, zookeeper: str, bootstrap: str, group: str, as_json: boo
 
 @click.command()
 @cluster_options
+@spark_options
 @json_option
 def plan(as_json: bool, **given: Any) -> None:
     """Show what a load would do: splits and estimated bytes. Nothing is written."""
     options = load_options(given)
-    checkpoints, _ = _opened(options.output)
+    checkpoints, _ = _opened(options.output, given)
     unfinished = checkpoints.unfinished()
     with _view(options.zookeeper, options.bootstrap) as view:
         if view is None:
             raise ConfigError("name the cluster: --zookeeper or --bootstrap")
-        made = unfinished or make_plan(checkpoints.next_run(), options, view, checkpoints.latest())
-    mappers = made.mappers if made is not None else ()
+        held: list[DataLoss] = []
+        made = unfinished
+        if made is None:
+            made, held = make_plan(checkpoints.next_run(), options, view, checkpoints.latest())
+    planned = made.mappers if made is not None else ()
     if as_json:
-        content = [
+        mappers = [
             [{**_source(r.source), "from": r.start, "until": r.until, "bytes": r.estimated_bytes}
              for r in mapper]
-            for mapper in mappers
+            for mapper in planned
         ]  # fmt: skip
-        click.echo(json.dumps({"resumes": unfinished is not None, "mappers": content}))
+        content = {
+            "resumes": unfinished is not None,
+            "mappers": mappers,
+            "held_back": [str(each) for each in held],
+        }
+        click.echo(json.dumps(content))
         return
     title = f"run {made.run}" if made is not None else "nothing new"
     table = Table(
         "mapper", "topic", "partition", "from", "until", "offsets", "about bytes", title=title
     )
-    for number, mapper in enumerate(mappers):
+    for number, mapper in enumerate(planned):
         for each in mapper:
             table.add_row(
                 str(number),
@@ -128,16 +148,19 @@ def plan(as_json: bool, **given: Any) -> None:
     Console().print(table)
     for gap in made.gaps if made is not None else ():
         click.echo(f"would give up {gap}")
+    for trouble in held:
+        click.echo(f"would be held back: {trouble}")
     if unfinished is not None:
         click.echo(f"run {unfinished.run} is unfinished: this is its plan")
 
 
 @click.command()
 @output_option
+@spark_options
 @json_option
-def verify(output: str, as_json: bool) -> None:
+def verify(output: str, as_json: bool, **spark: Any) -> None:
     """Prove over manifests and files, offline, that each offset is there exactly once."""
-    _, filesystem = _opened(output)
+    _, filesystem = _opened(output, spark)
     report = verify_output(filesystem, output)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(report)))
@@ -157,12 +180,13 @@ def verify(output: str, as_json: bool) -> None:
 
 @click.command()
 @output_option
+@spark_options
 @zookeeper_option
 @bootstrap_option
 @json_option
-def audit(output: str, zookeeper: str, bootstrap: str, as_json: bool) -> None:
+def audit(output: str, zookeeper: str, bootstrap: str, as_json: bool, **spark: Any) -> None:
     """Reconcile what the logs took in with what was written."""
-    checkpoints, _ = _opened(output)
+    checkpoints, _ = _opened(output, spark)
     with _view(zookeeper, bootstrap) as view:
         books = operate.audit(checkpoints, view)
     names = ("appended", "rows", "quarantined", "gaps", "absent", "pending", "difference")
@@ -185,6 +209,7 @@ def audit(output: str, zookeeper: str, bootstrap: str, as_json: bool) -> None:
 
 @click.command()
 @output_option
+@spark_options
 @click.option("--from-run", type=int, help="Compare the positions after this run …")
 @click.option("--to-run", type=int, help="… with those after this one; the latest by default.")
 @click.option("--group", default="", help="Compare with a group's offsets in ZooKeeper instead.")
@@ -199,9 +224,10 @@ def diff(
     zookeeper: str,
     bootstrap: str,
     as_json: bool,
+    **spark: Any,
 ) -> None:
     """Show which positions differ between two runs, or from a consumer group's offsets."""
-    checkpoints, _ = _opened(output)
+    checkpoints, _ = _opened(output, spark)
     here = operate.positions_at(checkpoints, to_run)
     if group:
         with _view(zookeeper, bootstrap) as view:
@@ -225,15 +251,16 @@ def diff(
 
 @click.command()
 @output_option
+@spark_options
 @click.option("--topic", required=True)
 @partition_option
 @click.option("--to", "to", type=click.IntRange(0), required=True, help="Offset to go back to.")
-def rewind(output: str, topic: str, partitions: tuple[int, ...], to: int) -> None:
+def rewind(output: str, topic: str, partitions: tuple[int, ...], to: int, **spark: Any) -> None:
     """Go back: withdraw what was loaded from an offset on, so that it is loaded again.
 
     A partition goes back to the beginning of the files that hold the offset.
     """
-    checkpoints, filesystem = _opened(output)
+    checkpoints, filesystem = _opened(output, spark)
     latest = checkpoints.latest()
     known = latest.positions if latest is not None else {}
     sources = [
@@ -251,12 +278,13 @@ def rewind(output: str, topic: str, partitions: tuple[int, ...], to: int) -> Non
 
 @click.command("set")
 @output_option
+@spark_options
 @click.option("--topic", required=True)
 @click.option("--partition", type=int, required=True)
 @click.option("--to", "to", type=click.IntRange(0), required=True, help="Next offset to load.")
-def set_position(output: str, topic: str, partition: int, to: int) -> None:
+def set_position(output: str, topic: str, partition: int, to: int, **spark: Any) -> None:
     """Set a position. Offsets passed over go into the gap ledger; going back is a rewind."""
-    checkpoints, filesystem = _opened(output)
+    checkpoints, filesystem = _opened(output, spark)
     source = TopicPartition(topic, partition)
     with _locked(checkpoints, filesystem):
         position = operate.set_position(checkpoints, filesystem, source, to)
@@ -265,11 +293,12 @@ def set_position(output: str, topic: str, partition: int, to: int) -> None:
 
 @click.command("replay-quarantine")
 @output_option
+@spark_options
 @event_time_options
 @click.option("--headers", is_flag=True, help="Write record headers, as when loading.")
 def replay_quarantine(output: str, headers: bool, **given: Any) -> None:
     """Load quarantined records again, with other event time options than before."""
-    checkpoints, filesystem = _opened(output)
+    checkpoints, filesystem = _opened(output, given)
     with _locked(checkpoints, filesystem):
         manifest = replay(checkpoints, filesystem, sink_options(given), headers=headers)
     click.echo(manifest.note if manifest is not None else "the quarantine is empty")
@@ -278,8 +307,14 @@ def replay_quarantine(output: str, headers: bool, **given: Any) -> None:
 COMMANDS = (status, plan, verify, audit, diff, rewind, set_position, replay_quarantine)
 
 
-def _opened(output: str) -> tuple[Checkpoints, FileSystem]:
-    filesystem = filesystem_for(output)
+def _opened(output: str, given: dict[str, Any]) -> tuple[Checkpoints, FileSystem]:
+    prefix = "spark.hadoop."
+    settings = {
+        key.removeprefix(prefix): value
+        for key, value in spark_settings(given).items()
+        if key.startswith(prefix)
+    }
+    filesystem = filesystem_for(output, settings=settings)
     return Checkpoints(filesystem, output), filesystem
 
 

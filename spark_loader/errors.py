@@ -11,6 +11,10 @@ class DataLoss(LoadError):
     """Offsets that were to be read are no longer (or not yet) in the log."""
 
 
+class DamagedLog(LoadError):
+    """An entry of a log cannot be decoded; the message names partition, offsets and reason."""
+
+
 class CheckpointError(LoadError):
     """A checkpoint file is missing, damaged or of a version this release does not know."""
 

@@ -1,25 +1,45 @@
 """Which file system serves an output directory, by its scheme."""
 
+import os
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from spark_loader.files import FileSystem, LocalFileSystem
 
+# Two letters at least: C:/lake is a path.
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+_FILE_URI = re.compile(r"file:(?://(?:localhost)?)?(?=/)")
 
-def filesystem_for(output: str, spark: Any = None) -> FileSystem:
+
+def filesystem_for(
+    output: str, spark: Any = None, settings: Mapping[str, str] | None = None
+) -> FileSystem:
     """Return the file system of a path, or of a URI of any scheme that Hadoop knows.
 
     Args:
         output: a local path, or a URI such as `hdfs://name:8020/lake` or `s3a://bucket/lake`.
-        spark: a session whose Java machine and `spark.hadoop.…` settings are used.
+        spark: a session whose Java machine and Hadoop configuration are used.
+        settings: Hadoop properties, where there is no session.
     """
-    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", output)
+    scheme = _SCHEME.match(output)
     if scheme is None or scheme[1] == "file":
         return LocalFileSystem()
     from spark_loader.hadoop import HadoopFileSystem, hadoop_settings, use_session
 
-    settings: dict[str, str] = {}
     if spark is not None:
         use_session(spark)
         settings = hadoop_settings(spark)
-    return HadoopFileSystem(output, settings)
+    return HadoopFileSystem(output, settings or {})
+
+
+def output_path(output: str) -> str:
+    """Return an output directory in the form that file names are put behind.
+
+    Local paths become absolute, since tasks run in directories of their own.
+    """
+    scheme = _SCHEME.match(output)
+    if scheme is not None and scheme[1] != "file":
+        return output.rstrip("/")
+    path = _FILE_URI.sub("", output, count=1)
+    return os.path.abspath(re.sub("^/+", "/", path))  # noqa: PTH100 - Path.resolve follows links

@@ -9,6 +9,8 @@ bridge between Python and Java: large files are written locally, then copied by 
 """
 
 import contextlib
+import importlib.util
+import logging
 import os
 import shutil
 import tempfile
@@ -19,8 +21,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 from spark_loader.files import FileStatus, LockedError, OutputFile
+
+logger = logging.getLogger(__name__)
 
 _LOCK_REFRESH_S = 20.0
 _LOCK_STALE_S = 120.0
@@ -37,7 +42,8 @@ class HadoopFileSystem:
     """
 
     root: str
-    settings: Mapping[str, str] = field(default_factory=dict)
+    # Credentials may be among them.
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def create(self, path: str) -> OutputFile:
         return _Upload(self, path)
@@ -97,20 +103,18 @@ class HadoopFileSystem:
             return
         above = len(str(fs.makeQualified(directory).toString())) + 1
         found = fs.listFiles(directory, True)
-        while found.hasNext():
-            each = found.next()
-            yield FileStatus(str(each.getPath().toString())[above:], int(each.getLen()))
+        with java_errors(path):
+            while found.hasNext():
+                each = found.next()
+                yield FileStatus(str(each.getPath().toString())[above:], int(each.getLen()))
 
     @contextlib.contextmanager
     def lock(self, path: str, owner: str) -> Iterator[None]:
         """Hold a lock file that is renewed while this process lives; a stale one is taken over."""
-        fs, target = self._at(path)
         if not self.publish(path, owner.encode()):
-            age_s = time.time() - fs.getFileStatus(target).getModificationTime() / 1000
-            if age_s < _LOCK_STALE_S:
-                held_by = self.read(path).decode()
-                raise LockedError(f"{path} is held by {held_by}; a dead one's is free in 2 minutes")
-            self.replace(path, owner.encode())
+            self._take_over(path)
+            if not self.publish(path, owner.encode()):
+                raise LockedError(f"{path} was taken by another a moment ago")
         released = threading.Event()
         renewing = threading.Thread(
             target=self._renew, args=(path, owner, released), name="load-lock", daemon=True
@@ -123,26 +127,47 @@ class HadoopFileSystem:
             renewing.join()
             self.delete(path)
 
+    def _take_over(self, path: str) -> None:
+        """Move a dead holder's lock away; raise LockedError when its holder lives."""
+        fs, target = self._at(path)
+        modified = int(fs.getFileStatus(target).getModificationTime())
+        if time.time() - modified / 1000 < _LOCK_STALE_S:
+            held_by = self.read(path).decode()
+            raise LockedError(f"{path} is held by {held_by}; a dead one's is free in 2 minutes")
+        # Of several who see it stale one moves it; a fresh one moved by mistake goes back.
+        aside = self._path(f"{path}.{uuid.uuid4().hex[:8]}.stale")
+        if not fs.rename(target, aside):
+            raise LockedError(f"{path} was taken by another a moment ago")
+        if int(fs.getFileStatus(aside).getModificationTime()) != modified:
+            fs.rename(aside, target)
+            raise LockedError(f"{path} was taken by another a moment ago")
+        fs.delete(aside, False)
+
     def _renew(self, path: str, owner: str, released: threading.Event) -> None:
         while not released.wait(_LOCK_REFRESH_S):
-            self.replace(path, owner.encode())
+            try:
+                # Over the old one, not in its place: the name is never free.
+                self._write(path, owner.encode())
+            except OSError as error:
+                logger.warning("lock not renewed path=%s error=%s", path, error)
 
     def _write_beside(self, path: str, data: bytes) -> Any:
         directory, _, name = path.rpartition("/")
         temporary = f"{directory}/.{name}.{uuid.uuid4().hex[:8]}.tmp"
+        self._write(temporary, data)
+        return self._path(temporary)
+
+    def _write(self, path: str, data: bytes) -> None:
         with tempfile.NamedTemporaryFile(prefix="zkbroker-load-") as local:
             local.write(data)
             local.flush()
-            self.upload(Path(local.name), temporary)
-        return self._path(temporary)
+            self.upload(Path(local.name), path)
 
     def _rename_new(self, fs: Any, temporary: Any, target: Any) -> bool:
         """Rename unless the name exists, which file systems say by an answer or by an error."""
-        from py4j.protocol import Py4JJavaError
-
         try:
             renamed = bool(fs.rename(temporary, target))
-        except Py4JJavaError:
+        except OSError:
             renamed = False
         if not renamed:
             fs.delete(temporary, False)
@@ -172,7 +197,8 @@ class HadoopFileSystem:
         conf = jvm.org.apache.hadoop.conf.Configuration()
         for key, value in self.settings.items():
             conf.set(key, value)
-        return target.getFileSystem(conf), target
+        with java_errors(path):
+            return _Guarded(target.getFileSystem(conf), path), target
 
     def _path(self, path: str) -> Any:
         return java().org.apache.hadoop.fs.Path(path)
@@ -204,16 +230,56 @@ class _Upload:
             self._file.close()
 
 
+@contextlib.contextmanager
+def java_errors(path: str) -> Iterator[None]:
+    """Raise what Java throws as an OSError of one line."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        yield
+    except Py4JJavaError as error:
+        thrown = error.java_exception
+        raise OSError(f"{path}: {thrown.toString()}") from None
+
+
+class _Guarded:
+    """A Java file system whose exceptions become OSErrors."""
+
+    def __init__(self, inner: Any, path: str) -> None:
+        self._inner = inner
+        self._path = path
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._inner, name)
+
+        def call(*arguments: Any) -> Any:
+            with java_errors(self._path):
+                return method(*arguments)
+
+        return call
+
+
 def use_session(spark: Any) -> None:
     """Use the Java machine of a Spark session in this process."""
     _JVM["jvm"] = spark._jvm
 
 
 def hadoop_settings(spark: Any) -> dict[str, str]:
-    """Return the Hadoop properties that a session adds, `spark.hadoop.…`."""
-    prefix = "spark.hadoop."
-    pairs = spark.sparkContext.getConf().getAll()
-    return {key.removeprefix(prefix): value for key, value in pairs if key.startswith(prefix)}
+    """Return the Hadoop properties that a session has beyond Hadoop's own defaults.
+
+    They come from `spark.hadoop.…` and from the files of `HADOOP_CONF_DIR`, which the nodes of the
+    workers need not have.
+    """
+    text = spark._jvm.java.io.StringWriter()
+    spark.sparkContext._jsc.hadoopConfiguration().writeXml(text)
+    settings = {}
+    # Written by this process's own Java machine a moment ago.
+    for each in ET.fromstring(text.toString()):  # noqa: S314
+        name, value = each.findtext("name"), each.findtext("value")
+        sources = [source.text or "" for source in each.findall("source")]
+        if name and value is not None and not any(s.endswith("-default.xml") for s in sources):
+            settings[name] = value
+    return settings
 
 
 def java() -> Any:
@@ -226,16 +292,19 @@ def java() -> Any:
 
 
 def _start_java() -> Any:
-    import pyspark
     from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-    home = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
+    # Found, not imported: that takes seconds and warns of libraries that are not used here.
+    found = importlib.util.find_spec("pyspark")
+    home = os.environ.get("SPARK_HOME") or str(Path((found and found.origin) or "").parent)
     jars = Path(home) / "jars"
     [bridge] = jars.glob("py4j-*.jar")
     java_home = os.environ.get("JAVA_HOME")
+    # Beside Hadoop's own classes: its configuration, and what was sent along by `spark.jars`.
+    places = [os.environ.get("HADOOP_CONF_DIR", ""), f"{jars}/*", str(Path.cwd() / "*")]
     port, token = launch_gateway(
         jarpath=str(bridge),
-        classpath=f"{jars}/*",
+        classpath=os.pathsep.join(filter(None, places)),
         die_on_exit=True,
         enable_auth=True,
         java_path=f"{java_home}/bin/java" if java_home else "java",

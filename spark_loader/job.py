@@ -5,11 +5,15 @@
 
 Invariant: whatever stops this between any two steps, the next run takes up where it stopped: with
 the same ranges, without doing finished mappers again, and nothing counts twice or not at all.
+
+A partition whose data cannot be loaded (lost, damaged, its topic gone) stays where it was and holds
+up no other: the run is published without it, then the error is raised.
 """
 
 import dataclasses
 import logging
 import os
+import re
 import socket
 import time
 from dataclasses import replace
@@ -19,12 +23,12 @@ from typing import Any
 from spark_loader.access import Access
 from spark_loader.brokers import NetworkAccess
 from spark_loader.checkpoint import Checkpoints
-from spark_loader.errors import DataLoss, LoadError, QuarantineLimit
+from spark_loader.errors import LoadError, QuarantineLimit
 from spark_loader.files import FileSystem, LockedError, join
 from spark_loader.filesystems import filesystem_for
 from spark_loader.ledger import DataFile, Manifest, MapperOffsets, Plan, now_text
 from spark_loader.load_options import LoadOptions
-from spark_loader.mapper import MapperTask, run_mapper
+from spark_loader.mapper import MapperTask, Outcome, run_mapper
 from spark_loader.planning import make_plan
 from spark_loader.positions import TopicPartition
 from spark_loader.progress import Callback, Progress, ProgressListener
@@ -38,9 +42,6 @@ from zkbroker.errors import ZkbrokerError
 logger = logging.getLogger(__name__)
 
 _FIRST_ROUND_RECORDS = 200_000
-_KINDS: dict[str, type[LoadError]] = {
-    kind.__name__: kind for kind in (LoadError, DataLoss, QuarantineLimit)
-}
 
 
 class Loader:
@@ -176,11 +177,14 @@ class _Run:
         if latest is not None:
             # Again, should the last run have been stopped just before it.
             self._commit_group(options.group, latest.positions)
+        troubles: list[LoadError] = []
         plan = self._checkpoints.unfinished()
         resumed = plan is not None
         if plan is None:
-            plan = make_plan(self._checkpoints.next_run(), options, self._view, latest)
+            plan, held = make_plan(self._checkpoints.next_run(), options, self._view, latest)
+            troubles.extend(held)
             if plan is None:
+                raise_first(troubles)
                 self._report(Progress(stage="done"))
                 return LoadResult()
             self._checkpoints.write_plan(plan)
@@ -192,9 +196,15 @@ class _Run:
             len(adopted),
             resumed,
         )
-        counted = self._map(plan, options, set(adopted))
+        counted, outcomes = self._map(plan, options, set(adopted))
         self._report(counted)
-        manifest = self._publish(plan, options, latest)
+        failed = {each.mapper: each.trouble for each in outcomes if each.trouble is not None}
+        for trouble in failed.values():
+            if isinstance(trouble, QuarantineLimit):
+                # The options are wrong, not a partition: nothing is published with them.
+                raise trouble
+        troubles.extend(failed[mapper] for mapper in sorted(failed))
+        manifest = self._publish(plan, options, latest, set(failed))
         result = LoadResult(
             run=plan.run,
             rows=manifest.rows,
@@ -208,6 +218,7 @@ class _Run:
             lag=_lag(plan, manifest.positions),
         )
         self._report(replace(counted, stage="done", rows=manifest.rows, lag=result.lag))
+        raise_first(troubles, result)
         return result
 
     def _finished(self, plan: Plan) -> list[int]:
@@ -229,8 +240,11 @@ class _Run:
         sizes = (self._fs.size(join(output, path)) for path in (file.staged, file.path))
         return file.size_bytes in sizes
 
-    def _map(self, plan: Plan, options: LoadOptions, done: set[int]) -> Progress:
+    def _map(
+        self, plan: Plan, options: LoadOptions, done: set[int]
+    ) -> tuple[Progress, list[Outcome]]:
         """Run the mappers that are not done."""
+        outcomes: list[Outcome] = []
         left = [mapper for mapper in range(len(plan.mappers)) if mapper not in done]
         planned = sum(each.size for each in plan.ranges)
         lag = _lag(plan, plan.positions)
@@ -249,8 +263,8 @@ class _Run:
                     self._task(plan, mapper, options, connect, listener.address) for mapper in left
                 ]
                 context.setJobDescription(f"zkbroker-load run {plan.run}")
-                context.parallelize(tasks, len(tasks)).map(run_mapper).collect()
-            return listener.progress("publish")
+                outcomes = context.parallelize(tasks, len(tasks)).map(run_mapper).collect()
+            return listener.progress("publish"), outcomes
         except ZkbrokerError:
             raise
         except Exception as error:
@@ -291,10 +305,15 @@ class _Run:
             report_to=report_to,
         )
 
-    def _publish(self, plan: Plan, options: LoadOptions, latest: Manifest | None) -> Manifest:
-        """Give the files their names, write the manifest, then the group's offsets."""
+    def _publish(
+        self, plan: Plan, options: LoadOptions, latest: Manifest | None, failed: set[int]
+    ) -> Manifest:
+        """Give the files their names, write the manifest, then the group's offsets.
+
+        Of a partition in which a mapper failed only what lies before that is published.
+        """
         done: list[MapperOffsets] = []
-        for mapper in range(len(plan.mappers)):
+        for mapper in published_mappers(plan, failed):
             offsets = self._checkpoints.mapper_offsets(plan.run, mapper)
             if offsets is None:
                 raise LoadError(
@@ -329,13 +348,42 @@ class _Run:
             group=options.group,
         )
         self._checkpoints.write_manifest(manifest)
-        self._commit_group(options.group, positions)
+        try:
+            self._commit_group(options.group, positions)
+        except ZkbrokerError as error:
+            raise LoadError(
+                f"run {plan.run} is published with {manifest.rows} rows, only the offsets of group "
+                f"{options.group} could not be committed, which the next run does: {error}"
+            ) from error
         settle(self._checkpoints, self._fs)
         return manifest
 
     def _commit_group(self, group: str, positions: dict[TopicPartition, int]) -> None:
         if group and positions:
             self._view.commit_group_offsets(group, positions)
+
+
+def published_mappers(plan: Plan, failed: set[int]) -> list[int]:
+    """Return the mappers whose ranges are wholly before every failed one of their partitions."""
+    cuts: dict[TopicPartition, int] = {}
+    for mapper in failed:
+        for each in plan.mappers[mapper]:
+            cuts[each.source] = min(each.start, cuts.get(each.source, each.start))
+    return [
+        mapper
+        for mapper, ranges in enumerate(plan.mappers)
+        if all(each.until <= cuts.get(each.source, each.until) for each in ranges)
+    ]
+
+
+def raise_first(troubles: list[LoadError], result: LoadResult | None = None) -> None:
+    """Raise the first of what kept partitions from being loaded, naming all; nothing for none."""
+    if not troubles:
+        return
+    text = "\n".join(dict.fromkeys(map(str, troubles)))
+    if result is not None and result.ranges:
+        text += f"\nAll else was loaded: {result.rows} rows, run {result.run}"
+    raise type(troubles[0])(text)
 
 
 def _lag(plan: Plan, positions: dict[TopicPartition, int]) -> int:
@@ -349,9 +397,10 @@ def _millis(text: str) -> int:
 def _unwrapped(error: Exception) -> Exception:
     """Return a mapper's own error as a LoadError, without the frames of two languages around it."""
     text = str(error)
-    for line in reversed(text.splitlines()):
-        name, _, message = line.strip().partition(": ")
-        kind = _KINDS.get(name.rsplit(".", 1)[-1])
-        if kind is not None and message:
-            return kind(message)
-    return LoadError(f"a mapper failed: {text}")
+    # The last exception of Python's traceback, at the beginning of a line: `some.module.Name: why`.
+    found = re.findall(r"^((?:\w+\.)*[A-Z]\w+): (\S.*)$", text, re.MULTILINE)
+    if not found:
+        return LoadError(f"a mapper failed: {text}")
+    name, why = found[-1]
+    name = name.rpartition(".")[2]
+    return LoadError(f"a mapper failed: {name}: {why}")

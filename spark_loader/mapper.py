@@ -5,6 +5,10 @@
 Invariant: a mapper is done when its offsets file exists, and that names every file that counts.
 Attempts share nothing but that name, so retries and speculative copies do no harm: the first to
 publish wins and the others remove what they wrote.
+
+Trouble that lies in the data (lost offsets, a damaged entry, a topic that is gone, too much to
+quarantine) is an outcome, not an exception: another attempt would meet it again, and other mappers
+are to finish. Anything else is raised, and Spark tries again.
 """
 
 import json
@@ -18,12 +22,15 @@ import pyarrow as pa
 
 from spark_loader.access import Access
 from spark_loader.checkpoint import Checkpoints
+from spark_loader.damage import DamagedEntry
+from spark_loader.errors import DamagedLog, DataLoss, QuarantineLimit
 from spark_loader.files import FileSystem
 from spark_loader.ledger import Gap, MapperOffsets
 from spark_loader.options import ConnectOptions
-from spark_loader.reader import ABSENT, DamagedEntry, RangeReader
+from spark_loader.reader import ABSENT, RangeReader
 from spark_loader.sink import PartitionSink, SinkOptions
 from spark_loader.splits import OffsetRange
+from zkbroker.errors import UnknownTopicOrPartition
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +60,15 @@ class MapperTask:
     report_to: tuple[str, int] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a mapper: finished with its offsets written, or what is in its way."""
+
+    mapper: int
+    rows: int = 0
+    trouble: DataLoss | DamagedLog | QuarantineLimit | None = None
+
+
 @dataclass(slots=True)
 class _Work:
     """What an attempt has written so far."""
@@ -62,13 +78,23 @@ class _Work:
     absent: list[Gap] = field(default_factory=list)
 
 
-def run_mapper(task: MapperTask) -> int:
-    """Do the task unless it is done; return its rows.
+def run_mapper(task: MapperTask) -> Outcome:
+    """Do the task unless it is done.
 
     Raises:
-        DataLoss, CorruptMessage, QuarantineLimit, OSError, …: what went wrong; nothing counts
-        and what was written is removed.
+        OSError, ProtocolError, …: what another attempt may cure; nothing counts and what was
+            written is removed.
     """
+    try:
+        return Outcome(task.mapper, _run(task))
+    except UnknownTopicOrPartition as error:
+        gone = DataLoss(f"{', '.join(map(str, task.ranges))}: {error}")
+        return Outcome(task.mapper, trouble=gone)
+    except (DataLoss, DamagedLog, QuarantineLimit) as error:
+        return Outcome(task.mapper, trouble=error)
+
+
+def _run(task: MapperTask) -> int:
     checkpoints = Checkpoints(task.filesystem, task.output)
     done = checkpoints.mapper_offsets(task.run, task.mapper)
     if done is not None:

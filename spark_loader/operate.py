@@ -5,6 +5,7 @@ Invariant: a position is moved only by a manifest of its own, published at once 
 the offsets passed over in the gap ledger.
 """
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,7 @@ from spark_loader.positions import TopicPartition
 from spark_loader.resolve import ClusterView
 from spark_loader.settle import settle
 from spark_loader.splits import OffsetRange
+from zkbroker.errors import UnknownTopicOrPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,26 +25,48 @@ class Standing:
     """How far a partition is loaded.
 
     Attributes:
-        position: next offset to load.
+        position: next offset to load; None when its topic was loaded before it was added.
         log_start, log_end: what the log holds now; None when no cluster was asked.
         group: offset of the consumer group, or None.
+        gone: whether it is no longer in the cluster.
     """
 
     source: TopicPartition
-    position: int
+    position: int | None
     log_start: int | None = None
     log_end: int | None = None
     group: int | None = None
+    gone: bool = False
 
     @property
     def lag(self) -> int | None:
         """Offsets in the log that are not loaded."""
-        return None if self.log_end is None else max(0, self.log_end - self.position)
+        if self.log_end is None:
+            return None
+        begin = self.log_start or 0 if self.position is None else self.position
+        return max(0, self.log_end - begin)
 
     @property
     def lost(self) -> int:
         """Offsets that were deleted from the log before they were loaded."""
-        return max(0, (self.log_start or 0) - self.position) if self.log_start is not None else 0
+        if self.log_start is None or self.position is None:
+            return 0
+        return max(0, self.log_start - self.position)
+
+
+def require_loaded(checkpoints: Checkpoints) -> None:
+    """Raise LoadError when nothing was ever published in a directory: it may be misspelt."""
+    if not checkpoints.manifest_numbers():
+        raise LoadError(f"nothing was loaded into {checkpoints.output} yet: it has no manifest")
+
+
+def in_cluster(view: ClusterView, topics: Iterable[str]) -> set[TopicPartition]:
+    """Return the partitions that topics have now; none of a topic that does not exist."""
+    found: set[TopicPartition] = set()
+    for topic in topics:
+        with contextlib.suppress(UnknownTopicOrPartition):
+            found.update(TopicPartition(topic, each) for each in view.partitions(topic))
+    return found
 
 
 def status(
@@ -55,12 +79,21 @@ def status(
     sources = sorted(latest.positions)
     if view is None:
         return [Standing(each, latest.positions[each]) for each in sources]
-    starts, ends = view.earliest(sources), view.latest(sources)
+    there = in_cluster(view, sorted({each.topic for each in sources}))
+    asked = sorted(there)
+    starts, ends = view.earliest(asked), view.latest(asked)
     group = group or latest.group
     committed = view.group_offsets(group, sources) if group else {}
     return [
-        Standing(each, latest.positions[each], starts[each], ends[each], committed.get(each))
-        for each in sources
+        Standing(
+            each,
+            latest.positions.get(each),
+            starts.get(each),
+            ends.get(each),
+            committed.get(each),
+            gone=each not in there,
+        )
+        for each in sorted({*sources, *there})
     ]
 
 
@@ -96,9 +129,8 @@ def audit(checkpoints: Checkpoints, view: ClusterView | None = None) -> list[Aud
     Log ends are those that the runs recorded, or those of now when a cluster is given; what was
     written comes from the files that count.
     """
+    require_loaded(checkpoints)
     manifests = list(checkpoints.manifests())
-    if not manifests:
-        return []
     data, quarantined = live(manifests)
     first: dict[TopicPartition, int] = {}
     ends: dict[TopicPartition, int] = {}
@@ -110,7 +142,8 @@ def audit(checkpoints: Checkpoints, view: ClusterView | None = None) -> list[Aud
             first[source] = min(first.get(source, start), start)
     positions = manifests[-1].positions
     if view is not None:
-        ends.update(view.latest(sorted(positions)))
+        there = in_cluster(view, sorted({each.topic for each in positions}))
+        ends.update(view.latest(sorted(there & positions.keys())))
     gaps, absent = kept_ledgers(manifests)
     books = []
     for source, position in sorted(positions.items()):
@@ -176,9 +209,10 @@ def diff(here: dict[TopicPartition, int], there: dict[TopicPartition, int]) -> l
 
 def positions_at(checkpoints: Checkpoints, run: int | None) -> dict[TopicPartition, int]:
     """Return the positions after a run, the latest one by default; raise when there is none."""
+    require_loaded(checkpoints)
     numbers = checkpoints.manifest_numbers()
     if run is None:
-        return dict(checkpoints.manifest(numbers[-1]).positions) if numbers else {}
+        return dict(checkpoints.manifest(numbers[-1]).positions)
     if run not in numbers:
         raise LoadError(f"run {run} has no manifest; there are {numbers or 'none'}")
     return dict(checkpoints.manifest(run).positions)

@@ -38,6 +38,19 @@ _REFUSED = {
     "kafka.value.deserializer": "values are read as bytes; convert them with DataFrame operations",
     "kafka.interceptor.classes": "interceptors could change or drop records unseen",
 }
+_USED = frozenset(
+    {
+        "kafka.bootstrap.servers",
+        "kafka.check.crcs",
+        "kafka.client.id",
+        "kafka.default.api.timeout.ms",
+        "kafka.fetch.max.wait.ms",
+        "kafka.group.id",
+        "kafka.max.partition.fetch.bytes",
+        "kafka.request.timeout.ms",
+        "kafka.security.protocol",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +130,7 @@ class SourceOptions:
         """
         given = {key.lower(): value for key, value in options.items()}
         _refuse(given)
+        _mention_unused(given)
         starting = _starting(given, streaming)
         strategy = given.get("startingoffsetsbytimestampstrategy", "error").lower()
         if strategy not in ("error", "latest"):
@@ -124,8 +138,8 @@ class SourceOptions:
                 f"startingOffsetsByTimestampStrategy={strategy!r} is not allowed: "
                 "give error or latest"
             )
-        least = _number(given, "minoffsetspertrigger")
-        most = _number(given, "maxoffsetspertrigger")
+        least = _number(given, "minOffsetsPerTrigger")
+        most = _number(given, "maxOffsetsPerTrigger")
         if least is not None and most is not None and least > most:
             raise ConfigError(
                 f"minOffsetsPerTrigger={least} must not be above maxOffsetsPerTrigger={most}"
@@ -136,13 +150,13 @@ class SourceOptions:
             starting=starting,
             ending=_ending(given, streaming),
             latest_when_no_time_matches=strategy == "latest",
-            fail_on_data_loss=_boolean(given, "failondataloss", default=True),
+            fail_on_data_loss=_boolean(given, "failOnDataLoss", default=True),
             max_offsets_per_trigger=most,
             min_offsets_per_trigger=least,
             max_trigger_delay_ms=parse_duration_ms(given.get("maxtriggerdelay", "15m")),
-            min_partitions=_number(given, "minpartitions"),
-            max_records_per_partition=_number(given, "maxrecordsperpartition"),
-            include_headers=_boolean(given, "includeheaders", default=False),
+            min_partitions=_number(given, "minPartitions"),
+            max_records_per_partition=_number(given, "maxRecordsPerPartition"),
+            include_headers=_boolean(given, "includeHeaders", default=False),
             group_id=given.get("kafka.group.id"),
         )
 
@@ -167,8 +181,8 @@ def parse_connect(given: Mapping[str, str]) -> ConnectOptions:
         max_wait_ms=_number_or(given, "kafka.fetch.max.wait.ms", 500),
         request_timeout_ms=_number(given, "kafka.request.timeout.ms") or 30_000,
         check_crcs=_boolean(given, "kafka.check.crcs", default=True),
-        retries=_number_or(given, "fetchoffset.numretries", 3),
-        retry_interval_ms=_number_or(given, "fetchoffset.retryintervalms", 10),
+        retries=_number_or(given, "fetchOffset.numRetries", 3),
+        retry_interval_ms=_number_or(given, "fetchOffset.retryIntervalMs", 10),
         retry_for_ms=_number_or(given, "kafka.default.api.timeout.ms", 60_000),
     )
 
@@ -190,6 +204,12 @@ def _refuse(given: Mapping[str, str]) -> None:
     for key, reason in _REFUSED.items():
         if key in given:
             raise ConfigError(f"{key} is not supported: {reason}")
+
+
+def _mention_unused(given: Mapping[str, str]) -> None:
+    unused = sorted(key for key in given if key.startswith("kafka.") and key not in _USED)
+    if unused:
+        logger.warning("options without effect on this source %s", " ".join(unused))
 
 
 def _subscription(given: Mapping[str, str]) -> Subscription:
@@ -278,7 +298,7 @@ def _bound(given: Mapping[str, str], which: str, default: Bound) -> Bound:
 
 
 def _number(given: Mapping[str, str], key: str, least: int = 1) -> int | None:
-    text = given.get(key)
+    text = given.get(key.lower())
     if text is None:
         return None
     try:
@@ -296,7 +316,7 @@ def _number_or(given: Mapping[str, str], key: str, default: int) -> int:
 
 
 def _boolean(given: Mapping[str, str], key: str, *, default: bool) -> bool:
-    text = given.get(key)
+    text = given.get(key.lower())
     if text is None:
         return default
     if text.strip().lower() not in ("true", "false"):

@@ -1,8 +1,9 @@
 """The plan of a run: which offsets, fixed once, and which are given up and why.
 
 Invariant: for every partition planned, `[position, end)` is covered by ranges and gaps, disjoint
-and in order. Positions come from the last manifest; a partition it does not know starts where the
-options say, or at its beginning when its topic was loaded before (records may have come since).
+and in order; a partition that cannot be is left out whole. Positions come from the last manifest; a
+partition it does not know starts where the options say, or at its beginning when its topic was
+loaded before (records may have come since).
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,11 +30,14 @@ class Extent:
 
 def make_plan(
     run: int, options: LoadOptions, view: ClusterView, latest: Manifest | None
-) -> Plan | None:
+) -> tuple[Plan | None, list[DataLoss]]:
     """Plan a run; None when there is nothing new at all.
 
+    Returns:
+        the plan, and what stands in the way of partitions that it leaves out: a position out of
+        the log's range where the policy is `fail`.
+
     Raises:
-        DataLoss: a position is out of the log's range and the policy is `fail`.
         LoadError: no topic matches.
     """
     known = latest.positions if latest is not None else {}
@@ -42,11 +46,17 @@ def make_plan(
     extents = {tp: Extent(starts[tp], ends[tp]) for tp in partitions}
     positions = first_positions(options, view, partitions, known, extents)
     gaps: list[Gap] = []
+    held: list[DataLoss] = []
     begin: dict[TopicPartition, int] = {}
     for tp in partitions:
-        begin[tp], gap = place(tp, positions[tp], extents[tp], options.policy(tp))
+        try:
+            begin[tp], gap = place(tp, positions[tp], extents[tp], options.policy(tp))
+        except DataLoss as error:
+            held.append(error)
+            continue
         if gap is not None:
             gaps.append(gap)
+    partitions = sorted(begin)
     until = {tp: max(begin[tp], extents[tp].end) for tp in partitions}
     if options.max_records is not None:
         until = cap_records(begin, until, options.max_records)
@@ -63,11 +73,11 @@ def make_plan(
     ]
     unknown = [tp for tp in partitions if tp not in known]
     if not ranges and not gaps and not unknown:
-        return None
+        return None, held
     mappers = split_for_loading(
         ranges, split_bytes=options.split_bytes, group_bytes=options.group_bytes
     )
-    return Plan(
+    plan = Plan(
         run=run,
         created=now_text(),
         mappers=tuple(map(tuple, mappers)),
@@ -76,6 +86,7 @@ def make_plan(
         log_starts=starts,
         log_ends=ends,
     )
+    return plan, held
 
 
 def gap_free(tp: TopicPartition, position: int, begin: int, gaps: Iterable[Gap]) -> int:

@@ -119,7 +119,7 @@ def flat_numbers(nested: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition
 
 
 def require_every(
-    given: Mapping[TopicPartition, int], wanted: set[TopicPartition], option: str
+    given: Mapping[TopicPartition, int], wanted: set[TopicPartition], option: str, hint: str = ""
 ) -> None:
     """Check that an option names exactly the partitions that are read.
 
@@ -131,7 +131,7 @@ def require_every(
     if missing:
         raise ConfigError(
             f"{option} must name every partition that is read; it lacks "
-            f"{', '.join(map(str, missing))} (-1 stands for latest, -2 for earliest)"
+            f"{', '.join(map(str, missing))}{hint}"
         )
     if unknown:
         raise ConfigError(

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from spark_loader.checkpoint import STATE
+from spark_loader.damage import DamagedEntry
 from spark_loader.errors import QuarantineLimit
 from spark_loader.files import FileSystem, HashingFile, file_name, join, merge_runs
 from spark_loader.ledger import DataFile
 from spark_loader.positions import TopicPartition
-from spark_loader.reader import DamagedEntry
 from spark_loader.rows import times_as_ms, to_base64
 
 

@@ -16,18 +16,25 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_loader.errors import DataLoss, LoadError
+from spark_loader.damage import DamagedEntry, by_entry
+from spark_loader.errors import DamagedLog, DataLoss, LoadError
 from spark_loader.ledger import Gap
 from spark_loader.positions import TopicPartition
 from spark_loader.splits import OffsetRange
 from zkbroker.errors import CorruptMessage, MessageSizeTooLarge, OffsetOutOfRange
-from zkbroker.records import decode_columns, iter_entries
+from zkbroker.records import Columns, decode_columns
 
 POLICIES = ("fail", "earliest", "latest", "nearest")
+POLICY_ADVICE = (
+    "Nothing was given up; to go on without these offsets choose another policy for offsets out "
+    "of range (earliest, latest or nearest)"
+)
 ABSENT = "no record in the log: control record or compacted"
 
 _LARGEST_FETCH_BYTES = 512 * 1024 * 1024
 _EMPTY_ANSWERS = 20
+_CUT_OFF_BYTES = 1024 * 1024
+_LAST_MS = (2**63 - 1) // 1000
 _HEADERS = pa.list_(
     pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 )
@@ -75,16 +82,6 @@ class Fetcher(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class DamagedEntry:
-    """An entry of the log that cannot be decoded, verbatim."""
-
-    start: int
-    until: int
-    raw: bytes
-    reason: str
-
-
 Piece: TypeAlias = pa.RecordBatch | Gap | DamagedEntry
 
 
@@ -98,6 +95,7 @@ class RangeReader:
         on_out_of_range: `fail`, `earliest`, `latest` or `nearest`; see `_lost`.
         keep_damaged: whether a damaged entry is yielded and passed over rather than raised.
         verify_crc: whether CRCs are checked.
+        advice: what the message of a DataLoss says to do.
     """
 
     def __init__(
@@ -109,6 +107,7 @@ class RangeReader:
         on_out_of_range: str = "fail",
         keep_damaged: bool = False,
         verify_crc: bool = True,
+        advice: str = POLICY_ADVICE,
     ) -> None:
         self._fetcher = fetcher
         self._fetch_bytes = fetch_bytes
@@ -116,6 +115,7 @@ class RangeReader:
         self._policy = on_out_of_range
         self._keep_damaged = keep_damaged
         self._verify_crc = verify_crc
+        self._advice = advice
         self._schema = arrow_schema(headers=headers)
 
     def read(self, wanted: OffsetRange) -> Iterator[Piece]:
@@ -123,12 +123,12 @@ class RangeReader:
 
         Raises:
             DataLoss: offsets are out of the log's range and the policy is `fail`.
-            CorruptMessage: an entry is damaged and `keep_damaged` is off.
-            MessageSizeTooLarge: an entry is larger than the largest fetch.
+            DamagedLog: an entry is damaged, or larger than the largest fetch, and `keep_damaged`
+                is off; the message names partition and offsets.
         """
         position = wanted.start
         fetch_bytes = self._fetch_bytes
-        empty = 0
+        empty = partial = 0
         pending = self._fetcher.send(wanted.source, position, fetch_bytes) if wanted.size else None
         while pending is not None:
             try:
@@ -144,24 +144,27 @@ class RangeReader:
                 past = OffsetOutOfRange(latest=max(fetched.high_watermark, 0), earliest=0)
                 yield self._lost(wanted, position, past)
                 return
-            pieces, reached = self._decode(wanted, position, fetched.records)
+            pieces, reached = self._decode(wanted, position, fetched)
             if reached <= position:
-                if fetch_bytes >= _LARGEST_FETCH_BYTES:
-                    raise MessageSizeTooLarge(
-                        f"{wanted.source}: the entry at offset {position} is larger than "
-                        f"{fetch_bytes} bytes"
-                    )
-                if len(fetched.records) > 0:
+                size = len(fetched.records)
+                if size == 0:
+                    if (empty := empty + 1) > _EMPTY_ANSWERS:
+                        raise LoadError(
+                            f"{wanted.source}: the broker answers nothing at offset {position} "
+                            f"though its high watermark is {fetched.high_watermark}"
+                        )
+                elif fetch_bytes >= _LARGEST_FETCH_BYTES or 0 < size == partial < fetch_bytes:
+                    # There is no more to get, and still the entry is not whole.
+                    cut = self._cut_off(wanted, position, fetched.records)
+                    yield cut
+                    position, partial = cut.until, 0
+                else:
+                    partial = size
                     fetch_bytes *= 2
-                elif (empty := empty + 1) > _EMPTY_ANSWERS:
-                    raise LoadError(
-                        f"{wanted.source}: the broker answers nothing at offset {position} though "
-                        f"its high watermark is {fetched.high_watermark}"
-                    )
                 pending = self._next(wanted, position, fetch_bytes)
                 continue
             position = reached
-            empty = 0
+            empty = partial = 0
             pending = self._next(wanted, position, fetch_bytes)
             yield from pieces
 
@@ -186,28 +189,25 @@ class RangeReader:
             cause = f"beyond the log, which ends at offset {latest}: it was cut or made anew"
         gap = Gap(wanted.topic, wanted.partition, position, until, cause)
         if self._policy == "fail":
-            raise DataLoss(
-                f"{gap}. Nothing was given up; to go on without these offsets choose another "
-                "policy for offsets out of range (earliest, latest or nearest)"
-            )
+            raise DataLoss(f"{gap}. {self._advice}")
         return gap
 
     def _decode(
-        self, wanted: OffsetRange, position: int, records: bytes | memoryview
+        self, wanted: OffsetRange, position: int, fetched: Fetched
     ) -> tuple[list[Piece], int]:
         """Decode message-set bytes; return what they hold and the offset after it."""
-        pieces: list[Piece] = []
         try:
-            columns = self._columns(records, position, wanted.until)
-        except CorruptMessage:
-            if not self._keep_damaged:
-                raise
-            return self._decode_by_entry(wanted, position, records)
+            columns = self._columns(fetched.records, position, wanted.until)
+        except (CorruptMessage, MessageSizeTooLarge):
+            return self._decode_by_entry(wanted, position, fetched)
         reached = min(columns.next_offset, wanted.until)
-        self._collect(pieces, wanted, columns, position, reached)
-        return pieces, reached
+        offsets = _array(pa.int64(), columns.count, columns.offsets)
+        if columns.count == reached - position > 0 and ascending(offsets):
+            return [self._batch(wanted, columns, offsets)], reached
+        # Offsets without a record may be compacted, or those of an entry whose own are damaged.
+        return self._decode_by_entry(wanted, position, fetched)
 
-    def _columns(self, records: bytes | memoryview, start: int, until: int) -> Any:
+    def _columns(self, records: bytes | memoryview, start: int, until: int) -> Columns:
         return decode_columns(
             records,
             start_offset=start,
@@ -217,33 +217,52 @@ class RangeReader:
         )
 
     def _decode_by_entry(
-        self, wanted: OffsetRange, position: int, records: bytes | memoryview
+        self, wanted: OffsetRange, position: int, fetched: Fetched
     ) -> tuple[list[Piece], int]:
         """Decode entry by entry, setting damaged ones aside as they are."""
-        view = memoryview(records)
         pieces: list[Piece] = []
-        for entry in iter_entries(view):
-            if position >= wanted.until:
-                break
-            if entry.last_offset < position:
-                continue
-            raw = view[entry.position : entry.position + entry.size]
-            try:
-                columns = self._columns(raw, position, wanted.until)
-            except CorruptMessage as error:
-                until = min(entry.last_offset + 1, wanted.until)
-                pieces.append(DamagedEntry(position, until, bytes(raw), str(error)))
-                position = until
-                continue
-            reached = min(columns.next_offset, wanted.until)
-            self._collect(pieces, wanted, columns, position, reached)
-            position = reached
+        found = by_entry(
+            fetched.records, position, wanted.until, fetched.high_watermark, self._columns
+        )
+        for each in found:
+            if isinstance(each, DamagedEntry):
+                pieces.append(self._kept(wanted, each))
+            else:
+                offsets = _array(pa.int64(), each.columns.count, each.columns.offsets)
+                self._collect(pieces, wanted, each.columns, offsets, position, each.until)
+            position = each.until
         return pieces, position
 
+    def _cut_off(
+        self, wanted: OffsetRange, position: int, records: bytes | memoryview
+    ) -> DamagedEntry:
+        """Return an entry that says it is larger than what there is of it."""
+        reason = f"it says it is larger than the {len(records)} bytes there are of it"
+        raw = bytes(memoryview(records)[:_CUT_OFF_BYTES])
+        return self._kept(wanted, DamagedEntry(position, position + 1, raw, reason))
+
+    def _kept(self, wanted: OffsetRange, entry: DamagedEntry) -> DamagedEntry:
+        """Return a damaged entry where those are kept.
+
+        Raises:
+            DamagedLog: they are not.
+        """
+        if self._keep_damaged:
+            return entry
+        raise DamagedLog(
+            f"{wanted.source} [{entry.start}, {entry.until}): the entry of the log is damaged: "
+            f"{entry.reason}"
+        )
+
     def _collect(
-        self, pieces: list[Piece], wanted: OffsetRange, columns: Any, position: int, reached: int
+        self,
+        pieces: list[Piece],
+        wanted: OffsetRange,
+        columns: Columns,
+        offsets: pa.Array,
+        position: int,
+        reached: int,
     ) -> None:
-        offsets = _array(pa.int64(), columns.count, columns.offsets)
         pieces.extend(
             Gap(wanted.topic, wanted.partition, start, until, ABSENT)
             for start, until in missing(offsets, position, reached)
@@ -251,7 +270,7 @@ class RangeReader:
         if columns.count:
             pieces.append(self._batch(wanted, columns, offsets))
 
-    def _batch(self, wanted: OffsetRange, columns: Any, offsets: pa.Array) -> pa.RecordBatch:
+    def _batch(self, wanted: OffsetRange, columns: Columns, offsets: pa.Array) -> pa.RecordBatch:
         count = columns.count
         timestamps = _array(pa.timestamp("ms", tz="UTC"), count, columns.timestamps)
         arrays = [
@@ -260,16 +279,38 @@ class RangeReader:
             pa.repeat(wanted.topic, count),
             pa.repeat(pa.scalar(wanted.partition, pa.int32()), count),
             offsets,
-            timestamps.cast(pa.timestamp("us", tz="UTC")),
+            in_microseconds(timestamps),
             _array(pa.int32(), count, columns.timestamp_types),
         ]
         if self._headers:
             rows = [
                 [{"key": key, "value": value} for key, value in record] if record else None
-                for record in columns.headers
+                for record in columns.headers or ()
             ]
             arrays.append(pa.array(rows, type=_HEADERS))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def in_microseconds(timestamps: pa.Array) -> pa.Array:
+    """Return times in ms as times in µs; those that µs cannot hold become the nearest they can.
+
+    Producers that put other units into the field make such times; their records are to be read.
+    """
+    kind = pa.timestamp("us", tz="UTC")
+    try:
+        return timestamps.cast(kind)
+    except pa.ArrowInvalid:
+        whole = pc.min_element_wise(timestamps.cast(pa.int64()), pa.scalar(_LAST_MS))
+        whole = pc.max_element_wise(whole, pa.scalar(-_LAST_MS))
+        return pc.multiply(whole, 1000).cast(kind)
+
+
+def ascending(offsets: pa.Array) -> bool:
+    """Return whether each offset is above the one before."""
+    count = len(offsets)
+    if count < 2:
+        return True
+    return bool(pc.all(pc.greater(offsets.slice(1), offsets.slice(0, count - 1))).as_py())
 
 
 def missing(offsets: pa.Array, start: int, until: int) -> list[tuple[int, int]]:

@@ -17,11 +17,12 @@ from typing import Any
 import pyarrow as pa
 
 from spark_loader.checkpoint import Checkpoints
+from spark_loader.damage import DamagedEntry
 from spark_loader.errors import LoadError
 from spark_loader.files import FileSystem, join
 from spark_loader.ledger import DataFile, Manifest, MapperOffsets, live
 from spark_loader.positions import TopicPartition
-from spark_loader.reader import DamagedEntry, arrow_schema
+from spark_loader.reader import arrow_schema
 from spark_loader.settle import publish_replay, settle
 from spark_loader.sink import PartitionSink, SinkOptions
 

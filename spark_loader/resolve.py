@@ -105,7 +105,8 @@ def resolve(
     if isinstance(bound, AtOffset):
         return view.latest(partitions) if bound.offset == LATEST else view.earliest(partitions)
     if isinstance(bound, AtOffsets):
-        require_every(bound.offsets, set(partitions), option)
+        hint = " (-1 stands for latest, -2 for earliest)"
+        require_every(bound.offsets, set(partitions), option, hint)
         offsets = dict(bound.offsets)
         for symbol, look_up in ((EARLIEST, view.earliest), (LATEST, view.latest)):
             meant = sorted(tp for tp, offset in offsets.items() if offset == symbol)

@@ -43,7 +43,6 @@ def session(
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.python.filterPushdown.enabled": "true",
         # As a URI: a space in a path would end the option.

@@ -34,6 +34,8 @@ FALLBACKS = ("quarantine", "timestamp", "load-time")
 
 _QUARTER_MS = 900_000
 _COMMITS_AT_ONCE = 8
+# Every calendar of the world holds the times before it: the last days of 9999 are looked at.
+_SURE_MS = 253_402_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,11 +175,14 @@ class PartitionSink:
         reasons: dict[int, str] = {}
         if self._extractor is None:
             times = stamps
-            lowest = pc.min(stamps).as_py()
-            if lowest is not None and lowest >= 0:
+            ends = pc.min_max(stamps)
+            if ends["min"].as_py() >= 0 and ends["max"].as_py() < _SURE_MS:
                 return batch, times
             negative = pc.indices_nonzero(pc.less(stamps, 0)).to_pylist()
             reasons = dict.fromkeys(negative, "the message has no timestamp (message format 0)")
+            late = pc.indices_nonzero(pc.greater_equal(stamps, _SURE_MS)).to_pylist()
+            for index in late:
+                self._check_time(index, stamps[index].as_py(), reasons)
         else:
             found, reasons = self._extractor.times_ms(batch.column("value").to_pylist())
             self._check_calendar(found, reasons)
@@ -192,7 +197,7 @@ class PartitionSink:
             reasons = {
                 index: f"{reason}, and the message has no timestamp"
                 for index, reason in reasons.items()
-                if times[index].as_py() < 0
+                if not 0 <= times[index].as_py() < _SURE_MS
             }
             if not reasons:
                 return batch, times
@@ -208,13 +213,17 @@ class PartitionSink:
 
     def _check_calendar(self, times: list[int | None], reasons: dict[int, str]) -> None:
         for index, time_ms in enumerate(times):
-            if time_ms is None:
-                continue
-            try:
-                self._hours.of(time_ms)
-            except TimeError as error:
+            if time_ms is not None and not self._check_time(index, time_ms, reasons):
                 times[index] = None
-                reasons[index] = str(error)
+
+    def _check_time(self, index: int, time_ms: int, reasons: dict[int, str]) -> bool:
+        """Return whether a calendar holds a time; else write down the reason."""
+        try:
+            self._hours.of(time_ms)
+        except TimeError as error:
+            reasons[index] = str(error)
+            return False
+        return True
 
     def _by_hour(self, rows: pa.RecordBatch, times: pa.Array) -> list[tuple[str, pa.RecordBatch]]:
         quarters = _floor_divide(times, _QUARTER_MS)

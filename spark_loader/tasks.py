@@ -57,6 +57,7 @@ def read_range(
             headers=options.include_headers,
             on_out_of_range="fail" if options.fail_on_data_loss else "earliest",
             verify_crc=partition.connect.check_crcs,
+            advice="Set failOnDataLoss=false to go on without what is lost",
         )
         for piece in reader.read(partition.wanted):
             if isinstance(piece, pa.RecordBatch):

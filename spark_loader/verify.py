@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from spark_loader.checkpoint import STATE, Checkpoints
 from spark_loader.files import FileSystem, join, sha256_of
 from spark_loader.ledger import DataFile, Manifest, live
+from spark_loader.operate import require_loaded
 from spark_loader.positions import TopicPartition
 from spark_loader.reader import runs
 from spark_loader.splits import OffsetRange
@@ -52,8 +53,10 @@ def verify(filesystem: FileSystem, output: str) -> Report:
 
     Raises:
         CheckpointError: a manifest cannot be read.
+        LoadError: there is no manifest: a misspelt directory proves nothing.
     """
     checkpoints = Checkpoints(filesystem, output)
+    require_loaded(checkpoints)
     output = checkpoints.output
     manifests = list(checkpoints.manifests())
     data, quarantined = live(manifests)

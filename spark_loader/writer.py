@@ -79,15 +79,12 @@ class RowSink:
             raise ConfigError("a column named value is required: cast or alias what is to be sent")
         if "topic" not in types and topic is None:
             raise ConfigError("say where to write to: an option topic or a column topic")
-        for name, kind in types.items():
-            allowed = _COLUMNS.get(name)
-            if allowed is None:
-                raise ConfigError(
-                    f"column {name} cannot be written: the columns are {', '.join(_COLUMNS)}"
-                )
-            if kind not in allowed:
-                raise ConfigError(f"column {name} is {kind}: give {' or '.join(allowed)}")
-        return cls(producer_properties(given), topic, frozenset(types))
+        # Other columns say nothing to a topic and are left out, as Spark's own sink does, so that
+        # rows of the source can be written as they are.
+        for name, allowed in _COLUMNS.items():
+            if name in types and types[name] not in allowed:
+                raise ConfigError(f"column {name} is {types[name]}: give {' or '.join(allowed)}")
+        return cls(producer_properties(given), topic, frozenset(types) & _COLUMNS.keys())
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
         """Send every row and wait for the acknowledgements."""

@@ -55,9 +55,22 @@ def test_what_is_written_is_read_back_with_headers_and_predicates(spark, source,
     assert frame.where("timestamp >= now()").count() == 0
 
 
+def test_rows_of_the_source_can_be_written_as_they_are(spark, source, cluster):
+    first, second = cluster.create_topic(partitions=2), cluster.create_topic(partitions=2)
+    publish(spark, source, first, 20)
+    rows = source(spark.read, subscribe=first, includeHeaders="true").load()
+    source(rows.write, topic=second).mode("append").save()
+    wanted = ["key", "value", "partition", "headers"]
+    copies = source(spark.read, subscribe=second, includeHeaders="true").load()
+    assert sorted(map(str, copies.select(wanted).collect())) == sorted(
+        map(str, rows.select(wanted).collect())
+    )
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
+        ({"subscribe": "t", "minPartitions": "x"}, "minPartitions='x'"),
         ({}, "exactly one of assign, subscribe"),
         ({"subscribe": "t", "startingOffsets": "latest"}, "startingOffsets=latest"),
         ({"subscribe": "t", "kafka.auto.offset.reset": "latest"}, "kafka.auto.offset.reset"),

@@ -140,6 +140,8 @@ class DirectoryFetcher:
 
     def answer(self, source: TopicPartition, offset: int, max_bytes: int) -> Fetched:
         if source not in self._loaded:
+            if not self._cluster._file(*source).exists():
+                raise UnknownTopicOrPartition(f"{source} does not exist")
             data = self._cluster._file(*source).read_bytes()
             index = [(each.last_offset, each.position) for each in iter_entries(data)]
             self._loaded[source] = (data, index)

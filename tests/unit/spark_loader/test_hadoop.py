@@ -1,8 +1,12 @@
 """The loader on a file system of Hadoop's: a mount table, whose URIs are no local paths."""
 
+import json
+import uuid
+
 import pytest
 
-from spark_loader import EventTime, Loader
+from spark_loader import EventTime, Loader, LoadError, hadoop
+from spark_loader.cli import cli
 from spark_loader.files import LockedError
 from spark_loader.hadoop import HadoopFileSystem
 from spark_loader.verify import verify
@@ -16,8 +20,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 @pytest.fixture
 def mounted(tmp_path):
     (tmp_path / "disk").mkdir()
-    settings = {"fs.viewfs.mounttable.lake.link./data": f"file://{tmp_path}/disk"}
-    return HadoopFileSystem("viewfs://lake/data", settings)
+    # A name of its own: Java keeps the file systems that it has opened by their names.
+    name = f"lake{uuid.uuid4().hex[:8]}"
+    settings = {f"fs.viewfs.mounttable.{name}.link./data": f"file://{tmp_path}/disk"}
+    return HadoopFileSystem(f"viewfs://{name}/data", settings)
 
 
 def test_a_load_into_a_hadoop_file_system_is_proved_there(mounted, tmp_path):
@@ -68,3 +74,33 @@ def test_a_lock_is_held_by_one(mounted):
         pass
     with mounted.lock(path, "you"):
         pass
+
+
+def test_state_commands_take_the_properties_of_a_load(mounted, tmp_path, capsys):
+    cluster = DirectoryCluster(str(tmp_path / "cluster"))
+    cluster.append("t", 0, [b"x"] * 4)
+    output = f"{mounted.root}/lake"
+    where = {"bootstrap": "h:1", "topics": ["t"], "output": output}
+    Loader(**where, access=cluster, filesystem=mounted).run(InlineSpark())
+    [(name, value)] = mounted.settings.items()
+    file = tmp_path / "spark.conf"
+    file.write_text(f"# where the lake is\nspark.ui.enabled false\nspark.hadoop.{name} = {value}\n")
+    for given in (["--conf", f"spark.hadoop.{name}={value}"], ["--properties-file", str(file)]):
+        cli.main(["verify", "--output", output, *given], standalone_mode=False)
+        assert "4 rows" in capsys.readouterr().out
+        cli.main(["status", "--output", output, *given, "--json"], standalone_mode=False)
+        assert json.loads(capsys.readouterr().out)["partitions"][0]["position"] == 4
+    with pytest.raises(LoadError, match=r"viewfs://lost/lake.*Mount table"):
+        cli.main(["verify", "--output", "viewfs://lost/lake"], standalone_mode=False)
+
+
+def test_a_dead_holders_lock_is_taken_over_by_one(mounted, monkeypatch):
+    path = f"{mounted.root}/lock"
+    mounted.publish(path, b"dead")
+    monkeypatch.setattr(hadoop, "_LOCK_STALE_S", -1.0)
+    with mounted.lock(path, "you"):
+        monkeypatch.setattr(hadoop, "_LOCK_STALE_S", 120.0)
+        assert mounted.read(path) == b"you"
+        assert mounted.names(mounted.root) == ["lock"]
+        with pytest.raises(LockedError, match="you"), mounted.lock(path, "third"):
+            pass

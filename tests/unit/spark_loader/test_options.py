@@ -126,3 +126,9 @@ def test_numbers_per_partition_survive_json():
     numbers = parse_partition_numbers(text, "x")
     assert flat_numbers(partition_numbers(numbers)) == numbers
     assert partition_numbers(numbers) == {"a": {"0": 5, "10": 7}, "b": {"2": -1}}
+
+
+def test_options_that_change_nothing_are_mentioned(caplog):
+    given = {**BASE, "kafka.max.poll.records": "5", "kafka.client.id": "me"}
+    SourceOptions.parse(given, streaming=False)
+    assert "without effect on this source kafka.max.poll.records" in caplog.text

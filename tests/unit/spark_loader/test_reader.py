@@ -1,14 +1,16 @@
+import re
+
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_loader.errors import DataLoss
+from spark_loader.damage import DamagedEntry
+from spark_loader.errors import DamagedLog, DataLoss
 from spark_loader.ledger import Gap
-from spark_loader.reader import ABSENT, DamagedEntry, RangeReader, complement, runs
+from spark_loader.reader import ABSENT, Fetched, RangeReader, complement, runs
 from spark_loader.splits import OffsetRange
 from tests.support.directory_cluster import DirectoryCluster
-from zkbroker.errors import CorruptMessage
 from zkbroker.records import Codec, iter_entries
 
 
@@ -129,7 +131,7 @@ def damage(cluster, number):
 def test_a_damaged_entry_fails_the_read(cluster):
     cluster.append("t", 0, [b"v"] * 300)
     damage(cluster, 1)
-    with pytest.raises(CorruptMessage):
+    with pytest.raises(DamagedLog, match=r"t-0 \[100, 200\)"):
         list(reader(cluster).read(OffsetRange("t", 0, 0, 300)))
 
 
@@ -141,6 +143,73 @@ def test_a_damaged_entry_is_set_aside_verbatim_when_asked(cluster, codec):
     [damaged] = [each for each in pieces if isinstance(each, DamagedEntry)]
     assert (damaged.start, damaged.until, damaged.raw) == (100, 200, raw)
     assert [offset for offset, _, _ in rows(pieces)] == [*range(100), *range(200, 300)]
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+@pytest.mark.parametrize("keep", [False, True])
+def test_every_damaged_byte_of_a_head_is_named_or_set_aside(cluster, magic, codec, keep):
+    """Whatever byte is hit, an offset is a row, in quarantine or absent: once, and never hangs."""
+    for _ in range(3):
+        cluster.append("t", 0, [b"value"] * 5, magic=magic, codec=codec, per_batch=5)
+    sound = cluster._file("t", 0).read_bytes()
+    entries = list(iter_entries(sound))
+    middle = entries[len(entries) // 2]
+    for at in range(min(middle.size, 70)):
+        for bit in (0x01, 0x80):
+            data = bytearray(sound)
+            data[middle.position + at] ^= bit
+            fetcher = FixedFetcher(bytes(data), [(e.last_offset, e.position) for e in entries])
+            found = RangeReader(fetcher, fetch_bytes=4096, keep_damaged=keep)
+            said = ""
+            try:
+                pieces = list(found.read(OffsetRange("t", 0, 0, 15)))
+            except DamagedLog as error:
+                said = str(error)
+            if said:
+                assert not keep
+                assert re.match(r"t-0 \[\d+, \d+\): the entry of the log is damaged", said)
+                continue
+            covered = [offset for offset, _, _ in rows(pieces)]
+            for each in pieces:
+                if not isinstance(each, pa.RecordBatch):
+                    covered.extend(range(each.start, each.until))
+            assert sorted(covered) == [*range(15)]
+
+
+class FixedFetcher:
+    """Serves bytes from the entry that had an offset before the bytes were damaged."""
+
+    def __init__(self, data, index):
+        self._data = data
+        self._index = index
+
+    def send(self, source, offset, max_bytes):
+        self._at = next(position for last, position in self._index if last >= offset)
+        self._most = max_bytes
+        return self
+
+    def result(self):
+        return Fetched(self._data[self._at : self._at + self._most], 15)
+
+
+def test_offsets_compacted_at_the_end_of_a_split_are_absent(cluster):
+    cluster.append("t", 0, [b"v"] * 300, per_batch=100)
+    file = cluster._file("t", 0)
+    data = file.read_bytes()
+    middle = list(iter_entries(data))[1]
+    file.write_bytes(data[: middle.position] + data[middle.position + middle.size :])
+    pieces = list(reader(cluster).read(OffsetRange("t", 0, 50, 150)))
+    assert [each for each in pieces if isinstance(each, Gap)] == [Gap("t", 0, 100, 150, ABSENT)]
+    assert len(rows(pieces)) == 50
+
+
+def test_times_in_other_units_than_milliseconds_can_be_read(cluster):
+    for unit in (1, 1000, 1_000_000):
+        cluster.append("t", 0, [b"v"], timestamp_ms=1_431_857_103_000 * unit)
+    pieces = list(reader(cluster).read(OffsetRange("t", 0, 0, 3)))
+    times = [t for piece in pieces for t in piece.column("timestamp").cast(pa.int64()).to_pylist()]
+    assert times == [1_431_857_103_000_000, 1_431_857_103_000_000_000, (2**63 - 1) // 1000 * 1000]
 
 
 @settings(deadline=None, derandomize=True)
