@@ -1,13 +1,16 @@
 """Writes rows into one file per topic, partition and hour: Parquet, JSON lines or raw.
 
     batch ─▶ event time per row ─▶ rows by hour ─▶ buffers ─▶ staged file
+                    │                                 └─▶ spool, when too many hours have one open
                     └─▶ rows without one ─▶ quarantine
 
 Invariant: every row given is in exactly one file or in quarantine. The files of one partition and
-hour hold disjoint, ascending offset ranges. Memory is bounded by `buffer_bytes`, open files by
-`open_files`.
+hour hold disjoint, ascending offset ranges; there is another one only when one has reached
+`target_bytes`, however many hours the events lie in. Memory is bounded by `buffer_bytes`, open
+files by `open_files`.
 """
 
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +32,7 @@ from spark_loader.positions import TopicPartition
 from spark_loader.quarantine import Quarantine
 from spark_loader.reader import runs
 from spark_loader.rows import FORMATS, RowWriter, row_writer
+from spark_loader.spool import Spool
 
 FALLBACKS = ("quarantine", "timestamp", "load-time")
 
@@ -50,7 +54,7 @@ class SinkOptions:
         load_time_ms: that time.
         target_bytes: a file is closed when it has about this many bytes.
         buffer_bytes: rows held back, over all files, before the largest buffer is written.
-        open_files: files open at once in one mapper.
+        open_files: files open at once in one mapper; rows of more hours wait on local disk.
         compression: codec of Parquet pages.
         max_quarantined: records one mapper may quarantine before it fails; None for any number.
     """
@@ -119,6 +123,7 @@ class PartitionSink:
         self._buffers: dict[str, _Buffer] = {}
         self._buffered = 0
         self._open: dict[str, _OpenFile] = {}
+        self._spool = Spool()
         self._closed: list[OutputFile] = []
         self._made = 0
         self.files: list[DataFile] = []
@@ -147,6 +152,12 @@ class PartitionSink:
             self._flush(hour)
         for hour in list(self._open):
             self._close(hour)
+        for hour in self._spool.hours():
+            for table in _joined(self._spool.take(hour), self._flush_bytes):
+                self._append(hour, table)
+            if hour in self._open:
+                self._close(hour)
+        self._spool.close()
         self._commit()
         self.quarantine.finish()
 
@@ -157,6 +168,7 @@ class PartitionSink:
             each.rows.close()
             each.output.discard()
         self._open.clear()
+        self._spool.close()
         for output in self._closed:
             output.discard()
         self.quarantine.discard()
@@ -250,22 +262,35 @@ class PartitionSink:
         buffer.batches.append(rows)
         buffer.size_bytes += size_bytes
         self._buffered += size_bytes
-        if buffer.size_bytes >= min(self._options.buffer_bytes // 2, self._options.target_bytes):
+        if buffer.size_bytes >= self._flush_bytes:
             self._flush(hour)
 
+    @property
+    def _flush_bytes(self) -> int:
+        """Bytes of an hour's rows that are worth a row group."""
+        return min(self._options.buffer_bytes // 2, self._options.target_bytes)
+
     def _flush(self, hour: str) -> None:
+        """Write the buffer of an hour into its file, or put it aside."""
         buffer = self._buffers.pop(hour)
         self._buffered -= buffer.size_bytes
         table = pa.Table.from_batches(buffer.batches)
         if table.num_rows == 0:
             return
+        full = hour not in self._open and len(self._open) >= self._options.open_files
+        # What follows rows that were put aside has to come after them.
+        if full or hour in self._spool:
+            self._spool.put(hour, table)
+        else:
+            self._append(hour, table)
+
+    def _append(self, hour: str, table: pa.Table) -> None:
+        """Write rows into the file of an hour, opening and closing it as needed."""
         offsets = table.column("offset")
-        opened = self._open.pop(hour, None)
+        opened = self._open.get(hour)
         if opened is None:
-            while len(self._open) >= self._options.open_files:
-                self._close(next(iter(self._open)))
             opened = self._create(hour, table.schema, offsets[0].as_py())
-        self._open[hour] = opened
+            self._open[hour] = opened
         opened.rows.write(table)
         opened.count += table.num_rows
         opened.until = offsets[table.num_rows - 1].as_py() + 1
@@ -307,6 +332,20 @@ class PartitionSink:
                 offsets=tuple(merge_runs(opened.offsets)),
             )
         )
+
+
+def _joined(batches: Iterable[pa.RecordBatch], size_bytes: int) -> Iterator[pa.Table]:
+    """Join batches into tables of at least `size_bytes`, the last one aside."""
+    waiting: list[pa.RecordBatch] = []
+    waiting_bytes = 0
+    for batch in batches:
+        waiting.append(batch)
+        waiting_bytes += batch.nbytes
+        if waiting_bytes >= size_bytes:
+            yield pa.Table.from_batches(waiting)
+            waiting, waiting_bytes = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
 
 
 def _stored(batch: pa.RecordBatch, times: pa.Array) -> pa.RecordBatch:

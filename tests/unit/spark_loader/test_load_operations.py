@@ -3,15 +3,19 @@
 import json
 import shutil
 
+import pyarrow.parquet as pq
 import pytest
 
 from spark_loader import DataLoss, EventTime, Loader, LoadError, QuarantineLimit, cli_state, operate
 from spark_loader.checkpoint import Checkpoints
 from spark_loader.cli import cli
 from spark_loader.errors import DamagedLog
-from spark_loader.files import LocalFileSystem
+from spark_loader.files import LocalFileSystem, sha256_of
 from spark_loader.ledger import live
 from spark_loader.positions import LATEST_BOUND, AtOffsets, AtTime, TopicPartition
+from spark_loader.reader import RangeReader
+from spark_loader.sink import PartitionSink, SinkOptions
+from spark_loader.splits import OffsetRange
 from spark_loader.verify import verify
 from tests.support.directory_cluster import DirectoryCluster, DirectoryView
 from tests.support.inline_spark import Crash, CrashingFileSystem, InlineSpark
@@ -517,3 +521,42 @@ def test_a_registry_that_is_away_at_the_end_costs_the_groups_offsets_only(
     monkeypatch.undo()
     assert run(group="g").rows == 0
     assert cluster.view(None).group_offsets("g", []) == {("t", 0): 100, ("t", 1): 40, ("t", 2): 0}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "json", "raw"])
+def test_events_of_many_hours_make_one_file_an_hour(tmp_path, cluster, kind):
+    """Out of order over more hours than files may be open, in buffers that hold little."""
+    hours, rows = 40, 4000
+    values = [b'{"at": %d, "n": "%s"}' % (n * 7 % hours * 3600, b"x" * 50) for n in range(rows)]
+    cluster.append("late", 0, values)
+    sink = PartitionSink(
+        LOCAL, str(tmp_path), TopicPartition("late", 0), "staging", "token",
+        SinkOptions(
+            format=kind, event_time=EventTime.json("at"), open_files=4, buffer_bytes=20_000
+        ),
+    )  # fmt: skip
+    reader = RangeReader(cluster.fetcher(None), fetch_bytes=4096)
+    for piece in reader.read(OffsetRange("late", 0, 0, rows)):
+        sink.write(piece)
+        assert len(sink._open) <= 4
+    sink.finish()
+    assert len(sink.files) == hours
+    assert sum(each.rows for each in sink.files) == rows
+    held = []
+    for each in sink.files:
+        local = tmp_path / each.staged
+        assert sha256_of(local) == each.sha256
+        if kind == "parquet":
+            offsets = pq.ParquetFile(local).read(["offset"]).column("offset").to_pylist()
+        elif kind == "json":
+            offsets = [json.loads(line)["offset"] for line in local.read_text().splitlines()]
+        else:
+            offsets = [o for start, until in each.offsets for o in range(start, until)]
+            lines = local.read_bytes().splitlines()
+            assert lines == [values[offset] for offset in offsets]
+        assert offsets == sorted(offsets)
+        assert (offsets[0], offsets[-1] + 1) == (each.start, each.until)
+        held.extend(offsets)
+    assert sorted(held) == [*range(rows)]
+    sink.discard()
+    assert not any((tmp_path / "staging").iterdir())
