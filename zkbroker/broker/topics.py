@@ -21,6 +21,7 @@ from zkbroker.registry.topics import (
     create_topic,
     mark_for_deletion,
     set_topic_config,
+    topic_config,
 )
 
 logger = logging.getLogger(__name__)
@@ -185,6 +186,21 @@ class Topics:
         if name not in self._view.topics.assignments:
             raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
         mark_for_deletion(self._session, name)
+
+    def settings(self, name: str) -> dict[str, str]:
+        """Return the settings of a topic as ZooKeeper has them.
+
+        What this broker acts on follows them some milliseconds later; who has just changed a
+        setting, here or at another broker, expects to be told the new value.
+
+        Raises:
+            UnknownTopicOrPartition: it does not exist.
+            RegistryError: ZooKeeper does not answer.
+        """
+        check_topic_name(name)
+        if not self._view.exists(name):
+            raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
+        return topic_config(self._session, name)
 
     def configure(
         self, name: str, settings: Mapping[str, str], *, validate_only: bool = False

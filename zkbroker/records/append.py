@@ -117,9 +117,6 @@ class _Append(SetOutput):
             position = self._forward(position)
             if position == end:
                 break
-            if end - position >= OFFSET.size:
-                # a producer does not know its offsets: clients write 0, a count or -1 here
-                OFFSET.pack_into(self.buffer, position, 0)
             try:
                 entry = read_head(self.buffer, position, sent=True)
             except PartialEntry as error:

@@ -14,7 +14,6 @@ from zkbroker.config.schema import options
 from zkbroker.errors import (
     ErrorCode,
     ProtocolError,
-    UnknownTopicOrPartition,
     ZkbrokerError,
 )
 from zkbroker.network.server import Session
@@ -35,7 +34,6 @@ from zkbroker.protocol.messages.configs import (
     DescribedConfigs,
     ResourceType,
 )
-from zkbroker.registry.topics import check_topic_name
 
 
 class ConfigsHandlers:
@@ -81,11 +79,7 @@ class ConfigsHandlers:
         return answer
 
     def _topic_entries(self, topic: str, *, synonyms: bool) -> list[ConfigEntry]:
-        check_topic_name(topic)
-        view = self._services.view
-        if not view.exists(topic):
-            raise UnknownTopicOrPartition(f"The topic '{topic}' does not exist.")
-        own = view.topics.configs.get(topic, {})
+        own = self._services.topics.settings(topic)
         defaults = self._services.config.log
         genuine = LogConfig().topic_values()
         values = defaults.with_topic_overrides(own).topic_values()
