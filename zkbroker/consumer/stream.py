@@ -13,7 +13,7 @@ Invariants:
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 
 from zkbroker.consumer.decode import decode_chunk
 from zkbroker.consumer.messages import ConsumerTimeout, Decoder, MessageAndMetadata
@@ -112,52 +112,50 @@ class KafkaStream:
         self._paused: frozenset[str] = frozenset()
         self._closed = False
         self._reading: _Reading | None = None
-        self._ended = False
-        self._generator = self._messages()
+        # One iterator for all who ask: a generator that raised has ended, and the chain goes on
+        # with another, without a call for each message.
+        self._iterator = chain.from_iterable(self._generators())
 
     def __iter__(self) -> Iterator[MessageAndMetadata]:
-        if self._ended and not self._closed:
-            self._generator = self._messages()
-        return self._generator
+        return self._iterator
 
     def __next__(self) -> MessageAndMetadata:
-        return next(iter(self))
+        return next(self._iterator)
+
+    def _generators(self) -> Iterator[Iterator[MessageAndMetadata]]:
+        while not self._closed:
+            yield self._messages()
 
     def _messages(self) -> Iterator[MessageAndMetadata]:
-        # A generator, for its speed; one that raised has ended, and `__iter__` makes another.
         plain = self._key_decoder is None and self._value_decoder is None
         reading = self._reading
         if reading is not None:
             # The reader is back after an error that ended the former generator.
             progress = reading.chunk.progress
             progress.processed = progress.delivered
-        self._ended = False
         slices = 0
-        try:
-            while True:
-                if self._attention or not self._lease_valid():
-                    if not self._attend():
-                        return
-                    reading = self._reading
-                if reading is None:
-                    reading = self._next_reading()
-                    continue
-                progress = reading.chunk.progress
-                for message in islice(reading.messages, _SLICE):
-                    progress.delivered = message[2]
-                    yield message if plain else self._decode(message)
-                    progress.processed = message[2]
-                    if self._attention:
-                        break
-                else:
-                    slices += 1
-                    if not slices % _SLICES_A_BREATH:
-                        self._breathe()
-                    if reading.finished:
-                        reading = None
-                        self._finish()
-        finally:
-            self._ended = True
+        while True:
+            if self._attention or not self._lease_valid():
+                if not self._attend():
+                    return
+                reading = self._reading
+            if reading is None:
+                reading = self._next_reading()
+                continue
+            progress = reading.chunk.progress
+            for message in islice(reading.messages, _SLICE):
+                progress.delivered = message[2]
+                yield message if plain else self._decode(message)
+                progress.processed = message[2]
+                if self._attention:
+                    break
+            else:
+                slices += 1
+                if not slices % _SLICES_A_BREATH:
+                    self._breathe()
+                if reading.finished:
+                    reading = None
+                    self._finish()
 
     def _finish(self) -> None:
         """End a chunk: the position moves past what is no message, such as control batches."""

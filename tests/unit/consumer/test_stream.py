@@ -98,6 +98,30 @@ def test_reading_goes_on_after_a_timeout(runtime: Runtime) -> None:
     assert next(stream).offset == 0
 
 
+def test_an_iterator_of_a_stream_goes_on_after_what_it_raised(runtime: Runtime) -> None:
+    def decode(data: bytes) -> str:
+        if data == b"value 1":
+            raise ValueError("not mine")
+        return data.decode()
+
+    stream = stream_of(runtime, value_decoder=decode)
+    partition = partition_of(runtime, stream)
+    messages = iter(stream)
+    for _ in range(2):
+        with pytest.raises(ConsumerTimeout):
+            next(messages)
+    feed(partition, 3)
+    assert next(messages).offset == 0
+    with pytest.raises(ValueError, match="not mine"):
+        next(messages)
+    assert partition.position(in_hand=True) == 2
+    assert next(messages).offset == 2
+    stream.close()
+    for _ in range(2):
+        with pytest.raises(StopIteration):
+            next(messages)
+
+
 def test_message_in_hand_counts_as_delivered_but_not_as_processed(runtime: Runtime) -> None:
     stream = stream_of(runtime)
     partition = partition_of(runtime, stream)
