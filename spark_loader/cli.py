@@ -6,6 +6,7 @@ says why and what to do), 2 the command line is wrong.
 
 import dataclasses
 import json
+import logging
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -89,12 +90,16 @@ def load(as_json: bool, quiet: bool, master: str, **given: Any) -> None:
     """Load what is new."""
     options = load_options(given)
     spark_conf = spark_settings(given)
-    if quiet or as_json or not sys.stderr.isatty():
-        result = Loader(options, master=master, spark_conf=spark_conf).run()
-    else:
-        with ProgressBar() as bar:
-            loader = Loader(options, master=master, spark_conf=spark_conf, progress=bar.update)
-            result = loader.run()
+    try:
+        if quiet or as_json or not sys.stderr.isatty():
+            result = Loader(options, master=master, spark_conf=spark_conf).run()
+        else:
+            with ProgressBar() as bar:
+                loader = Loader(options, master=master, spark_conf=spark_conf, progress=bar.update)
+                result = loader.run()
+    except KeyboardInterrupt:
+        click.echo("stopped: the next load takes up what this one planned", err=True)
+        raise
     if as_json:
         click.echo(json.dumps(result_as_json(result)))
     else:
@@ -177,6 +182,10 @@ for command in COMMANDS:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Entry point of the `zkbroker-load` script."""
+    # Py4J logs a traceback of every Ctrl-C; people who press it know.
+    logging.getLogger().addFilter(
+        lambda record: not str(record.msg).startswith("KeyboardInterrupt")
+    )
     run(cli, arguments, "zkbroker-load")
 
 

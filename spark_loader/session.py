@@ -1,7 +1,9 @@
 """A Spark session that is quiet and bound to this machine, for loads that bring none."""
 
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,7 +56,7 @@ def session(
     builder = SparkSession.builder.master(master).appName(app_name)
     for key, value in {**settings, **(conf or {})}.items():
         builder = builder.config(key, value)
-    with warnings.catch_warnings(), _environment_of_java():
+    with warnings.catch_warnings(), _environment_of_java(), _ctrl_c_later():
         warnings.simplefilter("ignore")
         try:
             return builder.getOrCreate()
@@ -74,3 +76,28 @@ def _environment_of_java() -> Iterator[None]:
         for name in os.environ.keys() - before.keys():
             del os.environ[name]
         os.environ.update(before)
+
+
+@contextmanager
+def _ctrl_c_later() -> Iterator[None]:
+    """Hold an interrupt back until Spark has started.
+
+    PySpark that is interrupted while it waits for Java leaves that Java running for ever.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals come to the main thread only
+        return
+    interrupts: list[int] = []
+
+    def note(number: int, frame: object) -> None:
+        interrupts.append(number)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        # A Spark context has put a handler of its own there by now.
+        if signal.getsignal(signal.SIGINT) is note:
+            signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+    if interrupts:
+        raise KeyboardInterrupt

@@ -1,10 +1,13 @@
 """Starting Spark: from any directory, and with a sentence where it cannot."""
 
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
+
+from spark_loader.session import _ctrl_c_later
 
 pytestmark = pytest.mark.spark
 
@@ -49,3 +52,13 @@ def test_a_java_that_is_too_old_is_named(tmp_path):
     )
     assert "need Java 17 or newer, and" in ran.stdout, ran.stderr
     assert "is version 8" in ran.stdout
+
+
+def test_ctrl_c_waits_until_spark_has_started():
+    before = signal.getsignal(signal.SIGINT)
+    started = False
+    with pytest.raises(KeyboardInterrupt), _ctrl_c_later():
+        os.kill(os.getpid(), signal.SIGINT)
+        started = True
+    assert started
+    assert signal.getsignal(signal.SIGINT) is before
