@@ -214,6 +214,10 @@ def test_the_embedded_server_says_what_is_missing(
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(RegistryError, match="apt-get install openjdk"):
         EmbeddedZooKeeper(tmp_path).start()
+    temporary = EmbeddedZooKeeper()
+    with pytest.raises(RegistryError):
+        temporary.start()
+    assert not temporary.data_dir.exists()
 
 
 def test_the_embedded_server_names_the_package_that_holds_its_jars(

@@ -46,6 +46,27 @@ def test_a_cluster_leaves_nothing_behind():
     assert not directory.exists()
 
 
+@pytest.mark.parametrize("in_process", [False, True])
+def test_a_cluster_that_nobody_stops_ends_with_the_interpreter(in_process, tmp_path):
+    program = (
+        "from zkbroker.testing import LocalCluster\n"
+        f"cluster = LocalCluster(in_process={in_process})\n"
+        "cluster.start()\n"
+        "print(cluster.embedded_zookeeper.pid)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert not exists(int(ran.stdout))
+    assert list(tmp_path.glob("zkbroker-*")) == []
+
+
 def test_brokers_are_killed_paused_and_come_back_with_their_data():
     with LocalCluster() as cluster:
         topic = cluster.create_topic(partitions=2)

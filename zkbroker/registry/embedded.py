@@ -144,8 +144,13 @@ class EmbeddedZooKeeper:
             RegistryError: no Java or an old one, no jars, the port is taken, or it did not come
                 up.
         """
-        self.launch()
-        return self.wait_ready(timeout_s)
+        try:
+            self.launch()
+            return self.wait_ready(timeout_s)
+        except BaseException:
+            if self._temporary:
+                self.stop()
+            raise
 
     def launch(self) -> None:
         """Start the server without waiting for it."""

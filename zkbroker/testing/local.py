@@ -1,5 +1,7 @@
 """Clusters for tests."""
 
+import atexit
+import os
 import shutil
 import tempfile
 import threading
@@ -58,6 +60,7 @@ class LocalCluster:
             properties={**_PROPERTIES, **(properties or {})},
             make_broker=InProcessBroker if in_process else BrokerProcess,
         )
+        self._pid = os.getpid()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -94,17 +97,26 @@ class LocalCluster:
         return self._processes.add_broker()
 
     def start(self) -> None:
-        """Start everything; returns when all brokers serve."""
+        """Start everything; returns when all brokers serve.
+
+        Where nobody calls `stop`, as in an interactive session, the end of the interpreter does.
+        """
         try:
             self._processes.start()
         except BaseException:
             self._remove()
             raise
+        atexit.register(self._stop_at_exit)
 
     def stop(self) -> None:
         """Stop everything and remove what was temporary."""
+        atexit.unregister(self._stop_at_exit)
         self._processes.stop()
         self._remove()
+
+    def _stop_at_exit(self) -> None:
+        if os.getpid() == self._pid:  # not in a fork of the process that started it
+            self.stop()
 
     def create_topic(
         self,
