@@ -99,8 +99,15 @@ def test_7_no_java(mistake, tmp_path):
     said = mistake(
         "zookeeper", "--port", 0, "--data", tmp_path, environment={"PATH": "/", "JAVA_HOME": ""}
     )
-    assert "needs Java 17" in said
+    assert "need Java 17" in said
     assert "apt-get install openjdk-17-jre-headless" in said
+
+
+@pytest.mark.parametrize("command", [("up",), ("zookeeper", "--port", 0)])
+def test_a_place_that_cannot_be_written(mistake, tmp_path, command):
+    (tmp_path / "file").touch()
+    said = mistake(*command, "--data", tmp_path / "file" / "data")
+    assert f"{tmp_path}/file/data: Not a directory: choose another place" in said
 
 
 def test_8_a_directory_of_another_cluster(mistake, properties, tmp_path):

@@ -1,5 +1,6 @@
 """The command group and its error handling."""
 
+import errno
 import importlib
 import logging
 import signal
@@ -113,7 +114,20 @@ def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> N
         # The reader of our output has gone, as `| head` does: nothing is left to say to it.
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        if error.filename is None:
+            raise  # not about a file that somebody named
+        click.echo(f"error: {error.filename}: {error.strerror}: {_cure(error)}", err=True)
+        sys.exit(1)
     sys.exit(result if isinstance(result, int) else 0)
+
+
+def _cure(error: OSError) -> str:
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "give this user the right to write there, or choose another place"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "free some space, or choose another place"
+    return "choose another place"
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -38,6 +38,7 @@ logger = logging.getLogger(__name__)
 _IDLE_S = 1.0
 _ROOM_POLL_S = 0.01
 _ROOM_SOON_S = 1.0
+_TROUBLES = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR})
 
 
 class ClusterView(Protocol):
@@ -223,6 +224,7 @@ class BrokerFetcher:
         error: ProtocolError
         if part.error_code == ErrorCode.NONE:
             partition.high_watermark = part.high_watermark
+            partition.trouble = ErrorCode.NONE
             records: Any = part.records
             if not records:
                 return False
@@ -237,7 +239,15 @@ class BrokerFetcher:
         else:
             error = protocol_error(part.error_code, f"fetch of {where}")
             if error.code.retriable or error.code == ErrorCode.UNKNOWN_SERVER_ERROR:
-                logger.info("partition given back %s error=%s", where, error.code.name)
+                # That a leader has moved is the course of things; that it cannot read is not.
+                unusual = error.code in _TROUBLES and partition.trouble != error.code
+                partition.trouble = error.code
+                logger.log(
+                    logging.WARNING if unusual else logging.INFO,
+                    "partition given back %s error=%s",
+                    where,
+                    error.code.name,
+                )
                 lost.append(partition)
                 return False
         logger.error("partition halted %s error=%s", where, error)

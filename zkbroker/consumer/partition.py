@@ -14,6 +14,7 @@ Invariants:
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from zkbroker.errors import ErrorCode
 from zkbroker.runtime import Lock
 
 TopicPartition = tuple[str, int]
@@ -87,6 +88,8 @@ class ConsumedPartition:
     halted: bool = field(default=False, init=False)
     chunks_put: int = field(default=0, init=False)
     chunks_taken: int = field(default=0, init=False)
+    trouble: ErrorCode = field(default=ErrorCode.NONE, init=False)
+    """What the broker answered last in place of data; told once, however often it is answered."""
 
     def __post_init__(self) -> None:
         self.fetch_offset = self.next_offset

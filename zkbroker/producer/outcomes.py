@@ -63,6 +63,11 @@ def gave_up(
             f"{tried}: see which broker hosts it, or wait longer by message.send.max.retries and "
             f"retry.backoff.ms{doubt}"
         )
+    if isinstance(error, ProtocolError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+        return BrokersUnavailable(
+            f"{tried}: the broker cannot write to the disk of this partition, which may be full or "
+            f"broken: its log says why; mend that and start the broker again{doubt}"
+        )
     return BrokersUnavailable(
         f"{tried}: start the broker that hosts it, or wait longer by message.send.max.retries and "
         f"retry.backoff.ms{doubt}"

@@ -64,4 +64,4 @@ def test_little_disk_space_and_few_open_files_are_said(monkeypatch, tmp_path):
     monkeypatch.setattr(doctor, "MIN_FREE_BYTES", 1 << 60)
     monkeypatch.setattr(doctor, "MIN_OPEN_FILES", 1 << 40)
     assert not doctor.check_disk_space(tmp_path).ok
-    assert "ulimit -n" in doctor.check_open_files().cure
+    assert "limits.conf" in doctor.check_open_files().cure

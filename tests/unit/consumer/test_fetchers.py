@@ -199,6 +199,28 @@ def test_error_that_will_not_pass_is_raised_from_the_stream(setting: Make) -> No
     assert raised.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
+def test_a_broker_that_cannot_read_its_disk_is_told_of_once(
+    setting: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = log_with(1)
+    log.error = ErrorCode.KAFKA_STORAGE_ERROR
+    one = setting({("t", 0): log})
+    tries: list[int] = []
+
+    def recover() -> None:
+        tries.append(1)
+        if len(tries) == 3:
+            log.error = 0
+
+    one.cluster.on_refresh = recover
+    one.start({("t", 0): 0})
+    assert one.read(1) == [("t", 0, 0)]
+    warned = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert [each.getMessage() for each in warned] == [
+        "partition given back t-0 at offset 0 error=KAFKA_STORAGE_ERROR"
+    ]
+
+
 def test_full_queue_of_one_partition_does_not_hold_up_another(setting: Make) -> None:
     busy, quiet = log_with(*[10] * 50), log_with()
     one = setting({("busy", 0): busy, ("quiet", 0): quiet})

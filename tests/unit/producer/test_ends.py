@@ -15,7 +15,7 @@ from tests.support.fake_broker import FakeCluster
 from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, make
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.discovery import NoBrokersAvailable
-from zkbroker.errors import ConfigError, ErrorCode, RegistryError, RequestTimedOut
+from zkbroker.errors import ConfigError, ErrorCode, RegistryError, RequestTimedOut, protocol_error
 from zkbroker.producer import (
     Cancelled,
     DeliveryTimedOut,
@@ -29,6 +29,7 @@ from zkbroker.producer import (
     ZkbrokerHandler,
 )
 from zkbroker.producer.link import BrokerLink
+from zkbroker.producer.outcomes import gave_up
 from zkbroker.producer.run import Run
 from zkbroker.producer.sender import Sender
 from zkbroker.protocol import ApiKey
@@ -146,6 +147,11 @@ def test_nobody_waits_for_a_greenlet_that_ctrl_c_came_to(place, monkeypatch):
             producer.send(KeyedMessage("t", b"x")).result(WAIT_S)
         with pytest.raises(Undelivered, match="KeyboardInterrupt"):
             producer.close(WAIT_S)
+
+
+def test_a_broker_without_disk_is_not_told_to_start():
+    error = gave_up("t", "topic t partition 0", 4, protocol_error(56), uncertain=False)
+    assert "the disk of this partition, which may be full" in str(error)
 
 
 @RUNTIMES
