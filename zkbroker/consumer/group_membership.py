@@ -24,7 +24,7 @@ from zkbroker.consumer.assignors import Assignor, ClusterPartitions
 from zkbroker.consumer.coordinator_link import RETRIED, CoordinatorLink
 from zkbroker.consumer.group_joining import FENCED, JoinExchange, Share
 from zkbroker.discovery import BrokerUnavailable, NoBrokersAvailable
-from zkbroker.errors import ErrorCode, ProtocolError, ZkbrokerError, protocol_error
+from zkbroker.errors import ClientError, ErrorCode, ProtocolError, ZkbrokerError, protocol_error
 from zkbroker.protocol.messages import HeartbeatRequest, LeaveGroupRequest
 from zkbroker.runtime import Runtime
 
@@ -172,6 +172,13 @@ class GroupMembership:
             except ZkbrokerError as error:
                 logger.error("join failed group=%s error=%s", self._config.group_id, error)  # noqa: TRY400 - the consumer raises it
                 self._fail(error)
+                self._wait(self._backoff_s)
+            except Exception as error:
+                # An assignor of the user's, or a defect: who polls must hear of it, not wait.
+                logger.exception("join failed group=%s", self._config.group_id)
+                self._fail(
+                    ClientError(f"group {self._config.group_id} cannot be joined: {error!r}")
+                )
                 self._wait(self._backoff_s)
         self._say_goodbye()
 

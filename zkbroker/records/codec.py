@@ -22,6 +22,8 @@ from zkbroker.records import lz4frame, xerial
 # room for very repetitive ones and bounds what a hostile one can cost.
 MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
 
+# A block of at least four bytes holds at most 128 KiB.
+_ZSTD_EXPANSION: Final = 32 * 1024
 _GZIP_WINDOW_BITS: Final = 31
 _ISAL_MAX_LEVEL: Final = 3
 # The library's stubs declare its exception as an instance.
@@ -164,6 +166,9 @@ def _unzstd(data: bytes | memoryview, max_bytes: int) -> bytes:
     size = zstandard.frame_content_size(data)
     if size > max_bytes:
         raise MessageSizeTooLarge(f"a compressed entry expands to {size} bytes, over {max_bytes}")
+    if size > _ZSTD_EXPANSION * len(data):
+        # The library would allocate what the frame claims before it looks further.
+        raise ValueError(f"a zstd frame of {len(data)} bytes claims to hold {size}")
     if size > 0:
         return _zstd.decompressor.decompress(data)
     source = _zstd.decompressor.decompressobj()

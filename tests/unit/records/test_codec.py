@@ -152,3 +152,11 @@ def test_threads_compress_side_by_side(codec):
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_a_zstd_frame_that_lies_about_its_size_is_not_believed():
+    # Magic, a single segment with its size in 4 bytes, 127 MiB; then one block of one byte.
+    frame = b"\x28\xb5\x2f\xfd\xa0" + struct.pack("<I", 127 * 1024 * 1024) + b"\x09\x00\x00a"
+    assert zstandard.frame_content_size(frame) == 127 * 1024 * 1024
+    with pytest.raises(CorruptMessage, match="claims to hold"):
+        decompress(Codec.ZSTD, frame)
