@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.support.brokers import connect, running_broker
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.network import BrokerConnection
 from zkbroker.protocol.messages import CreateTopicsRequest
 from zkbroker.protocol.messages.topics import NewTopic
 from zkbroker.registry import ZkSession
 from zkbroker.registry.embedded import EmbeddedZooKeeper
-from zkbroker.runtime import get_runtime
 
 
 @pytest.fixture(scope="session")
@@ -46,26 +46,22 @@ def broker(
 
     Tests use topics of their own; those that stop, pause or configure a broker start their own.
     """
-    process = BrokerProcess(
+    with running_broker(
         tmp_path_factory.mktemp("broker"),
+        f"{zookeeper.connect_string}/shared-broker",
         {
-            "broker.id": "0",
-            "zookeeper.connect": f"{zookeeper.connect_string}/shared-broker",
             "num.partitions": "1",
             "group.initial.rebalance.delay.ms": "0",
             "offsets.topic.num.partitions": "5",
         },
-    )
-    process.start()
-    yield process
-    process.stop()
+    ) as process:
+        yield process
 
 
 @pytest.fixture
 def connection(broker: BrokerProcess) -> Iterator[BrokerConnection]:
     """A client's connection to the shared broker, on threads."""
-    host, port = broker.address
-    with BrokerConnection(get_runtime("threads"), host, port, client_id="test") as connected:
+    with connect(broker) as connected:
         yield connected
 
 

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_broker_serving import fetch, message_set, produce, values
+from tests.support.broker_requests import fetch, message_set, produce, values
+from tests.support.brokers import connect, running_broker
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.network import BrokerConnection
-from zkbroker.protocol.messages import ApiVersionsRequest, CreateTopicsRequest
-from zkbroker.protocol.messages.topics import NewTopic
+from zkbroker.protocol.messages import ApiVersionsRequest
 from zkbroker.registry.embedded import EmbeddedZooKeeper
-from zkbroker.runtime import get_runtime
 
 MAX_REQUEST_BYTES = 2_000_000
 
@@ -26,29 +25,23 @@ def strict(
     zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[BrokerProcess]:
     """A broker with small limits, and a topic `t` on it."""
-    process = BrokerProcess(
+    with running_broker(
         tmp_path_factory.mktemp("strict"),
+        f"{zookeeper.connect_string}/strict",
         {
-            "broker.id": "0",
-            "zookeeper.connect": f"{zookeeper.connect_string}/strict",
             "socket.request.max.bytes": str(MAX_REQUEST_BYTES),
             "socket.request.timeout.ms": "1000",
             "max.connections.per.ip": "200",
             "auto.create.topics.enable": "false",
             "log.retention.ms": "-1",
         },
-    )
-    process.start()
-    with client(process) as connection:
-        connection.request(CreateTopicsRequest(topics=[NewTopic("t", 1, 1)]))
-    yield process
-    assert process.alive
-    process.stop()
+        "t",
+    ) as process:
+        yield process
 
 
 def client(process: BrokerProcess) -> BrokerConnection:
-    host, port = process.address
-    return BrokerConnection(get_runtime("threads"), host, port, client_id="good")
+    return connect(process, "good")
 
 
 def raw(process: BrokerProcess) -> socket.socket:

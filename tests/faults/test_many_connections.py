@@ -8,14 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_broker_serving import fetch, fetch_request, message_set, produce
+from tests.support.broker_requests import fetch, fetch_request, message_set, produce
+from tests.support.brokers import connect, running_broker
 from zkbroker.cluster.process import BrokerProcess
-from zkbroker.network import BrokerConnection
 from zkbroker.protocol import RequestHeader, encode_request
-from zkbroker.protocol.messages import ApiVersionsRequest, CreateTopicsRequest
-from zkbroker.protocol.messages.topics import NewTopic
+from zkbroker.protocol.messages import ApiVersionsRequest
 from zkbroker.registry.embedded import EmbeddedZooKeeper
-from zkbroker.runtime import get_runtime
 
 IDLE = 1000
 BUSY = 50
@@ -23,26 +21,9 @@ BUSY = 50
 
 @pytest.fixture
 def process(zookeeper: EmbeddedZooKeeper, chroot: str, tmp_path: Path) -> Iterator[BrokerProcess]:
-    broker = BrokerProcess(
-        tmp_path,
-        {
-            "broker.id": "0",
-            "zookeeper.connect": chroot,
-            "log.retention.ms": "-1",
-            "max.connections": "1200",
-        },
-    )
-    broker.start()
-    with client(broker) as connection:
-        connection.request(CreateTopicsRequest(topics=[NewTopic("t", 1, 1)]))
-    yield broker
-    assert broker.alive
-    broker.stop()
-
-
-def client(process: BrokerProcess) -> BrokerConnection:
-    host, port = process.address
-    return BrokerConnection(get_runtime("threads"), host, port, client_id="busy")
+    settings = {"log.retention.ms": "-1", "max.connections": "1200"}
+    with running_broker(tmp_path, chroot, settings, "t") as broker:
+        yield broker
 
 
 def resident_mb(process: BrokerProcess) -> float:
@@ -53,7 +34,7 @@ def resident_mb(process: BrokerProcess) -> float:
 def test_a_thousand_idle_and_fifty_busy_connections(
     process: BrokerProcess, record_property: Callable[[str, object], None]
 ) -> None:
-    with client(process) as warm:
+    with connect(process) as warm:
         produce(warm, "t", message_set(2, [b"x" * 1000]))
         before = resident_mb(process)
         idle = [socket.create_connection(process.address, 20) for _ in range(IDLE)]
@@ -62,7 +43,7 @@ def test_a_thousand_idle_and_fifty_busy_connections(
         failures: list[str] = []
 
         def work() -> None:
-            with client(process) as connection:
+            with connect(process) as connection:
                 for _ in range(20):
                     started = time.monotonic()
                     answer = produce(connection, "t", message_set(2, [b"x" * 1000]))
@@ -95,7 +76,7 @@ def test_a_thousand_idle_and_fifty_busy_connections(
 
 
 def test_a_reader_of_a_byte_a_time_holds_up_nobody_and_no_memory(process: BrokerProcess) -> None:
-    with client(process) as connection:
+    with connect(process) as connection:
         data = message_set(2, [b"x" * 900_000])
         for _ in range(20):
             assert produce(connection, "t", data).error_code == 0
@@ -124,7 +105,7 @@ def test_a_reader_of_a_byte_a_time_holds_up_nobody_and_no_memory(process: Broker
 
 
 def test_what_is_converted_for_readers_that_take_nothing_is_bounded(process: BrokerProcess) -> None:
-    with client(process) as connection:
+    with connect(process) as connection:
         data = message_set(2, [b"x" * 1000] * 900)
         for _ in range(20):
             assert produce(connection, "t", data).error_code == 0
@@ -153,7 +134,7 @@ def test_a_long_poll_ends_with_its_client(process: BrokerProcess) -> None:
     def descriptors() -> int:
         return len(list(Path(f"/proc/{process.pid}/fd").iterdir()))
 
-    with client(process) as connection:
+    with connect(process) as connection:
         end = produce(connection, "t", message_set(2, [b"x"])).base_offset + 1
         before = descriptors()
         waiting = fetch_request("t", end)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_broker_serving import (
+from tests.support.broker_requests import (
     fetch,
     fetch_request,
     message_set,

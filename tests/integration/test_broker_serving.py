@@ -5,93 +5,29 @@ import uuid
 
 import pytest
 
+from tests.support.broker_requests import (
+    fetch,
+    fetch_request,
+    list_offset,
+    message_set,
+    metadata,
+    only,
+    produce,
+    values,
+)
 from zkbroker.errors import ErrorCode, NetworkError
 from zkbroker.network import BrokerConnection
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import (
     ApiVersionsRequest,
-    FetchRequest,
-    FetchResponse,
-    ListOffsetsRequest,
     MetadataRequest,
     ProduceRequest,
 )
-from zkbroker.protocol.messages.fetch import (
-    FetchRequestPartition,
-    FetchRequestTopic,
-    FetchResponsePartition,
-)
-from zkbroker.protocol.messages.list_offsets import (
-    ListOffsetsRequestPartition,
-    ListOffsetsRequestTopic,
-    ListOffsetsResponsePartition,
-)
-from zkbroker.protocol.messages.metadata import MetadataTopic
 from zkbroker.protocol.messages.produce import (
     ProduceRequestPartition,
     ProduceRequestTopic,
-    ProduceResponsePartition,
 )
-from zkbroker.records import Codec, MessageSetBuilder, iter_entries, iter_records
-
-
-def message_set(magic: int, values: list[bytes], codec: Codec = Codec.NONE) -> bytes:
-    builder = MessageSetBuilder(magic, codec)
-    for number, value in enumerate(values):
-        builder.append(b"key-%d" % number, value, timestamp_ms=1_500_000_000_000 + number)
-    return builder.build()
-
-
-def produce(
-    connection: BrokerConnection,
-    topic: str,
-    data: bytes,
-    *,
-    version: int | None = None,
-    acks: int = 1,
-    partition: int = 0,
-) -> ProduceResponsePartition:
-    request = ProduceRequest(
-        acks=acks,
-        topics=[ProduceRequestTopic(topic, [ProduceRequestPartition(partition, data)])],
-    )
-    answer: ProduceResponsePartition = connection.request(request, version).topics[0].partitions[0]
-    return answer
-
-
-def fetch_request(
-    topic: str,
-    offset: int,
-    *,
-    max_bytes: int = 1 << 20,
-    partition: int = 0,
-    max_wait_ms: int = 0,
-    min_bytes: int = 1,
-    total_bytes: int = 1 << 30,
-) -> FetchRequest:
-    return FetchRequest(
-        max_wait_ms=max_wait_ms,
-        min_bytes=min_bytes,
-        max_bytes=total_bytes,
-        topics=[
-            FetchRequestTopic(topic, [FetchRequestPartition(partition, -1, offset, -1, max_bytes)])
-        ],
-    )
-
-
-def only(response: FetchResponse) -> FetchResponsePartition:
-    return response.topics[0].partitions[0]
-
-
-def fetch(
-    connection: BrokerConnection, topic: str, offset: int, *, version: int | None = None, **how: int
-) -> FetchResponsePartition:
-    return only(connection.request(fetch_request(topic, offset, **how), version))
-
-
-def values(partition: FetchResponsePartition, offset: int = 0) -> list[bytes | None]:
-    assert isinstance(partition.records, memoryview)
-    return [record.value for record in iter_records(partition.records, start_offset=offset)]
+from zkbroker.records import Codec, iter_entries
 
 
 def test_an_old_producer_may_send_nothing_and_a_new_one_may_not(
@@ -274,20 +210,6 @@ def test_acks_0_has_no_answer_and_an_error_closes_the_connection(
         connection.request(ApiVersionsRequest())
 
 
-def list_offset(
-    connection: BrokerConnection, topic: str, timestamp: int, version: int, count: int = 10
-) -> ListOffsetsResponsePartition:
-    asked = ListOffsetsRequest(
-        topics=[
-            ListOffsetsRequestTopic(topic, [ListOffsetsRequestPartition(0, -1, timestamp, count)])
-        ]
-    )
-    answer: ListOffsetsResponsePartition = (
-        connection.request(asked, version).topics[0].partitions[0]
-    )
-    return answer
-
-
 def test_offsets_are_listed_by_every_version(connection: BrokerConnection, topic: str) -> None:
     produce(connection, topic, message_set(2, [b"%d" % number for number in range(9)]))
     assert list_offset(connection, topic, -1, 0).offsets == [9, 0]
@@ -301,12 +223,6 @@ def test_offsets_are_listed_by_every_version(connection: BrokerConnection, topic
         nothing = list_offset(connection, topic, 1_600_000_000_000, version)
         assert (nothing.error_code, nothing.timestamp, nothing.offset) == (0, -1, -1)
     assert list_offset(connection, "no-such-topic", -1, 1).error_code == 3
-
-
-def metadata(connection: BrokerConnection, name: str, version: int) -> MetadataTopic:
-    topics: list[MetadataTopic] = connection.request(MetadataRequest([name]), version).topics
-    assert [topic.topic for topic in topics] == [name]
-    return topics[0]
 
 
 @pytest.mark.parametrize("version", range(8))

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from tests.integration.test_broker_serving import (
+from tests.support.broker_requests import (
     fetch,
     list_offset,
     message_set,

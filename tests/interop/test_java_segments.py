@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support import java_clients
+from tests.support.brokers import running_broker
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.network import BrokerConnection
 from zkbroker.protocol.messages import CreateTopicsRequest, ProduceRequest
@@ -81,18 +82,13 @@ def topic_of(magic: int, codec: Codec, pinned: int | None) -> str:
 def broker(
     zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(
+    with running_broker(
         tmp_path_factory.mktemp("java-segments"),
-        {
-            "broker.id": "0",
-            "zookeeper.connect": f"{zookeeper.connect_string}/segments-{uuid.uuid4().hex[:8]}",
-            # The records bear the time of 2020.
-            "log.retention.ms": "-1",
-        },
-    )
-    process.start()
-    yield process
-    process.stop()
+        f"{zookeeper.connect_string}/segments-{uuid.uuid4().hex[:8]}",
+        # The records bear the time of 2020.
+        {"log.retention.ms": "-1"},
+    ) as process:
+        yield process
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.interop.jobs import EVERY, LIBRARIES, Client, Record, missing, run
+from tests.support.brokers import running_broker
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.network import BrokerConnection
 from zkbroker.protocol.messages import CreateTopicsRequest
@@ -57,20 +58,17 @@ def records(client: Client) -> list[Record]:
 def broker(
     zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(
+    with running_broker(
         tmp_path_factory.mktemp("interop"),
+        f"{zookeeper.connect_string}/interop",
         {
-            "broker.id": "0",
-            "zookeeper.connect": f"{zookeeper.connect_string}/interop",
             # The records bear the time of 2017.
             "log.retention.ms": "-1",
             # kafkajs and kafka-node read as members of a group, alone in it.
             "group.initial.rebalance.delay.ms": "0",
         },
-    )
-    process.start()
-    yield process
-    process.stop()
+    ) as process:
+        yield process
 
 
 def bootstrap(broker: BrokerProcess) -> str:
