@@ -39,6 +39,7 @@ class Coordination:
             ),
             runtime=services.runtime,
             partition_count=self.partition_count,
+            assigned_here=self.assigned_here,
             clock_ms=lambda: time.monotonic_ns() // 1_000_000,
             wall_ms=services.now_ms,
         )
@@ -47,6 +48,11 @@ class Coordination:
         """How many partitions the offsets topic has, or will have when it is created."""
         assignment = self._services.view.assignment(OFFSETS_TOPIC)
         return len(assignment) if assignment else self._services.config.offsets_topic_partitions
+
+    def assigned_here(self, number: int) -> bool:
+        """Whether a partition of the offsets topic is to be hosted by this broker."""
+        assignment = self._services.view.assignment(OFFSETS_TOPIC) or {}
+        return assignment.get(number, ())[:1] == (self._services.broker_id,)
 
     def handlers(self) -> dict[ApiKey, Handler]:
         """The handlers of the APIs that groups use."""

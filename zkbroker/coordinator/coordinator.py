@@ -60,6 +60,7 @@ class GroupCoordinator:
         clock_ms: a clock that never jumps, for sessions and rebalances.
         wall_ms: the time of day, for what is stored.
         new_member_id: makes member ids from client ids; unique ones unless a test says otherwise.
+        assigned_here: whether a partition of the offsets topic is to be hosted here.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class GroupCoordinator:
         clock_ms: Callable[[], int],
         wall_ms: Callable[[], int],
         new_member_id: Callable[[str], str] = unique_member_id,
+        assigned_here: Callable[[int], bool] = lambda number: False,
     ) -> None:
         self._settings = settings
         self._runtime = runtime
@@ -83,6 +85,7 @@ class GroupCoordinator:
             clock_ms=clock_ms,
             wall_ms=wall_ms,
             new_member_id=new_member_id,
+            assigned_here=assigned_here,
         )
         self.upkeep = Upkeep(
             settings, self._partitions, runtime=runtime, clock_ms=clock_ms, wall_ms=wall_ms

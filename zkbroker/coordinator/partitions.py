@@ -1,6 +1,6 @@
 """The partitions of `__consumer_offsets` that are hosted here, each with its store and its groups.
 
-    take_up --> loading (error 14) --loaded--> served --give_up--> gone (error 16)
+    assigned here (error 14) --take_up--> loading (14) --loaded--> served --give_up--> gone (16)
 
 Invariant: a group is known only while its partition is hosted and loaded. One that cannot be
 read stays "loading": answering from half a cache would lose offsets.
@@ -70,6 +70,8 @@ class HostedPartitions:
         clock_ms: a clock that never jumps.
         wall_ms: the time of day.
         new_member_id: makes member ids from client ids.
+        assigned_here: whether a partition is to be hosted here. Others may send clients here as
+            soon as it is registered, which is a moment before `take_up`.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class HostedPartitions:
         *,
         runtime: Runtime,
         partition_count: Callable[[], int],
+        assigned_here: Callable[[int], bool],
         clock_ms: Callable[[], int],
         wall_ms: Callable[[], int],
         new_member_id: Callable[[str], str],
@@ -85,6 +88,8 @@ class HostedPartitions:
         self._settings = settings
         self._runtime = runtime
         self._partition_count = partition_count
+        self._assigned_here = assigned_here
+        self._given_up: set[int] = set()
         self._clock_ms = clock_ms
         self._wall_ms = wall_ms
         self._new_member_id = new_member_id
@@ -97,11 +102,13 @@ class HostedPartitions:
         """Host a partition from now on; it is loaded in a task of its own."""
         partition = HostedPartition(number, OffsetsStore(log, self._settings.store))
         self._hosted[number] = partition
+        self._given_up.discard(number)
         self._runtime.spawn(self._load, partition, name=f"load-{OFFSETS_TOPIC}-{number}")
 
     def give_up(self, number: int) -> None:
         """Host a partition no longer; whatever waits is answered with error 16."""
         partition = self._hosted.pop(number, None)
+        self._given_up.add(number)
         if partition is not None:
             for group in partition.groups.values():
                 group.close(ErrorCode.NOT_COORDINATOR)
@@ -126,8 +133,11 @@ class HostedPartitions:
         """
         if named and not group_id:
             return None, ErrorCode.INVALID_GROUP_ID
-        partition = self._hosted.get(group_partition(group_id, self._partition_count()))
+        number = group_partition(group_id, self._partition_count())
+        partition = self._hosted.get(number)
         if partition is None:
+            if number not in self._given_up and self._assigned_here(number):
+                return None, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return None, ErrorCode.NOT_COORDINATOR
         if not partition.loaded:
             return None, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

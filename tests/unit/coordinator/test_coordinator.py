@@ -26,6 +26,7 @@ class Desk:
         self.logs = logs if logs is not None else {}
         self.runtime = InlineRuntime()
         self.ids = 0
+        self.assigned: set[int] = set()
         self.coordinator = GroupCoordinator(
             CoordinatorSettings(
                 initial_rebalance_delay_ms=0,
@@ -38,6 +39,7 @@ class Desk:
             clock_ms=lambda: self.clock,
             wall_ms=lambda: self.wall,
             new_member_id=self._member_id,
+            assigned_here=lambda number: number in self.assigned,
         )
 
     def _member_id(self, client_id):
@@ -98,6 +100,16 @@ def test_a_group_of_another_broker_is_refused_everywhere():
     assert c.offsets("g")[0] is ErrorCode.NOT_COORDINATOR
     assert c.describe("g").error is ErrorCode.NOT_COORDINATOR
     assert c.delete("g") is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_partition_that_is_about_to_be_taken_up_counts_as_loading():
+    desk = Desk()
+    desk.assigned = {group_partition("g", 4)}
+    assert desk.commit() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    desk.host()
+    assert desk.commit() is NONE
+    desk.coordinator.give_up(group_partition("g", 4))
+    assert desk.commit() is ErrorCode.NOT_COORDINATOR
 
 
 def test_a_partition_that_is_being_loaded_says_so():
