@@ -186,6 +186,28 @@ def test_requests_fail_once_the_session_is_closed(chroot: str) -> None:
         session.get("/")
 
 
+def test_an_outage_is_told_in_a_line_or_two(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    with EmbeddedZooKeeper(tmp_path) as server:
+        session = ZkSession(server.connect_string).start()
+        server.kill()
+        until(lambda: session.state is SessionState.SUSPENDED)
+        server.start()
+        until(lambda: session.state is SessionState.CONNECTED)
+        session.close()
+    said = [each for each in caplog.records if each.name.startswith("zkbroker.registry.c")]
+    assert [each.getMessage().split(" zookeeper=")[0] for each in said] == [
+        "session started",
+        "session state=suspended generation=0",
+        "session state=connected generation=0",
+        "session state=lost generation=1",
+        "session closed",
+    ]
+    assert [each.levelname for each in said].count("WARNING") == 1
+
+
 def test_close_ends_a_request_that_waits(tmp_path: Path) -> None:
     with EmbeddedZooKeeper(tmp_path) as server:
         session = ZkSession(server.connect_string, session_timeout_ms=60_000).start()

@@ -2,7 +2,8 @@ r"""Java `.properties` files.
 
 The rules are those of `java.util.Properties.load`: `#` and `!` start a comment, `=`, `:` or white
 space ends a key, a backslash at the end of a line continues it, `\uXXXX` and the usual escapes are
-understood. Of two lines with one key the later wins.
+understood. Of two lines with one key the later wins. Files are read as UTF-8, and as ISO 8859-1,
+which Java takes them for, where they are not UTF-8.
 """
 
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from zkbroker.errors import ConfigError
 
+_LINE_END = re.compile(r"\r\n|\n|\r")
 _KEY_END = re.compile(r"(?<!\\)(?:\\\\)*(\s*[=:]\s*|\s+)")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _PLAIN_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -22,9 +24,13 @@ def load_properties(path: str | Path) -> dict[str, str]:
         ConfigError: the file cannot be read.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        data = Path(path).read_bytes()
+    except OSError as error:
         raise ConfigError(f"cannot read properties file {path}: {error}") from error
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = data.decode("iso-8859-1")
     return parse_properties(text)
 
 
@@ -41,8 +47,9 @@ def parse_properties(text: str) -> dict[str, str]:
 def _logical_lines(text: str) -> list[str]:
     lines: list[str] = []
     pending = ""
-    for raw in text.splitlines():
-        line = raw.lstrip()
+    # Not `splitlines`, which knows ends of lines that Java does not.
+    for raw in _LINE_END.split(text):
+        line = raw.lstrip(" \t\f")
         if not pending and (not line or line[0] in "#!"):
             continue
         pending += line

@@ -3,7 +3,9 @@
 Three of its habits would cost a session, or stop every task of a gevent hub, and are changed here:
 it connects to one address for as long as the session timeout, which leaves no time for the next
 one; under gevent it resolves names in the hub; and it keeps to itself which session timeout the
-server granted. The last two reach into the client and do nothing if it is built otherwise.
+server granted. The last two reach into the client and do nothing if it is built otherwise. Its
+lines on each attempt to connect, a dozen a second while ZooKeeper is away, are for debugging: what
+becomes of a session is told by `zkbroker.registry.connection`.
 """
 
 import importlib
@@ -58,10 +60,21 @@ def new_client(
         timeout=session_timeout_s,
         handler=handler,
         connection_retry=forever,
-        logger=logger,
+        logger=_Murmur(logger, {}),
     )
     _adapt(client, runtime, on_granted)
     return client
+
+
+class _Murmur(logging.LoggerAdapter[logging.Logger]):
+    """Lowers what the client says of the course of things to DEBUG."""
+
+    _TOLD = ("Cannot resolve", "AUTH_FAILED")
+
+    def log(self, level: int, msg: object, *args: object, **options: Any) -> None:
+        if level < logging.ERROR and not str(msg).startswith(self._TOLD):
+            level = min(level, logging.DEBUG)
+        super().log(level, msg, *args, **options)
 
 
 def _handler(runtime: Runtime, longest_s: float) -> Any:

@@ -212,7 +212,14 @@ class Connection:
                 self._generation += 1
             self._state = state
             callbacks = tuple(self._callbacks)
-        logger.info("session state=%s generation=%d", state.value, self._generation)
+        as_wished = state is SessionState.CONNECTED or self._stopping.is_set()
+        logger.log(
+            logging.INFO if as_wished else logging.WARNING,
+            "session state=%s generation=%d zookeeper=%s",
+            state.value,
+            self._generation,
+            self.hosts,
+        )
         for callback in callbacks:
             callback(state)
 

@@ -20,6 +20,8 @@ from zkbroker.errors import ConfigError
         ("path=C\\:\\\\kafka\\\\logs", {"path": "C:\\kafka\\logs"}),
         ("zk=h1:2181,h2:2181/chroot", {"zk": "h1:2181,h2:2181/chroot"}),
         ("u=\\u00fc\\t.", {"u": "ü\t."}),
+        ("a=1\r\nb=2\rc=3", {"a": "1", "b": "2", "c": "3"}),
+        ("# a comment\x85b\u2028c\na=1\x0b", {"a": "1"}),
         ("a=ends with one backslash\\", {"a": "ends with one backslash"}),
     ],
 )
@@ -36,3 +38,10 @@ def test_reads_a_file(tmp_path):
     path = tmp_path / "server.properties"
     path.write_text("broker.id=1\n", encoding="utf-8")
     assert load_properties(path) == {"broker.id": "1"}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "iso-8859-1"])
+def test_reads_what_editors_of_all_ages_saved(tmp_path, encoding):
+    path = tmp_path / "server.properties"
+    path.write_bytes("broker.id=1\n# für Zürich\nrack=Zürich\n".encode(encoding))
+    assert load_properties(path) == {"broker.id": "1", "rack": "Zürich"}
