@@ -9,10 +9,15 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.markdown import ROOT
+from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.config.producer import ProducerConfig
-from zkbroker.consumer import FetchRequest, SimpleConsumer
+from zkbroker.consumer import Consumer, FetchRequest, GroupConsumer, SimpleConsumer
+from zkbroker.measures import Histogram
+from zkbroker.monitoring import metric_name
 from zkbroker.network import BrokerConnection
 from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.producer.errors import QueueFull
 from zkbroker.protocol.messages import MetadataRequest
 from zkbroker.runtime import get_runtime
 from zkbroker.testing import LocalCluster
@@ -92,10 +97,118 @@ def test_another_path_is_not_found(page):
 
 
 def test_the_dashboard_asks_only_for_metrics_there_are(page):
-    _, port = page
-    known = {name for name, _ in samples(port)}
+    cluster, port = page
+    known = {name for name, _ in samples(port)} | client_metric_names(cluster)
     dashboard = (ROOT / "docker" / "grafana" / "zkbroker-dashboard.json").read_text("utf-8")
     asked = set(re.findall(r"zkbroker_\w+", dashboard))
     assert len(asked) > 10
     # A counter without samples is not shown: no request has failed in a healthy broker.
     assert asked - known <= {"zkbroker_errors_total"}
+
+
+def client_metric_names(cluster):
+    producer = Producer(
+        ProducerConfig.from_properties({"metadata.broker.list": cluster.bootstrap_servers})
+    )
+    consumer = GroupConsumer(GroupConsumerConfig(bootstrap_servers=(cluster.bootstrap_servers,)))
+    with producer, consumer:
+        return {
+            name + ending
+            for client in (producer, consumer)
+            for name in (metric_name(each.bean, client.role) for each in client.measures())
+            for ending in ("", "_total", "_seconds_bucket")
+        }
+
+
+def client_samples(client):
+    return {
+        (measure.bean, *labels): value.count if isinstance(value, Histogram) else value
+        for measure in client.measures()
+        for labels, value in measure.samples
+    }
+
+
+def test_clients_count_a_known_workload_exactly(page):
+    cluster, _ = page
+    topic = cluster.create_topic(partitions=2)
+    config = ProducerConfig.from_properties(
+        {"metadata.broker.list": cluster.bootstrap_servers, "request.required.acks": "1"}
+    )
+    with Producer(config) as producer:
+        for number in range(20):
+            producer.send(KeyedMessage(topic, b"x" * 100, partition=number % 2))
+        sent = client_samples(producer)
+        resends = producer.metrics()["retries"]
+    assert sent["MessagesPerSec", topic] == 20
+    # A leader that is not known yet, on a busy machine, is an attempt without a request.
+    assert sent["ProducerRequestRateAndTimeMs",] >= 20
+    assert sent["BytesPerSec", topic] >= 20 * 100
+    assert sent["DroppedMessagesPerSec",] == sent["FailedSendsPerSec",] == 0
+    assert sent["ResendsPerSec",] == resends
+    assert sent["ProducerQueueSize",] == 0
+    both = {
+        "coordinator": GroupConsumer(
+            GroupConsumerConfig(
+                bootstrap_servers=(cluster.bootstrap_servers,),
+                group_id="measured",
+                auto_offset_reset="earliest",
+            )
+        ),
+        "zookeeper": Consumer.create(
+            ConsumerConfig(
+                group_id="measured",
+                zookeeper_connect=cluster.zookeeper,
+                auto_offset_reset="smallest",
+            )
+        ),
+    }
+    with both["coordinator"] as member:
+        member.subscribe([topic])
+        read = 0
+        while read < 20:
+            read += len(member.poll(0.1, 7))
+        check_read(member, topic)
+    with both["zookeeper"] as connector:
+        stream = connector.create_message_streams({topic: 1})[topic][0]
+        for _, _ in zip(range(20), stream, strict=False):
+            pass
+        check_read(connector, topic)
+
+
+def check_read(consumer, topic):
+    found = client_samples(consumer)
+    assert found["MessagesPerSec", topic] == 20
+    assert found["BytesPerSec", topic] >= 20 * 100
+    assert found["ConsumerLag", topic, "0"] == found["ConsumerLag", topic, "1"] == 0
+    assert found["MaxLag",] == 0
+    assert found["OwnedPartitionsCount",] == 2
+    assert found["RebalancesPerSec",] >= 1
+    assert found["FetchRequestRateAndTimeMs",] >= 1
+
+
+def test_refused_messages_are_counted(page):
+    cluster, _ = page
+    topic = cluster.create_topic(partitions=1)
+    config = ProducerConfig.from_properties(
+        {
+            "metadata.broker.list": cluster.bootstrap_servers,
+            "producer.type": "async",
+            "queue.buffering.max.messages": "5",
+            "queue.buffering.max.ms": "60000",
+            "queue.enqueue.timeout.ms": "0",
+        }
+    )
+    with Producer(config) as producer:
+        refused = 0
+        for _ in range(2000):
+            try:
+                producer.send(KeyedMessage(topic, b"x"))
+            except QueueFull:
+                refused += 1
+        assert client_samples(producer)["DroppedMessagesPerSec",] == refused
+
+
+def test_flushes_are_timed(page):
+    _, port = page
+    found = {name: value for (name, _), value in samples(port).items()}
+    assert "zkbroker_log_flush_seconds_count" in found

@@ -24,8 +24,10 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from zkbroker import __version__
-from zkbroker.broker.metrics import BOUNDS_MS, Histogram, RequestMetrics, TopicMetrics
+from zkbroker.broker.metrics import RequestMetrics, TopicMetrics
 from zkbroker.broker.services import BrokerServices
+from zkbroker.measures import Histogram
+from zkbroker.monitoring import cumulated
 from zkbroker.protocol import ApiKey
 
 logger = logging.getLogger(__name__)
@@ -50,6 +52,7 @@ class BrokerCollector(Collector):
         yield from self._topics()
         yield from self._requests()
         yield from self._partitions()
+        yield self._flushes()
         yield self._broker()
 
     def _topics(self) -> Iterator[Metric]:
@@ -82,7 +85,7 @@ class BrokerCollector(Collector):
             )
             for name, counts in requests.items():
                 histogram: Histogram = getattr(counts, attribute)
-                times.add_metric([name], _buckets(histogram), histogram.sum_ms / 1000)
+                times.add_metric([name], cumulated(histogram), histogram.sum_ms / 1000)
             yield times
 
     def _partitions(self) -> Iterator[Metric]:
@@ -96,6 +99,14 @@ class BrokerCollector(Collector):
             end.add_metric(where, hosted.log.log_end_offset)
             size.add_metric(where, hosted.log.size_bytes)
         yield from (start, end, size)
+
+    def _flushes(self) -> Metric:
+        family = HistogramMetricFamily(
+            "zkbroker_log_flush_seconds", "LogFlushRateAndTimeMs, in seconds", labels=["directory"]
+        )
+        for directory, times in self._services.logs.flush_times().items():
+            family.add_metric([directory], cumulated(times), times.sum_ms / 1000)
+        return family
 
     def _broker(self) -> Metric:
         services = self._services
@@ -158,14 +169,3 @@ class MetricsPage:
 
 def _snake(name: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
-
-
-def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
-    """Cumulate the counts, as Prometheus wants them."""
-    cumulated: list[tuple[str, float]] = []
-    total = 0
-    for bound, count in zip(BOUNDS_MS, histogram.buckets, strict=False):
-        total += count
-        cumulated.append((str(bound / 1000), total))
-    cumulated.append(("+Inf", histogram.count))
-    return cumulated

@@ -4,11 +4,9 @@ Invariant: counts are exact, only grow, and cost a few additions on the way of a
 bounded: topics and clients beyond a limit are counted together under `other`.
 """
 
-from bisect import bisect_left
 from collections.abc import Iterator
 
-OTHER = "other"
-BOUNDS_MS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000)
+from zkbroker.measures import OTHER, Histogram
 
 
 class TopicMetrics:
@@ -45,23 +43,6 @@ class TopicMetrics:
         self.failed_fetches = 0
         self.produces = 0
         self.fetches = 0
-
-
-class Histogram:
-    """Durations in milliseconds: how many, their sum, and how many up to each bound."""
-
-    __slots__ = ("buckets", "count", "sum_ms")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.sum_ms = 0.0
-        self.buckets = [0] * (len(BOUNDS_MS) + 1)
-
-    def observe(self, seconds: float) -> None:
-        duration_ms = seconds * 1000
-        self.count += 1
-        self.sum_ms += duration_ms
-        self.buckets[bisect_left(BOUNDS_MS, duration_ms)] += 1
 
 
 class RequestMetrics:

@@ -16,7 +16,7 @@ handed out last. (A `with` block that ends with an exception does not.)
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from zkbroker.config.consumer import ConsumerConfig
@@ -33,6 +33,7 @@ from zkbroker.consumer.stream import KafkaStream
 from zkbroker.consumer.streams import Streams
 from zkbroker.discovery import Cluster, ZooKeeperSource
 from zkbroker.errors import ClientError, ConfigError
+from zkbroker.measures import Family, lag_families
 from zkbroker.rebalance import RebalanceListener, Rebalancer, ZkGroupStore
 from zkbroker.registry import SessionState, ZkSession
 from zkbroker.registry.groups import Subscription, new_consumer_id
@@ -51,6 +52,8 @@ class ConsumerConnector:
     Raises:
         RegistryError: ZooKeeper does not answer.
     """
+
+    role = "consumer"
 
     def __init__(self, config: ConsumerConfig, *, runtime: str | Runtime = "threads") -> None:
         self.config = config
@@ -189,6 +192,20 @@ class ConsumerConnector:
             "rebalances": self._rebalancer.rebalances,
             **self._fetchers.metrics(),
         }
+
+    @property
+    def client_id(self) -> str:
+        """The id that its requests carry."""
+        return self.config.effective_client_id
+
+    def measures(self) -> Iterator[Family]:
+        """Yield what `zkbroker.monitoring` shows, under the names of the JMX beans."""
+        if self._fetchers is None or self._rebalancer is None:
+            return
+        yield from self._fetchers.measures()
+        yield from lag_families(self.lag())
+        yield Family.single("OwnedPartitionsCount", len(self.owned()))
+        yield Family.single("RebalancesPerSec", self._rebalancer.rebalances)
 
     def commit_offsets(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """Commit how far this member has consumed, the messages handed out last included.

@@ -18,12 +18,13 @@ from zkbroker.records import decode_lists
 class DecodedChunk:
     """The messages of a chunk; `error` is what is wrong with the entry after the last of them.
 
-    `last_offset` is that of the last message, None when there is none.
+    `last_offset` is that of the last message, None when there is none; `count` says how many.
     """
 
     messages: Iterator[MessageAndMetadata]
     last_offset: int | None
     error: ProtocolError | None
+    count: int
 
 
 def decode_chunk(
@@ -52,4 +53,6 @@ def decode_chunk(
     )
     # What `MessageAndMetadata(*row)` would do, without its Python constructor.
     messages = map(tuple.__new__, repeat(MessageAndMetadata), rows)
-    return DecodedChunk(messages, lists.offsets[-1] if lists.count else None, lists.error)
+    return DecodedChunk(
+        messages, lists.offsets[-1] if lists.count else None, lists.error, lists.count
+    )

@@ -28,6 +28,7 @@ from zkbroker.errors import (
     RegistryError,
     protocol_error,
 )
+from zkbroker.measures import Histogram
 from zkbroker.network import BrokerConnection
 from zkbroker.protocol.messages.fetch import AbortedTransaction, FetchResponsePartition
 from zkbroker.records import offset_after
@@ -64,6 +65,7 @@ class BrokerFetcher:
         config: the consumer's settings.
         runtime: the connector's.
         give_back: takes partitions that must be looked for elsewhere.
+        times: how long fetches took.
     """
 
     def __init__(
@@ -75,12 +77,14 @@ class BrokerFetcher:
         config: ConsumerConfig,
         runtime: Runtime,
         give_back: Callable[[Iterable[ConsumedPartition]], None],
+        times: Histogram,
     ) -> None:
         self._broker_id = broker_id
         self._lane = f"fetch-{number}"
         self._cluster = cluster
         self._config = config
         self._give_back = give_back
+        self._times = times
         self._lock = runtime.lock()
         self._partitions: dict[TopicPartition, ConsumedPartition] = {}
         self._wake = runtime.event()
@@ -185,6 +189,7 @@ class BrokerFetcher:
             return False
         config = self._config
         wait_ms = 0 if hurry else config.fetch_wait_max_ms
+        started = time.monotonic()
         response = connection.request(
             fetch_request(
                 wanted,
@@ -198,6 +203,7 @@ class BrokerFetcher:
         if response.error_code:
             raise protocol_error(response.error_code, f"fetch from broker {self._broker_id}")
         self.fetches += 1
+        self._times.observe(time.monotonic() - started)
         came = False
         lost: list[ConsumedPartition] = []
         for topic in response.topics:
@@ -264,6 +270,7 @@ class BrokerFetcher:
         aborted: Sequence[AbortedTransaction] | None = None,
     ) -> bool:
         self.fetched_bytes += len(records)
+        partition.counts.add(0, len(records))
         check_size(records, self._config.fetch_message_limit_bytes, where)
         next_offset = offset_after(records)
         if next_offset is None:

@@ -7,12 +7,13 @@ without a leader is looked for again every `refresh.leader.backoff.ms`.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.consumer.fetcher import BrokerFetcher, ClusterView
 from zkbroker.consumer.partition import ConsumedPartition, TopicPartition
 from zkbroker.errors import ClientError, ProtocolError, RegistryError
+from zkbroker.measures import Family, SharedHistogram, TopicTable
 from zkbroker.runtime import Runtime
 
 logger = logging.getLogger(__name__)
@@ -36,6 +37,8 @@ class Fetchers:
         self._lock = runtime.lock()
         self._pending: dict[TopicPartition, ConsumedPartition] = {}
         self._given_back = False
+        self._topics = TopicTable()
+        self._times = SharedHistogram()
         self._fetchers: dict[tuple[int, int], BrokerFetcher] = {}
         self._work = runtime.event()
         self._stopping = runtime.event()
@@ -44,7 +47,9 @@ class Fetchers:
     def start(self, partitions: Iterable[ConsumedPartition]) -> None:
         """Fetch these partitions, each until it is revoked."""
         with self._lock:
-            self._pending.update((partition.key, partition) for partition in partitions)
+            for partition in partitions:
+                partition.counts = self._topics.topic(partition.topic)
+                self._pending[partition.key] = partition
         self._work.set()
 
     def wake(self) -> None:
@@ -62,6 +67,11 @@ class Fetchers:
             "fetches": sum(fetcher.fetches for fetcher in fetchers),
             "fetched_bytes": sum(fetcher.fetched_bytes for fetcher in fetchers),
         }
+
+    def measures(self) -> Iterator[Family]:
+        """Yield messages and bytes by topic, and how long fetches took."""
+        yield from self._topics.families()
+        yield Family.single("FetchRequestRateAndTimeMs", self._times)
 
     def close(self, timeout_s: float) -> bool:
         """Stop all fetchers; False when one still runs after `timeout_s`."""
@@ -142,6 +152,7 @@ class Fetchers:
                     config=self._config,
                     runtime=self._runtime,
                     give_back=self._give_back,
+                    times=self._times,
                 )
         fetcher.add(partition)
         return True

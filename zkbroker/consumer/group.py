@@ -34,6 +34,7 @@ from zkbroker.consumer.resolve import resolve_offsets, resolve_or_end
 from zkbroker.consumer.strategies import choose_assignors
 from zkbroker.discovery import Cluster, StaticSource, ZooKeeperSource
 from zkbroker.errors import ClientError, RequestTimedOut
+from zkbroker.measures import Family, lag_families
 from zkbroker.runtime import Runtime, get_runtime
 
 _ITERATOR_POLL_S = 1.0
@@ -58,6 +59,8 @@ class GroupConsumer:
         ConfigError: a strategy is not known.
         ZkbrokerError: the cluster cannot be reached.
     """
+
+    role = "consumer"
 
     def __init__(
         self,
@@ -265,6 +268,24 @@ class GroupConsumer:
     @property
     def _read_committed(self) -> bool:
         return self._config.isolation_level == READ_COMMITTED
+
+    # -- measures
+
+    @property
+    def client_id(self) -> str:
+        """The id that its requests carry."""
+        return self._config.client_id
+
+    def lag(self) -> dict[TopicPartition, int]:
+        """Return how many offsets each partition held is behind, as of its last fetch."""
+        return self._holding.lag()
+
+    def measures(self) -> Iterator[Family]:
+        """Yield what `zkbroker.monitoring` shows, under the names of the JMX beans."""
+        yield from self._fetchers.measures()
+        yield from lag_families(self.lag())
+        yield Family.single("OwnedPartitionsCount", len(self._holding.partitions))
+        yield Family.single("RebalancesPerSec", self._session.rebalances)
 
     # -- committing
 

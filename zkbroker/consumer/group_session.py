@@ -74,6 +74,7 @@ class GroupSession:
         self.offsets = GroupOffsets(config, self._link, notify)
         self.membership: GroupMembership | None = None
         self.listener = RebalanceListener()
+        self.rebalances = 0
         self.share: Share | None = None
         """What is held as a member."""
         self._pending: Share | None = None
@@ -212,6 +213,7 @@ class GroupSession:
         committed = self.offsets.fetch(share.partitions)
         self.share = share
         self._last_automatic = {}
+        self.rebalances += 1
         opened = self._holding.add(share.partitions, committed)
         self.listener.on_partitions_assigned(list(share.partitions))
         self._fetchers.start(opened)

@@ -91,6 +91,14 @@ class Holding:
         """The next offset behind what was processed, where there is one."""
         return self._positions(in_hand=False)
 
+    def lag(self) -> dict[TopicPartition, int]:
+        """How many offsets each partition is behind, as of its last fetch."""
+        return {
+            key: max(0, self.partitions[key].high_watermark - position)
+            for key, position in self.positions().items()
+            if self.partitions[key].high_watermark >= 0
+        }
+
     def positions(self) -> dict[TopicPartition, int]:
         """The next offset to hand out, where it is known."""
         return self._positions(in_hand=True)

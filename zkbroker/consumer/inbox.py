@@ -187,6 +187,7 @@ class Inbox:
         opened = self._open.get(chunk)
         if opened is None:
             found = decode_chunk(*chunk.partition.key, chunk.records, chunk.offset)
+            chunk.partition.counts.add(found.count, 0)
             opened = _Open(found.messages, found.last_offset, found.error)
             self._open[chunk] = opened
         return opened

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from zkbroker.errors import ErrorCode
+from zkbroker.measures import TopicCounts
 from zkbroker.runtime import Lock
 
 TopicPartition = tuple[str, int]
@@ -90,6 +91,8 @@ class ConsumedPartition:
     chunks_taken: int = field(default=0, init=False)
     trouble: ErrorCode = field(default=ErrorCode.NONE, init=False)
     """What the broker answered last in place of data; told once, however often it is answered."""
+    counts: TopicCounts = field(default_factory=TopicCounts, init=False)
+    """Of its topic, over all partitions of this consumer."""
 
     def __post_init__(self) -> None:
         self.fetch_offset = self.next_offset

@@ -50,6 +50,7 @@ class _Reading:
             return
         topic, partition = chunk.partition.key
         decoded = decode_chunk(topic, partition, chunk.records, chunk.offset)
+        chunk.partition.counts.add(decoded.count, 0)
         self.messages = decoded.messages
         self.last_offset = decoded.last_offset
         if decoded.last_offset is not None:

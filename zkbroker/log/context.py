@@ -15,6 +15,7 @@ from pathlib import Path
 from zkbroker.errors import StorageError
 from zkbroker.log.fs import FileSystem
 from zkbroker.log.open_files import OpenFiles
+from zkbroker.measures import Histogram
 from zkbroker.runtime import Runtime
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,8 @@ class LogContext:
     save_start_offsets: Callable[["LogContext"], None] = lambda _: None
     doomed: list[tuple[int, Path]] = field(default_factory=list, init=False)
     """Files and directories to remove, with the time in ms from which they may be."""
+    flush_times: Histogram = field(default_factory=Histogram, init=False)
+    """How long the flushes of its logs took."""
     offline: str | None = field(default=None, init=False)
     """Why the directory cannot be used, None when it can."""
 

@@ -5,6 +5,7 @@ of its file. `recovery_point` is at most that, and below it the indexes are stab
 before it is never verified again. Both only grow.
 """
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -128,8 +129,10 @@ class Durability:
                     fds = [self._hold(segment, held) for segment in (*rolled, active)]
                 since, self._since_ms = self._since_ms, None
             try:
+                started = time.monotonic()
                 with self._context.storage():
                     self._context.runtime.offload(self._sync, fds, rolled, names_unsynced)
+                self._context.flush_times.observe(time.monotonic() - started)
             except BaseException:
                 if since is not None:
                     self._since_ms = since

@@ -23,6 +23,7 @@ from zkbroker.log.open_files import OpenFiles
 from zkbroker.log.recovery import Cut
 from zkbroker.log.retention import make_policy
 from zkbroker.log.upkeep import Upkeep
+from zkbroker.measures import Histogram
 from zkbroker.runtime import Runtime, get_runtime
 
 logger = logging.getLogger(__name__)
@@ -344,6 +345,10 @@ class LogManager:
     def checkpoint(self) -> None:
         """Write the recovery points, start offsets and high watermarks."""
         self._upkeep.checkpoint()
+
+    def flush_times(self) -> dict[str, Histogram]:
+        """Return how long flushes took, by data directory."""
+        return {str(each.root): each.context.flush_times for each in self._directories}
 
     def run_retention(self, now_ms: int | None = None) -> int:
         """Delete what the logs' retention policies let go; returns how many segments.

@@ -43,6 +43,8 @@ class Inbox:
         # the limit it is compared with to 0.
         self.open_messages = 0
         self.open_bytes = 0
+        self.dropped = 0
+        """Messages that found no room."""
         self._limit = max_messages
 
     def put(
@@ -122,6 +124,8 @@ class Inbox:
                 with self._lock:
                     self._waiting -= 1
             if passed:
+                with self._lock:
+                    self.dropped += 1
                 raise QueueFull(
                     f"the queue stayed full for {timeout_s:g} s with {self.open_messages} messages "
                     f"and {self.open_bytes} bytes unresolved: send more slowly, raise "

@@ -8,13 +8,14 @@ its future, by the exception of a sync `send`, by the callback handler, or by th
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from time import time_ns
 from typing import Any, Self
 
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.discovery import Cluster
 from zkbroker.errors import ClientError, RequestTimedOut
+from zkbroker.measures import Family
 from zkbroker.producer import exits
 from zkbroker.producer.assembly import make_cluster, make_stages
 from zkbroker.producer.encoders import DefaultEncoder
@@ -56,6 +57,8 @@ class Producer:
         ConfigError: a plug-in cannot be used.
         ZkbrokerError: neither ZooKeeper nor a broker can be reached; says what to change.
     """
+
+    role = "producer"
 
     def __init__(
         self,
@@ -305,6 +308,15 @@ class Producer:
     def metrics(self) -> dict[str, int]:
         """Return counts of messages, bytes, batches, retries and failures, and what is open."""
         return self._sender.metrics()
+
+    @property
+    def client_id(self) -> str:
+        """The id that its requests carry."""
+        return self.config.client_id
+
+    def measures(self) -> Iterator[Family]:
+        """Yield what `zkbroker.monitoring` shows, under the names of the JMX beans."""
+        return self._sender.measures()
 
     def __enter__(self) -> Self:
         return self

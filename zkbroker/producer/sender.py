@@ -12,12 +12,13 @@ once, at the latest when `abort` is run or the loop ends.
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.discovery import Cluster
 from zkbroker.errors import ClientError, LeaderNotAvailable, NetworkError
+from zkbroker.measures import Family, SharedHistogram
 from zkbroker.producer.accumulator import Accumulator, PartitionQueue
 from zkbroker.producer.batch import Batch
 from zkbroker.producer.inbox import Inbox
@@ -87,6 +88,7 @@ class Sender:
         )
         self._links: dict[int, BrokerLink] = {}
         self._in_flight: set[Exchange] = set()
+        self._request_times = SharedHistogram()
         self._hurry = 0
         self._closing = False
         self._stopped = False
@@ -141,7 +143,19 @@ class Sender:
             "unresolved_messages": self.inbox.open_messages,
             "unresolved_bytes": self.inbox.open_bytes,
             "requests_in_flight": len(self._in_flight),
+            "requests": self._request_times.count,
+            "dropped_messages": self.inbox.dropped,
         }
+
+    def measures(self) -> Iterator[Family]:
+        """Yield every measure as it stands now."""
+        counts = self._settling.counts
+        yield from self._settling.topics.families()
+        yield Family.single("DroppedMessagesPerSec", self.inbox.dropped)
+        yield Family.single("ResendsPerSec", counts["retries"])
+        yield Family.single("FailedSendsPerSec", counts["failed_messages"])
+        yield Family.single("ProducerQueueSize", self.inbox.open_messages)
+        yield Family.single("ProducerRequestRateAndTimeMs", self._request_times)
 
     @property
     def failed(self) -> Collection[SendFuture]:
@@ -266,6 +280,9 @@ class Sender:
 
     def _exchange_done(self, exchange: Exchange) -> None:
         # In the connection's reader task: what was stored is resolved here, without a detour.
+        if exchange.sent and exchange.error is None:
+            seconds = time.monotonic() - exchange.started_at
+            self._request_times.observe(seconds)
         self._settling.resolve_stored(exchange)
         self.post(self._settle, exchange)
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.discovery import Cluster
 from zkbroker.errors import ClientError, ErrorCode, NetworkError, ZkbrokerError, protocol_error
+from zkbroker.measures import TopicTable
 from zkbroker.producer.accumulator import Accumulator
 from zkbroker.producer.batch import Batch
 from zkbroker.producer.inbox import Inbox
@@ -79,6 +80,7 @@ class Settling:
         self.failed: deque[SendFuture] = deque(maxlen=_KEPT_FAILURES)
         # Set when the producer closes: from then on every failure is told of, seen or not.
         self.closing = False
+        self.topics = TopicTable()
         self.counts = {
             "sent_messages": 0,
             "sent_bytes": 0,
@@ -107,6 +109,7 @@ class Settling:
         with self._lock:
             if batch.resolved:
                 return
+            self.topics.topic(batch.topic).add(len(batch), batch.size)
             batch.succeed(base_offset, timestamp_ms)
         self._inbox.release(len(batch), batch.size)
         batch.wake()

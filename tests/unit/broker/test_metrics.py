@@ -1,4 +1,5 @@
-from zkbroker.broker.metrics import BOUNDS_MS, OTHER, BrokerMetrics, Histogram
+from zkbroker.broker.metrics import BrokerMetrics
+from zkbroker.measures import BOUNDS_MS, OTHER, Histogram
 
 
 def test_topics_beyond_the_limit_are_counted_together() -> None:
