@@ -47,6 +47,7 @@ from zkbroker.protocol.messages.offsets import (
 from zkbroker.records import iter_records
 from zkbroker.registry import ZkSession
 from zkbroker.registry.groups import commit_offsets, read_offsets
+from zkbroker.registry.topics import created_ms
 
 T = TypeVar("T")
 
@@ -227,6 +228,14 @@ class BrokerView:
         for record in iter_records(fetched.records, verify_crc=False, start_offset=offset):
             last = record.offset
         return len(fetched.records) / max(1, last + 1 - offset)
+
+    def created_ms(self, topics: Sequence[str]) -> dict[str, int]:
+        zookeeper = self._client.connect.zookeeper
+        if not zookeeper:
+            return {}
+        with ZkSession(zookeeper) as session:
+            found = {topic: created_ms(session, topic) for topic in topics}
+        return {topic: created for topic, created in found.items() if created is not None}
 
     def commit_group_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         zookeeper = self._client.connect.zookeeper

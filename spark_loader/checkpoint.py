@@ -67,6 +67,8 @@ class Checkpoints:
             positions=flat_numbers(found["positions"]),
             log_starts=flat_numbers(found["log_starts"]),
             log_ends=flat_numbers(found["log_ends"]),
+            # Checkpoints of the first release have none.
+            topics_created_ms=found.get("topics_created_ms", {}),
         )
 
     def write_plan(self, plan: Plan) -> None:
@@ -79,6 +81,7 @@ class Checkpoints:
             "positions": partition_numbers(plan.positions),
             "log_starts": partition_numbers(plan.log_starts),
             "log_ends": partition_numbers(plan.log_ends),
+            "topics_created_ms": plan.topics_created_ms,
         }
         self._publish(self.path("runs", _run(plan.run), "plan.json"), "plan", content)
 
@@ -165,6 +168,8 @@ class Checkpoints:
             positions=flat_numbers(found["positions"]),
             log_starts=flat_numbers(found["log_starts"]),
             log_ends=flat_numbers(found["log_ends"]),
+            # Checkpoints of the first release have none.
+            topics_created_ms=found.get("topics_created_ms", {}),
             group=found["group"],
             note=found["note"],
         )
@@ -192,6 +197,7 @@ class Checkpoints:
             "positions": partition_numbers(manifest.positions),
             "log_starts": partition_numbers(manifest.log_starts),
             "log_ends": partition_numbers(manifest.log_ends),
+            "topics_created_ms": manifest.topics_created_ms,
             "ranges": ranges_to_json(manifest.ranges),
             "gaps": gaps_to_json(manifest.gaps),
             "absent": gaps_to_json(manifest.absent),

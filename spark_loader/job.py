@@ -345,6 +345,10 @@ class _Run:
             positions=positions,
             log_starts=plan.log_starts,
             log_ends=plan.log_ends,
+            topics_created_ms={
+                **(latest.topics_created_ms if latest is not None else {}),
+                **plan.topics_created_ms,
+            },
             group=options.group,
         )
         self._checkpoints.write_manifest(manifest)

@@ -64,6 +64,7 @@ class Plan:
         positions: where the run starts in each of its partitions.
         log_starts: earliest offset of each partition when it was planned.
         log_ends: log end offset of each partition when it was planned.
+        topics_created_ms: when each topic was created, as far as the cluster told.
     """
 
     run: int
@@ -73,6 +74,7 @@ class Plan:
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     log_starts: dict[TopicPartition, int] = field(default_factory=dict)
     log_ends: dict[TopicPartition, int] = field(default_factory=dict)
+    topics_created_ms: dict[str, int] = field(default_factory=dict)
 
     @property
     def ranges(self) -> list[OffsetRange]:
@@ -112,6 +114,7 @@ class Manifest:
         withdrawn: paths of files of earlier runs that no longer count.
         positions: next offset of every partition known, this run's or not.
         group: consumer group its offsets are committed for, or empty.
+        topics_created_ms: when the topics were created that the positions are of.
     """
 
     run: int
@@ -127,6 +130,7 @@ class Manifest:
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     log_starts: dict[TopicPartition, int] = field(default_factory=dict)
     log_ends: dict[TopicPartition, int] = field(default_factory=dict)
+    topics_created_ms: dict[str, int] = field(default_factory=dict)
     group: str = ""
     note: str = ""
 

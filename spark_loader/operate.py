@@ -259,6 +259,7 @@ def rewind(
         ),
         withdrawn=tuple(each.path for each in withdrawn),
         positions={**latest.positions, **positions},
+        topics_created_ms=latest.topics_created_ms,
         group=latest.group,
         note=f"back to offset {to}",
     )
@@ -296,6 +297,12 @@ def set_position(
         kind="set",
         gaps=gaps,
         positions={**(latest.positions if latest is not None else {}), source: to},
+        # The operator says that this position is right in the topic that there is.
+        topics_created_ms={
+            topic: created
+            for topic, created in (latest.topics_created_ms if latest is not None else {}).items()
+            if topic != source.topic
+        },
         group=latest.group if latest is not None else "",
         note=f"{source} set to {to}",
     )

@@ -46,13 +46,16 @@ def make_plan(
     extents = {tp: Extent(starts[tp], ends[tp]) for tp in partitions}
     positions = first_positions(options, view, partitions, known, extents)
     gaps: list[Gap] = []
-    held: list[DataLoss] = []
+    held: dict[TopicPartition, DataLoss] = {}
     begin: dict[TopicPartition, int] = {}
+    created = view.created_ms(sorted({tp.topic for tp in partitions}))
+    before = latest.topics_created_ms if latest is not None else {}
     for tp in partitions:
         try:
+            check_same_topic(tp, known.get(tp, 0), before, created)
             begin[tp], gap = place(tp, positions[tp], extents[tp], options.policy(tp))
         except DataLoss as error:
-            held.append(error)
+            held[tp] = error
             continue
         if gap is not None:
             gaps.append(gap)
@@ -73,7 +76,7 @@ def make_plan(
     ]
     unknown = [tp for tp in partitions if tp not in known]
     if not ranges and not gaps and not unknown:
-        return None, held
+        return None, list(held.values())
     mappers = split_for_loading(
         ranges, split_bytes=options.split_bytes, group_bytes=options.group_bytes
     )
@@ -85,8 +88,31 @@ def make_plan(
         positions={tp: gap_free(tp, positions[tp], begin[tp], gaps) for tp in partitions},
         log_starts=starts,
         log_ends=ends,
+        # Of a topic with partitions held back the old time stays, so that they are the next time.
+        topics_created_ms={
+            **created,
+            **{tp.topic: before[tp.topic] for tp in held if tp.topic in before},
+        },
     )
-    return plan, held
+    return plan, list(held.values())
+
+
+def check_same_topic(
+    tp: TopicPartition, position: int, before: Mapping[str, int], now: Mapping[str, int]
+) -> None:
+    """Check that a position is one in the topic that there is now.
+
+    Raises:
+        DataLoss: the topic was deleted and made anew since, so its offsets would repeat.
+    """
+    was, now_is = before.get(tp.topic), now.get(tp.topic)
+    if position and was is not None and now_is is not None and was != now_is:
+        raise DataLoss(
+            f"{tp}: the topic was made anew since offsets below {position} were loaded, so they "
+            "would repeat. Load it into another output directory; or, if it is the same log, say "
+            f"so with `zkbroker-load set --topic {tp.topic} --partition {tp.partition} --to "
+            f"{position}`"
+        )
 
 
 def gap_free(tp: TopicPartition, position: int, begin: int, gaps: Iterable[Gap]) -> int:

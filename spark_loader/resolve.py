@@ -48,6 +48,9 @@ class ClusterView(Protocol):
     def record_bytes(self, source: TopicPartition, offset: int) -> float:
         """Return about how many bytes a record takes in the log, by a look at one chunk."""
 
+    def created_ms(self, topics: Sequence[str]) -> dict[str, int]:
+        """Return when topics were created, without those of which it cannot be told."""
+
     def commit_group_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Write `/consumers/[group]/offsets`."""
 

@@ -61,6 +61,7 @@ def publish_replay(
         withdrawn=tuple(each.path for each in quarantined),
         rows=done.rows,
         positions=latest.positions,
+        topics_created_ms=latest.topics_created_ms,
         group=latest.group,
         note=f"{done.rows} records out of quarantine, {left} still in it",
     )

@@ -116,6 +116,11 @@ class DirectoryView:
         size = self._cluster._file(*source).stat().st_size
         return size / max(1, self._cluster.end(*source))
 
+    def created_ms(self, topics: Sequence[str]) -> dict[str, int]:
+        known = Path(self._cluster.path) / "created.json"
+        found = json.loads(known.read_text()) if known.exists() else {}
+        return {topic: found[topic] for topic in topics if topic in found}
+
     def commit_group_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         self._groups.write_text(json.dumps({group: partition_numbers(offsets)}))
 

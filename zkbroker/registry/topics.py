@@ -99,6 +99,15 @@ def assignment(session: ZkSession, name: str, watch: Settable | None = None) -> 
         return None
 
 
+def created_ms(session: ZkSession, name: str) -> int | None:
+    """Return when a topic was created, in milliseconds since 1970; None when there is none.
+
+    A topic that was deleted and made again has another time, whatever its name and offsets say.
+    """
+    stat = session.exists(paths.topic(name))
+    return None if stat is None else stat.ctime_ms
+
+
 def assignments(session: ZkSession, names: Sequence[str] | None = None) -> dict[str, Assignment]:
     """Return the replica assignments of many topics (all when not named), read in one flight.
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -560,3 +561,40 @@ def test_events_of_many_hours_make_one_file_an_hour(tmp_path, cluster, kind):
     assert sorted(held) == [*range(rows)]
     sink.discard()
     assert not any((tmp_path / "staging").iterdir())
+
+
+def test_a_topic_made_anew_is_noticed_however_long_it_is(run, cluster, output, command):
+    created = Path(cluster.path) / "created.json"
+    created.write_text('{"t": 1431857103000}')
+    run()
+    assert run().rows == 0
+    created.write_text('{"t": 1431943503000}')
+    cluster.append("t", 0, [b"new"] * 50, timestamp_ms=AT)
+    cluster.append("t", 2, [b"new"] * 5, timestamp_ms=AT)
+    for loaded in (5, 0):
+        with pytest.raises(DataLoss, match="t-0: the topic was made anew") as failed:
+            run(on_out_of_range="earliest")
+        assert (f"{loaded} rows" in str(failed.value)) == (loaded > 0)
+    command("set", "--output", output, "--topic", "t", "--partition", 0, "--to", 100)
+    assert run().rows == 50
+    assert run().rows == 0
+    proved(output)
+    created.write_text('{"t": 1432000000000}')
+    command("rewind", "--output", output, "--topic", "t", "--to", 0)
+    assert [run().rows for _ in range(2)] == [195, 0]
+    proved(output)
+
+
+def test_checkpoints_of_an_earlier_release_are_taken_up(run, cluster, output):
+    """Those had no times of creation; nor does a plan that was being carried out then."""
+    run()
+    cluster.append("t", 1, [b"x"] * 5, timestamp_ms=AT)
+    with pytest.raises(Crash):
+        run(CrashingFileSystem(LOCAL, 3))
+    for path in output.glob("_zkbroker/**/*.json"):
+        content = json.loads(path.read_text())
+        content.pop("topics_created_ms", None)
+        path.write_text(json.dumps(content))
+    result = run()
+    assert (result.resumed, result.rows) == (True, 5)
+    proved(output)
