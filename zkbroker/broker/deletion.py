@@ -11,9 +11,7 @@ same name some day. Until it is back the deletion stays pending, as with genuine
 import logging
 from collections.abc import Callable
 
-import gevent
-import gevent.event
-
+from zkbroker.broker.duty import ControllerDuty
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.errors import RegistryError
 from zkbroker.registry import ZkSession, paths
@@ -28,66 +26,41 @@ RETRY_S = 0.1
 PENDING_RETRY_S = 1.0
 
 
-class TopicDeletion:
-    """Carries out deletions while this broker is the controller.
+class TopicDeletion(ControllerDuty):
+    """Carries out deletions.
 
     Args:
         session: a started session.
         config: whether topics may be deleted.
+        topics: returns the newest view of the topics.
     """
 
-    def __init__(self, session: ZkSession, config: BrokerConfig) -> None:
+    def __init__(
+        self, session: ZkSession, config: BrokerConfig, topics: Callable[[], TopicsView]
+    ) -> None:
+        super().__init__()
         self._session = session
         self._allowed = config.delete_topics
-        self._changed = gevent.event.Event()
-        self._controller = False
-        self._task: gevent.Greenlet | None = None
+        self._topics = topics
         self._pending: set[str] = set()
 
-    def start(self, topics: Callable[[], TopicsView]) -> None:
-        """Begin to look; `topics` returns the newest view."""
-        self._task = gevent.spawn(self._run, topics)
-
-    def close(self) -> None:
-        if self._task is not None:
-            self._task.kill()
-
-    def elected(self) -> None:
-        """Take the office."""
-        self._controller = True
-        self._changed.set()
-
-    def resigned(self) -> None:
-        """Leave it."""
-        self._controller = False
-
-    def poke(self) -> None:
-        """Look again: something changed."""
-        self._changed.set()
-
-    def _run(self, topics: Callable[[], TopicsView]) -> None:
-        wait_s: float | None = None
-        while True:
-            self._changed.wait(wait_s)
-            self._changed.clear()
-            view = topics()
-            if not self._controller or not view.deleting:
-                self._pending.clear()
-                wait_s = None
-                continue
-            wait_s = RETRY_S
-            for topic in sorted(view.deleting):
-                try:
-                    self._delete(topic, view.assignments.get(topic, {}))
-                except RegistryError as error:
-                    logger.warning("deletion will be tried again topic=%s error=%s", topic, error)
-            if self._pending:
-                wait_s = PENDING_RETRY_S
+    def work(self) -> float | None:
+        """Look at every topic whose deletion was asked for."""
+        view = self._topics()
+        self._pending &= view.deleting
+        if not view.deleting:
+            return None
+        for topic in sorted(view.deleting):
+            try:
+                self._delete(topic, view.assignments.get(topic, {}))
+            except RegistryError as error:
+                logger.warning("deletion will be tried again topic=%s error=%s", topic, error)
+        return PENDING_RETRY_S if self._pending else RETRY_S
 
     def _delete(self, topic: str, assignment: Assignment) -> None:
         if not self._allowed:
             logger.warning("deletion refused topic=%s reason=delete.topic.enable=false", topic)
-            self._session.delete(f"{paths.DELETE_TOPICS}/{topic}", missing_ok=True)
+            self._session.delete(paths.delete_topic(topic), missing_ok=True)
             return
         brokers = {replicas[0] for replicas in assignment.values() if replicas}
         away = brokers - list_brokers(self._session).keys()

@@ -258,7 +258,7 @@ class BrokerNode:
     def _enter_cluster(self, session: ZkSession, own: BrokerInfo) -> None:
         services = self.services
         hosting, view = services.hosting, services.view
-        deletion = TopicDeletion(session, services.config)
+        deletion = TopicDeletion(session, services.config, lambda: view.topics)
         requests = OperatorRequestsAnswer(session, lambda: view.topics)
 
         def patience_s() -> float:
@@ -304,8 +304,8 @@ class BrokerNode:
             session, self.broker_id, on_elected=elected, on_resigned=resigned
         )
         self._undo.append(("controller election", lambda: election.close(patience_s())))
-        deletion.start(lambda: view.topics)
-        self._undo.append(("topic deletion", deletion.close))
+        deletion.begin()
+        self._undo.append(("topic deletion", deletion.end))
         requests.start()
         self._undo.append(("operator requests", lambda: requests.close(patience_s())))
         election.start()

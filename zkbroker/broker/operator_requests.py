@@ -9,10 +9,7 @@ the tool's `--verify` says that it failed.
 import logging
 from collections.abc import Callable
 
-import gevent
-import gevent.event
-
-from zkbroker.errors import RegistryError
+from zkbroker.broker.duty import ControllerDuty
 from zkbroker.registry import ZkSession
 from zkbroker.registry.operator_requests import (
     OperatorRequestsWatch,
@@ -25,11 +22,9 @@ from zkbroker.registry.topics_watch import TopicsView
 
 logger = logging.getLogger(__name__)
 
-RETRY_S = 1.0
 
-
-class OperatorRequestsAnswer:
-    """Answers what operators ask for while this broker is the controller.
+class OperatorRequestsAnswer(ControllerDuty):
+    """Answers what operators ask for.
 
     Args:
         session: a started session.
@@ -37,12 +32,10 @@ class OperatorRequestsAnswer:
     """
 
     def __init__(self, session: ZkSession, topics: Callable[[], TopicsView]) -> None:
+        super().__init__()
         self._session = session
         self._topics = topics
-        self._changed = gevent.event.Event()
-        self._controller = False
-        self._watch = OperatorRequestsWatch(session, lambda requests: self._changed.set())
-        self._task: gevent.Greenlet | None = None
+        self._watch = OperatorRequestsWatch(session, lambda requests: self.poke())
 
     def start(self) -> None:
         """Begin to look.
@@ -51,37 +44,14 @@ class OperatorRequestsAnswer:
             RegistryError: ZooKeeper does not answer.
         """
         self._watch.start()
-        self._task = gevent.spawn(self._run)
+        self.begin()
 
     def close(self, timeout_s: float) -> None:
         self._watch.close(timeout_s)
-        if self._task is not None:
-            self._task.kill()
+        self.end()
 
-    def elected(self) -> None:
-        """Take the office."""
-        self._controller = True
-        self._changed.set()
-
-    def resigned(self) -> None:
-        """Leave it."""
-        self._controller = False
-
-    def _run(self) -> None:
-        wait_s: float | None = None
-        while True:
-            self._changed.wait(wait_s)
-            self._changed.clear()
-            wait_s = None
-            if not self._controller:
-                continue
-            try:
-                self._answer()
-            except RegistryError as error:
-                logger.warning("operator request will be looked at again error=%s", error)
-                wait_s = RETRY_S
-
-    def _answer(self) -> None:
+    def work(self) -> float | None:
+        """Answer what is asked for now."""
         requests = read_requests(self._session)
         if requests.election is not None:
             logger.info("preferred replicas lead already partitions=%d", len(requests.election))
@@ -90,6 +60,7 @@ class OperatorRequestsAnswer:
             for partition, replicas in sorted(requests.reassignment.items()):
                 self._judge(partition, replicas)
             finish_reassignment(self._session)
+        return None
 
     def _judge(self, partition: TopicPartition, replicas: tuple[int, ...]) -> None:
         topic, number = partition

@@ -6,7 +6,7 @@ differ in some defaults, so a file that spells its group `groupid` (0.7) gets th
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from zkbroker.config.schema import Bool, Int, Str, from_properties, option, validate
 from zkbroker.errors import ConfigError
@@ -22,25 +22,6 @@ _DEFAULTS_OF_0_7 = {
     "autocommit.interval.ms": "10000",
     "queuedchunks.max": "10",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ResetPolicy:
-    """Where to go on when an offset is not in the log; newer spellings are understood too."""
-
-    _newer: ClassVar[Mapping[str, str]] = {"earliest": SMALLEST, "latest": LARGEST, "none": FAIL}
-
-    def parse(self, text: str) -> str:
-        lowered = text.strip().lower()
-        return self._newer.get(lowered, lowered)
-
-    def check(self, value: Any) -> None:
-        if value not in (SMALLEST, LARGEST, FAIL):
-            raise ValueError
-
-    @property
-    def allowed(self) -> str:
-        return "one of smallest, largest, fail (or earliest, latest, none)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +169,10 @@ class ConsumerConfig:
         "auto.offset.reset",
         "autooffset.reset",
         default=LARGEST,
-        kind=ResetPolicy(),
+        kind=Str(
+            (SMALLEST, LARGEST, FAIL),
+            spellings={"earliest": SMALLEST, "latest": LARGEST, "none": FAIL},
+        ),
         doc="Where to start when the group has no offset, or one that is not in the log.",
     )
     consumer_timeout_ms: int = option(

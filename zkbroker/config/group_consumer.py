@@ -6,7 +6,7 @@ of one client's insides are named in `IGNORED`.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from zkbroker.config.consumer import (
     FAIL,
@@ -27,25 +27,6 @@ _INT32_MAX = 2**31 - 1
 _OLDER_RESET = {EARLIEST: SMALLEST, LATEST: LARGEST, NONE: FAIL}
 _FETCH_LIMIT_BYTES = 64 * 1024 * 1024
 _JAVA_ASSIGNORS = "org.apache.kafka.clients.consumer."
-
-
-@dataclass(frozen=True, slots=True)
-class Reset:
-    """Where to go on when an offset is not in the log; the older spellings are understood too."""
-
-    _older: ClassVar[Mapping[str, str]] = {"smallest": EARLIEST, "largest": LATEST, "fail": NONE}
-
-    def parse(self, text: str) -> str:
-        lowered = text.strip().lower()
-        return self._older.get(lowered, lowered)
-
-    def check(self, value: Any) -> None:
-        if value not in (EARLIEST, LATEST, NONE):
-            raise ValueError
-
-    @property
-    def allowed(self) -> str:
-        return "one of earliest, latest, none (or smallest, largest, fail)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +154,10 @@ class GroupConsumerConfig:
     auto_offset_reset: str = option(
         "auto.offset.reset",
         default=LATEST,
-        kind=Reset(),
+        kind=Str(
+            (EARLIEST, LATEST, NONE),
+            spellings={older: newer for newer, older in _OLDER_RESET.items()},
+        ),
         doc="Where to start when the group has no offset, or one that is not in the log.",
     )
     strategies: tuple[str, ...] = option(

@@ -21,25 +21,11 @@ from zkbroker.errors import ConfigError
 logger = logging.getLogger(__name__)
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-_CODEC_NUMBERS = dict(enumerate(_CODECS))
+# As old producers named them: by numbers in 0.7.
+_OLD_CODECS = {"uncompressed": "none"} | {str(n): codec for n, codec in enumerate(_CODECS)}
 _ADDRESS = re.compile(r"^(?:\w+://)?(?:\[[^\]]+\]|[^:\[\]]+):(\d{1,5})$")
 _LEGACY_ADDRESS = re.compile(r"^(-?\d+):([^:]+:\d{1,5}(?::\d+)?)$")
 _FOREVER = 2**31 - 1
-
-
-class _Codec(Str):
-    """A codec by name or by the number that 0.7 used."""
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        super().__init__(choices=_CODECS)
-
-    def parse(self, text: str) -> str:
-        text = text.strip().lower()
-        if text.isdigit() and int(text) in _CODEC_NUMBERS:
-            return _CODEC_NUMBERS[int(text)]
-        return {"uncompressed": "none"}.get(text, text)
 
 
 class _Acks(Int):
@@ -235,7 +221,7 @@ class ProducerConfig:
         "compression.codec",
         "compression.type",
         default="none",
-        kind=_Codec(),
+        kind=Str(_CODECS, spellings=_OLD_CODECS),
         doc="Codec of the batches.",
     )
     compressed_topics: tuple[str, ...] = option(

@@ -99,17 +99,21 @@ class Bool:
 
 @dataclass(frozen=True, slots=True)
 class Str:
-    """Text; one of `choices` where there are any (compared without case, kept as declared)."""
+    """Text; one of `choices` where there are any (compared without case, kept as declared).
+
+    `spellings` are further ways to write a choice, in lower case: as another generation did.
+    """
 
     choices: tuple[str, ...] = ()
     empty: bool = True
+    spellings: Mapping[str, str] = field(default_factory=dict)
 
     def parse(self, text: str) -> str:
         text = text.strip()
         for choice in self.choices:
             if choice.lower() == text.lower():
                 return choice
-        return text
+        return self.spellings.get(text.lower(), text)
 
     def check(self, value: Any) -> None:
         if not isinstance(value, str) or (self.choices and value not in self.choices):
@@ -120,7 +124,8 @@ class Str:
     @property
     def allowed(self) -> str:
         if self.choices:
-            return "one of " + ", ".join(self.choices)
+            others = f" (or {', '.join(self.spellings)})" if self.spellings else ""
+            return "one of " + ", ".join(self.choices) + others
         return "text" if self.empty else "text that is not empty"
 
 
