@@ -80,8 +80,8 @@ class ProgressListener:
         while not self._closing:
             try:
                 run, mapper, rows, size_bytes, finished = json.loads(self._socket.recv(1024))
-            except ValueError:
-                continue
+            except (ValueError, TypeError):
+                continue  # no mapper sent it
             if run == self.run:
                 self._rows[mapper] = (rows, size_bytes)
                 self.done += finished

@@ -8,8 +8,9 @@ Then everything heals, and the group must come to rest.
 import logging
 import random as random_module
 
+from tests.support.simulated_session import SimSession
 from tests.support.simulated_time import Clock, Process, SimRuntime
-from tests.support.simulated_zookeeper import SimSession, SimZooKeeper
+from tests.support.simulated_zookeeper import SimZooKeeper
 from zkbroker.rebalance import ASSIGNORS, Owned, Rebalancer, ZkGroupStore, thread_ids
 from zkbroker.registry import SessionState, topics
 from zkbroker.registry.groups import Subscription
