@@ -9,10 +9,12 @@ Invariants: one task changes what is hosted; it works on the newest view only, a
 ZooKeeper fails. A partition stays served while ZooKeeper is away, since nobody else can host it:
 its log is locked here. A log is deleted only when its topic's deletion was asked for, or when the
 topic was seen here before and its node is certainly gone; never because ZooKeeper shows an empty
-tree.
+tree. Others tell clients of a leader once it stands in ZooKeeper, a moment before the leader itself
+has its answer: a request that comes in between waits for that answer.
 """
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 
 import gevent
@@ -32,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 RETRY_S = 0.5
 REOPEN_S = 10.0
+REGISTERING_S = 1.0
 Key = tuple[str, int]
 
 
@@ -81,6 +84,9 @@ class Hosting:
         self._opened: dict[Key, Log] = {}
         self._unopened: dict[Key, str] = {}
         self._registered: dict[Key, int] = {}
+        self._being_registered: frozenset[Key] = frozenset()
+        self._registering_until = 0.0
+        self._answered = gevent.event.Event()
         self._configs: dict[str, Mapping[str, str]] = {}
         self._changed = gevent.event.Event()
         self._settled = gevent.event.Event()
@@ -95,6 +101,16 @@ class Hosting:
     def get(self, topic: str, number: int) -> Hosted | None:
         """Return a hosted partition, None when it is not served here."""
         return self._hosted.get((topic, number))
+
+    def get_soon(self, topic: str, number: int) -> Hosted | None:
+        """Return a hosted partition, and wait for one whose registration is under way.
+
+        Nobody waits for longer than `REGISTERING_S` from when that was begun.
+        """
+        key = (topic, number)
+        if key not in self._hosted and key in self._being_registered:
+            self._answered.wait(max(0.0, self._registering_until - time.monotonic()))
+        return self._hosted.get(key)
 
     def all(self) -> list[Hosted]:
         """Return every hosted partition."""
@@ -276,9 +292,20 @@ class Hosting:
         stale = sorted(key for key in self._opened if self._registered.get(key) != generation)
         if not stale:
             return
-        epochs = register_partitions(
-            self._session, stale, self._broker_id, controller_epoch(self._session)
-        )
+        self._being_registered = frozenset(stale)
+        self._registering_until = time.monotonic() + REGISTERING_S
+        self._answered.clear()
+        try:
+            epochs = register_partitions(
+                self._session, stale, self._broker_id, controller_epoch(self._session)
+            )
+            self._serve(epochs, generation)
+        finally:
+            self._being_registered = frozenset()
+            self._answered.set()
+        logger.info("partitions hosted new=%d total=%d", len(epochs), len(self._hosted))
+
+    def _serve(self, epochs: Mapping[Key, int], generation: int) -> None:
         for key, epoch in epochs.items():
             self._registered[key] = generation
             log = self._opened[key]
@@ -293,4 +320,3 @@ class Hosting:
             subscriber = self._subscribers.get(key[0])
             if subscriber is not None:
                 subscriber[0](key[1], log)
-        logger.info("partitions hosted new=%d total=%d", len(epochs), len(self._hosted))

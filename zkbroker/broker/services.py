@@ -40,7 +40,7 @@ class BrokerServices:
     stopping: Callable[[], bool]
 
     def hosted(self, topic: str, number: int, current_leader_epoch: int = -1) -> Hosted:
-        """Return a partition that is served here.
+        """Return a partition that is served here; waits a moment for one that is about to be.
 
         Args:
             topic: its topic.
@@ -52,7 +52,7 @@ class BrokerServices:
             UnknownTopicOrPartition: it does not exist.
             ProtocolError: the client's epoch is older (74) or newer (75).
         """
-        hosted = self.hosting.get(topic, number)
+        hosted = self.hosting.get_soon(topic, number)
         if hosted is None:
             assignment = self.view.assignment(topic)
             if assignment is not None and number in assignment:

@@ -1,7 +1,10 @@
 """Which partitions are hosted, with ZooKeeper and logs played."""
 
+from collections.abc import Callable
 from typing import Any
 
+import gevent
+import gevent.event
 import pytest
 
 from zkbroker.broker import hosting as module
@@ -62,6 +65,7 @@ class World:
         self.registered: list[tuple[str, int]] = []
         self.in_zookeeper: dict[str, Any] = {}
         self.away = False
+        self.before_answer: Callable[[], object] = lambda: None
         monkeypatch.setattr(module, "register_partitions", self.register)
         monkeypatch.setattr(module, "unregister_partition", lambda *given: None)
         monkeypatch.setattr(module, "controller_epoch", lambda session: 1)
@@ -77,6 +81,7 @@ class World:
         )
 
     def register(self, session: object, keys: Any, broker_id: int, epoch: int) -> Any:
+        self.before_answer()
         if self.away:
             raise RegistryError("ZooKeeper is away")
         self.registered += keys
@@ -105,6 +110,35 @@ def test_only_partitions_led_here_are_hosted(world: World) -> None:
     world.settle()
     assert sorted((h.topic, h.number) for h in world.hosting.all()) == [("t", 0), ("t", 2)]
     assert world.hosting.leader_epoch("t", 1) is None
+    world.hosting.stop()
+
+
+def test_a_request_that_comes_before_zookeepers_answer_waits_for_it(world: World) -> None:
+    in_zookeeper, answer = gevent.event.Event(), gevent.event.Event()
+    world.before_answer = lambda: (in_zookeeper.set(), answer.wait())
+    world.hosting.start()
+    world.see({"t": {0: (1,)}})
+    assert in_zookeeper.wait(5)
+    request = gevent.spawn(world.hosting.get_soon, "t", 0)
+    gevent.idle()
+    assert not request.ready()
+    assert world.hosting.get_soon("u", 0) is None  # nobody waits for others
+    answer.set()
+    assert request.get(timeout=5) is world.hosting.get("t", 0) is not None
+    world.hosting.stop()
+
+
+def test_a_request_does_not_wait_for_zookeeper_for_long(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "REGISTERING_S", 0.01)
+    in_zookeeper, answer = gevent.event.Event(), gevent.event.Event()
+    world.before_answer = lambda: (in_zookeeper.set(), answer.wait())
+    world.hosting.start()
+    world.see({"t": {0: (1,)}})
+    assert in_zookeeper.wait(5)
+    assert world.hosting.get_soon("t", 0) is None
+    answer.set()
     world.hosting.stop()
 
 
