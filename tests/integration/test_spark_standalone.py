@@ -43,7 +43,8 @@ class Standalone:
             r"Starting Spark master at (spark://\S+)",
         )
         for number in range(workers):
-            options = ["--host", "127.0.0.1", "--cores", "1", "--memory", "1g"]
+            # Spark runs no speculative copy on the host of the first attempt.
+            options = ["--host", f"127.0.0.{number + 1}", "--cores", "1", "--memory", "1g"]
             options += ["--work-dir", f"{self._place}/worker-{number}/work"]
             self._run(
                 f"worker-{number}",
@@ -137,5 +138,59 @@ def test_the_command_loads_on_two_workers_with_the_packages_sent_along(standalon
         path.parent.parent.parent.name for path in tmp_path.glob("worker-*/work/app-*/*/stderr")
     }
     assert len(list(tmp_path.glob("worker-*/work/app-*/*"))) >= 2, used
+    assert verify(LocalFileSystem(), str(output)).problems == []
+    assert loaded_offsets(output) == {(topic, p): [*range(500)] for p in range(4)}
+
+
+LOAD = """
+import sys
+from spark_loader import Loader, session
+from tests.support.slow_attempt import SlowAttempt
+
+master, zookeeper, topic, output, state, path = sys.argv[1:]
+conf = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.executor.memory": "512m",
+    "spark.executorEnv.PYTHONPATH": path,
+    "spark.speculation": "true",
+    "spark.speculation.quantile": "0.25",
+    "spark.speculation.multiplier": "1.01",
+    "spark.speculation.efficiency.enabled": "false",
+}
+spark = session(master, conf=conf)
+for _ in range(2):
+    loader = Loader(
+        zookeeper=zookeeper, topics=[topic], output=output, filesystem=SlowAttempt(state)
+    )
+    print(loader.run(spark).rows)
+spark.stop()
+"""
+
+
+def test_a_speculative_copy_of_a_slow_mapper_counts_once(standalone, tmp_path):
+    state, output = tmp_path / "state", tmp_path / "lake"
+    state.mkdir()
+    with LocalCluster(1) as cluster:
+        topic = cluster.create_topic(partitions=4)
+        config = ProducerConfig.from_properties({"zookeeper.connect": cluster.zookeeper})
+        with Producer(config) as producer:
+            messages = [KeyedMessage(topic, b"v%d" % n, partition=n % 4) for n in range(2000)]
+            producer.send(messages)
+        where = [standalone.url, cluster.zookeeper, topic, str(output), str(state), str(ROOT)]
+        ran = subprocess.run(
+            [sys.executable, "-c", LOAD, *where],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.split() == ["2000", "0"]
+    tries = {path.name for path in state.iterdir()}
+    assert "00000-copy-won" in tries
+    assert "00000-first-won" not in tries
     assert verify(LocalFileSystem(), str(output)).problems == []
     assert loaded_offsets(output) == {(topic, p): [*range(500)] for p in range(4)}

@@ -1,0 +1,22 @@
+"""What tests of loads share: a file system, a time, damage at will and the proof."""
+
+from spark_loader.files import LocalFileSystem
+from spark_loader.verify import verify
+from zkbroker.records import iter_entries
+
+LOCAL = LocalFileSystem(sync=False)
+AT = 1_431_857_103_000
+
+
+def damage(cluster, topic, partition, entry):
+    file = cluster._file(topic, partition)
+    data = bytearray(file.read_bytes())
+    found = list(iter_entries(bytes(data)))[entry]
+    data[found.position + found.size - 2] ^= 0xFF
+    file.write_bytes(bytes(data))
+
+
+def proved(output):
+    report = verify(LOCAL, str(output))
+    assert report.problems == []
+    return report

@@ -1,0 +1,42 @@
+"""A cluster in a directory, loads of it without Spark, and the command line."""
+
+import pytest
+
+from spark_loader import Loader, cli_state
+from spark_loader.cli import cli
+from tests.support.directory_cluster import DirectoryCluster
+from tests.support.inline_spark import InlineSpark
+from tests.support.loading import AT, LOCAL
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    cluster = DirectoryCluster(str(tmp_path / "cluster"))
+    for partition, count in ((0, 100), (1, 40), (2, 0)):
+        cluster.append("t", partition, [b"%d" % n for n in range(count)], timestamp_ms=AT)
+    return cluster
+
+
+@pytest.fixture
+def output(tmp_path):
+    return tmp_path / "lake"
+
+
+@pytest.fixture
+def run(cluster, output):
+    def load(filesystem=LOCAL, **fields):
+        given = {"bootstrap": "h:1", "topics": ["t"], "output": str(output), **fields}
+        return Loader(access=cluster, filesystem=filesystem, **given).run(InlineSpark())
+
+    return load
+
+
+@pytest.fixture
+def command(monkeypatch, cluster, capsys):
+    monkeypatch.setattr(cli_state, "ACCESS", cluster)
+
+    def invoke(*arguments):
+        cli.main([str(each) for each in arguments], standalone_mode=False)
+        return capsys.readouterr().out
+
+    return invoke
