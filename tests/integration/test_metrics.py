@@ -1,8 +1,11 @@
 """The metrics of a known workload are exact, under the names that operators know."""
 
 import json
+import os
 import re
 import socket
+import subprocess
+import sys
 import urllib.request
 
 import pytest
@@ -88,6 +91,19 @@ def test_who_speaks_what_is_told(page):
     (friend,) = [each for each in clients if each["client_id"] == "an old friend"]
     metadata = [each for each in friend["requests"] if each["api"] == "METADATA"]
     assert [(each["version"], each["count"]) for each in metadata] == [(0, 1)]
+
+
+def test_brokers_are_asked_past_the_proxy_of_the_environment(page):
+    _, port = page
+    ran = subprocess.run(
+        [sys.executable, "-m", "zkbroker.cli", "clients", f"127.0.0.1:{port}"],
+        env=os.environ | {"http_proxy": "http://127.0.0.1:1", "no_proxy": ""},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 def test_another_path_is_not_found(page):

@@ -62,7 +62,9 @@ def _read(source: str) -> Any:
     try:
         if directory.is_dir():
             return json.loads((directory / _FILE).read_text(encoding="utf-8"))
-        with urllib.request.urlopen(f"http://{source}/clients", timeout=_TIMEOUT_S) as answer:
+        # A broker is asked directly: the proxy of the environment is for the web.
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with direct.open(f"http://{source}/clients", timeout=_TIMEOUT_S) as answer:
             return json.load(answer)
     except FileNotFoundError as error:
         raise ZkbrokerError(f"{directory} holds no {_FILE}: no broker has run on it yet") from error
