@@ -134,3 +134,23 @@ def test_10_a_full_disk(mistake, properties):
 def test_a_data_directory_of_a_running_broker(mistake, properties, cluster):
     said = mistake("broker", properties(broker_id=1, log_dirs=cluster.broker(1).data_directory))
     assert "in use by another broker: stop it" in said
+
+
+@pytest.mark.parametrize(
+    ("shell", "status"),
+    [
+        ("zkbroker --help > /dev/full", 1),
+        ("zkbroker doctor --json > /dev/full", 1),
+        ("zkbroker doctor > /dev/full", 1),
+        ("zkbroker --help >&-", 0),
+        ("zkbroker produce -b 127.0.0.1:1 -t t <&-", 1),
+    ],
+)
+def test_output_that_cannot_be_written_is_one_line(shell, status):
+    command = shell.replace("zkbroker", f"{sys.executable} -m zkbroker.cli", 1)
+    ran = subprocess.run(
+        ["sh", "-c", command], stderr=subprocess.PIPE, text=True, timeout=60, check=False
+    )
+    assert ran.returncode == status
+    assert "Traceback" not in ran.stderr
+    assert ran.stderr.count("error: ") == status

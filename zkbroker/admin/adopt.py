@@ -13,7 +13,13 @@ from pathlib import Path
 
 from zkbroker.errors import ConfigError, StorageError
 from zkbroker.log.checkpoints import read_meta
-from zkbroker.log.names import META_PROPERTIES, TopicPartition, is_delete_directory
+from zkbroker.log.names import (
+    LOG,
+    META_PROPERTIES,
+    TopicPartition,
+    is_delete_directory,
+    offset_of_file,
+)
 from zkbroker.registry import ZkSession, topics
 from zkbroker.registry.cluster_id import claim_cluster_id
 
@@ -56,7 +62,7 @@ def survey(directories: Sequence[Path]) -> Survey:
     """Look at data directories, without changing them.
 
     Raises:
-        StorageError: one does not exist, or they are of different brokers or clusters.
+        StorageError: one is no data directory, or they are of different brokers or clusters.
     """
     partitions: dict[str, set[int]] = {}
     brokers: dict[int, Path] = {}
@@ -69,13 +75,13 @@ def survey(directories: Sequence[Path]) -> Survey:
             brokers.setdefault(meta.broker_id, directory)
         if meta.cluster_id is not None:
             clusters.setdefault(meta.cluster_id, directory)
-        for child in directory.iterdir():
-            if not child.is_dir() or is_delete_directory(child):
-                continue
-            try:
-                found = TopicPartition.parse(child.name)
-            except ValueError:
-                continue
+        here = _partitions(directory)
+        if not here and not (directory / META_PROPERTIES).exists():
+            raise StorageError(
+                f"{directory} is no data directory: give one with directories like visits-0 in it, "
+                "each with its *.log files (log.dirs of the broker it comes from)"
+            )
+        for found in here:
             partitions.setdefault(found.topic, set()).add(found.partition)
     for kind, seen in (("brokers", brokers), ("clusters", clusters)):
         if len(seen) > 1:
@@ -89,6 +95,26 @@ def survey(directories: Sequence[Path]) -> Survey:
         next(iter(clusters), None),
         {topic: sorted(numbers) for topic, numbers in sorted(partitions.items())},
     )
+
+
+def _partitions(directory: Path) -> list[TopicPartition]:
+    try:
+        # Directories of other programs have such names too.
+        return [
+            TopicPartition.parse(child.name)
+            for child in directory.iterdir()
+            if child.is_dir() and not is_delete_directory(child) and _holds_log(child)
+        ]
+    except OSError as error:
+        raise StorageError(f"cannot read {directory}: {error.strerror}") from error
+
+
+def _holds_log(directory: Path) -> bool:
+    try:
+        TopicPartition.parse(directory.name)
+    except ValueError:
+        return False
+    return any(offset_of_file(file.name, LOG) is not None for file in directory.iterdir())
 
 
 def adopt(session: ZkSession, found: Survey, *, broker_id: int | None = None) -> Adoption:

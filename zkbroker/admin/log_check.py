@@ -87,25 +87,35 @@ def partition_directories(paths: Sequence[Path]) -> list[Path]:
         paths: data directories or partitions' directories.
 
     Raises:
-        StorageError: a path is neither.
+        StorageError: a path is neither, or cannot be read.
     """
     found: list[Path] = []
     for path in paths:
         if not path.is_dir():
             raise StorageError(f"{path} is no directory")
-        if any(names.offset_of_file(child.name, names.LOG) is not None for child in path.iterdir()):
-            found.append(path)
-        else:
-            found += [child for child in sorted(path.iterdir()) if _is_partition(child)]
+        try:
+            here = [path] if _holds_log(path) else sorted(filter(_is_partition, path.iterdir()))
+        except OSError as error:
+            raise StorageError(f"cannot read {path}: {error.strerror}") from error
+        if not here and not (path / names.META_PROPERTIES).exists():
+            raise StorageError(
+                f"{path} holds no log: give a data directory (log.dirs) or a partition's directory"
+            )
+        found += here
     return found
 
 
+def _holds_log(path: Path) -> bool:
+    return any(names.offset_of_file(child.name, names.LOG) is not None for child in path.iterdir())
+
+
 def _is_partition(path: Path) -> bool:
+    # Directories of other programs have such names too.
     try:
         TopicPartition.parse(path.name)
     except ValueError:
         return False
-    return path.is_dir() and not names.is_delete_directory(path)
+    return path.is_dir() and not names.is_delete_directory(path) and _holds_log(path)
 
 
 def check_logs(paths: Sequence[Path]) -> Iterator[LogCheck]:

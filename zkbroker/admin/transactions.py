@@ -3,8 +3,8 @@
 A transaction is ended by its coordinator, and there is none here. One that is open holds up readers
 of committed messages at its first message, for ever.
 
-Invariant: only whoever runs the command decides that a transaction is aborted; a log without open
-transactions is not changed.
+Invariant: only whoever runs the command decides that a transaction is aborted; a data directory
+without open transactions is not touched.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,9 @@ from pathlib import Path
 
 from zkbroker.admin.log_check import partition_directories
 from zkbroker.config.log import LogConfig, LogManagerConfig
+from zkbroker.errors import StorageError
 from zkbroker.log import LogManager, TopicPartition
+from zkbroker.log.producer_loading import find_open_transactions
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ def abort_transactions(paths: Sequence[Path], *, dry_run: bool = False) -> list[
 
     Args:
         paths: data directories, or partitions' directories in them; no broker may use them.
-        dry_run: append nothing.
+        dry_run: change nothing.
 
     Returns:
         The transactions that were open.
@@ -46,24 +48,31 @@ def abort_transactions(paths: Sequence[Path], *, dry_run: bool = False) -> list[
     Raises:
         StorageError: a data directory is in use, or cannot be written.
     """
-    wanted = {directory.absolute() for directory in partition_directories(paths)}
-    found: list[Ended] = []
-    for root in sorted({directory.parent for directory in wanted}):
-        manager = LogManager(LogManagerConfig(log_dirs=(str(root),)), LogConfig())
-        manager.start()
+    found: dict[Path, list[Ended]] = {}
+    for directory in partition_directories([path.absolute() for path in paths]):
         try:
-            for directory in sorted(wanted):
-                if directory.parent != root:
-                    continue
-                tp = TopicPartition.parse(directory.name)
-                log = manager.get(tp)
-                if log is None:
-                    continue
-                ended = log.open_transactions if dry_run else log.abort_transactions()
-                found += [
-                    Ended(tp, each.producer_id, each.first_offset, each.last_offset)
-                    for each in ended
-                ]
-        finally:
-            manager.close()
-    return found
+            open_here = find_open_transactions(directory)
+        except OSError as error:
+            raise StorageError(f"cannot read {directory}: {error.strerror}") from error
+        if open_here:
+            tp = TopicPartition.parse(directory.name)
+            found[directory] = [
+                Ended(tp, each.producer_id, each.first_offset, each.last_offset)
+                for each in open_here
+            ]
+    if not dry_run:
+        for root in sorted({directory.parent for directory in found}):
+            _abort(root, [directory for directory in found if directory.parent == root])
+    return [ended for directory in sorted(found) for ended in found[directory]]
+
+
+def _abort(root: Path, directories: list[Path]) -> None:
+    manager = LogManager(LogManagerConfig(log_dirs=(str(root),)), LogConfig())
+    manager.start()
+    try:
+        for directory in directories:
+            log = manager.get(TopicPartition.parse(directory.name))
+            if log is not None:
+                log.abort_transactions()
+    finally:
+        manager.close()

@@ -1,5 +1,6 @@
 """`zkbroker clients`: which client speaks what to a broker."""
 
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -68,7 +69,9 @@ def _read(source: str) -> Any:
             return json.load(answer)
     except FileNotFoundError as error:
         raise ZkbrokerError(f"{directory} holds no {_FILE}: no broker has run on it yet") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        if "/" in source:
+            raise ZkbrokerError(f"there is no directory {source}") from error
         raise ZkbrokerError(
             f"{source} does not answer: {error}; give a broker's admin.port or its data directory"
         ) from error

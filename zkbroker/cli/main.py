@@ -3,9 +3,11 @@
 import errno
 import importlib
 import logging
+import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -34,6 +36,9 @@ COMMANDS = {
     "dump-log": "print what segments and indexes hold",
     "doctor": "check whether this machine can run brokers",
 }
+
+
+_OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 
 
 class LazyGroup(click.Group):
@@ -94,6 +99,11 @@ def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> N
         "zkbroker.producer.settling",
     ):
         logging.getLogger(chatty).addHandler(logging.NullHandler())
+    # A script may have closed them; what is said to nobody is no error, and nobody says nothing.
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - for good
+    if sys.stdin is None:
+        sys.stdin = Path(os.devnull).open()  # noqa: SIM115
     keywords: dict[str, Any] = {"prog_name": name, "standalone_mode": False}
     try:
         result = command.main(None if arguments is None else list(arguments), **keywords)
@@ -115,6 +125,11 @@ def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> N
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:
+        if error.filename is None and error.errno in _OF_OUTPUT:
+            click.echo(f"error: the output cannot be written: {error.strerror}", err=True)
+            # What is left in its buffer would fail once more.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
         if error.filename is None:
             raise  # not about a file that somebody named
         click.echo(f"error: {error.filename}: {error.strerror}: {_cure(error)}", err=True)

@@ -13,11 +13,13 @@ from pathlib import Path
 from zkbroker.errors import CorruptMessage
 from zkbroker.log import names
 from zkbroker.log.entries import walk
+from zkbroker.log.fs import FileSystem
 from zkbroker.log.index import OffsetIndex
 from zkbroker.log.producer_state import ProducerState, snapshots
 from zkbroker.log.segment import Segment
 from zkbroker.log.transactions import (
     AbortedTransaction,
+    OpenTransaction,
     TransactionTracker,
     encode_index,
     read_index,
@@ -27,6 +29,7 @@ from zkbroker.records import EntryInfo
 logger = logging.getLogger(__name__)
 
 _RECENT_BYTES = 1 << 20
+_END = 2**63 - 1
 
 
 def load_producers(
@@ -88,6 +91,26 @@ def open_before(directory: Path, segments: list[Segment], end: int) -> dict[int,
     """
     state, _ = _producers_before(directory, segments, end)
     return {each.producer_id: each.first_offset for each in state.open_transactions()}
+
+
+def find_open_transactions(directory: Path) -> list[OpenTransaction]:
+    """Return the open transactions of a log that nobody writes, and change nothing.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    segments = []
+    for path in directory.iterdir():
+        base = names.offset_of_file(path.name, names.LOG)
+        if base is not None:
+            segment = Segment(FileSystem(), directory, base, index_interval_bytes=4096)
+            segment.size = path.stat().st_size
+            segments.append(segment)
+    if not segments:
+        return []
+    segments.sort(key=lambda each: each.base_offset)
+    state, _ = _producers_before(directory, segments, _END)
+    return state.open_transactions()
 
 
 def load_transactions(

@@ -7,6 +7,7 @@ import pytest
 from tests.support.damage import Expectation, log_files, recovered, store_log
 from tests.support.logs import TP, message_set, started
 from zkbroker.admin.log_check import check_logs, repair_logs
+from zkbroker.admin.transactions import abort_transactions
 from zkbroker.errors import StorageError
 
 SEGMENTS = Path(__file__).parents[2] / "golden" / "data" / "segments"
@@ -141,3 +142,16 @@ def test_any_damage_that_check_finds_is_what_repair_cuts(stored, tmp_path):
         assert [(cut.file, cut.bytes_cut) for cut in cuts] == [
             (finding.file, finding.bytes_lost) for finding in lost
         ]
+
+
+def test_directories_that_only_look_like_partitions_are_left_alone(tmp_path):
+    (tmp_path / "dbus-1").mkdir()
+    (tmp_path / "dbus-1" / "session.conf").write_text("x")
+    before = sorted(tmp_path.rglob("*"))
+    for work in (lambda: list(check_logs([tmp_path])), lambda: repair_logs([tmp_path])):
+        with pytest.raises(StorageError, match="holds no log"):
+            work()
+    for dry_run in (True, False):
+        with pytest.raises(StorageError, match="holds no log"):
+            abort_transactions([tmp_path], dry_run=dry_run)
+    assert sorted(tmp_path.rglob("*")) == before
