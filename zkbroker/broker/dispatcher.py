@@ -7,7 +7,7 @@ that is served, the connection is closed with a log line that says who asked for
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from zkbroker.broker.clients import ClientCounts, ClientVersions
@@ -100,6 +100,8 @@ class Dispatcher:
             response = self._failed(error, header)
         parts = None
         if response is not None:
+            for code in error_codes(response):
+                metrics.errors[code] = metrics.errors.get(code, 0) + 1
             try:
                 parts = encode_response(header.correlation_id, response, header.api_version)
             except BaseException:
@@ -154,6 +156,19 @@ class Dispatcher:
             error,
         )
         return response
+
+
+def error_codes(response: Any) -> Iterator[int]:
+    """Yield the errors that a response tells: of all of it, of its items and their partitions."""
+    if code := getattr(response, "error_code", 0):
+        yield int(code)
+    for name in ("topics", "groups", "resources"):
+        for item in getattr(response, name, None) or ():
+            if code := getattr(item, "error_code", 0):
+                yield int(code)
+            for partition in getattr(item, "partitions", None) or ():
+                if code := getattr(partition, "error_code", 0):
+                    yield int(code)
 
 
 def close_slices(response: Any) -> None:

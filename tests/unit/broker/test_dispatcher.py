@@ -149,3 +149,22 @@ def test_slices_are_closed_when_the_answer_cannot_be_encoded(
 def test_no_answer_is_no_answer(dispatcher: Make, session: PlayedSession) -> None:
     asked = frame(22, 0, InitProducerIdRequest())
     assert dispatcher(init_producer_id=lambda *given: None).handle(session, asked) is None  # type: ignore[arg-type]
+
+
+def test_errors_are_counted_wherever_in_an_answer_they_stand(session: PlayedSession) -> None:
+    def fetched(*_: object) -> FetchResponse:
+        partitions = [
+            FetchResponsePartition(n, code, records=b"") for n, code in enumerate((0, 3, 3))
+        ]
+        return FetchResponse(topics=[FetchResponseTopic("t", partitions)])
+
+    def refused(*_: object) -> None:
+        raise RegistryError("away")
+
+    metrics = BrokerMetrics()
+    handlers: dict[ApiKey, Handler] = {ApiKey.FETCH: fetched, ApiKey.INIT_PRODUCER_ID: refused}
+    dispatcher = Dispatcher(handlers, metrics, ClientVersions(lambda: 0))
+    dispatcher.handle(session, frame(ApiKey.FETCH, 4, FetchRequest()))  # type: ignore[arg-type]
+    dispatcher.handle(session, frame(ApiKey.INIT_PRODUCER_ID, 0, InitProducerIdRequest()))  # type: ignore[arg-type]
+    assert metrics.request(ApiKey.FETCH).errors == {3: 2}
+    assert metrics.request(ApiKey.INIT_PRODUCER_ID).errors == {ErrorCode.REQUEST_TIMED_OUT: 1}
