@@ -214,3 +214,25 @@ def test_lost_producer_state_starts_new_numbers_and_stores_what_was_refused_once
             producer.send([KeyedMessage("t", b"%d" % i) for i in range(3, 6)])
             producer.send(KeyedMessage("t", b"6"))
         assert fake.values("t", 0) == [b"%d" % i for i in range(7)]
+
+
+@RUNTIMES
+def test_after_a_batch_was_refused_for_good_the_next_gets_numbers_without_a_gap(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        refused = iter([None, ErrorCode.INVALID_TIMESTAMP])
+        fake.faults[ApiKey.PRODUCE, 0] = lambda request: next(refused, None)
+        with make(fake, runtime, enable_idempotence="true") as producer:
+            producer.send(KeyedMessage("t", b"one"))
+            with pytest.raises(SendFailed):
+                producer.send(KeyedMessage("t", b"two"))
+            producer.send(KeyedMessage("t", b"three"))
+        assert fake.values("t", 0) == [b"one", b"three"]
+        sent = [
+            next(iter(iter_entries(bytes(request.topics[0].partitions[0].records))))
+            for key, _, request in fake.brokers[0].requests
+            if key is ApiKey.PRODUCE
+        ]
+        # Three requests: none was tried with numbers that the broker had to refuse.
+        assert [entry.base_sequence for entry in sent] == [0, 1, 0]
+        assert sent[2].producer_id != sent[0].producer_id
