@@ -141,7 +141,7 @@ class LogConfig:
         "log.cleanup.policy",
         default="delete",
         kind=CleanupPolicy(),
-        doc="delete: old segments are deleted; compact: they are kept.",
+        doc="delete: old segments are deleted; compact: they are kept, and messages need keys.",
     )
     flush_messages: int = option(
         "log.flush.interval.messages",

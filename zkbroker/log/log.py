@@ -25,12 +25,14 @@ from zkbroker.log.reads import ReadableLog
 from zkbroker.log.results import AppendResult, LogState
 from zkbroker.log.segment import Segment
 from zkbroker.log.transactions import AbortedTransaction, OpenTransaction, abort_marker
+from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS
 from zkbroker.records import (
     CREATE_TIME,
     LOG_APPEND_TIME,
     AppendPolicy,
     Codec,
     PreparedSet,
+    decode_lists,
     prepare_append,
 )
 
@@ -106,6 +108,7 @@ class Log(ReadableLog):
         jitter = min(config.roll_jitter_ms, config.roll_ms - 1)
         self._roll_jitter_ms = random.randint(0, jitter)  # noqa: S311 - no secret
         self._policy = append_policy(config, max(self._epochs.latest, 0))
+        self._keys_wanted = config.compacted and self.topic_partition.topic not in INTERNAL_TOPICS
 
     def update_config(self, config: LogConfig) -> None:
         """Use other settings from now on."""
@@ -161,6 +164,9 @@ class Log(ReadableLog):
             prepared = prepare_append(data, self.log_end_offset, self._policy, now)
             if prepared.count == 0:
                 raise CorruptMessage("an empty message set")
+            if self._keys_wanted and None in decode_lists(prepared.data).keys:
+                # A genuine broker that takes the log over could not compact it.
+                raise CorruptMessage("a compacted topic takes no message without a key")
             zstd = False
             produced = []
             for entry in prepared.batches:

@@ -6,9 +6,10 @@ import pytest
 
 from tests.support.logs import TP, Clock, make_manager, message_set, read_all, started
 from zkbroker.config.log import LogConfig
-from zkbroker.errors import ConfigError, OffsetOutOfRange
+from zkbroker.errors import ConfigError, CorruptMessage, OffsetOutOfRange
 from zkbroker.log import TopicPartition
 from zkbroker.log.retention import SegmentSummary, TimeAndSize
+from zkbroker.records import Codec, MessageSetBuilder
 
 HOUR = 3_600_000
 NOW = 1_700_000_000_000
@@ -23,6 +24,8 @@ def test_segments_past_the_time_limit_go_from_the_old_end_only():
     old, young = NOW - 2 * HOUR, NOW - HOUR // 2
     assert policy.expired(summaries(old, old, young, old, young), NOW) == 2
     assert policy.expired(summaries(old, old), NOW) == 2
+    # Exactly as old as allowed stays, as with genuine brokers.
+    assert policy.expired(summaries(NOW - HOUR - 1, NOW - HOUR, young), NOW) == 1
     assert TimeAndSize(LogConfig(retention_ms=-1)).expired(summaries(0, 0), NOW) == 0
 
 
@@ -103,6 +106,41 @@ def test_a_compacted_topic_keeps_its_segments(tmp_path):
     with started(tmp_path, clock=clock, retention_ms=1, cleanup_policy="compact") as manager:
         manager.get_or_create(TP).append(message_set(4, timestamp=1))
         assert manager.run_retention() == 0
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_a_compacted_topic_takes_no_message_without_a_key(tmp_path, magic, codec):
+    with started(tmp_path, cleanup_policy="compact,delete") as manager:
+        log = manager.get_or_create(TP)
+        for keys, taken in (((b"a", b""), True), ((b"a", None), False)):
+            built = MessageSetBuilder(magic, codec)
+            for key in keys:
+                built.append(key, None, NOW)
+            if taken:
+                assert log.append(built.build()).base_offset == 0
+            else:
+                with pytest.raises(CorruptMessage, match="without a key"):
+                    log.append(built.build())
+        assert log.log_end_offset == 2
+        internal = manager.get_or_create(TopicPartition("__consumer_offsets", 0))
+        assert internal.append(message_set(1)).base_offset == 0
+
+
+def test_what_was_deleted_is_not_held_open(tmp_path):
+    def held():
+        # The descriptor that lists the others is gone when it is looked at.
+        names = [os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
+        return [name for name in names if f"{tmp_path}/" in name and name.endswith("(deleted)")]
+
+    with started(tmp_path, segment_bytes=1000, file_delete_delay_ms=0) as manager:
+        log = manager.get_or_create(TP)
+        for _ in range(10):
+            log.append(message_set(4))
+        assert len(read_all(log)) == 40  # opens every segment
+        log.delete_records_before(-1)
+        manager.run_deletions()
+        assert held() == []
 
 
 def test_deleted_records_stay_deleted_after_a_crash(tmp_path):

@@ -64,6 +64,19 @@ def test_a_full_index_begins_a_new_segment(tmp_path):
         assert [record.offset for record in read_all(log)] == list(range(12))
 
 
+def test_a_segment_is_rolled_before_an_offset_does_not_fit_its_indexes(tmp_path):
+    with started(tmp_path) as manager:
+        log = manager.get_or_create(TP)
+        log.append(message_set(1))
+        # As after a compaction: the offsets between are gone.
+        log.log_end_offset = 2**31 - 3
+        log.append(message_set(3))
+        assert [segment.base_offset for segment in log.segments] == [0]
+        log.append(message_set(1))
+        assert [segment.base_offset for segment in log.segments] == [0, 2**31]
+        assert [record.offset for record in read_all(log)][-2:] == [2**31 - 1, 2**31]
+
+
 def test_an_empty_segment_is_not_rolled_again(tmp_path):
     with started(tmp_path) as manager:
         log = manager.get_or_create(TP)
