@@ -157,7 +157,7 @@ class RangeReader:
                     # There is no more to get, and still the entry is not whole.
                     cut = self._cut_off(wanted, position, fetched.records)
                     yield cut
-                    position, partial = cut.until, 0
+                    position, partial, fetch_bytes = cut.until, 0, self._fetch_bytes
                 else:
                     partial = size
                     fetch_bytes *= 2

@@ -365,3 +365,23 @@ def test_the_first_to_publish_a_small_file_wins(tmp_path):
     assert not LOCAL.publish(path, b"second")
     assert LOCAL.read(path) == b"first"
     assert LOCAL.names(str(tmp_path / "state")) == ["one.json"]
+
+
+def test_rows_put_aside_stay_in_order_when_a_file_becomes_free(tmp_path, cluster):
+    hours = [0] * 10 + [1] * 10 + [0] * 20 + [1] * 10
+    cluster.append("late", 0, [b'{"at": %d}' % (hour * 3600) for hour in hours])
+    options = SinkOptions(
+        format="json", event_time=EventTime.json("at"), open_files=1, buffer_bytes=1,
+        target_bytes=3000,
+    )  # fmt: skip
+    sink = PartitionSink(
+        LOCAL, str(tmp_path), TopicPartition("late", 0), "staging", "token", options
+    )
+    reader = RangeReader(cluster.fetcher(None), fetch_bytes=1 << 20)
+    for piece in reader.read(OffsetRange("late", 0, 0, len(hours))):
+        for start in range(0, piece.num_rows, 10):
+            sink.write(piece.slice(start, 10))
+    sink.finish()
+    of_hour_1 = [each for each in sink.files if "hour=01" in each.path]
+    assert [(each.start, each.until, each.rows) for each in of_hour_1] == [(10, 50, 20)]
+    assert sum(each.rows for each in sink.files) == 50

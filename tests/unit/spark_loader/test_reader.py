@@ -150,6 +150,16 @@ def test_an_offset_that_is_not_before_the_next_one_is_damage(cluster):
     assert [offset for offset, _, _ in rows(pieces)] == [5, 6, 8, 9]
 
 
+def test_an_offset_beyond_the_log_is_damage_in_the_last_entry_too(cluster):
+    cluster.append("t", 0, [b"v"] * 10, magic=1, per_batch=1)
+    data = bytearray(cluster._file("t", 0).read_bytes())
+    entries = list(iter_entries(bytes(data)))
+    data[entries[-1].position + 6] = 1
+    fetcher = FixedFetcher(bytes(data), [(e.last_offset, e.position) for e in entries], end=10)
+    with pytest.raises(DamagedLog, match=r"t-0 \[9, 10\).*offset 265 is not below"):
+        list(RangeReader(fetcher, fetch_bytes=4096).read(OffsetRange("t", 0, 0, 10)))
+
+
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.SNAPPY])
 def test_a_damaged_entry_is_set_aside_verbatim_when_asked(cluster, codec):
     cluster.append("t", 0, [b"v"] * 300, codec=codec)
@@ -194,26 +204,28 @@ def test_every_damaged_byte_of_a_head_is_named_or_set_aside(cluster, magic, code
             # magic 0 says is not used: the records in it have offsets of their own.)
             if at < 7 and (magic, codec) != (0, Codec.GZIP):
                 assert any(isinstance(each, DamagedEntry) for each in pieces)
-            assert fetcher.asked < 40
+            # Nor is an entry that says it is huge asked for in larger and larger fetches.
+            assert fetcher.largest <= 8192
 
 
 class FixedFetcher:
     """Serves bytes from the entry that had an offset before the bytes were damaged."""
 
-    asked = 0
+    largest = 0
 
-    def __init__(self, data, index):
+    def __init__(self, data, index, end=15):
         self._data = data
+        self._end = end
         self._index = index
 
     def send(self, source, offset, max_bytes):
         self._at = next(position for last, position in self._index if last >= offset)
         self._most = max_bytes
-        self.asked += 1
+        self.largest = max(self.largest, max_bytes)
         return self
 
     def result(self):
-        return Fetched(self._data[self._at : self._at + self._most], 15)
+        return Fetched(self._data[self._at : self._at + self._most], self._end)
 
 
 def test_offsets_compacted_at_the_end_of_a_split_are_absent(cluster):
