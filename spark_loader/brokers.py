@@ -5,6 +5,7 @@ partition, until `retry_for_ms` has passed; so a broker's restart and a move of 
 time, not the load. Drivers find brokers by ZooKeeper or by addresses; workers get addresses only.
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from spark_loader.reader import Fetched, PendingFetch
 from zkbroker.discovery import Cluster, StaticSource, ZooKeeperSource
 from zkbroker.errors import (
     ClientError,
+    CorruptMessage,
     LeaderNotAvailable,
     OffsetOutOfRange,
     ProtocolError,
@@ -44,7 +46,7 @@ from zkbroker.protocol.messages.offsets import (
     OffsetFetchRequestTopic,
     OffsetFetchResponse,
 )
-from zkbroker.records import iter_records
+from zkbroker.records import offset_after
 from zkbroker.registry import ZkSession
 from zkbroker.registry.groups import commit_offsets, read_offsets
 from zkbroker.registry.topics import created_ms
@@ -110,8 +112,9 @@ class BrokerClient:
                 if isinstance(error, ProtocolError) and not error.code.retriable:
                     raise
                 failures += 1
-                # A topic that is not there is most likely misspelt: that is not waited out.
-                hopeless = isinstance(error, UnknownTopicOrPartition)
+                # A topic that is not there is most likely misspelt, and a damaged log stays so:
+                # neither is waited out.
+                hopeless = isinstance(error, UnknownTopicOrPartition | CorruptMessage)
                 if failures > self.connect.retries and (hopeless or time.monotonic() >= deadline):
                     raise
                 time.sleep(pause_s)
@@ -223,11 +226,12 @@ class BrokerView:
         return {tp: None if offset < 0 else offset for tp, offset in found.items()}
 
     def record_bytes(self, source: TopicPartition, offset: int) -> float:
-        fetched = _PendingFetch(self._client, source, offset, _SAMPLE_BYTES).result()
-        last = offset - 1
-        for record in iter_records(fetched.records, verify_crc=False, start_offset=offset):
-            last = record.offset
-        return len(fetched.records) / max(1, last + 1 - offset)
+        # A guess must not fail: damage is for the reader to name, who knows what to do about it.
+        with contextlib.suppress(CorruptMessage, OffsetOutOfRange):
+            fetched = _PendingFetch(self._client, source, offset, _SAMPLE_BYTES).result()
+            after = offset_after(fetched.records)
+            return len(fetched.records) / max(1, (after or 0) - offset)
+        return 0.0
 
     def created_ms(self, topics: Sequence[str]) -> dict[str, int]:
         zookeeper = self._client.connect.zookeeper

@@ -139,6 +139,13 @@ class RangeReader:
                 position = lost.until
                 pending = self._next(wanted, position, fetch_bytes)
                 continue
+            except CorruptMessage as error:
+                # The broker could not find its way past the damage; from a later offset it may.
+                found = self._kept(wanted, DamagedEntry(position, position + 1, b"", str(error)))
+                yield found
+                position = found.until
+                pending = self._next(wanted, position, fetch_bytes)
+                continue
             if len(fetched.records) == 0 and fetched.high_watermark <= position:
                 # The log ends before the range that was planned: it was cut or made anew.
                 past = OffsetOutOfRange(latest=max(fetched.high_watermark, 0), earliest=0)

@@ -5,14 +5,17 @@ import threading
 import pytest
 
 from spark_loader import DataLoss, EventTime, Loader, LoadOptions, Progress, read
+from spark_loader.errors import DamagedLog
 from spark_loader.files import LocalFileSystem
 from spark_loader.verify import verify
+from tests.support.inline_spark import InlineSpark
 from tests.support.loaded import loaded_offsets
 from tests.support.process import wait_until
 from zkbroker.admin.topics import alter_config
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.consumer import EARLIEST_TIME, SimpleConsumer
 from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.records import iter_entries
 from zkbroker.registry import ZkSession
 from zkbroker.registry.groups import read_offset
 from zkbroker.testing import LocalCluster
@@ -148,3 +151,36 @@ def test_a_broker_that_restarts_holds_a_load_up_and_no_more(spark, tmp_path):
         restart.join()
         assert loaded.rows == 2000
         assert verify(LocalFileSystem(), str(tmp_path / "lake")).problems == []
+
+
+@pytest.mark.parametrize("part", ["body", pytest.param("size", marks=pytest.mark.soak)])
+def test_a_damaged_log_is_named_and_holds_up_no_other_partition(cluster, tmp_path, part):
+    topic = cluster.create_topic(partitions=3)
+    for first in range(0, 600, 60):
+        publish(cluster, topic, range(first, first + 60), codec="snappy")
+    logs = [log for broker in cluster.brokers for log in broker.directory.rglob(f"{topic}-1/*.log")]
+    data = bytearray(logs[0].read_bytes())
+    entry = list(iter_entries(bytes(data)))[2]
+    if part == "body":
+        data[entry.position + entry.size - 5] ^= 0x55
+    else:
+        data[entry.position + 9] = 1
+    logs[0].write_bytes(bytes(data))
+
+    def load(**more):
+        where = {"zookeeper": cluster.zookeeper, "topics": [topic], "output": str(tmp_path)}
+        return Loader(**where, **more).run(InlineSpark())
+
+    start, until = entry.base_offset, entry.last_offset + 1
+    with pytest.raises(DamagedLog, match=rf"{topic}-1 \[{start}, .*damaged") as failed:
+        load()
+    assert "All else was loaded" in str(failed.value)
+    assert loaded_offsets(tmp_path).keys() == {(topic, 0), (topic, 2)}
+    kept = load(keep_damaged=True)
+    assert kept.quarantined > 0
+    offsets = loaded_offsets(tmp_path)[topic, 1]
+    assert not set(offsets) & set(range(start, until))
+    assert offsets[:start] == [*range(start)]
+    report = verify(LocalFileSystem(), str(tmp_path))
+    assert report.problems == []
+    assert load().rows == 0

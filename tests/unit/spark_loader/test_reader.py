@@ -11,6 +11,7 @@ from spark_loader.ledger import Gap
 from spark_loader.reader import ABSENT, Fetched, RangeReader, complement, runs
 from spark_loader.splits import OffsetRange
 from tests.support.directory_cluster import DirectoryCluster
+from zkbroker.errors import CorruptMessage
 from zkbroker.records import Codec, iter_entries
 
 
@@ -237,6 +238,33 @@ def test_offsets_compacted_at_the_end_of_a_split_are_absent(cluster):
     pieces = list(reader(cluster).read(OffsetRange("t", 0, 50, 150)))
     assert [each for each in pieces if isinstance(each, Gap)] == [Gap("t", 0, 100, 150, ABSENT)]
     assert len(rows(pieces)) == 50
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_what_the_broker_itself_cannot_read_is_named_or_set_aside(cluster, keep):
+    cluster.append("t", 0, [b"v"] * 30, per_batch=10)
+    inner = cluster.fetcher(None)
+
+    class Refusing:
+        def send(self, source, offset, max_bytes):
+            pending = inner.send(source, offset, max_bytes)
+            if 10 <= offset < 20:
+                pending.result = self.refuse
+            return pending
+
+        def refuse(self):
+            raise CorruptMessage("fetch of t-0: CORRUPT_MESSAGE (2)")
+
+    found = RangeReader(Refusing(), fetch_bytes=100, keep_damaged=keep)
+    pieces = found.read(OffsetRange("t", 0, 0, 30))
+    if not keep:
+        with pytest.raises(DamagedLog, match=r"t-0 \[10, 11\).*CORRUPT_MESSAGE"):
+            list(pieces)
+        return
+    pieces = list(pieces)
+    assert [offset for offset, _, _ in rows(pieces)] == [*range(10), *range(20, 30)]
+    damaged = [(each.start, each.until) for each in pieces if isinstance(each, DamagedEntry)]
+    assert damaged == [(offset, offset + 1) for offset in range(10, 20)]
 
 
 def test_times_in_other_units_than_milliseconds_can_be_read(cluster):
