@@ -56,9 +56,10 @@ def test_a_script_of_the_old_days_runs_unchanged(cluster, tool, tmp_path):
     )
     checked = tool(
         "kafka.tools.ConsumerOffsetChecker", "--zookeeper", zookeeper, "--group", "scripts",
-        "--topic", "keyed",
+        "--topic", "keyed", "--broker-info",
     )  # fmt: skip
     assert checked.splitlines()[1].split()[:4] == ["scripts", "keyed", "0", "2"]
+    assert checked.splitlines()[2:] == ["BROKER INFO", f"1 -> {brokers}"]
     tool("kafka.tools.UpdateOffsetsInZK", "earliest", config, "keyed")
     exported = tmp_path / "offsets"
     tool(

@@ -62,12 +62,14 @@ def list_command(bootstrap: str | None, zookeeper: str | None, as_json: bool) ->
 @click.argument("group")
 @cluster_options
 @click.option("-t", "--topic", "topics", multiple=True, help="Only this topic; repeatable.")
+@click.option("--broker-info", is_flag=True, help="List the brokers that lead its partitions.")
 @json_option
 def describe_command(
     group: str,
     bootstrap: str | None,
     zookeeper: str | None,
     topics: tuple[str, ...],
+    broker_info: bool,
     as_json: bool,
 ) -> None:
     """Show a group's offsets, log ends, lag and owners.
@@ -82,6 +84,8 @@ def describe_command(
         if zookeeper is not None:
             known = _add_from_zookeeper(zookeeper, cluster, group, positions)
         known = _add_from_coordinator(cluster, group, positions) or known
+        brokers = cluster.brokers()
+        leaders = {key: cluster.leader(*key) for key in positions}
     if not known:
         raise ClientError(f"there is no group {group}; zkbroker groups list shows those there are")
     if topics:
@@ -103,6 +107,11 @@ def describe_command(
         return
     for line in checker_lines(group, positions):
         click.echo(line)
+    if broker_info:
+        click.echo("BROKER INFO")
+        asked = {leaders[key] for key in positions}
+        for number in sorted(number for number in brokers if number in asked):
+            click.echo(f"{number} -> {brokers[number].host}:{brokers[number].port}")
 
 
 @command.command("verify", epilog="\b\nExample:\n  zkbroker groups verify counters")

@@ -135,6 +135,8 @@ def _topics(given: dict[str, list[str]]) -> list[str]:
 def _offset_checker(given: dict[str, list[str]]) -> list[str]:
     topics = (_one(given, "topic") or "").split(",")
     shown = ["groups", "describe", _required(given, "group"), "-z", _required(given, "zookeeper")]
+    if "broker-info" in given:
+        shown.append("--broker-info")
     return shown + [part for topic in topics if topic for part in ("-t", topic)]
 
 
