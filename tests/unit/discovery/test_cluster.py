@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from tests.support.fake_broker import CLOSE, FakeCluster
+from tests.support.process import wait_until
 from zkbroker.discovery import (
     BrokerUnavailable,
     Cluster,
@@ -219,8 +220,13 @@ def test_behind_one_address_another_broker_may_answer_after_the_connection_broke
             stand_in = type(fake.brokers[1])(fake, 1, port)
             changed = threading.Event()
             cluster.watch(changed.set)
-            cluster.any_connection()
-            assert changed.wait(10)
+
+            def changed_when_asked_anew():
+                # the old connection is the answer until its end has been noticed
+                cluster.any_connection()
+                return changed.wait(0.01)
+
+            assert wait_until(changed_when_asked_anew)
             assert [p.leader is not None for p in cluster.partitions("t")] == [False, True]
             stand_in.stop()
 
