@@ -9,6 +9,7 @@ says that it is leaving after its last read and before it tells the group, becau
 given its partitions before its own `close` has returned.
 """
 
+import asyncio
 import json
 import os
 import sys
@@ -79,6 +80,54 @@ def run_kafka_python(address, group, topic, strategy, api_version):
                 report("commit failed", error=repr(error))
     report("leaving")
     consumer.close()
+
+
+def run_aiokafka(address, group, topic, strategy, api_version):
+    asyncio.run(follow_aiokafka(address, group, topic, strategy))
+
+
+async def follow_aiokafka(address, group, topic, strategy):
+    from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+    from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+    from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+    from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+    from aiokafka.errors import KafkaError
+
+    class Listener(ConsumerRebalanceListener):
+        def on_partitions_revoked(self, revoked):
+            report("revoked", partitions=sorted(p.partition for p in revoked))
+
+        def on_partitions_assigned(self, assigned):
+            report("assigned", partitions=sorted(p.partition for p in assigned))
+
+    assignors = {
+        "range": RangePartitionAssignor,
+        "roundrobin": RoundRobinPartitionAssignor,
+        "sticky": StickyPartitionAssignor,
+    }
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=address,
+        group_id=group,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=HEARTBEAT_MS,
+        metadata_max_age_ms=500,
+        partition_assignment_strategy=[assignors[strategy]],
+    )
+    consumer.subscribe([topic], listener=Listener())
+    await consumer.start()
+    while not stopping.is_set():
+        polled = await consumer.getmany(timeout_ms=100)
+        read = [[m.partition, m.offset] for messages in polled.values() for m in messages]
+        if read:
+            report("messages", read=read)
+            try:
+                await consumer.commit()
+            except KafkaError as error:
+                report("commit failed", error=repr(error))
+    report("leaving")
+    await consumer.stop()
 
 
 def run_confluent(address, group, topic, strategy, api_version):
@@ -155,6 +204,7 @@ if __name__ == "__main__":
     version = tuple(map(int, arguments[4].split("."))) if len(arguments) > 4 else None
     runner = {
         "kafka-python": run_kafka_python,
+        "aiokafka": run_aiokafka,
         "confluent": run_confluent,
         "zkbroker": run_zkbroker,
     }[library]

@@ -30,8 +30,8 @@ class Client:
 
     Args:
         name: unique.
-        library: `kafka-python-2.0.2`, `kafka-python`, `confluent`, `kcat`, `kafkajs` or
-            `kafka-node`.
+        library: `kafka-python-2.0.2`, `kafka-python`, `confluent`, `aiokafka`, `kcat`, `kafkajs`
+            or `kafka-node`.
         version: forced level of the broker, in the library's own form; None lets it find out.
         codecs: what it can write.
         headers: whether it writes headers at this level, and reads them.
@@ -40,6 +40,8 @@ class Client:
         more: settings of its producer beyond those.
         tombstones: whether it can write null values.
         reads_headers: whether it reads headers though it writes none.
+        reads_old_lz4: whether it reads lz4 in messages of magic 0, whose frames have a checksum of
+            their own.
     """
 
     name: str
@@ -52,6 +54,11 @@ class Client:
     more: dict[str, Any] = field(default_factory=dict, hash=False)
     tombstones: bool = True
     reads_headers: bool = False
+    reads_old_lz4: bool = True
+
+    def can_read(self, writer: "Client", codec: str) -> bool:
+        """Whether it reads what a client wrote with a codec."""
+        return codec in self.reads and (self.reads_old_lz4 or codec != "lz4" or writer.timestamps)
 
 
 def legacy(*version: int) -> Client:
@@ -118,11 +125,26 @@ LIBRARIES = {
             more={"enable.idempotence": True},
         ),
     ],
+    "aiokafka": [
+        Client("aiokafka", "aiokafka", None, ALL, True, True, reads=ALL, reads_old_lz4=False),
+        Client(
+            "aiokafka-idempotent",
+            "aiokafka",
+            None,
+            ALL,
+            True,
+            True,
+            reads=ALL,
+            more={"enable_idempotence": True},
+            reads_old_lz4=False,
+        ),
+    ],
     "kcat": [Client("kcat", "kcat", None, ALL, True, False, reads=ALL)],
     # Of the packages with codecs for them, those are installed that need no compiler.
     "kafkajs": [Client("kafkajs", "kafkajs", None, ALL[:3], True, True, reads=ALL[:3])],
     "kafka-node": [Client("kafka-node", "kafka-node", None, ALL[:2], False, True, reads=ALL[:2])],
 }
+SCRIPTS = {"confluent": "confluent_client.py", "aiokafka": "aiokafka_client.py"}
 EVERY = [client for clients in LIBRARIES.values() for client in clients]
 
 
@@ -147,7 +169,7 @@ def run(library: str, jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         from tests.interop.clients import kcat_client
 
         return [kcat_client.run(job) for job in jobs]
-    script = "confluent_client.py" if library == "confluent" else "kafka_python_client.py"
+    script = SCRIPTS.get(library, "kafka_python_client.py")
     command = [sys.executable, str(CLIENTS / script)]
     environment = dict(os.environ)
     if library in {"kafkajs", "kafka-node"}:

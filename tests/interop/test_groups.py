@@ -176,7 +176,8 @@ def test_members_of_one_library_join_leave_and_crash(groups_broker, kind):
 @pytest.mark.parametrize("strategy", ["range", pytest.param("roundrobin", marks=pytest.mark.soak)])
 def test_members_of_all_libraries_share_one_group(groups_broker, strategy):
     with scene_of(groups_broker, strategy) as scene:
-        members = scene.join(*KINDS)
+        # a member a partition: one of the three levels of the old kafka-python stays out
+        members = scene.join(*(kind for kind in KINDS if kind != "kafka-python-2.0.2-as-0.9"))
         assert all(len(member.held) == 1 for member in members)
         scene.produce()
         scene.crash(members[0])

@@ -18,6 +18,7 @@ KINDS = {  # name: library, API version, whether it is the old kafka-python
     "zkbroker": ("zkbroker", "", False),
     "confluent": ("confluent", "", False),
     "kafka-python": ("kafka-python", "", False),
+    "aiokafka": ("aiokafka", "", False),
     "kafka-python-2.0.2-as-0.9": ("kafka-python", "0.9", True),
     "kafka-python-2.0.2-as-0.10": ("kafka-python", "0.10", True),
     "kafka-python-2.0.2-as-0.11": ("kafka-python", "0.11", True),
