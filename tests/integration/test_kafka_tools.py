@@ -86,3 +86,10 @@ def test_a_wrong_option_is_named_with_those_there_are(tool):
     assert "--topic needs a value" in tool("kafka-topics", "--topic", status=2)
     assert "exactly one of" in tool("kafka-topics", "--zookeeper", "x", status=2)
     assert "No such command" in tool("kafka-fly", status=2)
+
+
+def test_an_option_without_effect_is_said_to_have_none(tool):
+    # the topic is missing, so that nothing is sent
+    says = tool("kafka-console-producer", "--sync", "--line-reader", "x", status=2)
+    assert "warning: --sync has no effect here" in says
+    assert "warning: --line-reader has no effect here" in says

@@ -64,20 +64,24 @@ class Tool:
                 )
             elif name in self.flags and not equals:
                 given.setdefault(name, [])
+                self._warn_if_ignored(name)
             elif name in self.values or name in self.ignored:
                 if not equals:
                     if not rest:
                         raise click.UsageError(f"--{name} needs a value")
                     value = rest.pop(0)
                 given.setdefault(name, []).append(value)
-                if name in self.ignored:
-                    click.echo(f"warning: --{name} has no effect here", err=True)
+                self._warn_if_ignored(name)
             else:
                 known = " ".join(sorted(f"--{each}" for each in self.values | self.flags))
                 raise click.UsageError(f"--{name} is not an option; there are {known}")
         if len(given.get("", [])) > self.positional:
             raise click.UsageError(f"unexpected argument {given[''][self.positional]!r}")
         return given
+
+    def _warn_if_ignored(self, name: str) -> None:
+        if name in self.ignored:
+            click.echo(f"warning: --{name} has no effect here", err=True)
 
     def command(self, name: str) -> click.Command:
         """Make the click command of this tool."""

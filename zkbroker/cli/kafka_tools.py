@@ -263,7 +263,9 @@ TOOLS = {
         ),
         flags=("sync",),
         optional=("compression-codec",),
-        ignored=("line-reader", "key-serializer", "value-serializer", "socket-buffer-size"),
+        ignored=(
+            "line-reader", "key-serializer", "value-serializer", "socket-buffer-size", "sync",
+        ),
     ),
     "kafka-topics": Tool(
         "List, create, describe, alter and delete topics.",
