@@ -5,6 +5,7 @@
 Invariant: one task does the work, and it does not end before `end`: what fails is tried again.
 """
 
+import abc
 import logging
 
 import gevent
@@ -17,7 +18,7 @@ logger = logging.getLogger(__name__)
 RETRY_S = 1.0
 
 
-class ControllerDuty:
+class ControllerDuty(abc.ABC):
     """A task that works while this broker is the controller; subclasses say what it does."""
 
     def __init__(self) -> None:
@@ -25,6 +26,7 @@ class ControllerDuty:
         self._controller = False
         self._task: gevent.Greenlet | None = None
 
+    @abc.abstractmethod
     def work(self) -> float | None:
         """Do what is to be done.
 
@@ -34,7 +36,6 @@ class ControllerDuty:
         Raises:
             RegistryError: it is tried again.
         """
-        raise NotImplementedError
 
     def begin(self) -> None:
         """Start the task."""

@@ -7,6 +7,7 @@ share a name, and `range`, `roundrobin` and `sticky` mean what they mean to the 
 client library.
 """
 
+import abc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
@@ -73,7 +74,7 @@ class Assignor(Protocol):
         """Take note of what this member got."""
 
 
-class SimpleAssignor:
+class SimpleAssignor(abc.ABC):
     """Base of assignors without user data: implement `name` and `share`."""
 
     name: str
@@ -82,7 +83,7 @@ class SimpleAssignor:
         """Nothing to tell."""
         return None
 
-    def on_assignment(self, assignment: MemberAssignment, generation: int) -> None:
+    def on_assignment(self, assignment: MemberAssignment, generation: int) -> None:  # noqa: B027 - optional
         """Nothing to remember."""
 
     def assign(
@@ -92,11 +93,11 @@ class SimpleAssignor:
         shares = self.share(cluster, {member: sub.topics for member, sub in members.items()})
         return {member: MemberAssignment(tuple(share)) for member, share in shares.items()}
 
+    @abc.abstractmethod
     def share(
         self, cluster: ClusterPartitions, subscriptions: Mapping[str, frozenset[str]]
     ) -> Mapping[str, Sequence[TopicPartition]]:
         """Share out the partitions by topics alone."""
-        raise NotImplementedError
 
 
 class RangeAssignor(SimpleAssignor):

@@ -5,11 +5,13 @@ blanks are removed, every `,` becomes `|`, quotes around the expression are drop
 expression must match the whole topic name.
 """
 
+import abc
+
 from zkbroker.consumer.java_regex import compile_java_regex
 from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS
 
 
-class TopicFilter:
+class TopicFilter(abc.ABC):
     """A set of topics by name, the existing and the coming.
 
     Args:
@@ -37,8 +39,9 @@ class TopicFilter:
             return False
         return self._allowed(self._compiled.fullmatch(topic) is not None)
 
+    @abc.abstractmethod
     def _allowed(self, matched: bool) -> bool:
-        raise NotImplementedError
+        """Whether a topic that matched, or did not, is let through."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.regex!r})"
