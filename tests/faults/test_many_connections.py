@@ -11,7 +11,7 @@ import pytest
 from tests.support.broker_requests import fetch, fetch_request, message_set, produce
 from tests.support.brokers import connect, running_broker
 from zkbroker.cluster.process import BrokerProcess
-from zkbroker.protocol import RequestHeader, encode_request
+from zkbroker.protocol import Piece, RequestHeader, encode_request
 from zkbroker.protocol.messages import ApiVersionsRequest
 from zkbroker.registry.embedded import EmbeddedZooKeeper
 
@@ -75,6 +75,16 @@ def test_a_thousand_idle_and_fifty_busy_connections(
     assert after < 100, "a broker stays below 100 MB"
 
 
+def slow_reader(process: BrokerProcess, request: list[Piece]) -> socket.socket:
+    """A connection that has asked and takes next to nothing by itself."""
+    reader = socket.socket()
+    reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    reader.connect(process.address)
+    reader.settimeout(60)
+    reader.sendall(b"".join(request))  # type: ignore[arg-type]  # no file slices
+    return reader
+
+
 def test_a_reader_of_a_byte_a_time_holds_up_nobody_and_no_memory(process: BrokerProcess) -> None:
     with connect(process) as connection:
         data = message_set(2, [b"x" * 900_000])
@@ -86,11 +96,7 @@ def test_a_reader_of_a_byte_a_time_holds_up_nobody_and_no_memory(process: Broker
         before = resident_mb(process)
         slow = []
         for _ in range(20):
-            reader = socket.socket()
-            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            reader.connect(process.address)
-            reader.settimeout(20)
-            reader.sendall(b"".join(request))  # type: ignore[arg-type]  # no file slices
+            reader = slow_reader(process, request)
             assert len(reader.recv(1)) == 1
             slow.append(reader)
         for _ in range(20):
@@ -115,11 +121,7 @@ def test_what_is_converted_for_readers_that_take_nothing_is_bounded(process: Bro
         before = resident_mb(process)
         readers = []
         for _ in range(40):
-            reader = socket.socket()
-            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            reader.connect(process.address)
-            reader.settimeout(60)
-            reader.sendall(b"".join(request))  # type: ignore[arg-type]  # no file slices
+            reader = slow_reader(process, request)
             readers.append(reader)
         for reader in readers:
             assert len(reader.recv(1)) == 1

@@ -111,6 +111,18 @@ class Scene:
         member.crash()
         wait_until_shared(self.here, PARTITIONS)
 
+    def join_leave_and_crash(self, first_kind, kind):
+        """Two join, the first leaves, a third joins, the second crashes; all is read throughout."""
+        first, second = self.join(first_kind, kind)
+        self.produce()
+        self.leave(first)
+        self.produce()
+        (third,) = self.join(kind)
+        self.produce()
+        self.crash(second)
+        self.produce()
+        assert third.held == set(range(PARTITIONS))
+
     def produce(self, each=20):
         """Produce to every partition, and wait until everything has been read."""
         for number in range(PARTITIONS):
@@ -161,15 +173,7 @@ ALSO_SHOWN_IN_MIXED_GROUPS = {"kafka-python-2.0.2-as-0.10", "kafka-python-2.0.2-
 )
 def test_members_of_one_library_join_leave_and_crash(groups_broker, kind):
     with scene_of(groups_broker) as scene:
-        first, second = scene.join(kind, kind)
-        scene.produce()
-        scene.leave(first)
-        scene.produce()
-        (third,) = scene.join(kind)
-        scene.produce()
-        scene.crash(second)
-        scene.produce()
-        assert third.held == set(range(PARTITIONS))
+        scene.join_leave_and_crash(kind, kind)
 
 
 @needs_old

@@ -33,15 +33,7 @@ PATIENT_MS = 10_000
 )
 def test_java_members_join_leave_and_crash(groups_broker, strategy):  # noqa: F811
     with scene_of(groups_broker, strategy) as scene:
-        first, second = scene.join(OLDEST, NEWEST)
-        scene.produce()
-        scene.leave(first)
-        scene.produce()
-        (third,) = scene.join(NEWEST)
-        scene.produce()
-        scene.crash(second)
-        scene.produce()
-        assert third.held == set(range(PARTITIONS))
+        scene.join_leave_and_crash(OLDEST, NEWEST)
 
 
 @pytest.mark.parametrize("strategy", ["range", pytest.param("roundrobin", marks=pytest.mark.soak)])

@@ -28,15 +28,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.mark.parametrize("kind", ["node-kafkajs", "node-kafka-node"])
 def test_node_members_of_one_library_join_leave_and_crash(groups_broker, kind):  # noqa: F811
     with scene_of(groups_broker, "roundrobin") as scene:
-        first, second = scene.join(kind, kind)
-        scene.produce()
-        scene.leave(first)
-        scene.produce()
-        (third,) = scene.join(kind)
-        scene.produce()
-        scene.crash(second)
-        scene.produce()
-        assert third.held == set(range(PARTITIONS))
+        scene.join_leave_and_crash(kind, kind)
 
 
 def test_node_members_share_a_group_with_others(groups_broker):  # noqa: F811
