@@ -21,7 +21,7 @@ demo: $(STAMP)
 	@$(PYTHON) -m examples.demo --data "$(DATA)" $(if $(INPUT),--input "$(INPUT)")
 
 test: $(STAMP)
-	@$(PYTHON) -m pytest -m "not soak and not docker"
+	@$(PYTHON) -m pytest -m "not soak and not docker" -n auto --dist loadfile
 
 # Genuine Kafka jars for more of the tests; those are skipped without them.
 java-clients: $(STAMP)
@@ -35,6 +35,7 @@ lint: $(STAMP)
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports
+	@$(PYTHON) scripts/check_unit_tests.py
 
 format: $(STAMP)
 	@$(VENV)/bin/ruff format .

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from bench.raw_socket import Measured, make_topic, remove_topic, resident_mb, workloads
 from zkbroker.cluster.process import BrokerProcess
-from zkbroker.network import BrokerConnection
+from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import MetadataRequest
-from zkbroker.registry.embedded import EmbeddedZooKeeper
 from zkbroker.runtime import get_runtime
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
 CREATED_WITHIN_S = 30
 

@@ -72,7 +72,7 @@ def measure(directory: Path, size: int, seconds: float, rounds: int) -> dict[str
     def log_loop() -> int:
         # The receive buffer is filled anew each time, as from a socket.
         view[: len(data)] = data
-        return log.append(view).size_bytes
+        return log.append_as_leader(view, leader_epoch=0).size_bytes
 
     ratios: list[float] = []
     cpu_ratios: list[float] = []
@@ -83,8 +83,8 @@ def measure(directory: Path, size: int, seconds: float, rounds: int) -> dict[str
         bare_path.unlink()
         appended, appended_cpu = timed(log_loop, seconds)
         log.roll()
-        log.delete_records_before(-1)
-        for path in log.directory.glob("*.deleted"):
+        log.advance_start_to(log.log_end_offset)
+        for path in log.path.glob("*.deleted"):
             path.unlink()
         ratios.append(appended / bare)
         cpu_ratios.append(appended_cpu / bare_cpu)

@@ -26,7 +26,7 @@ from pathlib import Path
 from zkbroker.config.log import LogConfig, LogManagerConfig
 from zkbroker.log import LogManager, TopicPartition
 from zkbroker.log.names import file_name
-from zkbroker.log.producer_state import ProducerState
+from zkbroker.log.producers.state import ProducerState
 from zkbroker.records import MessageSetBuilder
 
 BATCH = 256 << 10
@@ -87,7 +87,7 @@ def measure(directory: Path, lookups: int) -> None:
         offsets = [chosen.randrange(log.log_end_offset) for _ in range(lookups)]
         started, cpu = time.perf_counter(), time.process_time()
         for offset in offsets:
-            found = log.read(offset, BATCH)
+            found = log.read(offset, BATCH, end=log.log_end_offset)
             assert found.slice is not None
             found.slice.close()
         rounds.append((time.perf_counter() - started) / lookups * 1e6)

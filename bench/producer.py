@@ -20,9 +20,9 @@ import kafka
 from zkbroker.cluster import ClusterProcesses
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
-from zkbroker.registry import ZkSession
 from zkbroker.registry.topics import create_topic
 from zkbroker.runtime import get_runtime
+from zkbroker.zookeeper import ZkSession
 
 VALUE = b"x" * 100
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zkbroker.cluster.process import BrokerProcess
-from zkbroker.network import BrokerConnection
+from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol import RequestHeader, encode_request
 from zkbroker.protocol.messages import (
     CreateTopicsRequest,
@@ -32,8 +32,8 @@ from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequest
 from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
 from zkbroker.protocol.messages.topics import NewTopic, TopicConfig
 from zkbroker.records import MessageSetBuilder
-from zkbroker.registry.embedded import EmbeddedZooKeeper
 from zkbroker.runtime import get_runtime
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
 WINDOW = 5
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -14,9 +14,10 @@ import time
 from collections.abc import Callable
 
 from zkbroker.rebalance import Owned, Rebalancer, ZkGroupStore, range_assign, thread_ids
-from zkbroker.registry import ZkSession, groups, topics
-from zkbroker.registry.embedded import EmbeddedZooKeeper
-from zkbroker.registry.groups import Subscription
+from zkbroker.registry import groups, topics
+from zkbroker.registry.groups import StreamSubscription
+from zkbroker.zookeeper import ZkSession
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
 
 class Member:
@@ -29,7 +30,9 @@ class Member:
         self.owned: Owned = {}
         self.session = ZkSession(connect).start()
         self.rebalancer = Rebalancer(
-            ZkGroupStore(self.session, "g", self.id), self, subscription=Subscription({"t": 1})
+            ZkGroupStore(self.session, "g", self.id),
+            self,
+            subscription=StreamSubscription({"t": 1}),
         )
         self.rebalancer.start()
 

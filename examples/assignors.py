@@ -7,14 +7,14 @@ which rack it stands (as user data), and has members read from brokers in their 
 import random
 from collections.abc import Mapping, Sequence
 
-from zkbroker.consumer.assignors import (
+from zkbroker.consumer.group.assignors import (
     ClusterPartitions,
     MemberAssignment,
     MemberSubscription,
     SimpleAssignor,
-    TopicPartition,
     all_topics,
 )
+from zkbroker.types import PartitionKey
 
 
 class RandomAssignor(SimpleAssignor):
@@ -25,8 +25,8 @@ class RandomAssignor(SimpleAssignor):
 
     def share(
         self, cluster: ClusterPartitions, subscriptions: Mapping[str, frozenset[str]]
-    ) -> Mapping[str, Sequence[TopicPartition]]:
-        shares: dict[str, list[TopicPartition]] = {member: [] for member in subscriptions}
+    ) -> Mapping[str, Sequence[PartitionKey]]:
+        shares: dict[str, list[PartitionKey]] = {member: [] for member in subscriptions}
         for topic in all_topics(subscriptions):
             takers = sorted(m for m, topics in subscriptions.items() if topic in topics)
             for partition in cluster.partitions(topic):
@@ -50,7 +50,7 @@ class RackAssignor:
         self, cluster: ClusterPartitions, members: Mapping[str, MemberSubscription]
     ) -> Mapping[str, MemberAssignment]:
         racks = {member: (sub.user_data or b"").decode() for member, sub in members.items()}
-        shares: dict[str, list[TopicPartition]] = {member: [] for member in sorted(members)}
+        shares: dict[str, list[PartitionKey]] = {member: [] for member in sorted(members)}
         for topic in all_topics({member: sub.topics for member, sub in members.items()}):
             takers = [member for member in shares if topic in members[member].topics]
             for partition in cluster.partitions(topic):

@@ -22,9 +22,13 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 CONFIGURATIONS = (
     ("Broker", "zkbroker.config.broker", "BrokerConfig"),
     ("Log and topics", "zkbroker.config.log", "LogConfig"),
+    ("Listener for Kafka 0.7", "zkbroker.config.legacy07", "Legacy07Config"),
     ("Producer", "zkbroker.config.producer", "ProducerConfig"),
     ("Consumer", "zkbroker.config.consumer", "ConsumerConfig"),
     ("Group consumer", "zkbroker.config.group_consumer", "GroupConsumerConfig"),
+    ("Mirror", "zkbroker.mirror.config", "MirrorOptions"),
+    ("Producer for Kafka 0.7", "zkbroker.config.legacy07_producer", "ProducerConfig07"),
+    ("Consumer for Kafka 0.7", "zkbroker.config.legacy07_consumer", "ConsumerConfig07"),
 )
 
 
@@ -84,8 +88,10 @@ def protocol_page() -> str:
     """Return the protocol reference."""
     return (
         "# Protocol\n\n"
-        "The requests served and their fields, by version. *This page is generated from the\n"
-        "message classes.*\n\n" + protocol_markdown().rstrip() + "\n"
+        "The requests served and their fields, by version; ApiVersions announces the part of them\n"
+        "that is for clients. *This page is generated from the message classes.*\n\n"
+        + protocol_markdown().rstrip()
+        + "\n"
     )
 
 

@@ -13,17 +13,17 @@ if find_spec("pyarrow") is None or find_spec("pyspark") is None:
         name="spark_loader",
     )
 
-from spark_loader.checkpoint import Checkpoints
 from spark_loader.errors import CheckpointError, DataLoss, LoadError, QuarantineLimit
-from spark_loader.eventtime import EventTime
-from spark_loader.files import join
-from spark_loader.filesystems import filesystem_for
-from spark_loader.job import Loader
-from spark_loader.ledger import live
-from spark_loader.load_options import LoadOptions
-from spark_loader.progress import Progress
-from spark_loader.result import LoadResult
+from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.lake.ledger import live
+from spark_loader.load.job import Loader
+from spark_loader.load.options import LoadOptions
+from spark_loader.load.progress import Progress
+from spark_loader.load.result import LoadResult
 from spark_loader.session import session
+from spark_loader.sink.event_time import EventTime
+from spark_loader.storage.files import join
+from spark_loader.storage.filesystems import filesystem_for
 
 __all__ = [
     "Loader",
@@ -42,9 +42,9 @@ __all__ = [
 
 
 def register(spark: Any) -> None:
-    """Make `format("zkbroker")` known to a Spark session; see `spark_loader.datasource`."""
+    """Make `format("zkbroker")` known to a Spark session; see `spark_loader.source.datasource`."""
     # Workers of a load import this package too, and need nothing of the source.
-    from spark_loader.datasource import register as register_source
+    from spark_loader.source.datasource import register as register_source
 
     register_source(spark)
 

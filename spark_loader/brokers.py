@@ -8,65 +8,43 @@ time, not the load. Drivers find brokers by ZooKeeper or by addresses; workers g
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
-from spark_loader.options import ConnectOptions
-from spark_loader.positions import EARLIEST, LATEST, TopicPartition
-from spark_loader.reader import Fetched, PendingFetch
-from zkbroker.discovery import Cluster, StaticSource, ZooKeeperSource
+from spark_loader.reading.options import ConnectOptions
+from spark_loader.reading.positions import EARLIEST, LATEST, TopicPartition
+from spark_loader.reading.reader import Fetched, PendingFetch
+from zkbroker.client import Cluster, StaticSource, ZooKeeperSource
+from zkbroker.client.group_offsets import commit_offsets, fetch_offsets
+from zkbroker.client.resolve_offsets import resolve_offsets
 from zkbroker.errors import (
     ClientError,
     CorruptMessage,
     LeaderNotAvailable,
     OffsetOutOfRange,
     ProtocolError,
+    RegistryError,
     UnknownTopicOrPartition,
     protocol_error,
 )
-from zkbroker.network import BrokerConnection, Pending
+from zkbroker.network.client.connection import BrokerConnection, Pending
 from zkbroker.protocol.messages.fetch import (
+    READ_COMMITTED,
     FetchRequest,
     FetchRequestPartition,
     FetchRequestTopic,
     FetchResponse,
+    FetchResponsePartition,
 )
-from zkbroker.protocol.messages.list_offsets import (
-    ListOffsetsRequest,
-    ListOffsetsRequestPartition,
-    ListOffsetsRequestTopic,
-    ListOffsetsResponse,
-)
-from zkbroker.protocol.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-    OffsetFetchRequest,
-    OffsetFetchRequestTopic,
-    OffsetFetchResponse,
-)
-from zkbroker.records import offset_after
-from zkbroker.registry import ZkSession
-from zkbroker.registry.groups import commit_offsets, read_offsets
+from zkbroker.records import iter_entries, offset_after
+from zkbroker.registry import groups
 from zkbroker.registry.topics import created_ms
+from zkbroker.zookeeper import ZkSession
 
 T = TypeVar("T")
 
 _INTERNAL = "__"
 _SAMPLE_BYTES = 64 * 1024
 _LONGEST_PAUSE_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkAccess:
-    """The real one: see `Access`."""
-
-    def view(self, connect: ConnectOptions) -> "BrokerView":
-        return BrokerView(connect)
-
-    def fetcher(self, connect: ConnectOptions) -> "BrokerFetcher":
-        return BrokerFetcher(connect)
 
 
 class BrokerClient:
@@ -90,43 +68,100 @@ class BrokerClient:
     def close(self) -> None:
         self.cluster.close()
 
-    def leader(self, source: TopicPartition) -> BrokerConnection:
-        """Return a connection to the partition's leader."""
-        found = {each.partition: each.leader for each in self.cluster.partitions(source.topic)}
+    def leader(self, source: TopicPartition) -> tuple[BrokerConnection, int]:
+        """Return a connection to the partition's leader, and the leader's epoch."""
+        found = {each.partition: each for each in self.cluster.partitions(source.topic)}
         if source.partition not in found:
             raise UnknownTopicOrPartition(f"{source} does not exist")
-        leader = found[source.partition]
+        leader = found[source.partition].leader
         if leader is None:
             raise LeaderNotAvailable(f"{source} has no leader")
-        return self.cluster.connection(leader)
+        return self.cluster.connection(leader), found[source.partition].leader_epoch
+
+    def offsets(
+        self, times_ms: Mapping[TopicPartition, int], *, read_committed: bool = False
+    ) -> dict[TopicPartition, int | None]:
+        """Ask the leaders for offsets by time; `EARLIEST` and `LATEST` are times too.
+
+        Args:
+            times_ms: of each partition.
+            read_committed: a log ends where the first open transaction begins.
+        """
+        return resolve_offsets(
+            self.cluster,
+            times_ms,
+            read_committed=read_committed,
+            timeout_s=self.connect.retry_for_ms / 1000,
+        )
+
+    def ends(self, partitions: Sequence[TopicPartition], end: int) -> dict[TopicPartition, int]:
+        """Return the first offset (`EARLIEST`) or the one after the last (`LATEST`) of each."""
+        found = self.offsets(dict.fromkeys(partitions, end))
+        return {source: offset or 0 for source, offset in found.items()}
+
+    def readable_ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return where reading ends now: at the last stable offset for committed records."""
+        times = dict.fromkeys(partitions, LATEST)
+        found = self.offsets(times, read_committed=self.connect.read_committed)
+        return {source: offset or 0 for source, offset in found.items()}
 
     def repeat(self, topics: Sequence[str], attempt: Callable[[], T]) -> T:
         """Call `attempt` until it succeeds, as long as repeating may help."""
-        deadline = time.monotonic() + self.connect.retry_for_ms / 1000
-        pause_s = self.connect.retry_interval_ms / 1000
-        failures = 0
-        while True:
-            try:
-                return attempt()
-            except (ProtocolError, ClientError, OSError) as error:
-                if isinstance(error, ProtocolError) and not error.code.retriable:
-                    raise
-                failures += 1
-                # A topic that is not there is most likely misspelt, and a damaged log stays so:
-                # neither is waited out.
-                hopeless = isinstance(error, UnknownTopicOrPartition | CorruptMessage)
-                if failures > self.connect.retries and (hopeless or time.monotonic() >= deadline):
-                    raise
-                time.sleep(pause_s)
-                pause_s = min(max(pause_s, 0.01) * 2, _LONGEST_PAUSE_S)
-                try:
-                    self.cluster.refresh(list(topics))
-                except (ProtocolError, ClientError, OSError):
-                    # The next attempt says what is wrong.
-                    continue
+        return repeat(self.connect, attempt, lambda: self.cluster.refresh(list(topics)))
 
 
-class BrokerFetcher:
+def repeat(
+    connect: ConnectOptions, attempt: Callable[[], T], refresh: Callable[[], object] | None = None
+) -> T:
+    """Call `attempt` until it succeeds, as long as repeating may help.
+
+    Args:
+        connect: how long and how often.
+        attempt: what is to be done.
+        refresh: called before each repetition; what it raises is not told.
+    """
+    deadline = time.monotonic() + connect.retry_for_ms / 1000
+    pause_s = connect.retry_interval_ms / 1000
+    failures = 0
+    while True:
+        try:
+            return attempt()
+        except (ProtocolError, ClientError, RegistryError, OSError) as error:
+            if isinstance(error, ProtocolError) and not error.code.retriable:
+                raise
+            failures += 1
+            # A topic that is not there is most likely misspelt, and a damaged log stays so:
+            # neither is waited out.
+            hopeless = isinstance(error, UnknownTopicOrPartition | CorruptMessage)
+            if failures > connect.retries and (hopeless or time.monotonic() >= deadline):
+                raise
+            time.sleep(pause_s)
+            pause_s = min(max(pause_s, 0.01) * 2, _LONGEST_PAUSE_S)
+            if refresh is not None:
+                # The next attempt says what is wrong.
+                with contextlib.suppress(ProtocolError, ClientError, OSError):
+                    refresh()
+
+
+def commit_in_zookeeper(zookeeper: str, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Write `/consumers/[group]/offsets`."""
+    with ZkSession(zookeeper) as session:
+        groups.commit_offsets(
+            session, group, {(tp.topic, tp.partition): (at, None) for tp, at in offsets.items()}
+        )
+
+
+def committed_in_zookeeper(
+    zookeeper: str, group: str, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Read `/consumers/[group]/offsets`; partitions without one are left out."""
+    keys = [(tp.topic, tp.partition) for tp in partitions]
+    with ZkSession(zookeeper) as session:
+        stored = groups.read_offsets(session, group, keys)
+    return {TopicPartition(*tp): offset for tp, (offset, _) in stored.items()}
+
+
+class RangeFetcher:
     """Fetches for one task; see `Fetcher`."""
 
     def __init__(self, connect: ConnectOptions) -> None:
@@ -147,6 +182,7 @@ class _PendingFetch:
         self._source = source
         self._offset = offset
         self._max_bytes = max_bytes
+        self._asked_anew = False
         self._pending: Pending | None = None
         try:
             self._pending = self._send()
@@ -157,9 +193,14 @@ class _PendingFetch:
     def result(self) -> Fetched:
         return self._client.repeat([self._source.topic], self._attempt)
 
-    def _send(self) -> Pending:
+    def _send(self, *, read_committed: bool | None = None) -> Pending:
+        if read_committed is None:
+            read_committed = self._client.connect.read_committed
+        connection, epoch = self._client.leader(self._source)
         partition = FetchRequestPartition(
             partition=self._source.partition,
+            # A broker that was deposed and does not know it yet refuses a newer epoch.
+            current_leader_epoch=epoch,
             fetch_offset=self._offset,
             max_bytes=self._max_bytes,
         )
@@ -167,32 +208,83 @@ class _PendingFetch:
             max_wait_ms=self._client.connect.max_wait_ms,
             min_bytes=1,
             max_bytes=self._max_bytes,
+            isolation_level=READ_COMMITTED if read_committed else 0,
             topics=[FetchRequestTopic(topic=self._source.topic, partitions=[partition])],
         )
-        return self._client.leader(self._source).send(request)
+        return connection.send(request)
 
     def _attempt(self) -> Fetched:
         pending, self._pending = self._pending or self._send(), None
-        response = pending.result()
-        assert isinstance(response, FetchResponse)
-        if response.error_code:
-            raise protocol_error(response.error_code, f"fetch of {self._source}")
-        answer = response.topics[0].partitions[0]
+        answer = self._answer(pending)
         if answer.error_code == OffsetOutOfRange.code:
-            raise OffsetOutOfRange(
-                f"{self._source} offset {self._offset}",
-                earliest=list_offsets(self._client, {self._source: EARLIEST})[self._source],
-                latest=list_offsets(self._client, {self._source: LATEST})[self._source],
-            )
+            raise self._out_of_range()
         if answer.error_code:
             raise protocol_error(answer.error_code, f"fetch of {self._source}")
         records = answer.records
         assert isinstance(records, bytes | memoryview | None)
-        return Fetched(records if records is not None else b"", answer.high_watermark)
+        if not records and answer.high_watermark <= self._offset:
+            # A new leader learns only by and by how far its log may be read.
+            end = self._client.ends([self._source], LATEST)[self._source]
+            if end > self._offset:
+                raise LeaderNotAvailable(
+                    f"{self._source}: the leader shows its log to {answer.high_watermark} yet"
+                )
+        if not self._client.connect.read_committed:
+            return Fetched(records if records is not None else b"", answer.high_watermark)
+        if not records and answer.last_stable_offset > self._offset:
+            records = self._beyond(answer.last_stable_offset)
+        aborted = [
+            (each.producer_id, each.first_offset) for each in answer.aborted_transactions or ()
+        ]
+        return Fetched(
+            records if records is not None else b"",
+            answer.high_watermark,
+            aborted,
+            # Brokers without transactions do not say.
+            answer.last_stable_offset if answer.last_stable_offset >= 0 else None,
+        )
+
+    def _answer(self, pending: Pending) -> FetchResponsePartition:
+        response = pending.result()
+        assert isinstance(response, FetchResponse)
+        if response.error_code:
+            raise protocol_error(response.error_code, f"fetch of {self._source}")
+        return response.topics[0].partitions[0]
+
+    def _beyond(self, stable: int) -> bytes | memoryview:
+        """Return the first entry at or above the last stable offset: none is left below it.
+
+        A reader of committed records gets nothing where the rest up to there was compacted, which
+        this bears out; it has no use for what the entry holds.
+
+        Raises:
+            LeaderNotAvailable: there is an entry below it, which the broker did not show.
+        """
+        answer = self._answer(self._send(read_committed=False))
+        records = answer.records if isinstance(answer.records, bytes | memoryview) else b""
+        first = next(iter_entries(records), None)
+        if first is None or first.base_offset < stable:
+            raise LeaderNotAvailable(f"{self._source}: the leader shows nothing at {self._offset}")
+        return records
+
+    def _out_of_range(self) -> ProtocolError:
+        """Return what an answer that the offset is not in the log means.
+
+        It is believed of a leader that is known to lead, and only where the range bears it out.
+        """
+        where = f"{self._source} offset {self._offset}"
+        if not self._asked_anew:
+            self._asked_anew = True
+            return LeaderNotAvailable(f"{where}: not in the log of a broker that may lead no more")
+        earliest = self._client.ends([self._source], EARLIEST)[self._source]
+        latest = self._client.ends([self._source], LATEST)[self._source]
+        if earliest <= self._offset <= latest:
+            return LeaderNotAvailable(f"{where}: the leader has it, and did not find it yet")
+        return OffsetOutOfRange(where, earliest=earliest, latest=latest)
 
 
 class BrokerView:
-    """What the driver asks; see `ClusterView`."""
+    """What the driver asks; see `SourceCluster`."""
 
     def __init__(self, connect: ConnectOptions) -> None:
         self._client = BrokerClient(connect)
@@ -216,14 +308,22 @@ class BrokerView:
         return sorted(each.partition for each in found)
 
     def earliest(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        return list_offsets(self._client, dict.fromkeys(partitions, EARLIEST))
+        return self._client.ends(partitions, EARLIEST)
 
     def latest(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        return list_offsets(self._client, dict.fromkeys(partitions, LATEST))
+        return self._client.readable_ends(partitions)
+
+    def log_ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._client.ends(partitions, LATEST)
 
     def at_time(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        found = list_offsets(self._client, dict(times_ms))
-        return {tp: None if offset < 0 else offset for tp, offset in found.items()}
+        return self._client.offsets(times_ms, read_committed=self._client.connect.read_committed)
+
+    def last_cut(self, source: TopicPartition, start: int, wanted: int) -> int:
+        return wanted
+
+    def cuts(self, source: TopicPartition) -> list[int] | None:
+        return None
 
     def record_bytes(self, source: TopicPartition, offset: int) -> float:
         # A guess must not fail: damage is for the reader to name, who knows what to do about it.
@@ -244,116 +344,19 @@ class BrokerView:
     def commit_group_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         zookeeper = self._client.connect.zookeeper
         if zookeeper:
-            with ZkSession(zookeeper) as session:
-                commit_offsets(
-                    session,
-                    group,
-                    {(tp.topic, tp.partition): (at, None) for tp, at in offsets.items()},
-                )
+            commit_in_zookeeper(zookeeper, group, offsets)
             return
-        topics = [
-            OffsetCommitRequestTopic(
-                topic=topic,
-                partitions=[
-                    OffsetCommitRequestPartition(partition=tp.partition, offset=offset, metadata="")
-                    for tp, offset in sorted(offsets.items())
-                    if tp.topic == topic
-                ],
-            )
-            for topic in sorted({tp.topic for tp in offsets})
-        ]
-        request = OffsetCommitRequest(group_id=group, topics=topics)
-
-        def commit() -> None:
-            # Version 0 is the one that stores in ZooKeeper.
-            response = self._client.cluster.any_connection().request(request, 0)
-            assert isinstance(response, OffsetCommitResponse)
-            for topic in response.topics:
-                for each in topic.partitions:
-                    if each.error_code:
-                        raise protocol_error(each.error_code, f"commit for group {group}")
-
-        self._client.repeat([], commit)
+        cluster = self._client.cluster
+        self._client.repeat([], lambda: commit_offsets(cluster.any_connection(), group, offsets))
 
     def group_offsets(
         self, group: str, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, int]:
         zookeeper = self._client.connect.zookeeper
-        found: dict[TopicPartition, int] = {}
         if zookeeper:
-            with ZkSession(zookeeper) as session:
-                stored = read_offsets(
-                    session, group, [(tp.topic, tp.partition) for tp in partitions]
-                )
-                return {TopicPartition(*tp): offset for tp, (offset, _) in stored.items()}
-        topics = [
-            OffsetFetchRequestTopic(
-                topic=topic,
-                partitions=[tp.partition for tp in partitions if tp.topic == topic],
-            )
-            for topic in sorted({tp.topic for tp in partitions})
-        ]
-        request = OffsetFetchRequest(group_id=group, topics=topics)
-
-        def fetch() -> OffsetFetchResponse:
-            response = self._client.cluster.any_connection().request(request, 0)
-            assert isinstance(response, OffsetFetchResponse)
-            return response
-
-        for topic in self._client.repeat([], fetch).topics:
-            for each in topic.partitions:
-                if each.offset >= 0:
-                    found[TopicPartition(topic.topic, each.partition)] = each.offset
-        return found
-
-
-def list_offsets(
-    client: BrokerClient, timestamps: dict[TopicPartition, int]
-) -> dict[TopicPartition, int]:
-    """Ask the leaders for offsets by time; `EARLIEST` and `LATEST` are times too.
-
-    Returns:
-        Offsets; -1 where no record is as new as the time.
-    """
-    found: dict[TopicPartition, int] = {}
-
-    def attempt() -> None:
-        by_leader: dict[BrokerConnection, list[TopicPartition]] = {}
-        for source in timestamps:
-            if source not in found:
-                by_leader.setdefault(client.leader(source), []).append(source)
-        pending = [
-            connection.send(_list_offsets_request(sources, timestamps))
-            for connection, sources in by_leader.items()
-        ]
-        for each in pending:
-            response = each.result()
-            assert isinstance(response, ListOffsetsResponse)
-            for topic in response.topics:
-                for answer in topic.partitions:
-                    source = TopicPartition(topic.topic, answer.partition)
-                    if answer.error_code:
-                        raise protocol_error(answer.error_code, f"offsets of {source}")
-                    by_list = answer.offsets[0] if answer.offsets else -1
-                    found[source] = by_list if each.version == 0 else answer.offset
-
-    client.repeat(sorted({source.topic for source in timestamps}), attempt)
-    return found
-
-
-def _list_offsets_request(
-    sources: Sequence[TopicPartition], timestamps: Mapping[TopicPartition, int]
-) -> ListOffsetsRequest:
-    return ListOffsetsRequest(
-        topics=[
-            ListOffsetsRequestTopic(
-                topic=topic,
-                partitions=[
-                    ListOffsetsRequestPartition(partition=tp.partition, timestamp=timestamps[tp])
-                    for tp in sources
-                    if tp.topic == topic
-                ],
-            )
-            for topic in sorted({tp.topic for tp in sources})
-        ]
-    )
+            return committed_in_zookeeper(zookeeper, group, partitions)
+        cluster = self._client.cluster
+        found = self._client.repeat(
+            [], lambda: fetch_offsets(cluster.any_connection(), group, partitions)
+        )
+        return {TopicPartition(*tp): offset for tp, offset in found.items() if offset is not None}

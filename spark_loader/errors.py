@@ -19,5 +19,13 @@ class CheckpointError(LoadError):
     """A checkpoint file is missing, damaged or of a version this release does not know."""
 
 
+class AlteredCheckpoint(CheckpointError):
+    """A checkpoint file is missing, damaged or not as it was written."""
+
+
+class DamagedLake(CheckpointError):
+    """Files of the output directory are missing or not as they were published."""
+
+
 class QuarantineLimit(LoadError):
     """More records than allowed could not be parsed."""

@@ -1,18 +1,25 @@
 """A Spark session that is quiet and bound to this machine, for loads that bring none."""
 
+import logging
 import os
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from spark_loader.errors import LoadError
-from zkbroker.registry.java import java_environment, require_java
+from zkbroker.zookeeper.java import java_environment, require_java
+
+# How long a Java that did not start is listened to.
+_LAST_WORDS_S = 5.0
+# Java's note on an option that Spark itself starts it with.
+_OF_NO_USE = frozenset({"WARNING: Using incubator modules: jdk.incubator.vector"})
 
 
 def session(
@@ -59,10 +66,81 @@ def session(
     with warnings.catch_warnings(), _environment_of_java(), _ctrl_c_later():
         warnings.simplefilter("ignore")
         try:
+            _start_java({**settings, **(conf or {}), "spark.master": master})
             return builder.getOrCreate()
         except PySparkRuntimeError as error:
             require_java()
             raise LoadError(f"Spark did not start, see what Java said above: {error}") from error
+
+
+def _start_java(settings: Mapping[str, str]) -> None:
+    """Start the Java machine of this process's sessions, what it says passing through Python.
+
+    Java would write on the terminal past a progress display, which it tears apart; a display knows
+    how to make room for what is written to `sys.stderr`.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        return
+    reading, writing = os.pipe()
+    relay = threading.Thread(target=_relay, args=(reading,), name="java-stderr", daemon=True)
+    relay.start()
+    started = False
+    launch: Any = launch_gateway
+    given = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    try:
+        SparkContext._ensure_initialized(gateway=launch(given, popen_kwargs={"stderr": writing}))
+        started = True
+    finally:
+        os.close(writing)
+        if not started:
+            # What Java said comes before the error that sends people to it.
+            relay.join(_LAST_WORDS_S)
+
+
+def _relay(reading: int) -> None:
+    with os.fdopen(reading, errors="replace") as lines:
+        for line in lines:
+            if line.rstrip() not in _OF_NO_USE:
+                sys.stderr.write(line)
+                sys.stderr.flush()
+
+
+def interruptible_session(master: str, conf: dict[str, str] | None) -> Any:
+    """Make a session that leaves Ctrl-C to this process; see `session`.
+
+    Spark's own handler asks Java to cancel its jobs on the connection that is waiting for an answer
+    just then, which fails with two tracebacks. Spark installs it in the main thread only. Stopping
+    the session ends its jobs as well.
+    """
+    with _ctrl_c_later(), ThreadPoolExecutor(1, "spark-start") as starter:
+        return starter.submit(session, master, conf=conf).result()
+
+
+@contextmanager
+def quiet_interrupts() -> Iterator[None]:
+    """Keep Py4J from logging an interrupt as an error with a traceback."""
+    # Py4J logs by the root logger too.
+    loggers = [logging.getLogger(name) for name in (None, "py4j.clientserver", "py4j.java_gateway")]
+    for logger in loggers:
+        logger.addFilter(_no_interrupt)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(_no_interrupt)
+
+
+def _no_interrupt(record: logging.LogRecord) -> bool:
+    """Whether a log record is about something else than an interrupt and what follows from it."""
+    error = record.exc_info[1] if record.exc_info else None
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return False
+        error = error.__context__
+    return True
 
 
 @contextmanager

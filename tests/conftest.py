@@ -10,11 +10,11 @@ import pytest
 
 from tests.support.brokers import connect, running_broker
 from zkbroker.cluster.process import BrokerProcess
-from zkbroker.network import BrokerConnection
+from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import CreateTopicsRequest
 from zkbroker.protocol.messages.topics import NewTopic
-from zkbroker.registry import ZkSession
-from zkbroker.registry.embedded import EmbeddedZooKeeper
+from zkbroker.zookeeper import ZkSession
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
 
 @pytest.fixture(scope="session")

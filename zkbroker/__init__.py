@@ -4,4 +4,4 @@ Importing this package changes nothing in the importing process: no monkey-patch
 handlers, no threads.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

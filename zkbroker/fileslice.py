@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 
 def _nothing() -> None:
-    """Release nothing: the default of a slice whose file somebody else keeps open."""
+    """Release nothing: the default where the file stays open anyway."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,11 @@
 """The main job: publish an access log, stream it, load it into a lake, and account for every line.
 
-Starts a cluster of two brokers on an embedded ZooKeeper. Two producers publish the lines, keyed by
-client address; a group of consumers counts visits per member, while a third joins and the first
+Starts a cluster of three brokers on an embedded ZooKeeper. Two producers publish the lines, keyed
+by client address; a group of consumers counts visits per member, while a third joins and the first
 leaves; Spark loads the topic to Parquet by event hour. Run again, it goes on where it stopped: only
 what is new in the log is published, streamed and loaded. After a run that was interrupted halfway
-the next one starts afresh.
-
-Exit status 1 when published, streamed and loaded lines differ, or the counts per member do.
+the next one starts afresh. Exit status 1 when published, streamed and loaded lines differ, or the
+counts per member do.
 """
 
 import argparse
@@ -31,19 +30,20 @@ from rich.progress import (
 
 from examples.demo import access_log, lake
 from examples.demo.publish import make_producer, publish
-from examples.demo.report import Outcome, show
+from examples.demo.report import Outcome, show, show_next
 from examples.demo.shipped import Shipped
 from examples.demo.visits import Member, Visits
 from zkbroker.admin.topics import create_topic
+from zkbroker.client import Cluster, TopicPartition, ZooKeeperSource
+from zkbroker.client.resolve_offsets import resolve_or_end
 from zkbroker.cluster import ClusterProcesses
-from zkbroker.consumer import LATEST_TIME, SimpleConsumer
+from zkbroker.consumer import LATEST_TIME
 from zkbroker.errors import ZkbrokerError
-from zkbroker.registry import ZkSession
-from zkbroker.registry.brokers import list_brokers
 from zkbroker.registry.groups import owners
 from zkbroker.registry.partitions import partition_state
 from zkbroker.registry.topics import assignment
 from zkbroker.runtime import Runtime, get_runtime
+from zkbroker.zookeeper import ZkSession
 
 TOPIC = "page-views"
 GROUP = "visits"
@@ -84,19 +84,19 @@ def run(data: Path, log: Path, console: Console) -> Outcome:
         TimeElapsedColumn(),
     )
     with (
-        ClusterProcesses(data / "cluster", brokers=2) as cluster,
+        ClusterProcesses(data / "cluster", brokers=3) as cluster,
         Progress(*columns, console=console) as progress,
     ):
         _stream_while_publishing(cluster, lines, runtime, progress, outcome)
         shipped.after(log, len(lines)).save(memory)
         loading = progress.add_task("loaded by Spark", total=len(lines))
         started = time.monotonic()
-        loaded = lake.load(
-            cluster.zookeeper,
-            TOPIC,
-            data,
-            lambda rows: progress.update(loading, completed=rows),
-        )
+
+        def advance(made: lake.Progress) -> None:
+            doing = "starting Spark …" if made.stage == "start" else "loaded by Spark"
+            progress.update(loading, description=doing, completed=made.rows)
+
+        loaded = lake.load(cluster.zookeeper, TOPIC, data, advance)
         progress.update(loading, completed=loaded.rows)
         outcome.load_s = time.monotonic() - started
         outcome.loaded, outcome.files = loaded.rows, len(loaded.files)
@@ -206,7 +206,13 @@ def _make_topic(session: ZkSession, runtime: Runtime) -> None:
     if assignment(session, TOPIC) is None:
         # Messages bear the times of their events, which may be years ago; retention by time would
         # delete them at once.
-        create_topic(session, TOPIC, partitions=PARTITIONS, config={"retention.ms": "-1"})
+        create_topic(
+            session,
+            TOPIC,
+            partitions=PARTITIONS,
+            replication_factor=3,
+            config={"retention.ms": "-1"},
+        )
     deadline = time.monotonic() + _SETTLE_TIMEOUT_S
     for partition in range(PARTITIONS):
         while partition_state(session, TOPIC, partition) is None:
@@ -216,13 +222,10 @@ def _make_topic(session: ZkSession, runtime: Runtime) -> None:
 
 
 def _end_offsets(session: ZkSession, runtime: Runtime) -> dict[int, int]:
-    brokers = list_brokers(session)
-    ends: dict[int, int] = {}
-    for partition, (broker_id, *_) in (assignment(session, TOPIC) or {}).items():
-        broker = brokers[broker_id]
-        with SimpleConsumer(broker.host, broker.port, runtime=runtime) as consumer:
-            (ends[partition],) = consumer.get_offsets_before(TOPIC, partition, LATEST_TIME, 1)
-    return ends
+    wanted = {TopicPartition(TOPIC, partition): LATEST_TIME for partition in range(PARTITIONS)}
+    with Cluster(ZooKeeperSource(session=session), runtime=runtime) as cluster:
+        ends = resolve_or_end(cluster, wanted, timeout_s=_SETTLE_TIMEOUT_S)
+    return {partition: end for (_, partition), end in ends.items()}
 
 
 def _wait_for_owners(session: ZkSession, members: int, runtime: Runtime) -> dict[int, str]:
@@ -276,6 +279,8 @@ def main() -> int:
         console.print(f"[red]error:[/] {error}")
         return 1
     show(outcome, console)
+    if not outcome.problems:
+        show_next(data, TOPIC)
     return 1 if outcome.problems else 0
 
 

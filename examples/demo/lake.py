@@ -7,17 +7,17 @@ from pathlib import Path
 import pyarrow.dataset
 
 from examples.demo.access_log import member
-from spark_loader import EventTime, Loader, LoadResult
+from spark_loader import EventTime, Loader, LoadResult, Progress
 
 
-def load(zookeeper: str, topic: str, data: Path, advance: Callable[[int], None]) -> LoadResult:
+def load(zookeeper: str, topic: str, data: Path, advance: Callable[[Progress], None]) -> LoadResult:
     """Load what is new in a topic into `data/lake`, in one directory for each event hour.
 
     Args:
         zookeeper: connect string.
         topic: which topic.
         data: the demo's directory.
-        advance: called with the rows loaded so far.
+        advance: called with what the load is doing.
     """
     return Loader(
         zookeeper=zookeeper,
@@ -25,7 +25,7 @@ def load(zookeeper: str, topic: str, data: Path, advance: Callable[[int], None])
         output=str(data / "lake"),
         group="loader",
         event_time=EventTime.access_log(),
-        progress=lambda progress: advance(progress.rows),
+        progress=advance,
         master="local[2]",
     ).run()
 

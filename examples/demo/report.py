@@ -1,6 +1,9 @@
 """The account of a run: what it did, and how a person reads it."""
 
+import os
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -40,6 +43,22 @@ def show(outcome: Outcome, console: Console) -> None:
             f"[green]every line is accounted for:[/] {outcome.published} published = "
             f"{outcome.streamed} streamed = {outcome.loaded} loaded"
         )
+
+
+def show_next(data: Path, topic: str) -> None:
+    """Say where everything lies and what to try with it, in commands that run as they stand."""
+    here = Path(os.path.relpath(data))
+    tools = Path(os.path.relpath(Path(sys.executable).parent))
+    # Plain lines: a terminal must not break a path that is to be copied.
+    print(
+        f"""
+The lake is in {here}/lake, one directory for each event hour. Try next:
+  {tools}/zkbroker-load status --output {here}/lake
+  {tools}/zkbroker-load verify --output {here}/lake
+  {tools}/zkbroker up --brokers 3 --port 9092 --data {here}/cluster
+  {tools}/zkbroker consume -b 127.0.0.1:9092 -t {topic} -o beginning -c 5   # while it is up
+  make demo   # again: only what is new in the log is published, streamed and loaded"""
+    )
 
 
 def _figures(outcome: Outcome) -> Table:

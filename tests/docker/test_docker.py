@@ -18,10 +18,10 @@ from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 from spark_loader import Loader
 from tests.support.markdown import ROOT
 from tests.support.process import wait_until
+from zkbroker.client import Cluster, StaticSource
+from zkbroker.client.resolve_offsets import resolve_offsets
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME, AssignedConsumer
-from zkbroker.consumer.resolve import resolve_offsets
-from zkbroker.discovery import Cluster, StaticSource
 from zkbroker.producer import KeyedMessage, Producer
 
 BOOTSTRAP = "127.0.0.1:9092,127.0.0.1:9093,127.0.0.1:9094"

@@ -13,9 +13,9 @@ import pytest
 from tests.support.broker_requests import fetch, message_set, produce, values
 from tests.support.brokers import connect, running_broker
 from zkbroker.cluster.process import BrokerProcess
-from zkbroker.network import BrokerConnection
+from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import ApiVersionsRequest
-from zkbroker.registry.embedded import EmbeddedZooKeeper
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
 MAX_REQUEST_BYTES = 2_000_000
 

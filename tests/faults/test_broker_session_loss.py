@@ -10,9 +10,10 @@ from zkbroker.config.producer import ProducerConfig
 from zkbroker.consumer import FetchRequest, SimpleConsumer
 from zkbroker.errors import ZkbrokerError
 from zkbroker.producer import KeyedMessage, Producer
-from zkbroker.registry import ZkSession, partitions, paths
-from zkbroker.registry.controller import controller_epoch, current_controller
+from zkbroker.registry import partitions, paths
+from zkbroker.registry.controller_election import controller_epoch, current_controller
 from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper import ZkSession
 
 
 class Writer:
@@ -75,6 +76,11 @@ def values(cluster: LocalCluster, topic: str, count: int) -> list[bytes | None]:
     return found
 
 
+def leader_epoch(zk: ZkSession, topic: str) -> int:
+    state = partitions.partition_state(zk, topic, 0)
+    return -1 if state is None else state.leader_epoch
+
+
 def owner(zk: ZkSession, path: str) -> int:
     stat = zk.exists(path)
     return 0 if stat is None else stat.ephemeral_owner
@@ -96,11 +102,11 @@ def test_a_broker_that_stood_still_registers_everything_anew_and_loses_no_reques
         until(lambda: owner(zk, paths.broker(1)) not in {0, session})
         until(lambda: partitions.partition_state(zk, topic, 0) is not None)
         until(lambda: current_controller(zk) == 1)
+        # It registers what it leads at once, and goes on until the controller has decided.
+        until(lambda: leader_epoch(zk, topic) == 1)
         writer.more(20)
         count = writer.stop()
-        state = partitions.partition_state(zk, topic, 0)
-        assert state is not None
-        assert state.leader_epoch > 0, "a further registration of the partition"
+        assert leader_epoch(zk, topic) == 1, "one decision for one return"
         assert controller_epoch(zk) > elections
         new = owner(zk, paths.broker(1))
         assert owner(zk, paths.partition_state(topic, 0)) == new
@@ -136,9 +142,7 @@ def test_a_killed_broker_comes_back_long_before_its_old_session_has_run_out() ->
         assert owner(zk, paths.broker(1)) == stale
         cluster.broker(1).start()
         assert owner(zk, paths.broker(1)) not in {0, stale}
-        state = partitions.partition_state(zk, topic, 0)
-        assert state is not None
-        assert state.leader_epoch == 1
+        assert leader_epoch(zk, topic) == 1, "one decision for one return"
         # The office that its predecessor left behind is taken over as well.
         until(lambda: owner(zk, paths.CONTROLLER) == owner(zk, paths.broker(1)))
         assert controller_epoch(zk) == 2

@@ -24,8 +24,9 @@ import pytest
 from tests.support.group_member import ASSIGNED, DELIVERED, UNKNOWN, Entry, read_log
 from tests.support.producing import TestProducer
 from zkbroker.errors import RegistryError
-from zkbroker.registry import ZkSession, groups
+from zkbroker.registry import groups
 from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper import ZkSession
 
 SESSION_MS = 1500
 GROUP = "faults"

@@ -16,7 +16,7 @@ from zkbroker.cluster.process import BrokerProcess
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer import CommitFailed, GroupConsumer
 from zkbroker.errors import ProtocolError
-from zkbroker.network import BrokerConnection
+from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import (
     CreateTopicsRequest,
     FindCoordinatorRequest,

@@ -6,8 +6,9 @@ from tests.support.members import Consumer
 from tests.support.zookeeper import until
 from zkbroker.errors import RegistryError
 from zkbroker.rebalance import range_assign, thread_ids
-from zkbroker.registry import ZkSession, groups, topics
-from zkbroker.registry.embedded import EmbeddedQuorum, EmbeddedZooKeeper
+from zkbroker.registry import groups, topics
+from zkbroker.zookeeper import ZkSession
+from zkbroker.zookeeper.embedded import EmbeddedQuorum, EmbeddedZooKeeper
 
 PARTITIONS = 12
 

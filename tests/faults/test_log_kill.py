@@ -20,7 +20,8 @@ manager.start()
 log = manager.get_or_create(TP)
 number = log.log_end_offset
 while True:
-    result = log.append(message_set(1 + number % 3, magic=number % 3, prefix=f"{number}-"))
+    data = message_set(1 + number % 3, magic=number % 3, prefix=f"{number}-")
+    result = log.append_as_leader(data, leader_epoch=0)
     log.wait_durable(result.last_offset)
     number = result.last_offset + 1
     print(number, flush=True)

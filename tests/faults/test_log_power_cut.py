@@ -37,6 +37,7 @@ class Story:
         self.fs = PowerCutFileSystem(work / "data", work / "after", seed)
         (work / "data").mkdir()
         self.written: list[Record] = []
+        self.untruncated = self.written
         self.written_at: list[int] = []
         self.acknowledged = 0
         self.least_start = 0
@@ -88,7 +89,9 @@ class Story:
             self.clock.advance(60)
             manager.run_deletions()
         elif action < 0.96:
-            log.delete_records_before(self.chosen.randint(log.log_start_offset, log.log_end_offset))
+            log.advance_start_to(self.chosen.randint(log.log_start_offset, log.log_end_offset))
+        elif action < 0.975:
+            self.truncate(log)
         else:
             manager.close()
             if self.fs.dead:
@@ -103,6 +106,19 @@ class Story:
             raise StorageError
         return manager, log
 
+    def truncate(self, log: Log) -> None:
+        wanted = self.chosen.randint(log.log_start_offset, log.log_end_offset)
+        # An entry that holds the offset in its middle goes as a whole: four messages at most.
+        self.acknowledged = min(self.acknowledged, max(wanted - 3, 0))
+        # Until it returns all may be there still; from then on nothing of it comes back.
+        self.untruncated, at = list(self.written), list(self.written_at)
+        self.written_at = self.written_at[: max(wanted - 3, 0)]
+        log.truncate_to(wanted)
+        end = log.log_end_offset
+        del self.written[end:]
+        self.written_at = at[:end]
+        self.untruncated = self.written
+
     def append(self, log: Log) -> None:
         data = message_set(
             self.chosen.randint(1, 4),
@@ -116,7 +132,7 @@ class Story:
         # An append that fails may still have reached the disk; it is not acknowledged.
         self.written += records
         self.written_at += [self.clock.now] * len(records)
-        result = log.append(data)
+        result = log.append_as_leader(data, leader_epoch=0)
         log.wait_durable(result.last_offset, timeout_s=20)
         self.acknowledged = result.last_offset + 1
 
@@ -129,12 +145,12 @@ class Story:
         end = 0 if log is None else log.log_end_offset
         start = 0 if log is None else log.log_start_offset
         # What is served is what was written, without a hole.
-        assert records == self.written[start:end]
+        assert records in (self.written[start:end], self.untruncated[start:end])
         assert end >= self.acknowledged - (self.flush_messages - 1)
         due = self.clock.now - self.flush_ms
         assert end >= sum(at < due for at in self.written_at)
         if log is not None:
-            assert log.append(message_set(1)).base_offset == end
+            assert log.append_as_leader(message_set(1), leader_epoch=0).base_offset == end
         manager.close()
 
 

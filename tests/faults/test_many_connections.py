@@ -13,7 +13,7 @@ from tests.support.brokers import connect, running_broker
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.protocol import Piece, RequestHeader, encode_request
 from zkbroker.protocol.messages import ApiVersionsRequest
-from zkbroker.registry.embedded import EmbeddedZooKeeper
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
 IDLE = 1000
 BUSY = 50

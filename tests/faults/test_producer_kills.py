@@ -10,10 +10,8 @@ from collections import defaultdict
 
 import pytest
 
-from tests.support.zookeeper import until
+from tests.support.reading import read_all
 from zkbroker.config.producer import ProducerConfig
-from zkbroker.consumer import FetchRequest, SimpleConsumer
-from zkbroker.discovery import Cluster, ZooKeeperSource
 from zkbroker.producer import KeyedMessage, MessageTooLarge, Producer
 from zkbroker.testing import LocalCluster
 
@@ -61,25 +59,6 @@ class Killer:
                     self._cluster.broker(broker_id).start()
         except Exception as error:  # noqa: BLE001 - handed to the test by stop()
             self.error = error
-
-
-def read_all(cluster: LocalCluster, topic: str) -> dict[int, list[bytes | None]]:
-    stored: dict[int, list[bytes | None]] = {}
-    with Cluster(ZooKeeperSource(cluster.zookeeper)) as view:
-        until(lambda: all(p.leader is not None for p in view.partitions(topic)))
-        for partition, leader in ((p.partition, p.leader) for p in view.partitions(topic)):
-            address = view.brokers()[leader]
-            values: list[bytes | None] = []
-            with SimpleConsumer(address.host, address.port) as consumer:
-                while True:
-                    found = consumer.fetch(FetchRequest(topic, partition, len(values), 1 << 20))
-                    for record in found:
-                        assert record.offset == len(values)
-                        values.append(record.value)
-                    if len(values) >= found.high_watermark:
-                        break
-            stored[partition] = values
-    return stored
 
 
 def run(sends: int, kills: int, seed: int, runtime: str) -> int:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from spark_loader import Loader, LoadError
-from spark_loader.files import LocalFileSystem
-from spark_loader.verify import verify
+from spark_loader.lake.verify import verify
+from spark_loader.storage.files import LocalFileSystem
 from tests.support.killing import KillingFileSystem, arm, options
 from tests.support.loaded import loaded_offsets
 from zkbroker.config.producer import ProducerConfig

@@ -10,7 +10,7 @@ import pytest
 from tests.support.logs import make_manager, message_set, read_all, started
 from zkbroker.admin.dump_log import DumpOptions, dump_log
 from zkbroker.log import TopicPartition
-from zkbroker.log.index import OffsetIndex
+from zkbroker.log.segments.index import OffsetIndex
 from zkbroker.records import Codec, iter_entries, iter_records
 
 SEGMENTS = Path(__file__).parent / "data" / "segments"
@@ -59,7 +59,7 @@ def test_a_genuine_directory_is_opened_in_place_and_served(tmp_path, version, cl
         stored = messages(version, tp)
         assert read_all(log) == stored
         for record in random.Random(1).sample(stored, min(60, len(stored))):
-            data = log.read_bytes(record.offset, 1)
+            data = log.read_bytes(record.offset, 1, end=log.log_end_offset)
             assert next(iter_records(data, start_offset=record.offset)) == record
     for path, data in files.items():
         assert path.read_bytes() == data
@@ -72,7 +72,7 @@ def test_a_genuine_log_goes_on_where_it_ended(tmp_path, version):
     with started(root) as manager:
         for tp, log in manager.logs().items():
             end = log.log_end_offset
-            assert log.append(message_set(2)).base_offset == end
+            assert log.append_as_leader(message_set(2), leader_epoch=0).base_offset == end
             assert len(read_all(log)) == len(messages(version, tp)) + 2
     with started(root) as manager:
         for tp, log in manager.logs().items():
@@ -88,8 +88,11 @@ def test_messages_of_genuine_segments_are_found_by_time(tmp_path):
             times = sorted({record.timestamp for record in records})
             for timestamp in times[:: max(len(times) // 60, 1)]:
                 first = next(each for each in records if each.timestamp >= timestamp)
-                assert log.offset_for_timestamp(timestamp) == (first.offset, first.timestamp)
-            assert log.offset_for_timestamp(times[-1] + 1) is None
+                assert log.offset_for_timestamp(timestamp, log.log_end_offset) == (
+                    first.offset,
+                    first.timestamp,
+                )
+            assert log.offset_for_timestamp(times[-1] + 1, log.log_end_offset) is None
 
 
 @pytest.mark.parametrize("topic", ["g-v1-access", "g-v2-access"])
@@ -112,7 +115,7 @@ def test_producers_of_a_genuine_log_are_known_after_recovery(tmp_path):
     root = data_directory("kafka-2.3.0", tmp_path / "data", clean=False)
     with started(root) as manager:
         log = manager.get(TopicPartition("g-v2-idempotent", 0))
-        entries = list(iter_entries(log.read_bytes(0, 1 << 20)))
+        entries = list(iter_entries(log.read_bytes(0, 1 << 20, end=log.log_end_offset)))
         produced = {entry.producer_id for entry in entries if entry.producer_id >= 0}
         assert set(log.producers.producer_ids()) == produced
         assert produced
@@ -124,15 +127,15 @@ def test_the_index_files_of_a_stopped_broker_are_trimmed_and_while_it_runs_pre_a
     tp = TopicPartition("t", 0)
     log = manager.get_or_create(tp)
     for _ in range(50):
-        log.append(message_set(3))
-    index, times = (log.directory / f"{0:020d}{suffix}" for suffix in (".index", ".timeindex"))
+        log.append_as_leader(message_set(3), leader_epoch=0)
+    index, times = (log.path / f"{0:020d}{suffix}" for suffix in (".index", ".timeindex"))
     assert index.stat().st_size == 10 * 1024 * 1024
     assert times.stat().st_size == 10 * 1024 * 1024 // 12 * 12
     count = log.segments[0].files.offsets.count
     manager.close()
     assert index.stat().st_size == 8 * count > 0
     assert times.stat().st_size % 12 == 0
-    data = (log.directory / f"{0:020d}.log").read_bytes()
+    data = (log.path / f"{0:020d}.log").read_bytes()
     ends = {entry.last_offset: entry.position for entry in iter_entries(data)}
     stored = OffsetIndex(manager.fs, index, 0)
     assert all(ends[offset] == position for offset, position in stored.entries())
@@ -143,11 +146,11 @@ def test_the_text_files_are_the_genuine_broker_s(tmp_path):
     with started(tmp_path) as manager:
         manager.write_meta(3, "abcDEF_-0123456789abcd")
         log = manager.get_or_create(TopicPartition("a-b", 1))
-        log.leader_epoch = 0
-        log.append(message_set(3))
-        assert (log.directory / "leader-epoch-checkpoint").read_bytes() == b"0\n1\n0 0\n"
+        manager.use_high_watermarks(lambda: {log.topic_partition: 2})
+        log.append_as_leader(message_set(3), leader_epoch=0)
+        assert (log.path / "leader-epoch-checkpoint").read_bytes() == b"0\n1\n0 0\n"
     assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\na-b 1 3\n"
-    assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\na-b 1 3\n"
+    assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\na-b 1 2\n"
     assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n0\n"
     assert (tmp_path / ".kafka_cleanshutdown").read_bytes() == b""
     meta = (tmp_path / "meta.properties").read_text().splitlines()
@@ -164,7 +167,9 @@ def test_the_dump_tool_finds_nothing_wrong_with_what_is_written_here(tmp_path, m
         log = manager.get_or_create(TopicPartition("t", 0))
         for at in range(100):
             codec = Codec.GZIP if at % 3 == 0 else Codec.NONE
-            log.append(message_set(5, magic=magic, codec=codec, timestamp=1000 * at))
+            log.append_as_leader(
+                message_set(5, magic=magic, codec=codec, timestamp=1000 * at), leader_epoch=0
+            )
         assert len(log.segments) > 2
     files = sorted((tmp_path / "t-0").glob("*.*index"))
     files += sorted((tmp_path / "t-0").glob("*.snapshot")) + sorted(

@@ -7,11 +7,14 @@ from click.testing import CliRunner
 
 from tests.support.markdown import ROOT
 from zkbroker.cli.main import cli
+from zkbroker.client import Cluster, ZooKeeperSource
+from zkbroker.client.resolve_offsets import resolve_offsets
 from zkbroker.cluster import BrokerProcess
+from zkbroker.config.producer import ProducerConfig
 from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME, AssignedConsumer
-from zkbroker.consumer.resolve import resolve_offsets
-from zkbroker.discovery import Cluster, ZooKeeperSource
 from zkbroker.errors import ConfigError, RegistryError, StorageError
+from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.registry import paths
 from zkbroker.registry.topics import assignment
 
 GOLDEN = ROOT / "tests/golden/data/segments/kafka-2.3.0"
@@ -91,3 +94,40 @@ def test_what_does_not_fit_is_refused(directory, chroot, zk, tmp_path):
     zk.create("/cluster/id", b'{"version":"1","id":"another"}', parents=True)
     with pytest.raises(RegistryError, match="chroot of its own"):
         zkbroker(directory, "-z", chroot)
+
+
+def served(chroot, directory, work, values=()):
+    """Start a broker, send some values as a new idempotent producer, and return all there are."""
+    broker = BrokerProcess(
+        work, {"broker.id": "0", "zookeeper.connect": chroot, "log.dirs": str(directory)}
+    )
+    broker.start()
+    try:
+        with Cluster(ZooKeeperSource(chroot)) as cluster:
+            config = ProducerConfig.from_properties(
+                {"zk.connect": chroot, "enable.idempotence": "true", "producer.type": "sync"}
+            )
+            with Producer(config) as producer:
+                for value in values:
+                    producer.send(KeyedMessage("visits", value))
+            start = resolve_offsets(cluster, {("visits", 0): EARLIEST_TIME})
+            end = resolve_offsets(cluster, {("visits", 0): LATEST_TIME})
+            with AssignedConsumer(cluster, start, stop=end) as consumer:
+                return [message.value for message in consumer]
+    finally:
+        assert broker.stop()
+
+
+def test_a_new_producer_s_messages_do_not_pass_for_those_of_an_adopted_one(chroot, zk, tmp_path):
+    directory = tmp_path / "kafka-logs"
+    before, moved = f"{chroot}/before", f"{chroot}/moved"
+    sent = [b"%d" % number for number in range(5)]
+    assert served(before, directory, tmp_path, sent) == sent
+    (directory / "meta.properties").write_text("version=0\nbroker.id=0\n")
+    assert "assigned to broker 0 now" in zkbroker(directory, "-z", moved)
+    more = [b"%d" % number for number in range(10, 15)]
+    assert served(moved, directory, tmp_path, more) == sent + more
+    # The same where only ZooKeeper forgot: every start looks at the logs.
+    zk.delete("/moved" + paths.PRODUCER_ID_BLOCK)
+    last = [b"%d" % number for number in range(20, 25)]
+    assert served(moved, directory, tmp_path, last) == sent + more + last

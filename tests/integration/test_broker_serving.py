@@ -16,10 +16,11 @@ from tests.support.broker_requests import (
     values,
 )
 from zkbroker.errors import ErrorCode, NetworkError
-from zkbroker.network import BrokerConnection
+from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import (
     ApiVersionsRequest,
+    CreateTopicsRequest,
     MetadataRequest,
     ProduceRequest,
 )
@@ -27,6 +28,7 @@ from zkbroker.protocol.messages.produce import (
     ProduceRequestPartition,
     ProduceRequestTopic,
 )
+from zkbroker.protocol.messages.topics import NewTopic
 from zkbroker.records import Codec, iter_entries
 
 
@@ -99,9 +101,12 @@ def test_the_whole_response_is_bounded_and_later_partitions_stay_empty(
     connection: BrokerConnection, topic: str
 ) -> None:
     data = message_set(2, [b"x" * 1000])
+    other = f"{topic}-other"
+    connection.request(CreateTopicsRequest([NewTopic(other, 1, 1)], 10_000))
     produce(connection, topic, data)
+    produce(connection, other, data)
     asked = fetch_request(topic, 0, total_bytes=len(data))
-    asked.topics.append(asked.topics[0])
+    asked.topics += fetch_request(other, 0).topics
     first, second = (answer.partitions[0] for answer in connection.request(asked).topics)
     assert len(first.records) == len(data)
     assert (second.error_code, len(second.records)) == (0, 0)

@@ -21,10 +21,11 @@ from zkbroker.consumer import (
 )
 from zkbroker.errors import ClientError, ConfigError, RegistryError
 from zkbroker.rebalance import roundrobin_assign
-from zkbroker.registry import ZkSession, groups
+from zkbroker.registry import groups
 from zkbroker.registry.topics import add_partitions
 from zkbroker.runtime import get_runtime
 from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper import ZkSession
 
 TopicPartition = tuple[str, int]
 

@@ -7,8 +7,9 @@ import pytest
 from tests.support.producing import TestProducer
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.consumer import Consumer, SimpleConsumer
-from zkbroker.registry import ZkSession, groups
+from zkbroker.registry import groups
 from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper import ZkSession
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +99,19 @@ def test_group_migrates_to_brokers_and_back(cluster: LocalCluster, topic: str, s
     assert (offsets.zookeeper(), offsets.kafka()) == (9, 9)
     assert step(offsets, 2, offsets_storage="zookeeper") == [9, 10]
     assert (offsets.zookeeper(), offsets.kafka()) == (11, 9)
+
+
+def test_group_rolls_back_to_zookeeper_with_dual_commit_and_reads_nothing_again(
+    cluster: LocalCluster, topic: str, step: Step
+) -> None:
+    offsets = Offsets(cluster, f"rollback-{topic}", topic)
+    kafka = {"offsets_storage": "kafka", "dual_commit_enabled": False}
+    assert step(offsets, 10, **kafka) == list(range(10))
+    assert (offsets.zookeeper(), offsets.kafka()) == (None, 10)
+    back = {"offsets_storage": "zookeeper", "dual_commit_enabled": True}
+    assert step(offsets, 2, **back) == [10, 11]
+    assert (offsets.zookeeper(), offsets.kafka()) == (12, 12)
+    assert step(offsets, 2, offsets_storage="zookeeper") == [12, 13]
 
 
 def test_members_before_and_after_the_first_bounce_share_the_group(

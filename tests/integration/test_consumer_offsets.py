@@ -2,15 +2,16 @@
 
 import pytest
 
-from zkbroker.consumer.zookeeper_offsets import ZooKeeperOffsets
-from zkbroker.registry import ZkSession, groups
-from zkbroker.registry.groups import Subscription
+from zkbroker.consumer.streams.zookeeper_offsets import ZooKeeperOffsets
+from zkbroker.registry import groups
+from zkbroker.registry.groups import StreamSubscription
+from zkbroker.zookeeper import ZkSession
 
 T0, T1 = ("t", 0), ("t", 1)
 
 
 def member(zk: ZkSession, name: str) -> ZooKeeperOffsets:
-    groups.register_consumer(zk, "g", name, Subscription({"t": 1}))
+    groups.register_consumer(zk, "g", name, StreamSubscription({"t": 1}))
     return ZooKeeperOffsets(zk, "g", name)
 
 

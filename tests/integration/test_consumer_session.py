@@ -10,9 +10,10 @@ from tests.support.producing import TestProducer
 from tests.support.zookeeper import expire
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.consumer import Consumer, ConsumerConnector, ConsumerTimeout, KafkaStream
-from zkbroker.registry import ZkSession, groups
+from zkbroker.registry import groups
 from zkbroker.runtime import get_runtime
 from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper import ZkSession
 
 
 @pytest.fixture(scope="module")

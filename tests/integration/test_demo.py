@@ -1,5 +1,6 @@
 """The main job, whole: publish, stream with rebalances, load, account; then with more lines."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -34,6 +35,14 @@ def test_every_line_is_accounted_for_and_a_rerun_takes_only_what_is_new(tmp_path
     assert "2000 published = 2000 streamed = 2000 loaded" in shown
     for moment in ("2 consumers", "a third joined", "the first left"):
         assert moment in shown
+    status, verify = re.findall(
+        r"^  (\S+/zkbroker-load \w+ --output \S+/lake)$", shown, re.MULTILINE
+    )
+    for command, said in ((status, "page-views"), (verify, "no gap, no duplicate")):
+        ran = subprocess.run(
+            command.split(), cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+        )
+        assert said in ran.stdout
     with log.open("a", encoding="ascii") as more:
         more.writelines(
             f'10.0.0.{n} - - [18/May/2015:00:00:{n:02} +0000] "GET / HTTP/1.1" 200 1 "-" "-"\n'

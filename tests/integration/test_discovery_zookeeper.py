@@ -7,10 +7,11 @@ import pytest
 
 from tests.support.fake_broker import FakeBroker, FakeCluster
 from tests.support.zookeeper import expire, until
-from zkbroker.discovery import BrokerUnavailable, Cluster, ZooKeeperSource
+from zkbroker.client import BrokerUnavailable, Cluster, ZooKeeperSource
 from zkbroker.errors import RegistryError, UnknownTopicOrPartition
-from zkbroker.registry import ZkSession, partitions, paths, topics
+from zkbroker.registry import partitions, paths, topics
 from zkbroker.registry.brokers import BrokerInfo
+from zkbroker.zookeeper import ZkSession
 
 RUNTIMES = ["threads", "gevent"]
 

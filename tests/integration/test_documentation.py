@@ -12,8 +12,13 @@ from zkbroker.testing import LocalCluster
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster(brokers=1, properties={"num.partitions": "2"}) as started:
+def cluster(tmp_path_factory):
+    properties = {
+        "num.partitions": "2",
+        "legacy07.listener": "127.0.0.1:0",
+        "legacy07.log.dir": str(tmp_path_factory.mktemp("legacy07")),
+    }
+    with LocalCluster(brokers=1, properties=properties) as started:
         yield started
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.process import wait_until
 from zkbroker.errors import ErrorCode
-from zkbroker.network import BrokerConnection
+from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol import ApiKey, decode_request, decode_response
 from zkbroker.protocol.consumer_protocol import Subscription, encode_subscription
 from zkbroker.protocol.messages import (
@@ -108,9 +108,18 @@ def test_the_coordinator_is_named_in_every_version(connection, broker, group, ve
         assert found.error_message == "NONE"  # as genuine brokers say
 
 
-def test_transactions_have_no_coordinator(connection):
-    answer = connection.request(FindCoordinatorRequest("tx", 1))
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
+def test_a_transactional_id_has_a_coordinator_as_soon_as_one_is_asked_for(connection, broker):
+    asked = FindCoordinatorRequest("tx", 1)
+    assert wait_until(lambda: connection.request(asked).error_code == 0)
+    assert connection.request(asked).port == broker.address[1]
+    answer = connection.request(MetadataRequest(["__transaction_state"]))
+    assert answer.topics[0].is_internal
+    assert len(answer.topics[0].partitions) == 50
+
+
+def test_there_are_two_kinds_of_coordinators(connection):
+    answer = connection.request(FindCoordinatorRequest("tx", 2))
+    assert (answer.error_code, answer.host, answer.port) == (-1, "", -1)
 
 
 def test_the_offsets_topic_is_internal_and_compacted(connection, group):

@@ -7,13 +7,14 @@ from click.testing import CliRunner
 
 from zkbroker.cli.main import cli
 from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.config.producer import ProducerConfig
-from zkbroker.consumer import Consumer
+from zkbroker.consumer import Consumer, GroupConsumer
 from zkbroker.errors import ClientError, ConfigError, ProtocolError
 from zkbroker.producer import KeyedMessage, Producer
-from zkbroker.registry import ZkSession
-from zkbroker.registry.groups import Subscription, claim, commit_offset, register_consumer
+from zkbroker.registry.groups import StreamSubscription, claim, commit_offset, register_consumer
 from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper import ZkSession
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,7 @@ def test_log_offsets_have_the_form_of_get_offset_shell(run):
 
 def test_a_group_is_described_as_the_offset_checker_does(run, session):
     commit_offset(session, "checked", "visits", 0, 2)
-    register_consumer(session, "checked", "checked_me", Subscription({"visits": 1}))
+    register_consumer(session, "checked", "checked_me", StreamSubscription({"visits": 1}))
     claim(session, "checked", "checked_me", {("visits", 0): "checked_me-0"})
     commit_offset(session, "checked", "gone", 3, 9)
     assert run("groups", "describe", "checked").splitlines() == [
@@ -82,7 +83,7 @@ def test_a_group_is_described_as_the_offset_checker_does(run, session):
 
 
 def test_verify_finds_unowned_partitions_and_owners_that_are_gone(run, session):
-    register_consumer(session, "verified", "verified_me", Subscription({"visits": 1}))
+    register_consumer(session, "verified", "verified_me", StreamSubscription({"visits": 1}))
     claim(session, "verified", "verified_me", {("visits", 0): "verified_me-0"})
     session.create(
         "/consumers/verified/owners/visits/1", b"verified_ghost-0", ephemeral=True, parents=True
@@ -98,13 +99,15 @@ def test_verify_finds_unowned_partitions_and_owners_that_are_gone(run, session):
 def test_verify_looks_at_what_the_members_take_now(run, session, cluster):
     cluster.create_topic("verified-late")
     register_consumer(
-        session, "filtered", "filtered_me", Subscription({"visits|x": 1}, "white_list")
+        session, "filtered", "filtered_me", StreamSubscription({"visits|x": 1}, "white_list")
     )
     claim(session, "filtered", "filtered_me", {("visits", n): "filtered_me-0" for n in range(2)})
     # Taken once, not any more: the node of the topic stays behind.
     session.ensure_path("/consumers/filtered/owners/verified-late")
     assert "owned by a live member" in run("groups", "verify", "filtered")
-    register_consumer(session, "filtered", "filtered_you", Subscription({"ver.*": 1}, "white_list"))
+    register_consumer(
+        session, "filtered", "filtered_you", StreamSubscription({"ver.*": 1}, "white_list")
+    )
     shown = run("groups", "verify", "filtered", status=1)
     assert shown == "group filtered: no owner for partition verified-late-0\n"
     # An owner whose id merely begins like a member's is gone all the same.
@@ -155,9 +158,52 @@ def test_offsets_are_reset_unless_members_would_undo_it(run, session):
     assert run("offsets", "export", "reset") == "/consumers/reset/offsets/visits/0:3\n"
     run("offsets", "reset", "reset", "earliest", "-t", "visits")
     assert run("offsets", "export", "reset").splitlines()[0].endswith("/0:0")
-    register_consumer(session, "reset", "reset_me", Subscription({"visits": 1}))
+    register_consumer(session, "reset", "reset_me", StreamSubscription({"visits": 1}))
     with pytest.raises(ClientError, match="stop reset_me first"):
         run("offsets", "reset", "reset", "latest", "-t", "visits")
+
+
+def test_offsets_of_a_coordinators_group_are_reset_where_it_keeps_them(run, cluster, session):
+    bootstrap = cluster.bootstrap_servers
+
+    def offsets():
+        described = json.loads(run("groups", "describe", "modern-reset", "-b", bootstrap, "--json"))
+        return [each["offset"] for each in described]
+
+    config = GroupConsumerConfig(
+        bootstrap_servers=(bootstrap,), group_id="modern-reset", auto_offset_reset="earliest"
+    )
+    reset = ("offsets", "reset", "modern-reset", "earliest", "-t", "visits")
+    with GroupConsumer(config) as member:
+        member.subscribe(["visits"])
+        read = 0
+        while read < 10:
+            read += len(member.poll(0.5, 100))
+        member.commit()
+        with pytest.raises(ClientError, match=r"has 1 member now .* stop .* first"):
+            run(*reset)
+    assert offsets() == [5, 5]
+    shown = run(*reset)
+    assert shown == "modern-reset:visits:0:0\nmodern-reset:visits:1:0\n"
+    assert offsets() == [0, 0]
+    assert not session.exists("/consumers/modern-reset")
+    # One that keeps offsets in both places is reset in both.
+    commit_offset(session, "modern-reset", "visits", 0, 3)
+    run("offsets", "reset", "modern-reset", "latest", "-t", "visits")
+    assert offsets() == [5, 5]
+    assert "offsets/visits/0:5" in run("offsets", "export", "modern-reset")
+
+
+def test_a_new_group_is_made_where_the_command_looks(run, cluster, session):
+    new = ("offsets", "reset", "brand-new", "latest", "-t", "visits")
+    shown = CliRunner().invoke(cli, [*new, "-b", cluster.bootstrap_servers]).output
+    assert "group brand-new is new: its offsets are kept by coordinator" in shown
+    assert "brand-new:visits:0:5" in shown
+    assert not session.exists("/consumers/brand-new")
+    assert "/consumers/newer/offsets/visits/0:0" in run(
+        "offsets", "reset", "newer", "earliest", "-t", "visits"
+    )
+    assert session.exists("/consumers/newer/offsets/visits/0")
 
 
 def test_groups_of_both_kinds_are_listed_described_and_deleted(run, cluster, session):

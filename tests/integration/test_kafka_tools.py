@@ -93,3 +93,14 @@ def test_an_option_without_effect_is_said_to_have_none(tool):
     says = tool("kafka-console-producer", "--sync", "--line-reader", "x", status=2)
     assert "warning: --sync has no effect here" in says
     assert "warning: --line-reader has no effect here" in says
+
+
+def test_a_formatter_that_prints_nothing_reads_all_the_same(cluster, tool):
+    topic = cluster.create_topic()
+    tool("kafka-console-producer", "--broker-list", cluster.bootstrap_servers, "--topic", topic,
+         stdin=b"a\nb\n")  # fmt: skip
+    read = ("kafka-console-consumer", "--bootstrap-server", cluster.bootstrap_servers,
+            "--topic", topic, "--from-beginning", "--max-messages", 2)  # fmt: skip
+    assert tool(*read, "--formatter", "kafka.tools.NoOpMessageFormatter") == ""
+    assert tool(*read, "--formatter", "kafka.tools.DefaultMessageFormatter") == "a\nb\n"
+    assert "--formatter x.Mine is not here" in tool(*read, "--formatter", "x.Mine", status=2)

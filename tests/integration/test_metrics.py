@@ -18,7 +18,7 @@ from zkbroker.config.producer import ProducerConfig
 from zkbroker.consumer import Consumer, FetchRequest, GroupConsumer, SimpleConsumer
 from zkbroker.measures import Histogram
 from zkbroker.monitoring import metric_name
-from zkbroker.network import BrokerConnection
+from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.producer.errors import QueueFull
 from zkbroker.protocol.messages import MetadataRequest
@@ -46,6 +46,24 @@ def samples(port):
         for family in text_string_to_metric_families(read(port, "/metrics"))
         for sample in family.samples
     }
+
+
+def test_the_controller_says_what_it_decides(page):
+    _, port = page
+    found = samples(port)
+    assert found["zkbroker_controller_active_controller_count", ()] == 1
+    assert found["zkbroker_controller_offline_partitions_count", ()] == 0
+    assert found["zkbroker_controller_preferred_replica_imbalance_count", ()] == 0
+    assert found["zkbroker_controller_topics_to_delete_count", ()] == 0
+    assert found["zkbroker_controller_global_topic_count", ()] >= 1
+    assert found["zkbroker_controller_unclean_leader_elections_total", ()] == 0
+    assert found["zkbroker_controller_leader_elections_total", ()] == 0
+    queued = [
+        value
+        for (name, _), value in found.items()
+        if name.startswith("zkbroker_controller_") and name.endswith("_queue_size")
+    ]
+    assert set(queued) == {0}
 
 
 def test_messages_bytes_and_requests_are_counted_exactly(page):

@@ -6,9 +6,10 @@ import sys
 
 import pytest
 
-from zkbroker.registry import ZkSession, paths
+from zkbroker.registry import paths
 from zkbroker.registry.groups import read_offset
 from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper import ZkSession
 
 
 @pytest.fixture(scope="module")

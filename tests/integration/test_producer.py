@@ -6,9 +6,9 @@ import pytest
 
 from tests.support.zookeeper import until
 from zkbroker.admin.topics import add_partitions
+from zkbroker.client import Cluster, StaticSource
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.consumer import FetchRequest, SimpleConsumer
-from zkbroker.discovery import Cluster, StaticSource
 from zkbroker.producer import (
     BrokersUnavailable,
     KeyedMessage,
@@ -18,8 +18,8 @@ from zkbroker.producer import (
     TopicUnavailable,
 )
 from zkbroker.records import Codec, Record, iter_entries
-from zkbroker.registry import ZkSession
 from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper import ZkSession
 
 RUNTIMES = pytest.mark.parametrize("runtime", ["threads", "gevent"])
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]

@@ -5,7 +5,8 @@ import pytest
 from tests.support.members import Consumer, LetterMember
 from tests.support.zookeeper import expire, until
 from zkbroker.rebalance import range_assign, roundrobin_assign, thread_ids
-from zkbroker.registry import ZkSession, groups, paths, topics
+from zkbroker.registry import groups, paths, topics
+from zkbroker.zookeeper import ZkSession
 
 
 def settled(zk: ZkSession, group: str, topic: str, count: int, live: list[str]) -> bool:
@@ -136,11 +137,12 @@ def test_a_filter_takes_topics_that_come_later(zk: ZkSession, chroot: str) -> No
     )
     assert consumer.rebalancer.wait_settled(20)
     assert consumer.owned == set()
-    groups.register_consumer(zk, "g", "bad", groups.Subscription({"[": 1}, "white_list"))
+    groups.register_consumer(zk, "g", "bad", groups.StreamSubscription({"[": 1}, "white_list"))
     topics.create_topic(zk, "a1", {0: [1], 1: [1]})
     topics.create_topic(zk, "b", {0: [1]})
     until(lambda: consumer.member.owned == {("a1", 0): 0, ("a1", 1): 1})
-    topics.remove_topic(zk, "a1")
+    zk.create(paths.CONTROLLER_EPOCH, b"1")
+    topics.remove_topic(zk, "a1", 0)
     until(lambda: consumer.owned == set())
     consumer.close()
 

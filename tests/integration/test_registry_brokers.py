@@ -6,7 +6,8 @@ import pytest
 
 from tests.support.zookeeper import expire, until
 from zkbroker.errors import RegistryError
-from zkbroker.registry import BrokerIdInUse, ZkSession, paths
+from zkbroker.registry import paths
+from zkbroker.registry.broker_registration import BrokerRegistration, SessionRecord, register_broker
 from zkbroker.registry.brokers import (
     BrokerInfo,
     BrokersWatch,
@@ -15,7 +16,7 @@ from zkbroker.registry.brokers import (
     next_broker_id,
     prepare_tree,
 )
-from zkbroker.registry.presence import BrokerPresence, SessionRecord, register_broker
+from zkbroker.zookeeper import BrokerIdInUse, ZkSession
 
 
 def test_a_registration_appears_and_goes_with_the_session(zk: ZkSession, chroot: str) -> None:
@@ -62,12 +63,12 @@ def test_the_recorded_session_of_a_predecessor_is_taken_over_at_once(
 ) -> None:
     record = SessionRecord(tmp_path / "session.json")
     with ZkSession(chroot) as predecessor:
-        first = BrokerPresence(predecessor, BrokerInfo(1, "127.0.0.1", 1), record=record)
+        first = BrokerRegistration(predecessor, BrokerInfo(1, "127.0.0.1", 1), record=record)
         first.start()
         assert record.load() == predecessor.session_id
         # As after `kill -9`: nothing deregisters, the node stands in the old session.
-        second = BrokerPresence(zk, BrokerInfo(1, "127.0.0.1", 2), record=record)
-        first._closed = True
+        second = BrokerRegistration(zk, BrokerInfo(1, "127.0.0.1", 2), record=record)
+        first._loop.close()
         second.start()
         stat = zk.exists(paths.broker(1))
         assert stat is not None
@@ -86,27 +87,27 @@ def test_a_node_left_by_hand_is_not_taken_over(zk: ZkSession) -> None:
 def test_a_broker_registers_again_after_its_session_was_lost(chroot: str, runtime: str) -> None:
     with ZkSession(chroot, runtime=runtime) as session, ZkSession(chroot) as reader:
         calls: list[int] = []
-        presence = BrokerPresence(
+        registration = BrokerRegistration(
             session, BrokerInfo(1, "h", 1), on_registered=lambda: calls.append(session.session_id)
         )
-        presence.start()
+        registration.start()
         expire(session)
         until(lambda: len(calls) == 2)
         assert calls[0] != calls[1]
         stat = reader.exists(paths.broker(1))
         assert stat is not None
         assert stat.ephemeral_owner == session.session_id
-        presence.close()
+        registration.close()
         assert reader.exists(paths.broker(1)) is None
 
 
 def test_a_broker_registers_again_when_its_node_is_removed(zk: ZkSession, chroot: str) -> None:
-    presence = BrokerPresence(zk, BrokerInfo(1, "h", 1))
-    presence.start()
+    registration = BrokerRegistration(zk, BrokerInfo(1, "h", 1))
+    registration.start()
     with ZkSession(chroot) as other:
         other.delete(paths.broker(1))
         until(lambda: other.exists(paths.broker(1)) is not None)
-    presence.close()
+    registration.close()
 
 
 def test_a_failing_callback_is_called_again(zk: ZkSession) -> None:
@@ -117,11 +118,11 @@ def test_a_failing_callback_is_called_again(zk: ZkSession) -> None:
         if len(attempts) == 2:
             raise RegistryError("not yet")
 
-    presence = BrokerPresence(zk, BrokerInfo(1, "h", 1), on_registered=registered)
-    presence.start()
+    registration = BrokerRegistration(zk, BrokerInfo(1, "h", 1), on_registered=registered)
+    registration.start()
     expire(zk)
     until(lambda: len(attempts) == 3)
-    presence.close()
+    registration.close()
 
 
 def test_the_list_of_brokers_is_kept_up_to_date(zk: ZkSession, chroot: str) -> None:

@@ -3,10 +3,19 @@ import re
 import threading
 
 from tests.support.zookeeper import expire, until
-from zkbroker.registry import ZkSession, paths
+from zkbroker.registry import paths
 from zkbroker.registry.cluster_id import cluster_id, read_cluster_id
-from zkbroker.registry.controller import ControllerElection, controller_epoch, current_controller
-from zkbroker.registry.producer_ids import ProducerIds, claim_block
+from zkbroker.registry.controller_election import (
+    ControllerElection,
+    controller_epoch,
+    current_controller,
+)
+from zkbroker.registry.producer_ids import ProducerIds, claim_block, raise_above
+from zkbroker.zookeeper import ZkSession
+
+
+def register(session: ZkSession, broker_id: int) -> None:
+    session.create(paths.broker(broker_id), ephemeral=True, parents=True)
 
 
 def test_the_cluster_id_is_made_once(zk: ZkSession, chroot: str) -> None:
@@ -54,6 +63,8 @@ def test_one_broker_is_elected_and_the_next_when_it_leaves(zk: ZkSession, chroot
             )
             for number, session in ((1, other), (2, zk))
         )
+        register(other, 1)
+        register(zk, 2)
         first.start()
         second.start()
         assert (first.is_controller, second.is_controller) == (True, False)
@@ -73,31 +84,37 @@ def test_one_broker_is_elected_and_the_next_when_it_leaves(zk: ZkSession, chroot
 def test_the_office_is_lost_with_the_session_and_won_with_a_new_epoch(zk: ZkSession) -> None:
     elected: list[int] = []
     election = ControllerElection(zk, 1, on_elected=elected.append)
+    register(zk, 1)
     election.start()
     expire(zk)
+    until(lambda: not election.is_controller)
+    assert elected == [1]
+    register(zk, 1)
     until(lambda: len(elected) == 2)
     assert election.is_controller
     assert elected == [1, 2]
     election.close()
 
 
-def test_the_office_left_by_a_dead_predecessor_is_taken_over_and_no_other(
+def test_the_node_left_by_a_dead_predecessor_is_replaced_and_no_other(
     zk: ZkSession, chroot: str
 ) -> None:
     with ZkSession(chroot) as predecessor, ZkSession(chroot) as other:
         first = ControllerElection(predecessor, 1)
+        register(predecessor, 1)
         first.start()
+        register(other, 2)
         rival = ControllerElection(other, 2)
         rival.start()
         second = ControllerElection(zk, 1)
         second.start()
         assert not second.is_controller, "its id is not registered by this session"
-        zk.create(paths.broker(1), ephemeral=True, parents=True)
-        second._changed.set()
+        predecessor.delete(paths.broker(1))
+        register(zk, 1)
         until(lambda: second.is_controller)
         assert controller_epoch(zk) == 2
         assert not rival.is_controller
-        first._closed = True
+        first._loop.close()
         second.close()
         until(lambda: rival.is_controller)
         rival.close()
@@ -106,6 +123,7 @@ def test_the_office_left_by_a_dead_predecessor_is_taken_over_and_no_other(
 def test_the_office_is_stood_for_again_when_the_node_is_removed(zk: ZkSession, chroot: str) -> None:
     resigned: list[int] = []
     election = ControllerElection(zk, 1, on_resigned=lambda: resigned.append(1))
+    register(zk, 1)
     election.start()
     with ZkSession(chroot) as other:
         other.delete(paths.CONTROLLER)
@@ -113,3 +131,16 @@ def test_the_office_is_stood_for_again_when_the_node_is_removed(zk: ZkSession, c
     until(lambda: election.is_controller)
     assert resigned == [1]
     election.close()
+
+
+def test_producer_ids_that_logs_know_are_not_given_out(zk: ZkSession) -> None:
+    raise_above(zk, 3, -1)
+    assert zk.exists(paths.PRODUCER_ID_BLOCK) is None
+    raise_above(zk, 3, 4711)
+    assert claim_block(zk, 3) == range(4712, 5712)
+    raise_above(zk, 3, 5711)
+    assert claim_block(zk, 3) == range(5712, 6712)
+    # One below what was claimed changes nothing.
+    raise_above(zk, 3, 6711)
+    raise_above(zk, 3, 17)
+    assert claim_block(zk, 3) == range(6712, 7712)

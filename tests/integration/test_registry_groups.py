@@ -3,8 +3,9 @@ import threading
 import pytest
 
 from tests.support.zookeeper import expire, until
-from zkbroker.registry import BadVersion, ClaimBlocked, SessionLost, ZkSession, groups, paths
-from zkbroker.registry.groups import Subscription
+from zkbroker.registry import groups, paths
+from zkbroker.registry.groups import StreamSubscription
+from zkbroker.zookeeper import BadVersion, ClaimBlocked, SessionLost, ZkSession
 
 
 def test_members_and_what_they_take_are_read_and_watched(zk: ZkSession, chroot: str) -> None:
@@ -13,16 +14,19 @@ def test_members_and_what_they_take_are_read_and_watched(zk: ZkSession, chroot: 
     changed = zk.runtime.event()
     assert groups.subscriptions(zk, "g", changed) == {}
     with ZkSession(chroot) as other:
-        groups.register_consumer(other, "g", "c1", Subscription({"t": 2}))
+        groups.register_consumer(other, "g", "c1", StreamSubscription({"t": 2}))
         assert changed.wait(10)
-        groups.register_consumer(other, "g", "c1", Subscription({"t": 3}))
+        groups.register_consumer(other, "g", "c1", StreamSubscription({"t": 3}))
         # As kafka-node does: created empty, filled after.
         other.create(paths.consumer("g", "c2"), b"", ephemeral=True)
         late = zk.runtime.event()
-        assert groups.subscriptions(zk, "g", late) == {"c1": Subscription({"t": 3}), "c2": None}
-        other.set(paths.consumer("g", "c2"), Subscription({"a.*": 1}, "white_list").to_json())
+        assert groups.subscriptions(zk, "g", late) == {
+            "c1": StreamSubscription({"t": 3}),
+            "c2": None,
+        }
+        other.set(paths.consumer("g", "c2"), StreamSubscription({"a.*": 1}, "white_list").to_json())
         assert late.wait(10)
-        assert groups.subscription(zk, "g", "c2") == Subscription({"a.*": 1}, "white_list")
+        assert groups.subscription(zk, "g", "c2") == StreamSubscription({"a.*": 1}, "white_list")
         groups.unregister_consumer(other, "g", "c1")
         assert groups.members(zk, "g") == ["c2"]
     assert groups.members(zk, "g") == []
@@ -33,9 +37,9 @@ def test_members_and_what_they_take_are_read_and_watched(zk: ZkSession, chroot: 
 def test_a_claim_takes_all_or_nothing_and_names_the_owner_in_the_way(
     zk: ZkSession, chroot: str
 ) -> None:
-    groups.register_consumer(zk, "g", "me", Subscription({"t": 1}))
+    groups.register_consumer(zk, "g", "me", StreamSubscription({"t": 1}))
     with ZkSession(chroot) as other:
-        groups.register_consumer(other, "g", "it", Subscription({"t": 1}))
+        groups.register_consumer(other, "g", "it", StreamSubscription({"t": 1}))
         groups.claim(other, "g", "it", {("t", 2): "it-0"})
         with pytest.raises(ClaimBlocked) as blocked:
             groups.claim(zk, "g", "me", {("t", n): "me-0" for n in range(4)})
@@ -54,21 +58,21 @@ def test_a_claim_takes_all_or_nothing_and_names_the_owner_in_the_way(
 def test_a_member_without_registration_can_claim_nothing(zk: ZkSession) -> None:
     with pytest.raises(SessionLost, match="register again"):
         groups.claim(zk, "g", "me", {("t", 0): "me-0"})
-    groups.register_consumer(zk, "g", "me", Subscription({"t": 1}))
+    groups.register_consumer(zk, "g", "me", StreamSubscription({"t": 1}))
     groups.claim(zk, "g", "me", {("t", 0): "me-0"})
     expire(zk)
     until(lambda: zk.generation == 1 and zk.wait_connected(10))
     with pytest.raises(SessionLost):
         groups.claim(zk, "g", "me", {("t", 0): "me-0"})
-    groups.register_consumer(zk, "g", "me", Subscription({"t": 1}))
+    groups.register_consumer(zk, "g", "me", StreamSubscription({"t": 1}))
     groups.claim(zk, "g", "me", {("t", 0): "me-0"})
 
 
 def test_large_claims_are_all_or_nothing_too(zk: ZkSession, chroot: str) -> None:
-    groups.register_consumer(zk, "g", "me", Subscription({"t": 1}))
+    groups.register_consumer(zk, "g", "me", StreamSubscription({"t": 1}))
     wanted = {("t", n): "me-0" for n in range(2500)}
     with ZkSession(chroot) as other:
-        groups.register_consumer(other, "g", "it", Subscription({"t": 1}))
+        groups.register_consumer(other, "g", "it", StreamSubscription({"t": 1}))
         groups.claim(other, "g", "it", {("t", 2400): "it-0"})
         with pytest.raises(ClaimBlocked):
             groups.claim(zk, "g", "me", wanted)
@@ -83,7 +87,7 @@ def test_of_two_who_claim_at_once_one_gets_all(zk: ZkSession, chroot: str) -> No
         outcomes: dict[str, bool] = {}
 
         def claim(session: ZkSession, name: str) -> None:
-            groups.register_consumer(session, "g", name, Subscription({"t": 1}))
+            groups.register_consumer(session, "g", name, StreamSubscription({"t": 1}))
             try:
                 groups.claim(session, "g", name, dict.fromkeys(wanted, f"{name}-0"))
                 outcomes[name] = True

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.zookeeper import expire, until
 from zkbroker.errors import RegistryError
-from zkbroker.registry import (
+from zkbroker.zookeeper import (
     BadVersion,
     Check,
     Create,
@@ -24,7 +24,7 @@ from zkbroker.registry import (
     TransactionFailed,
     ZkSession,
 )
-from zkbroker.registry.embedded import EmbeddedQuorum, EmbeddedZooKeeper, free_port
+from zkbroker.zookeeper.embedded import EmbeddedQuorum, EmbeddedZooKeeper, free_port
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
@@ -197,7 +197,7 @@ def test_an_outage_is_told_in_a_line_or_two(
         server.start()
         until(lambda: session.state is SessionState.CONNECTED)
         session.close()
-    said = [each for each in caplog.records if each.name.startswith("zkbroker.registry.c")]
+    said = [each for each in caplog.records if each.name.startswith("zkbroker.zookeeper.c")]
     assert [each.getMessage().split(" zookeeper=")[0] for each in said] == [
         "session started",
         "session state=suspended generation=0",
@@ -282,7 +282,7 @@ def test_the_embedded_server_dies_with_a_killed_parent(tmp_path: Path) -> None:
     program = textwrap.dedent(
         f"""
         import os, signal
-        from zkbroker.registry.embedded import EmbeddedZooKeeper
+        from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
         server = EmbeddedZooKeeper({str(tmp_path / "zk")!r}).start()
         print(server.pid, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -331,3 +331,32 @@ def _created(session: ZkSession, path: str) -> bool:
     except RegistryError:
         return False
     return True
+
+
+@pytest.mark.parametrize("path", ["/a/../b", "/..", "/a/\udcff"])
+def test_a_path_that_no_node_can_have_is_refused_and_breaks_no_connection(
+    zk: ZkSession, path: str
+) -> None:
+    changes = [
+        lambda: zk.get(path),
+        lambda: zk.exists_many([path]),
+        lambda: zk.create(path),
+        lambda: zk.set_many([SetData(path, b"")]),
+        lambda: zk.transaction([Create(path)]),
+    ]
+    generation = zk.generation
+    for change in changes:
+        with pytest.raises(RegistryError, match="no path of a node"):
+            change()
+    zk.ensure_path("/whole")
+    assert zk.generation == generation
+
+
+def test_two_servers_never_share_a_data_directory(tmp_path: Path) -> None:
+    with EmbeddedZooKeeper(tmp_path) as first:
+        with pytest.raises(RegistryError, match="in use by another ZooKeeper"):
+            EmbeddedZooKeeper(tmp_path).start()
+        first.kill()
+        first.start()
+    with EmbeddedZooKeeper(tmp_path):
+        pass

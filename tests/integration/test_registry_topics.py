@@ -4,10 +4,9 @@ import pytest
 
 from tests.support.zookeeper import expire, until
 from zkbroker.errors import InvalidTopic, RegistryError
-from zkbroker.registry import NodeExists, NoNode, ZkSession, partitions, paths, topics
-from zkbroker.registry.brokers import BrokerInfo
-from zkbroker.registry.presence import register_broker
+from zkbroker.registry import paths, topics
 from zkbroker.registry.topics_watch import TopicsView, TopicsWatch
+from zkbroker.zookeeper import NodeExists, NoNode, ZkSession
 
 
 def test_a_topic_is_created_with_its_settings_and_only_once(zk: ZkSession) -> None:
@@ -49,60 +48,18 @@ def test_partitions_added_by_many_at_once_are_all_kept(zk: ZkSession) -> None:
 
 def test_a_topic_is_marked_and_removed(zk: ZkSession) -> None:
     topics.create_topic(zk, "t", {0: [1]})
-    partitions.register_partition(zk, "t", 0, 1)
+    zk.create(paths.partition_state("t", 0), b"{}", ephemeral=True, parents=True)
+    zk.create(paths.CONTROLLER_EPOCH, b"1")
     topics.mark_for_deletion(zk, "t")
     topics.mark_for_deletion(zk, "t")
     assert topics.topics_to_delete(zk) == ["t"]
-    topics.remove_topic(zk, "t")
-    topics.remove_topic(zk, "t")
+    topics.remove_topic(zk, "t", 0)
+    topics.remove_topic(zk, "t", 0)
     assert topics.list_topics(zk) == []
     assert topics.topics_to_delete(zk) == []
     assert zk.exists(paths.topic_config("t")) is None
     with pytest.raises(NoNode):
         topics.mark_for_deletion(zk, "t")
-
-
-def test_the_leader_epoch_grows_at_each_registration_and_survives_the_state(
-    zk: ZkSession, chroot: str
-) -> None:
-    topics.create_topic(zk, "t", {0: [1], 1: [1]})
-    with ZkSession(chroot) as first:
-        keys = [("t", 0), ("t", 1)]
-        assert partitions.register_partitions(first, keys, 1, 3) == {("t", 0): 0, ("t", 1): 0}
-        assert partitions.register_partition(first, "t", 0, 1) == 0, "already registered"
-        state = partitions.partition_state(zk, "t", 0)
-        assert state == partitions.PartitionState(1, 0, (1,), 3)
-        assert partitions.leader(zk, "t", 1) == 1
-    assert partitions.leader(zk, "t", 0) is None
-    assert partitions.partition_states(zk, keys) == {}
-    assert partitions.register_partition(zk, "t", 0, 1) == 1
-    partitions.unregister_partition(zk, "t", 0)
-    assert partitions.register_partition(zk, "t", 0, 1) == 2
-    with pytest.raises(NoNode):
-        partitions.register_partition(zk, "none", 0, 1)
-
-
-def test_a_persistent_state_left_by_a_genuine_broker_is_taken_over(zk: ZkSession) -> None:
-    topics.create_topic(zk, "t", {0: [1]})
-    zk.ensure_path(paths.partition("t", 0))
-    zk.create(paths.partition_state("t", 0), partitions.PartitionState(1, 7, (1,), 1).to_json())
-    assert partitions.register_partition(zk, "t", 0, 1) == 8
-    stat = zk.exists(paths.partition_state("t", 0))
-    assert stat is not None
-    assert stat.ephemeral_owner == zk.session_id
-
-
-def test_a_partition_of_another_live_broker_is_refused_and_of_a_dead_one_taken(
-    zk: ZkSession, chroot: str
-) -> None:
-    topics.create_topic(zk, "t", {0: [1]})
-    with ZkSession(chroot) as other:
-        register_broker(other, BrokerInfo(2, "h", 1))
-        partitions.register_partition(other, "t", 0, 2)
-        with pytest.raises(RegistryError, match="partition t-0 is hosted by broker 2"):
-            partitions.register_partition(zk, "t", 0, 1)
-        other.delete(paths.broker(2))
-        assert partitions.register_partition(zk, "t", 0, 1) == 1
 
 
 def test_the_watch_follows_topics_settings_and_deletions(zk: ZkSession, chroot: str) -> None:
@@ -133,7 +90,8 @@ def test_the_watch_follows_topics_settings_and_deletions(zk: ZkSession, chroot: 
         until(lambda: "late" in views[-1].assignments)
         topics.mark_for_deletion(other, "t")
         until(lambda: views[-1].deleting == {"t"})
-        topics.remove_topic(other, "t")
+        other.create(paths.CONTROLLER_EPOCH, b"1")
+        topics.remove_topic(other, "t", 0)
         until(lambda: views[-1].assignments.keys() == {"direct", "late"})
         until(lambda: not views[-1].deleting)
     watch.close()

@@ -6,8 +6,8 @@ import pytest
 
 from spark_loader import DataLoss, EventTime, Loader, LoadOptions, Progress, read
 from spark_loader.errors import DamagedLog
-from spark_loader.files import LocalFileSystem
-from spark_loader.verify import verify
+from spark_loader.lake.verify import verify
+from spark_loader.storage.files import LocalFileSystem
 from tests.support.inline_spark import InlineSpark
 from tests.support.loaded import loaded_offsets
 from tests.support.process import wait_until
@@ -16,9 +16,9 @@ from zkbroker.config.producer import ProducerConfig
 from zkbroker.consumer import EARLIEST_TIME, SimpleConsumer
 from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.records import iter_entries
-from zkbroker.registry import ZkSession
 from zkbroker.registry.groups import read_offset
 from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper import ZkSession
 
 # A busy machine takes a minute to start the first session.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]

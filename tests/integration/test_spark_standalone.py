@@ -13,12 +13,12 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from spark_loader.files import LocalFileSystem
-from spark_loader.verify import verify
+from spark_loader.lake.verify import verify
+from spark_loader.storage.files import LocalFileSystem
 from tests.support.loaded import loaded_offsets
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
-from zkbroker.registry.child import start_child
+from zkbroker.runtime.child_process import start_child
 from zkbroker.testing import LocalCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(1200)]

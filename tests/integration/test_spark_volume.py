@@ -8,8 +8,8 @@ import random
 import pytest
 
 from spark_loader import EventTime, Loader
-from spark_loader.files import LocalFileSystem
-from spark_loader.verify import verify
+from spark_loader.lake.verify import verify
+from spark_loader.storage.files import LocalFileSystem
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.testing import LocalCluster

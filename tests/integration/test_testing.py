@@ -10,12 +10,12 @@ import pytest
 
 from tests.support.markdown import ROOT
 from tests.support.process import exists
+from zkbroker.client import Cluster, StaticSource
 from zkbroker.consumer import LATEST_TIME, SimpleConsumer
-from zkbroker.discovery import Cluster, StaticSource
 from zkbroker.errors import ZkbrokerError
-from zkbroker.registry import ZkSession
 from zkbroker.registry.brokers import list_brokers
 from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper import ZkSession
 
 MANUAL = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
 TESTS = re.findall(r"<!-- test: ([\w-]+) -->\n+```python\n(.*?)```", MANUAL, re.DOTALL)

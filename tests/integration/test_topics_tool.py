@@ -7,9 +7,10 @@ from click.testing import CliRunner
 
 from zkbroker.cli.main import cli
 from zkbroker.errors import ConfigError, ErrorCode, ProtocolError, UnknownTopicOrPartition
+from zkbroker.registry import paths
+from zkbroker.registry.broker_registration import register_broker
 from zkbroker.registry.brokers import BrokerInfo
-from zkbroker.registry.partitions import register_partitions
-from zkbroker.registry.presence import register_broker
+from zkbroker.registry.partitions import PartitionState
 from zkbroker.registry.topics import assignment, topic_config, topics_to_delete
 
 
@@ -29,7 +30,8 @@ def test_create_list_and_describe_have_the_genuine_form(topics, zk):
     created = topics("create", "visits", "--partitions", "2", "--config", "retention.ms=1000")
     assert created.output == 'Created topic "visits".\n'
     assert topics("list").output == "visits\n"
-    register_partitions(zk, [("visits", 0)], 1)
+    state = PartitionState(1, 0, (1,), 1).to_json()
+    zk.create(paths.partition_state("visits", 0), state, parents=True)
     assert topics("describe", "visits").output == (
         "Topic:visits\tPartitionCount:2\tReplicationFactor:1\tConfigs:retention.ms=1000\n"
         "\tTopic: visits\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\n"

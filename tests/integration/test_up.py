@@ -1,15 +1,23 @@
 """`zkbroker up` as a person at a terminal uses it."""
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.support.process import children, exists, resident_bytes, wait_until
-from zkbroker.registry import ZkSession
+from zkbroker.network.client.connection import BrokerConnection
+from zkbroker.protocol.messages import CreateTopicsRequest, DescribeConfigsRequest
+from zkbroker.protocol.messages.configs import DescribeConfigsResource
+from zkbroker.protocol.messages.topics import NewTopic
 from zkbroker.registry.brokers import list_brokers
+from zkbroker.registry.topics import assignment
+from zkbroker.runtime import get_runtime
+from zkbroker.zookeeper import ZkSession
 
 READY = re.compile(
     r"^zkbroker ready zookeeper=(127\.0\.0\.1:\d+) "
@@ -74,6 +82,19 @@ def test_three_brokers_are_registered_and_small(up):
         assert resident_bytes(pid) < 100_000_000
 
 
+def test_topics_of_three_brokers_have_three_replicas_two_of_them_in_sync(up):
+    running = up("--brokers", 3)
+    host, port = running.brokers[0].split(":")
+    with BrokerConnection(get_runtime("threads"), host, int(port)) as connection:
+        made = CreateTopicsRequest([NewTopic("t", -1, -1)], timeout_ms=20_000)
+        assert connection.request(made).topics[0].error_code == 0
+        asked = DescribeConfigsRequest([DescribeConfigsResource(2, "t", ["min.insync.replicas"])])
+        (answer,) = connection.request(asked).resources
+    assert [each.value for each in answer.entries] == ["2"]
+    with ZkSession(running.zookeeper) as session:
+        assert {len(each) for each in (assignment(session, "t") or {}).values()} == {3}
+
+
 def test_ctrl_c_stops_everything_cleanly(up, tmp_path):
     running = up("--brokers", 2)
     assert running.end(signal.SIGINT) == 0
@@ -88,12 +109,62 @@ def test_nothing_outlives_a_killed_parent(up):
     assert wait_until(lambda: not any(exists(pid) for pid in running.pids))
 
 
-def test_a_broker_that_dies_is_reported_and_ends_the_cluster(up):
+def kill_one(running):
+    pid = broker_pids(running)[0]
+    subprocess.run(["kill", "-9", str(pid)], check=True)
+    died = running.process.stderr.readline()
+    return int(
+        re.match(r"broker (\d) was ended by SIGKILL \(its log is .*\); .*the others", died)[1]
+    )
+
+
+def test_a_broker_that_dies_is_named_and_started_again(up):
     running = up("--brokers", 2)
-    subprocess.run(["kill", "-9", str(broker_pids(running)[0])], check=True)
-    assert running.process.wait(30) == 1
-    assert re.search(r"error: broker \d has died", running.process.stderr.read())
-    assert not any(exists(pid) for pid in running.pids)
+    others = set(broker_pids(running)[1:])
+    number = kill_one(running)
+    assert running.process.stderr.readline() == f"broker {number} serves again\n"
+    assert all(exists(pid) for pid in others)
+    running.pids = children(running.process.pid)
+    assert len(broker_pids(running)) == 2
+    assert others < set(broker_pids(running))
+    with ZkSession(running.zookeeper) as session:
+        registered = list_brokers(session)
+    assert {f"{b.host}:{b.port}" for b in registered.values()} == set(running.brokers)
+    assert running.end(signal.SIGINT) == 0
+
+
+def test_a_broker_that_dies_is_left_dead_where_that_is_asked_for(up):
+    running = up("--brokers", 2, "--no-restart")
+    others = set(broker_pids(running)[1:])
+    number = kill_one(running)
+    with ZkSession(running.zookeeper) as session:
+        assert wait_until(lambda: number not in list_brokers(session))
+        assert len(list_brokers(session)) == 1
+    assert all(exists(pid) for pid in others)
+    assert running.process.poll() is None
+    assert running.end(signal.SIGINT) == 0
+
+
+def test_a_zookeeper_that_dies_is_started_again(up):
+    running = up()
+    (zookeeper,) = set(running.pids) - set(broker_pids(running))
+    subprocess.run(["kill", "-9", str(zookeeper)], check=True)
+    assert running.process.stderr.readline().startswith("ZooKeeper has died; the others go on")
+    assert running.process.stderr.readline() == "ZooKeeper serves again\n"
+    running.pids = children(running.process.pid)
+    assert len(broker_pids(running)) == 1
+
+
+def test_it_starts_beside_a_directory_of_the_same_name(tmp_path):
+    (tmp_path / "zkbroker").mkdir()
+    script = shutil.which("zkbroker", path=Path(sys.executable).parent)
+    with subprocess.Popen(
+        [script, "up"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        line = running.stdout.readline()
+        running.send_signal(signal.SIGINT)
+        assert READY.match(line.rstrip()), running.communicate()
+        running.communicate()
 
 
 def test_a_port_in_use_is_said(tmp_path, up):

@@ -4,20 +4,20 @@ import shutil
 import subprocess
 
 import confluent_kafka
-import kafka
 import pytest
 from click.testing import CliRunner
 
+from tests.interop.kafka_python import kafka
 from tests.support.markdown import ROOT
 from tests.support.transactional import TransactionalLog
 from zkbroker.cli.main import cli
+from zkbroker.client import Cluster, ZooKeeperSource
+from zkbroker.client.resolve_offsets import resolve_offsets
 from zkbroker.cluster import BrokerProcess
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer import AssignedConsumer, GroupConsumer, SimpleConsumer
 from zkbroker.consumer.message_set import FetchRequest
-from zkbroker.consumer.resolve import resolve_offsets
-from zkbroker.discovery import Cluster, ZooKeeperSource
 from zkbroker.log import TopicPartition
 
 GOLDEN = ROOT / "tests/golden/data/segments/kafka-2.3.0/g-v2-transactional-0"

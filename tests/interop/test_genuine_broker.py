@@ -12,9 +12,14 @@ from tests.support import java_clients
 from tests.support.genuine_broker import GenuineBroker
 from tests.support.process import wait_until
 from zkbroker.cluster.process import BrokerProcess
-from zkbroker.network import BrokerConnection
+from zkbroker.errors import ErrorCode
+from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import FetchRequest, MetadataRequest, ProduceRequest
-from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
+from zkbroker.protocol.messages.fetch import (
+    FetchRequestPartition,
+    FetchRequestTopic,
+    FetchResponsePartition,
+)
 from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
 from zkbroker.records import Codec, encode_message_set, iter_records
 from zkbroker.runtime import get_runtime
@@ -26,6 +31,8 @@ PARTITIONS = 2
 SHARED = {"broker.id": "7", "log.segment.bytes": "40000", "num.partitions": str(PARTITIONS)}
 
 Message = tuple[bytes | None, bytes | None]
+
+Answers = list[FetchResponsePartition]
 
 
 class Story:
@@ -81,7 +88,17 @@ class Story:
                 while len(found) < len(messages):
                     wanted = FetchRequestPartition(number, -1, len(found), -1, 1 << 16)
                     request = FetchRequest(topics=[FetchRequestTopic(topic, [wanted])])
-                    answer = connection.request(request, 0).topics[0].partitions[0]
+                    answers: Answers = []
+
+                    def answered(
+                        request: FetchRequest = request, answers: Answers = answers
+                    ) -> bool:
+                        answers.append(connection.request(request, 0).topics[0].partitions[0])
+                        # A broker may tell of its leadership a moment before it leads.
+                        return answers[-1].error_code != ErrorCode.NOT_LEADER_FOR_PARTITION
+
+                    assert wait_until(answered, 30, 0.1)
+                    answer = answers[-1]
                     assert answer.error_code == 0
                     fresh = list(iter_records(answer.records, start_offset=len(found)))
                     assert fresh, (topic, number, len(found))

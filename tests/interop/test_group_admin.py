@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient
-from kafka import KafkaAdminClient, KafkaConsumer
 
+from tests.interop.kafka_python import kafka
 from tests.support.process import wait_until
 from zkbroker.testing import LocalCluster
 
@@ -26,7 +26,7 @@ def topic(cluster):
 @pytest.fixture
 def member(cluster, topic):
     """A member of a group of its own that has committed."""
-    consumer = KafkaConsumer(
+    consumer = kafka.KafkaConsumer(
         topic,
         group_id=f"admin-{uuid.uuid4().hex[:8]}",
         bootstrap_servers=cluster.bootstrap_servers.split(","),
@@ -47,7 +47,7 @@ def member(cluster, topic):
 
 def test_kafka_pythons_admin_client_sees_the_group(cluster, topic, member):
     group = member.config["group_id"]
-    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers.split(","))
+    admin = kafka.KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers.split(","))
     try:
         assert {"group_id": group, "protocol_type": "consumer"} in admin.list_groups()
         described = admin.describe_groups([group])[group]

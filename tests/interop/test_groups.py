@@ -14,7 +14,7 @@ from tests.support.group_members import (
     wait_until_shared,
 )
 from zkbroker.cluster.process import BrokerProcess
-from zkbroker.network import BrokerConnection
+from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import CreateTopicsRequest, ProduceRequest
 from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
 from zkbroker.protocol.messages.topics import NewTopic

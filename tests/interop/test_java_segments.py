@@ -13,13 +13,13 @@ import pytest
 from tests.support import java_clients
 from tests.support.brokers import running_broker
 from zkbroker.cluster.process import BrokerProcess
-from zkbroker.network import BrokerConnection
+from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import CreateTopicsRequest, ProduceRequest
 from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
 from zkbroker.protocol.messages.topics import NewTopic, TopicConfig
 from zkbroker.records import Codec, encode_message_set
-from zkbroker.registry.embedded import EmbeddedZooKeeper
 from zkbroker.runtime import get_runtime
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
 VERSIONS = java_clients.versions()
 pytestmark = pytest.mark.skipif(not VERSIONS, reason=java_clients.REASON)

@@ -16,8 +16,9 @@ from tests.support.group_members import MemberProcess, wait_until_read, wait_unt
 from tests.support.producing import TestProducer
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.consumer import ConsumerConnector
-from zkbroker.registry import ZkSession, groups
+from zkbroker.registry import groups
 from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper import ZkSession
 
 pytestmark = pytest.mark.skipif(
     node_clients.missing() is not None, reason=str(node_clients.missing())

@@ -8,11 +8,11 @@ import pytest
 from tests.interop.jobs import EVERY, LIBRARIES, Client, Record, missing, run
 from tests.support.brokers import running_broker
 from zkbroker.cluster.process import BrokerProcess
-from zkbroker.network import BrokerConnection
+from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import CreateTopicsRequest
 from zkbroker.protocol.messages.topics import NewTopic
-from zkbroker.registry.embedded import EmbeddedZooKeeper
 from zkbroker.runtime import get_runtime
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
 START_MS = 1_500_000_000_000
 

@@ -1,6 +1,6 @@
 """Requests of a client that asks one broker by hand, and what their answers hold."""
 
-from zkbroker.network import BrokerConnection
+from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import (
     FetchRequest,
     FetchResponse,

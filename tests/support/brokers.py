@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from zkbroker.cluster.process import BrokerProcess
-from zkbroker.network import BrokerConnection
+from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import CreateTopicsRequest
 from zkbroker.protocol.messages.topics import NewTopic
 from zkbroker.runtime import get_runtime

@@ -21,7 +21,7 @@ def store_log(directory: Path, *, seed: int = 1, entries: int = 14) -> None:
     log = manager.get_or_create(TP)
     codecs = [Codec.NONE, Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4]
     for index in range(entries):
-        log.append(
+        log.append_as_leader(
             message_set(
                 chosen.randint(1, 4),
                 magic=chosen.randint(0, 2),
@@ -29,7 +29,8 @@ def store_log(directory: Path, *, seed: int = 1, entries: int = 14) -> None:
                 size=chosen.randint(1, 60),
                 prefix=f"{index}-",
                 timestamp=1_700_000_000_000 + chosen.randint(0, 5000),
-            )
+            ),
+            leader_epoch=0,
         )
     manager.abandon()
     (directory / ".lock").unlink()
@@ -90,9 +91,9 @@ def recovered(directory: Path) -> tuple[list[Record], list[Record]]:
     records = read_all(log)
     assert log.log_end_offset == (records[-1].offset + 1 if records else log.log_start_offset)
     for record in random.Random(0).sample(records, min(3, len(records))):
-        data = log.read_bytes(record.offset, 1)
+        data = log.read_bytes(record.offset, 1, end=log.log_end_offset)
         assert next(iter_records(data, start_offset=record.offset)) == record
-    log.append(message_set(1, prefix="after"))
+    log.append_as_leader(message_set(1, prefix="after"), leader_epoch=0)
     after = read_all(log)
     manager.close()
     return records, after

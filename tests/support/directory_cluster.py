@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spark_loader.options import ConnectOptions
-from spark_loader.positions import TopicPartition, flat_numbers, partition_numbers
-from spark_loader.reader import Fetched
+from spark_loader.reading.options import ConnectOptions
+from spark_loader.reading.positions import TopicPartition, flat_numbers, partition_numbers
+from spark_loader.reading.reader import Fetched
+from tests.support.transactional import TransactionalLog
 from zkbroker.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from zkbroker.records import Codec, MessageSetBuilder, iter_entries, iter_records
 
@@ -50,6 +51,23 @@ class DirectoryCluster:
         starts.setdefault(TopicPartition(topic, partition), 0)
         self._write(starts)
 
+    def store(self, topic: str, partition: int, log: TransactionalLog) -> None:
+        """Hold a log of transactions; may be called again as it grows."""
+        file = self._file(topic, partition)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"".join(entry for _, entry in log.entries))
+        found = {"stable": log.stable, "aborted": log.aborted}
+        file.with_suffix(".json").write_text(json.dumps(found))
+        self._write({**self._starts(), TopicPartition(topic, partition): 0})
+
+    def transactions(self, source: TopicPartition) -> tuple[int, list[tuple[int, int, int]]]:
+        """Return the last stable offset, and producer, first offset and marker of what aborted."""
+        file = self._file(*source).with_suffix(".json")
+        if not file.exists():
+            return self.end(*source), []
+        found = json.loads(file.read_text())
+        return found["stable"], [tuple(each[:3]) for each in found["aborted"]]
+
     def delete_before(self, topic: str, partition: int, offset: int) -> None:
         starts = self._starts()
         starts[TopicPartition(topic, partition)] = offset
@@ -64,11 +82,11 @@ class DirectoryCluster:
     def start(self, topic: str, partition: int) -> int:
         return self._starts()[TopicPartition(topic, partition)]
 
-    def view(self, connect: ConnectOptions) -> "DirectoryView":
-        return DirectoryView(self)
+    def view(self, connect: ConnectOptions | None) -> "DirectoryView":
+        return DirectoryView(self, read_committed=_committed(connect))
 
-    def fetcher(self, connect: ConnectOptions) -> "DirectoryFetcher":
-        return DirectoryFetcher(self)
+    def fetcher(self, connect: ConnectOptions | None) -> "DirectoryFetcher":
+        return DirectoryFetcher(self, read_committed=_committed(connect))
 
     def _file(self, topic: str, partition: int) -> Path:
         return Path(self.path) / topic / f"{partition}.log"
@@ -81,9 +99,14 @@ class DirectoryCluster:
         (Path(self.path) / "starts.json").write_text(json.dumps(partition_numbers(starts)))
 
 
+def _committed(connect: ConnectOptions | None) -> bool:
+    return connect is not None and connect.read_committed
+
+
 class DirectoryView:
-    def __init__(self, cluster: DirectoryCluster) -> None:
+    def __init__(self, cluster: DirectoryCluster, *, read_committed: bool = False) -> None:
         self._cluster = cluster
+        self._read_committed = read_committed
         self._groups = Path(cluster.path) / "groups.json"
 
     def bootstrap(self) -> tuple[str, ...]:
@@ -96,12 +119,17 @@ class DirectoryView:
         directory = Path(self._cluster.path) / topic
         if not directory.is_dir():
             raise UnknownTopicOrPartition(topic)
-        return sorted(int(each.stem) for each in directory.iterdir())
+        return sorted(int(each.stem) for each in directory.glob("*.log"))
 
     def earliest(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: self._cluster.start(*tp) for tp in partitions}
 
     def latest(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        if self._read_committed:
+            return {tp: self._cluster.transactions(tp)[0] for tp in partitions}
+        return self.log_ends(partitions)
+
+    def log_ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: self._cluster.end(*tp) for tp in partitions}
 
     def at_time(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
@@ -111,6 +139,12 @@ class DirectoryView:
             newer = (each.offset for each in iter_records(data) if each.timestamp >= time_ms)
             found[tp] = next(newer, None)
         return found
+
+    def last_cut(self, source: TopicPartition, start: int, wanted: int) -> int:
+        return wanted
+
+    def cuts(self, source: TopicPartition) -> list[int] | None:
+        return None
 
     def record_bytes(self, source: TopicPartition, offset: int) -> float:
         size = self._cluster._file(*source).stat().st_size
@@ -136,8 +170,9 @@ class DirectoryView:
 
 
 class DirectoryFetcher:
-    def __init__(self, cluster: DirectoryCluster) -> None:
+    def __init__(self, cluster: DirectoryCluster, *, read_committed: bool = False) -> None:
         self._cluster = cluster
+        self._read_committed = read_committed
         self._loaded: dict[TopicPartition, tuple[bytes, list[tuple[int, int]]]] = {}
 
     def send(self, source: TopicPartition, offset: int, max_bytes: int) -> "DirectoryFetch":
@@ -155,10 +190,17 @@ class DirectoryFetcher:
         start = self._cluster.start(*source)
         if not start <= offset <= end:
             raise OffsetOutOfRange(earliest=start, latest=end)
+        stable, aborted = self._cluster.transactions(source)
+        shown = stable if self._read_committed else end
+        of_fetch: list[tuple[int, int]] = []
+        if self._read_committed:
+            of_fetch = [(id_, first) for id_, first, marker in aborted if marker >= offset]
+        stop = next((position for last, position in index if last >= shown), len(data))
         for last, position in index:
             if last >= offset:
-                return Fetched(data[position : position + max_bytes], end)
-        return Fetched(b"", end)
+                part = data[position : min(position + max_bytes, stop)]
+                return Fetched(part, end, of_fetch, stable if self._read_committed else None)
+        return Fetched(b"", end, (), stable if self._read_committed else None)
 
     def close(self) -> None:
         pass

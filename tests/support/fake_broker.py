@@ -277,7 +277,11 @@ class FakeCluster:
                 error = ErrorCode.NONE if here else ErrorCode.NOT_LEADER_FOR_PARTITION
                 partitions.append(
                     ListOffsetsResponsePartition(
-                        partition=each.partition, error_code=error, timestamp=-1, offset=0
+                        partition=each.partition,
+                        error_code=error,
+                        timestamp=-1,
+                        offset=0,
+                        offsets=[0],
                     )
                 )
             topics.append(ListOffsetsResponseTopic(topic=topic.topic, partitions=partitions))

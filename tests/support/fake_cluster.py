@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from zkbroker.client import PartitionInfo
 from zkbroker.errors import ErrorCode, NetworkError
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import (
@@ -11,7 +12,12 @@ from zkbroker.protocol.messages import (
     ListOffsetsRequest,
     ListOffsetsResponse,
 )
-from zkbroker.protocol.messages.fetch import FetchResponsePartition, FetchResponseTopic
+from zkbroker.protocol.messages.fetch import (
+    READ_COMMITTED,
+    AbortedTransaction,
+    FetchResponsePartition,
+    FetchResponseTopic,
+)
 from zkbroker.protocol.messages.list_offsets import (
     ListOffsetsResponsePartition,
     ListOffsetsResponseTopic,
@@ -27,21 +33,45 @@ class FakeLog:
 
     def __init__(self, leader: int = 0, start: int = 0) -> None:
         self.leader: int | None = leader
+        self.epoch = 0
+        self.deposed: dict[int, FakeLog] = {}
+        """By broker: the older logs of those that still believe that they lead."""
         self.start = start
         self.end = start
         self.data = b""
         self.error = 0
+        self.list_offsets_error = 0
+        self.shown_to: int | None = None
+        """How far readers may read, where that is not the end: a leader that is new."""
         self.whole_first_entry = True
+        self.stable: int | None = None
+        """The last stable offset, where that is not the high watermark."""
+        self.aborted: list[tuple[int, int]] = []
 
     def append(self, records: bytes) -> None:
         self.data += records
         self.end = list(iter_entries(records))[-1].last_offset + 1
 
-    def read(self, offset: int, max_bytes: int) -> bytes:
-        for entry in iter_entries(self.data):
+    @property
+    def high_watermark(self) -> int:
+        return self.end if self.shown_to is None else self.shown_to
+
+    @property
+    def last_stable(self) -> int:
+        return self.high_watermark if self.stable is None else self.stable
+
+    def read(self, offset: int, max_bytes: int, *, read_committed: bool = False) -> bytes:
+        end = self.last_stable if read_committed else self.high_watermark
+        if offset >= end:
+            return b""
+        data = self.data
+        if read_committed:
+            below = [each for each in iter_entries(data) if each.base_offset < end]
+            data = data[: below[-1].position + below[-1].size] if below else b""
+        for entry in iter_entries(data):
             if entry.last_offset >= offset:
                 size = max(max_bytes, entry.size) if self.whole_first_entry else max_bytes
-                return self.data[entry.position : entry.position + size]
+                return data[entry.position : entry.position + size]
         return b""
 
 
@@ -55,15 +85,45 @@ class FakeCluster:
         self.refreshed = 0
         self.on_refresh: Callable[[], None] = lambda: None
         self.down: set[int] = set()
-        self._known = {key: log.leader for key, log in logs.items()}
+        self.still: set[int] = set()
+        """Brokers that take requests and do not answer."""
+        self.waiting_at_still = 0
+        self.watchers: list[Callable[[], None]] = []
+        self._known = {key: (log.leader, log.epoch) for key, log in logs.items()}
 
     def leader(self, topic: str, partition: int) -> int | None:
-        return self._known.get((topic, partition))
+        return self._known.get((topic, partition), (None, -1))[0]
+
+    def leader_epoch(self, topic: str, partition: int) -> int:
+        return self._known.get((topic, partition), (None, -1))[1]
+
+    def partitions(self, topic: str) -> tuple[PartitionInfo, ...]:
+        return tuple(
+            PartitionInfo(topic, number, *known)
+            for (name, number), known in sorted(self._known.items())
+            if name == topic
+        )
 
     def refresh(self, topics: list[str] | None = None) -> None:
         self.refreshed += 1
         self.on_refresh()
-        self._known = {key: log.leader for key, log in self.logs.items()}
+        self._known = {key: (log.leader, log.epoch) for key, log in self.logs.items()}
+
+    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
+        self.watchers.append(callback)
+        return lambda: self.watchers.remove(callback)
+
+    def move(self, key: TopicPartition, leader: int) -> None:
+        """Have another broker lead, under the next epoch, and tell those who watch."""
+        self.logs[key].leader = leader
+        self.logs[key].epoch += 1
+        self._known = {key: (log.leader, log.epoch) for key, log in self.logs.items()}
+        for callback in self.watchers:
+            callback()
+
+    def take_for_leader(self, key: TopicPartition, broker_id: int) -> None:
+        """Know another broker as leader of the present epoch, until a refresh."""
+        self._known[key] = broker_id, self.logs[key].epoch
 
     def connection(self, broker_id: int, lane: str = "") -> Any:
         if broker_id in self.down:
@@ -83,6 +143,20 @@ class _Connection:
     def close(self) -> None:
         self.closed = True
 
+    def send(self, request: Any, version: int | None = None) -> "_Pending":
+        return _Pending(self, request, 4 if version is None else version)
+
+    def _log(self, key: TopicPartition, epoch: int) -> "tuple[FakeLog, int]":
+        """Return the log that this broker would answer from, and the error it would give."""
+        log = self._cluster.logs[key]
+        if log.leader != self._broker_id:
+            if self._broker_id not in log.deposed:
+                return log, ErrorCode.NOT_LEADER_FOR_PARTITION
+            log = log.deposed[self._broker_id]
+        if epoch > log.epoch:
+            return log, ErrorCode.UNKNOWN_LEADER_EPOCH
+        return log, ErrorCode.FENCED_LEADER_EPOCH if -1 < epoch < log.epoch else 0
+
     def request(
         self, request: Any, version: int | None = None, timeout_s: float | None = None
     ) -> Any:
@@ -92,6 +166,11 @@ class _Connection:
             return self._list_offsets(request)
         assert isinstance(request, FetchRequest)
         waited = 0.0
+        self._cluster.waiting_at_still += self._broker_id in self._cluster.still
+        while self._broker_id in self._cluster.still:
+            if self.closed:
+                raise NetworkError("the connection was closed")
+            self._cluster.runtime.sleep(0.002)
         while True:
             response, size = self._fetch(request)
             if size >= request.min_bytes or waited * 1000 >= request.max_wait_ms or self.closed:
@@ -111,18 +190,26 @@ class _Connection:
         for topic in request.topics:
             answers = []
             for part in topic.partitions:
-                log = self._cluster.logs[topic.topic, part.partition]
+                log, refused = self._log((topic.topic, part.partition), part.current_leader_epoch)
                 answer = FetchResponsePartition(
-                    partition=part.partition, high_watermark=log.end, records=b""
+                    partition=part.partition,
+                    high_watermark=log.high_watermark,
+                    last_stable_offset=log.last_stable,
+                    records=b"",
                 )
-                if log.leader != self._broker_id:
-                    answer.error_code = ErrorCode.NOT_LEADER_FOR_PARTITION
+                committed = request.isolation_level == READ_COMMITTED
+                if committed:
+                    answer.aborted_transactions = [AbortedTransaction(*e) for e in log.aborted]
+                if refused:
+                    answer.error_code = refused
                 elif log.error:
                     answer.error_code = log.error
                 elif not log.start <= part.fetch_offset <= log.end:
                     answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
                 else:
-                    answer.records = memoryview(log.read(part.fetch_offset, part.max_bytes))
+                    answer.records = memoryview(
+                        log.read(part.fetch_offset, part.max_bytes, read_committed=committed)
+                    )
                 size += len(answer.records) + (1000 if answer.error_code else 0)
                 answers.append(answer)
             response.topics.append(FetchResponseTopic(topic=topic.topic, partitions=answers))
@@ -133,10 +220,24 @@ class _Connection:
         for topic in request.topics:
             answers = []
             for part in topic.partitions:
-                log = self._cluster.logs[topic.topic, part.partition]
-                offset = {-1: log.end, -2: log.start}.get(part.timestamp, -1)
+                log, refused = self._log((topic.topic, part.partition), part.current_leader_epoch)
+                refused = refused or log.list_offsets_error
+                end = log.last_stable if request.isolation_level == READ_COMMITTED else log.end
+                offset = {-1: end, -2: log.start}.get(part.timestamp, -1)
                 answers.append(
-                    ListOffsetsResponsePartition(partition=part.partition, offset=offset)
+                    ListOffsetsResponsePartition(
+                        partition=part.partition, error_code=refused, offset=offset
+                    )
                 )
             response.topics.append(ListOffsetsResponseTopic(topic.topic, answers))
         return response
+
+
+class _Pending:
+    def __init__(self, connection: _Connection, request: Any, version: int) -> None:
+        self._connection = connection
+        self._request = request
+        self.version = version
+
+    def result(self, timeout_s: float | None = None) -> Any:
+        return self._connection.request(self._request, self.version, timeout_s)

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.support import java_clients
 from tests.support.process import wait_until
 from zkbroker.registry import paths
-from zkbroker.registry.session import ZkSession
+from zkbroker.zookeeper.session import ZkSession
 
 START_S = 60
 

@@ -1,7 +1,7 @@
 """Drives a group's state machine with a virtual clock and collects what it answers."""
 
-from zkbroker.coordinator.group import Group
-from zkbroker.coordinator.member import JoinRequest
+from zkbroker.coordinator.groups.group import Group
+from zkbroker.coordinator.groups.member import JoinRequest
 from zkbroker.errors import ErrorCode
 
 

@@ -44,8 +44,9 @@ def main(options: Mapping[str, Any]) -> None:
     from zkbroker.config.consumer import ConsumerConfig
     from zkbroker.consumer import Consumer
     from zkbroker.errors import RegistryError
-    from zkbroker.registry import ZkSession, groups
+    from zkbroker.registry import groups
     from zkbroker.runtime import get_runtime
+    from zkbroker.zookeeper import ZkSession
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     topic = options["topic"]

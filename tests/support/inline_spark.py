@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from spark_loader.files import FileStatus, FileSystem, OutputFile
+from spark_loader.storage.files import FileStatus, LakeFileSystem, OutputFile
 
 
 class InlineSpark:
@@ -39,7 +39,9 @@ class Crash(BaseException):
 class CrashingFileSystem:
     """Stops at the n-th step, before or after it is done; the file system stays as it was then."""
 
-    def __init__(self, inner: FileSystem, at: int = -1, error: type[BaseException] = Crash) -> None:
+    def __init__(
+        self, inner: LakeFileSystem, at: int = -1, error: type[BaseException] = Crash
+    ) -> None:
         self._inner = inner
         self._at = at
         self._error = error
@@ -79,8 +81,8 @@ class CrashingFileSystem:
     def read(self, path: str) -> bytes:
         return self._inner.read(path)
 
-    def open_local(self, path: str) -> Path:
-        return self._inner.open_local(path)
+    def opened(self, path: str) -> contextlib.AbstractContextManager[Path]:
+        return self._inner.opened(path)
 
     def size(self, path: str) -> int | None:
         return self._inner.size(path)

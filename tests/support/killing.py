@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_loader import EventTime, Loader, LoadOptions, session
-from spark_loader.files import FileStatus, LocalFileSystem, OutputFile
+from spark_loader.storage.files import FileStatus, LocalFileSystem, OutputFile
 
 
 @dataclass(frozen=True)

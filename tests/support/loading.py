@@ -1,7 +1,7 @@
 """What tests of loads share: a file system, a time, damage at will and the proof."""
 
-from spark_loader.files import LocalFileSystem
-from spark_loader.verify import verify
+from spark_loader.lake.verify import verify
+from spark_loader.storage.files import LocalFileSystem
 from zkbroker.records import iter_entries
 
 LOCAL = LocalFileSystem(sync=False)

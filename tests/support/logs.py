@@ -1,5 +1,6 @@
 """What the log's tests share: message sets, managers over a temporary directory, readers."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,8 +8,8 @@ from typing import Any
 
 from zkbroker.config.log import LogConfig, LogManagerConfig
 from zkbroker.log import FileSystem, Log, LogManager, TopicPartition
-from zkbroker.records import Codec, MessageSetBuilder, Record, iter_records
-from zkbroker.runtime import Runtime, Task
+from zkbroker.records import Codec, MessageSetBuilder, Record, iter_records, offset_after
+from zkbroker.runtime import Park, Runtime, Task, unparked
 from zkbroker.runtime.threads import ThreadsRuntime
 
 TP = TopicPartition("my-topic", 0)
@@ -37,6 +38,22 @@ class UnsyncedFileSystem(FileSystem):
         pass
 
 
+class UnreplicatedLog:
+    """A log as a coordinator uses it where there is one replica: waiting is for the disk alone."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    def wait_durable(
+        self, last_offset: int, timeout_s: float | None = None, park: Park = unparked
+    ) -> None:
+        with park(lambda: None):
+            self._log.wait_durable(last_offset, timeout_s)
+
+
 class InlineTask:
     """A task that is over when it was made."""
 
@@ -50,7 +67,7 @@ class InlineRuntime(ThreadsRuntime):
     """Runs what is spawned at once, so that a seed tells everything; background loops never run."""
 
     def spawn(self, function: Callable[..., object], *args: Any, name: str) -> Task:
-        if name not in ("log-flush", "log-upkeep"):
+        if not name.startswith("log-"):
             function(*args)
         return InlineTask()
 
@@ -80,16 +97,20 @@ def make_manager(
     clock: Clock | None = None,
     runtime: str | Runtime = "threads",
     manager: Mapping[str, Any] | None = None,
+    open_limit: int = sys.maxsize,
     **log: Any,
 ) -> LogManager:
     """Return a manager that was not started; its background tasks find nothing to do."""
+    # Whoever wants logs compacted calls the cleaner; its task would do it amid any other test.
+    settings = {"cleaner_enable": False, **(manager or {})}
     return LogManager(
-        LogManagerConfig(log_dirs=tuple(map(str, directories)), **(manager or {})),
+        LogManagerConfig(log_dirs=tuple(map(str, directories)), **settings),
         LogConfig(**log),
         runtime=runtime,
         topic_overrides=overrides,
         now_ms=clock or Clock(),
         fs=fs or UnsyncedFileSystem(),
+        open_limit=open_limit,
     )
 
 
@@ -113,11 +134,11 @@ def read_all(log: Log, *, start: int | None = None, max_bytes: int = 1 << 20) ->
     """Read a log to its end, as a consumer does."""
     offset = log.log_start_offset if start is None else start
     found: list[Record] = []
-    while data := log.read_bytes(offset, max_bytes):
+    while data := log.read_bytes(offset, max_bytes, end=log.log_end_offset):
         before = offset
-        for record in iter_records(data, start_offset=offset):
-            found.append(record)
-            offset = record.offset + 1
+        found += iter_records(data, start_offset=offset)
+        # Past the last batch, whatever of it compaction left.
+        offset = max(offset, offset_after(data) or 0)
         if offset == before:
             break
     return found

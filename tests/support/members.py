@@ -15,8 +15,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 
 from zkbroker.rebalance import Owned, Rebalancer, ZkGroupStore
-from zkbroker.registry import ZkSession
-from zkbroker.registry.groups import Subscription, new_consumer_id
+from zkbroker.registry.groups import StreamSubscription, new_consumer_id
+from zkbroker.zookeeper import ZkSession
 
 
 class PlainMember:
@@ -79,7 +79,7 @@ class Consumer:
         self.rebalancer = Rebalancer(
             ZkGroupStore(self.session, group, self.id),
             self.member,
-            subscription=Subscription(streams, pattern),
+            subscription=StreamSubscription(streams, pattern),
             backoff_ms=200,
             runtime=runtime,
             **options,

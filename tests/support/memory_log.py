@@ -1,9 +1,11 @@
 """A log in memory with the interface that the offsets store uses, and with power cuts."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 from zkbroker.errors import StorageError
 from zkbroker.records import iter_entries, set_offsets
+from zkbroker.runtime import unparked
 
 
 @dataclass
@@ -22,12 +24,9 @@ class MemoryLog:
         self.flush_every_append = False
         self.fail_with = None
         self.on_step = lambda what: None
+        self.epochs = SimpleNamespace(latest=0)
 
-    @property
-    def size_bytes(self):
-        return sum(len(entry[2]) for segment in self.segments for entry in segment)
-
-    def append(self, data, *, now_ms=None):
+    def append_as_leader(self, data, *, leader_epoch, now_ms=None, verification=None):
         self.on_step("append")
         if self.fail_with is not None:
             raise self.fail_with
@@ -39,13 +38,13 @@ class MemoryLog:
             self.log_end_offset = info.last_offset + 1
         return Appended(self.log_end_offset - 1)
 
-    def wait_durable(self, last_offset, timeout_s=None):
+    def wait_durable(self, last_offset, timeout_s=None, park=unparked):
         if self.fail_with is not None:
             raise StorageError("disk failed")
         if self.flush_every_append:
             self.flush()
 
-    def read_bytes(self, offset, max_bytes):
+    def read_bytes(self, offset, max_bytes, *, end):
         data = b""
         for segment in self.segments:
             for _, last, entry in segment:
@@ -55,26 +54,12 @@ class MemoryLog:
                     data += entry
         return data
 
-    def uncommitted(self, offset):
-        return []
-
-    def roll(self):
-        self.on_step("roll")
-        if self.segments[-1]:
-            self.segments.append([])
+    def begin_verification(self, producer_id, producer_epoch):
+        return self
 
     def flush(self):
         self.on_step("flush")
         self.durable_offset = self.log_end_offset
-
-    def delete_records_before(self, offset):
-        self.on_step("delete")
-        self.log_start_offset = max(self.log_start_offset, offset)
-        while len(self.segments) > 1 and (
-            not self.segments[0] or self.segments[0][-1][1] < self.log_start_offset
-        ):
-            del self.segments[0]
-        return self.log_start_offset
 
     def cut(self):
         """Lose what was not flushed."""

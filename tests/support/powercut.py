@@ -97,6 +97,44 @@ class PowerCutFileSystem(FileSystem):
         if self.dead:
             raise OSError(errno.EIO, "the power is off")
 
+    def adopt(self) -> None:
+        """Take what is in the root for stable: it was there when the power came."""
+        self._adopt(self.model, self.root)
+
+    def _adopt(self, directory: DirectoryModel, path: Path) -> None:
+        for child in path.iterdir():
+            node: FileModel | DirectoryModel
+            if child.is_dir():
+                node = DirectoryModel()
+                self._adopt(node, child)
+            else:
+                node = FileModel()
+                node.stable = node.last = child.read_bytes()
+                self._files.append(node)
+            directory.current[child.name] = node
+        directory.sync()
+
+    @_one_at_a_time
+    def write_back(self) -> None:
+        """Make everything stable, as the operating system does in its own time."""
+        for file in self._files:
+            file.stable = file.current()
+        self._write_back(self.model)
+
+    def _write_back(self, directory: DirectoryModel) -> None:
+        directory.sync()
+        for node in directory.current.values():
+            if isinstance(node, DirectoryModel):
+                self._write_back(node)
+
+    @_one_at_a_time
+    def close_open(self) -> None:
+        """Close what a process had open, as its end does."""
+        for fd, file in list(self._open.items()):
+            file.current()
+            os.close(fd)
+        self._open.clear()
+
     def cut(self) -> None:
         """Leave in `target` what may be found when the power is back."""
         self.dead = True

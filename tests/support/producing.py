@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 
 from zkbroker.errors import ErrorCode, ProtocolError, protocol_error
-from zkbroker.network import BrokerConnection
+from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import MetadataRequest, ProduceRequest
 from zkbroker.protocol.messages.metadata import MetadataResponse
 from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic

@@ -22,11 +22,11 @@ LAYOUTS = {
         "replica_id:i32 max_wait_ms:i32 min_bytes:i32 max_bytes:i32+3 isolation_level:i8+4 "
         "session_id:i32+7 session_epoch:i32+7 topics[topic:str partitions[partition:i32 "
         "current_leader_epoch:i32+9 fetch_offset:i64 log_start_offset:i64+5 max_bytes:i32]] "
-        "forgotten_topics+7[topic:str partitions[:i32]]",
+        "forgotten_topics+7[topic:str partitions[:i32]] rack_id:str+11",
         "throttle_time_ms:i32+1 error_code:i16+7 session_id:i32+7 topics[topic:str "
         "partitions[partition:i32 error_code:i16 high_watermark:i64 last_stable_offset:i64+4 "
         "log_start_offset:i64+5 aborted_transactions?+4[producer_id:i64 first_offset:i64] "
-        "records:bytes?]]",
+        "preferred_read_replica:i32+11 records:bytes?]]",
     ),
     2: (
         "replica_id:i32 isolation_level:i8+2 topics[topic:str partitions[partition:i32 "
@@ -40,6 +40,33 @@ LAYOUTS = {
         "cluster_id:str?+2 controller_id:i32+1 topics[error_code:i16 topic:str is_internal:bool+1 "
         "partitions[error_code:i16 partition:i32 leader:i32 leader_epoch:i32+7 replicas[:i32] "
         "isr[:i32] offline_replicas+5[:i32]]]",
+    ),
+    4: (
+        "controller_id:i32 controller_epoch:i32 broker_epoch:i64+2 partition_states-1[topic:str "
+        "partition:i32 controller_epoch:i32 leader:i32 leader_epoch:i32 isr[:i32] zk_version:i32 "
+        "replicas[:i32] is_new:bool+1] topic_states+2[topic:str partition_states[partition:i32 "
+        "controller_epoch:i32 leader:i32 leader_epoch:i32 isr[:i32] zk_version:i32 replicas[:i32] "
+        "is_new:bool]] live_leaders[id:i32 host:str port:i32]",
+        "error_code:i16 partitions[topic:str partition:i32 error_code:i16]",
+    ),
+    5: (
+        "controller_id:i32 controller_epoch:i32 broker_epoch:i64+1 delete_partitions:bool "
+        "partitions-0[topic:str partition:i32] topics+1[topic:str partitions[:i32]]",
+        "error_code:i16 partitions[topic:str partition:i32 error_code:i16]",
+    ),
+    6: (
+        "controller_id:i32 controller_epoch:i32 broker_epoch:i64+5 partition_states-4[topic:str "
+        "partition:i32 controller_epoch:i32 leader:i32 leader_epoch:i32 isr[:i32] zk_version:i32 "
+        "replicas[:i32] offline_replicas+4[:i32]] topic_states+5[topic:str "
+        "partition_states[partition:i32 controller_epoch:i32 leader:i32 leader_epoch:i32 isr[:i32] "
+        "zk_version:i32 replicas[:i32] offline_replicas[:i32]]] live_brokers[id:i32 host:str-0 "
+        "port:i32-0 endpoints+1[port:i32 host:str listener:str+3 security_protocol:i16] "
+        "rack:str?+2]",
+        "error_code:i16",
+    ),
+    7: (
+        "broker_id:i32 broker_epoch:i64+2",
+        "error_code:i16 partitions_remaining[topic:str partition:i32]",
     ),
     8: (
         "group_id:str generation_id:i32+1 member_id:str+1 retention_time_ms:i64+2-4 "
@@ -100,6 +127,54 @@ LAYOUTS = {
         "transactional_id:str? transaction_timeout_ms:i32",
         "throttle_time_ms:i32 error_code:i16 producer_id:i64 producer_epoch:i16",
     ),
+    23: (
+        "replica_id:i32+3 topics[topic:str partitions[partition:i32 current_leader_epoch:i32+2 "
+        "leader_epoch:i32]]",
+        "throttle_time_ms:i32+2 topics[topic:str partitions[error_code:i16 partition:i32 "
+        "leader_epoch:i32+1 end_offset:i64]]",
+    ),
+    24: (
+        "transactional_id:str producer_id:i64 producer_epoch:i16 topics[topic:str "
+        "partitions[:i32]]",
+        "throttle_time_ms:i32 topics[topic:str partitions[partition:i32 error_code:i16]]",
+    ),
+    25: (
+        "transactional_id:str producer_id:i64 producer_epoch:i16 group_id:str",
+        "throttle_time_ms:i32 error_code:i16",
+    ),
+    26: (
+        "transactional_id:str producer_id:i64 producer_epoch:i16 committed:bool",
+        "throttle_time_ms:i32 error_code:i16",
+    ),
+    27: (
+        "markers[producer_id:i64 producer_epoch:i16 committed:bool topics[topic:str "
+        "partitions[:i32]] coordinator_epoch:i32]",
+        "markers[producer_id:i64 topics[topic:str partitions[partition:i32 error_code:i16]]]",
+    ),
+    28: (
+        "transactional_id:str group_id:str producer_id:i64 producer_epoch:i16 topics[topic:str "
+        "partitions[partition:i32 offset:i64 leader_epoch:i32+2 metadata:str?]]",
+        "throttle_time_ms:i32 topics[topic:str partitions[partition:i32 error_code:i16]]",
+    ),
+    29: (
+        "resource_type:i8 resource_name:str? pattern_type:i8+1 principal:str? host:str? "
+        "operation:i8 permission_type:i8",
+        "throttle_time_ms:i32 error_code:i16 error_message:str? resources[resource_type:i8 "
+        "resource_name:str pattern_type:i8+1 acls[principal:str host:str operation:i8 "
+        "permission_type:i8]]",
+    ),
+    30: (
+        "creations[resource_type:i8 resource_name:str pattern_type:i8+1 principal:str host:str "
+        "operation:i8 permission_type:i8]",
+        "throttle_time_ms:i32 results[error_code:i16 error_message:str?]",
+    ),
+    31: (
+        "filters[resource_type:i8 resource_name:str? pattern_type:i8+1 principal:str? host:str? "
+        "operation:i8 permission_type:i8]",
+        "throttle_time_ms:i32 results[error_code:i16 error_message:str? matching[error_code:i16 "
+        "error_message:str? resource_type:i8 resource_name:str pattern_type:i8+1 principal:str "
+        "host:str operation:i8 permission_type:i8]]",
+    ),
     32: (
         "resources[resource_type:i8 resource_name:str config_names?[:str]] include_synonyms:bool+1",
         "throttle_time_ms:i32 resources[error_code:i16 error_message:str? resource_type:i8 "
@@ -112,12 +187,28 @@ LAYOUTS = {
         "throttle_time_ms:i32 resources[error_code:i16 error_message:str? resource_type:i8 "
         "resource_name:str]",
     ),
+    35: (
+        "topics?[topic:str partitions[:i32]]",
+        "throttle_time_ms:i32 log_dirs[error_code:i16 log_dir:str topics[topic:str "
+        "partitions[partition:i32 size:i64 offset_lag:i64 is_future:bool]]]",
+    ),
     37: (
         "topics[topic:str count:i32 assignments?[broker_ids[:i32]]] timeout_ms:i32 "
         "validate_only:bool",
         "throttle_time_ms:i32 topics[topic:str error_code:i16 error_message:str?]",
     ),
     42: ("groups[:str]", "throttle_time_ms:i32 groups[group_id:str error_code:i16]"),
+    43: (
+        "topics?[topic:str partitions[:i32]] timeout_ms:i32",
+        "throttle_time_ms:i32 topics[topic:str partitions[partition:i32 error_code:i16 "
+        "error_message:str?]]",
+    ),
+    # Our own, between brokers; published in docs/protocol.md alone.
+    10001: (
+        "transactions[transactional_id:str producer_id:i64 producer_epoch:i16 "
+        "topics[topic:str partitions[:i32]]]",
+        "throttle_time_ms:i32 results[transactional_id:str error_code:i16]",
+    ),
 }
 """API key → layout of the request's body and of the response's."""
 

@@ -12,8 +12,9 @@ from tests.support.simulated_session import SimSession
 from tests.support.simulated_time import Clock, Process, SimRuntime
 from tests.support.simulated_zookeeper import SimZooKeeper
 from zkbroker.rebalance import ASSIGNORS, Owned, Rebalancer, ZkGroupStore, thread_ids
-from zkbroker.registry import SessionState, topics
-from zkbroker.registry.groups import Subscription
+from zkbroker.registry import topics
+from zkbroker.registry.groups import StreamSubscription
+from zkbroker.zookeeper import SessionState
 
 SESSION_TIMEOUT_S = 6.0
 BACKOFF_MS = 2000
@@ -39,7 +40,7 @@ class SimConsumer:
         self.rebalancer = group.rebalancer(
             ZkGroupStore(self.session, "g", self.id),  # type: ignore[arg-type]
             self,
-            subscription=Subscription(streams),
+            subscription=StreamSubscription(streams),
             strategy=group.strategy,
             backoff_ms=BACKOFF_MS,
             runtime=SimRuntime(group.clock, self.process),  # type: ignore[arg-type]

@@ -1,10 +1,10 @@
 """A ZooKeeper session on a virtual clock, with delays and faults.
 
 `SimSession` answers to the part of `ZkSession` that consumer groups use, with the same behaviour:
-requests take time both ways and keep their order; what is asked while the connection is away waits
-for it; a request whose answer is lost fails with ConnectionLost whether it was carried out or not;
-watches fire once, and all of them when the connection breaks; LOST comes only with the connection
-to a server that knows that the session is over.
+requests take time both ways and keep their order; a read that is asked for while the connection is
+away waits for it, a change fails at once; a request whose answer is lost fails with ConnectionLost
+whether it was carried out or not; watches fire once, and all of them when the connection breaks;
+LOST comes only with the connection to a server that knows that the session is over.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,10 +12,10 @@ from typing import Any
 
 import greenlet
 
-from tests.support.simulated_time import Process
+from tests.support.simulated_time import Process, SimRuntime
 from tests.support.simulated_zookeeper import SimZooKeeper
 from zkbroker.errors import RegistryError
-from zkbroker.registry import (
+from zkbroker.zookeeper import (
     ConnectionLost,
     NodeExists,
     NodeStat,
@@ -43,6 +43,7 @@ class SimSession:
         self.server = server
         self.clock = server.clock
         self.process = process
+        self.runtime = SimRuntime(self.clock, process)
         self.generation = 0
         self.closed = False
         self.state = SessionState.CONNECTED
@@ -217,9 +218,11 @@ class SimSession:
 
     # -- requests
 
-    def _call(self, execute: Callable[[], Any]) -> Any:
+    def _call(self, execute: Callable[[], Any], reads: bool = False) -> Any:
         if self.closed or self.state is SessionState.LOST:
             raise SessionLost("the session is over")
+        if self.state is SessionState.SUSPENDED and not reads:
+            raise ConnectionLost("not connected")
         request = _Request(greenlet.getcurrent())
         self._requests.append(request)
         if self.state is SessionState.SUSPENDED:
@@ -298,7 +301,7 @@ class SimSession:
         deadline = self.clock.now + self.server.session_timeout_s + 2
         while True:
             try:
-                return self._call(execute)
+                return self._call(execute, reads=True)
             except ConnectionLost:
                 if self.clock.now >= deadline or self.closed:
                     raise
@@ -354,16 +357,34 @@ class SimSession:
         return answers
 
     def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, parents: bool = False
+        self,
+        path: str,
+        data: bytes = b"",
+        *,
+        ephemeral: bool = False,
+        sequential: bool = False,
+        parents: bool = False,
     ) -> str:
-        # The session that carries the request out is the one at that time.
-        self._call(
-            lambda: self.server.create(path, data, self.session_id if ephemeral else 0, parents)
-        )
-        return path
+        def execute() -> str:
+            made = self.server.numbered(path) if sequential else path
+            # The session that carries the request out is the one at that time.
+            self.server.create(made, data, self.session_id if ephemeral else 0, parents)
+            return made
 
-    def set(self, path: str, data: bytes, version: int = -1) -> None:
-        self._call(lambda: self.server.set(path, data, version))
+        return str(self._call(execute))
+
+    def set(self, path: str, data: bytes, version: int = -1) -> NodeStat:
+        def execute() -> NodeStat:
+            self.server.set(path, data, version)
+            return self.server.get(path)[1]
+
+        found: NodeStat = self._call(execute)
+        return found
+
+    def wait_connected(self, timeout_s: float | None = None) -> bool:
+        if self.state is not SessionState.CONNECTED and timeout_s:
+            self.clock.sleep(self.process, timeout_s)
+        return self.state is SessionState.CONNECTED
 
     def delete(self, path: str, version: int = -1, *, missing_ok: bool = False) -> None:
         try:

@@ -34,6 +34,7 @@ class Clock:
         self._heap: list[tuple[float, int, Process | None, Callable[[], object]]] = []
         self._numbers = itertools.count()
         self._hub = greenlet.getcurrent()
+        self._tasks: dict[Any, None] = {}
 
     def at(self, when: float, process: Process | None, act: Callable[[], object]) -> None:
         heapq.heappush(self._heap, (when, next(self._numbers), process, act))
@@ -73,9 +74,25 @@ class Clock:
 
     def spawn(self, process: Process, function: Callable[..., object], *args: Any) -> "SimTask":
         task = SimTask(self, process)
-        task.greenlet = greenlet.greenlet(lambda: task.run(function, args), parent=self._hub)
+
+        def body() -> None:
+            try:
+                task.run(function, args)
+            finally:
+                self._tasks.pop(task.greenlet, None)
+
+        task.greenlet = greenlet.greenlet(body, parent=self._hub)
+        self._tasks[task.greenlet] = None
         self.at(self.now, process, task.greenlet.switch)
         return task
+
+    def close(self) -> None:
+        """End every task that waits: to leave that to the garbage collector is not safe."""
+        self._heap.clear()
+        for _ in range(3):
+            for waiting in list(self._tasks):
+                waiting.throw(greenlet.GreenletExit)
+        self._heap.clear()
 
     def sleep(self, process: Process, seconds: float) -> None:
         self.at(self.now + seconds, process, greenlet.getcurrent().switch)
@@ -143,14 +160,33 @@ class SimTask:
         return not self._ended.is_set()
 
 
-class _NoLock:
-    """Tasks give way only where they wait, and nobody waits while holding a lock."""
+class SimLock:
+    """`runtime.Lock` on the virtual clock: for one task at a time, which may take it again."""
 
-    def __enter__(self) -> "_NoLock":
+    __slots__ = ("_clock", "_count", "_owner", "_process", "_waiting")
+
+    def __init__(self, clock: Clock, process: Process) -> None:
+        self._clock = clock
+        self._process = process
+        self._owner: Any = None
+        self._count = 0
+        self._waiting: list[Any] = []
+
+    def __enter__(self) -> "SimLock":
+        me = greenlet.getcurrent()
+        while self._owner is not None and self._owner is not me:
+            self._waiting.append(me)
+            self._clock.switch_to_hub()
+        self._owner = me
+        self._count += 1
         return self
 
     def __exit__(self, *error: object) -> None:
-        return None
+        self._count -= 1
+        if not self._count:
+            self._owner = None
+            if self._waiting:
+                self._clock.at(self._clock.now, self._process, self._waiting.pop(0).switch)
 
 
 class SimRuntime:
@@ -171,5 +207,11 @@ class SimRuntime:
     def event(self) -> SimEvent:
         return SimEvent(self.clock, self.process)
 
-    def lock(self) -> _NoLock:
-        return _NoLock()
+    def lock(self) -> SimLock:
+        return SimLock(self.clock, self.process)
+
+    def guard(self) -> SimLock:
+        return SimLock(self.clock, self.process)
+
+    def offload(self, function: Callable[..., Any], *args: Any) -> Any:
+        return function(*args)

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from tests.support.simulated_time import Clock
 from zkbroker.errors import RegistryError
-from zkbroker.registry import (
+from zkbroker.zookeeper import (
     BadVersion,
     Check,
     Create,
@@ -28,13 +28,20 @@ class Client(Protocol):
 
 
 class _Node:
-    __slots__ = ("data", "owner", "stat", "version")
+    __slots__ = ("czxid", "data", "mzxid", "owner", "stat", "version")
 
-    def __init__(self, data: bytes, owner: int) -> None:
+    def __init__(
+        self, data: bytes, owner: int, czxid: int = 0, version: int = 0, mzxid: int = 0
+    ) -> None:
         self.data = data
-        self.version = 0
+        self.version = version
         self.owner = owner
+        self.czxid = czxid
+        self.mzxid = mzxid or czxid
         self.stat: NodeStat | None = None
+
+    def copy(self) -> "_Node":
+        return _Node(self.data, self.owner, self.czxid, self.version, self.mzxid)
 
 
 class SimZooKeeper:
@@ -50,6 +57,8 @@ class SimZooKeeper:
         self.names: dict[str, set[str]] = {"": set()}
         self.sessions: dict[int, Client] = {}
         self._last_session = 0
+        self.zxid = 0
+        self._sequence = 0
         # How often the connection breaks between a transaction and its answer, and what does it.
         self.answers_lost = 0.0
         self.on_answer_lost: Callable[[Client], object] = lambda session: None
@@ -67,7 +76,14 @@ class SimZooKeeper:
         stat = node.stat
         if stat is None:
             # Nobody here looks at the number of children.
-            stat = node.stat = NodeStat(node.version, node.owner, ctime_ms=0, children=0)
+            stat = node.stat = NodeStat(
+                node.version,
+                node.owner,
+                ctime_ms=0,
+                children=0,
+                czxid=node.czxid,
+                mzxid=node.mzxid,
+            )
         return node.data, stat
 
     def children(self, path: str) -> list[str]:
@@ -83,11 +99,17 @@ class SimZooKeeper:
             if not parents:
                 raise NoNode(parent)
             self.create(parent, parents=True)
-        self.nodes[path] = _Node(data, owner)
+        self.zxid += 1
+        self.nodes[path] = _Node(data, owner, self.zxid)
         self.names[path] = set()
         self.names[parent].add(name)
         self._fire(path, "data")
         self._fire(parent, "children")
+
+    def numbered(self, prefix: str) -> str:
+        """The path of the next sequential node; one count for the whole tree is enough here."""
+        self._sequence += 1
+        return f"{prefix}{self._sequence:010d}"
 
     def set(self, path: str, data: bytes, version: int = -1) -> None:
         node = self.nodes.get(path)
@@ -95,7 +117,9 @@ class SimZooKeeper:
             raise NoNode(path)
         if version not in {-1, node.version}:
             raise BadVersion(path)
+        self.zxid += 1
         node.data = data
+        node.mzxid = self.zxid
         node.version += 1
         node.stat = None
         self._fire(path, "data")
@@ -137,7 +161,8 @@ class SimZooKeeper:
         self._fired = fired
         try:
             for index, operation in enumerate(operations):
-                before = self.nodes.get(operation.path)
+                node = self.nodes.get(operation.path)
+                before = None if node is None else node.copy()
                 try:
                     self.apply(operation, owner)
                 except RegistryError as error:
@@ -151,17 +176,18 @@ class SimZooKeeper:
         return None
 
     def _undo(self, undo: list[tuple[str, _Node | None]]) -> None:
-        # Only what claims and releases do: nodes without children that are created and deleted.
+        # Nodes that are created or deleted have no children here.
         for path, before in reversed(undo):
             parent, _, name = path.rpartition("/")
             if before is None:
                 self.nodes.pop(path, None)
                 self.names.pop(path, None)
                 self.names[parent].discard(name)
-            elif path not in self.nodes:
+            else:
                 self.nodes[path] = before
-                self.names[path] = set()
-                self.names[parent].add(name)
+                if path not in self.names:
+                    self.names[path] = set()
+                    self.names[parent].add(name)
 
     def _fire(self, path: str, kind: str) -> None:
         if self._fired is not None:

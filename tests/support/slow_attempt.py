@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spark_loader.files import LocalFileSystem
+from spark_loader.storage.files import LocalFileSystem
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from zkbroker.protocol import MESSAGES, SUPPORTED_VERSIONS
+from zkbroker.protocol import BROKER_VERSIONS, MESSAGES
 from zkbroker.protocol.schema import Kind, wire_fields
 
 SCALARS = {
@@ -18,7 +18,7 @@ SCALARS = {
 
 EVERY_MESSAGE = [
     (message, version)
-    for api_key, (low, high) in SUPPORTED_VERSIONS.items()
+    for api_key, (low, high) in BROKER_VERSIONS.items()
     for message in MESSAGES[api_key]
     for version in range(low, high + 1)
 ]

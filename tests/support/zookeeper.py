@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import gevent
 
-from zkbroker.registry import ZkSession
+from zkbroker.zookeeper import ZkSession
 
 
 def end_session(hosts: str, identity: tuple[int, bytes]) -> None:

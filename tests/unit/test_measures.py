@@ -1,65 +1,21 @@
-"""Counts of clients: bounded, and in Prometheus form under the names of the JMX beans."""
-
-import urllib.request
-
-from prometheus_client.core import CollectorRegistry
-from prometheus_client.exposition import generate_latest
+"""Counts of clients: bounded, however many topics and partitions there are."""
 
 from zkbroker.measures import (
+    BOUNDS_MS,
     MAX_PARTITIONS,
-    Family,
-    SharedHistogram,
+    Histogram,
     TopicTable,
     lag_families,
 )
-from zkbroker.monitoring import ClientCollector, metric_name, serve
 
 
-class Client:
-    role = "producer"
-
-    def __init__(self, client_id="c", queue=3):
-        self.client_id = client_id
-        self.queue = queue
-
-    def measures(self):
-        yield Family.single("ProducerQueueSize", self.queue)
-        times = SharedHistogram()
-        times.observe(0.004)
-        yield Family.single("ProducerRequestRateAndTimeMs", times)
-        table = TopicTable()
-        table.topic("t").add(5, 500)
-        yield from table.families()
-
-
-def test_names_are_those_of_the_beans():
-    assert metric_name("MessagesPerSec", "producer") == "zkbroker_producer_messages"
-    assert metric_name("ProducerQueueSize", "producer") == "zkbroker_producer_queue_size"
-    assert metric_name("ConsumerLag", "consumer") == "zkbroker_consumer_lag"
-    assert metric_name("MaxLag", "consumer") == "zkbroker_consumer_max_lag"
-    assert metric_name("FetchRequestRateAndTimeMs", "consumer") == "zkbroker_consumer_fetch_request"
-
-
-def text(*clients):
-    registry = CollectorRegistry()
-    registry.register(ClientCollector(*clients))
-    return generate_latest(registry).decode()
-
-
-def test_counters_gauges_and_histograms():
-    shown = text(Client())
-    assert 'zkbroker_producer_messages_total{client_id="c",topic="t"} 5.0' in shown
-    assert 'zkbroker_producer_bytes_total{client_id="c",topic="t"} 500.0' in shown
-    assert 'zkbroker_producer_queue_size{client_id="c"} 3.0' in shown
-    assert 'zkbroker_producer_request_seconds_bucket{client_id="c",le="0.0025"} 0.0' in shown
-    assert 'zkbroker_producer_request_seconds_bucket{client_id="c",le="0.005"} 1.0' in shown
-    assert 'zkbroker_producer_request_seconds_count{client_id="c"} 1.0' in shown
-
-
-def test_clients_of_one_name_are_told_apart():
-    shown = text(Client("", 1), Client("", 2), Client("other", 4))
-    for name, queue in (("producer", 1), ("producer-2", 2), ("other", 4)):
-        assert f'zkbroker_producer_queue_size{{client_id="{name}"}} {queue}.0' in shown
+def test_a_duration_is_counted_in_the_first_bound_that_holds_it():
+    times = Histogram()
+    for ms in (0, BOUNDS_MS[0], BOUNDS_MS[1], BOUNDS_MS[-1] * 2):
+        times.observe(ms / 1000)
+    assert times.count == 4
+    assert times.buckets[:2] == [2, 1]
+    assert times.buckets[-1] == 1
 
 
 def test_topics_and_partitions_are_bounded():
@@ -73,18 +29,3 @@ def test_topics_and_partitions_are_bounded():
     assert lag.samples[0] == (("t", "2999"), 2999)
     assert largest.samples == [((), 2999)]
     assert [family.samples for family in lag_families({})] == [[], [((), 0)]]
-
-
-def test_a_port_of_its_own():
-    stop, port = serve_somewhere(Client())
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-        assert b"zkbroker_producer_queue_size" in answer.read()
-    stop()
-
-
-def serve_somewhere(client):
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    return serve(port, client), port

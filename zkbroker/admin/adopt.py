@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from zkbroker.config.legacy07 import how_to_serve
 from zkbroker.errors import ConfigError, StorageError
 from zkbroker.log.checkpoints import read_meta
+from zkbroker.log.legacy07.log import is_log_folder
 from zkbroker.log.names import (
     LOG,
     META_PROPERTIES,
@@ -20,8 +22,11 @@ from zkbroker.log.names import (
     is_delete_directory,
     offset_of_file,
 )
-from zkbroker.registry import ZkSession, topics
+from zkbroker.log.producers.loading import highest_producer_id
+from zkbroker.registry import topics
 from zkbroker.registry.cluster_id import claim_cluster_id
+from zkbroker.registry.producer_ids import raise_above
+from zkbroker.zookeeper import ZkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +37,13 @@ class Survey:
         broker_id: the broker they belonged to; None where they do not say.
         cluster_id: the cluster they belonged to; None where they do not say (before 0.10.1).
         partitions: topic → partition numbers in order.
+        highest_producer_id: of the idempotent producers that the logs know; -1 for none.
     """
 
     broker_id: int | None
     cluster_id: str | None
     partitions: dict[str, list[int]]
+    highest_producer_id: int = -1
 
 
 @dataclass(slots=True)
@@ -67,6 +74,7 @@ def survey(directories: Sequence[Path]) -> Survey:
     partitions: dict[str, set[int]] = {}
     brokers: dict[int, Path] = {}
     clusters: dict[str, Path] = {}
+    highest = -1
     for directory in directories:
         if not directory.is_dir():
             raise StorageError(f"{directory} is not a directory")
@@ -75,6 +83,7 @@ def survey(directories: Sequence[Path]) -> Survey:
             brokers.setdefault(meta.broker_id, directory)
         if meta.cluster_id is not None:
             clusters.setdefault(meta.cluster_id, directory)
+        _refuse_legacy07(directory)
         here = _partitions(directory)
         if not here and not (directory / META_PROPERTIES).exists():
             raise StorageError(
@@ -82,6 +91,7 @@ def survey(directories: Sequence[Path]) -> Survey:
                 "each with its *.log files (log.dirs of the broker it comes from)"
             )
         for found in here:
+            highest = max(highest, _highest_producer_id(directory / str(found)))
             partitions.setdefault(found.topic, set()).add(found.partition)
     for kind, seen in (("brokers", brokers), ("clusters", clusters)):
         if len(seen) > 1:
@@ -94,7 +104,26 @@ def survey(directories: Sequence[Path]) -> Survey:
         next(iter(brokers), None),
         next(iter(clusters), None),
         {topic: sorted(numbers) for topic, numbers in sorted(partitions.items())},
+        highest,
     )
+
+
+def _refuse_legacy07(directory: Path) -> None:
+    try:
+        old = [child for child in directory.iterdir() if child.is_dir() and is_log_folder(child)]
+    except OSError as error:
+        raise StorageError(f"cannot read {directory}: {error.strerror}") from error
+    if old:
+        raise StorageError(
+            f"{old[0]} is a log of Kafka 0.7, which needs no adopting; {how_to_serve(directory)}"
+        )
+
+
+def _highest_producer_id(directory: Path) -> int:
+    try:
+        return highest_producer_id(directory)
+    except OSError as error:
+        raise StorageError(f"cannot read {directory}: {error.strerror}") from error
 
 
 def _partitions(directory: Path) -> list[TopicPartition]:
@@ -139,6 +168,7 @@ def adopt(session: ZkSession, found: Survey, *, broker_id: int | None = None) ->
         )
     if found.cluster_id is not None:
         claim_cluster_id(session, found.cluster_id)
+    raise_above(session, chosen, found.highest_producer_id)
     done = Adoption(chosen)
     existing = topics.assignments(session, list(found.partitions))
     for topic, numbers in found.partitions.items():

@@ -1,14 +1,19 @@
 """Consumer groups kept by coordinators (Kafka 0.9 and later), through the protocol.
 
-Invariant: every group is asked of its own coordinator, found anew for each question.
+Invariant: every group is asked of its own coordinator, which is found anew for each question, and
+again while it moves or loads its groups, for a bounded time.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from zkbroker.discovery import Cluster
-from zkbroker.errors import ErrorCode, protocol_error
-from zkbroker.network import BrokerConnection
+from zkbroker.client import Cluster
+from zkbroker.client.asking_again import ask_again
+from zkbroker.client.coordinator import CoordinatorConnection
+from zkbroker.client.group_offsets import Committed, commit_error, commit_request, fetch_error
+from zkbroker.errors import ClientError, ErrorCode, protocol_error
+from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.consumer_protocol import decode_assignment, flatten
 from zkbroker.protocol.messages import (
     DeleteGroupsRequest,
@@ -17,22 +22,25 @@ from zkbroker.protocol.messages import (
     ListGroupsRequest,
     OffsetFetchRequest,
 )
+from zkbroker.protocol.messages.membership import GROUP_COORDINATOR
+from zkbroker.types import PartitionKey
 
-TopicPartition = tuple[str, int]
+COORDINATOR_TIMEOUT_S = 10.0
+_RETRY_MS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class GroupMember:
+class DescribedMember:
     """A member and what it was assigned, where its protocol is that of consumers."""
 
     member_id: str
     client_id: str
     host: str
-    partitions: tuple[TopicPartition, ...]
+    partitions: tuple[PartitionKey, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class GroupDescription:
+class DescribedGroup:
     """A group: its state and strategy, its members and its offsets.
 
     Args:
@@ -43,11 +51,11 @@ class GroupDescription:
     state: str
     strategy: str
     coordinator: int
-    members: tuple[GroupMember, ...]
-    offsets: Mapping[TopicPartition, int]
+    members: tuple[DescribedMember, ...]
+    offsets: Mapping[PartitionKey, int]
 
     @property
-    def owners(self) -> dict[TopicPartition, str]:
+    def owners(self) -> dict[PartitionKey, str]:
         """Partition → id of the member that it is assigned to."""
         return {key: member.member_id for member in self.members for key in member.partitions}
 
@@ -56,33 +64,39 @@ def list_groups(cluster: Cluster) -> dict[str, str]:
     """Return group → protocol type, of all brokers.
 
     Raises:
-        ProtocolError: a broker does not answer.
+        ProtocolError: a broker does not answer, or still loads its groups.
     """
-    found: dict[str, str] = {}
-    for broker in cluster.brokers():
-        response = cluster.connection(broker).request(ListGroupsRequest())
-        if response.error_code not in (ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
-            raise protocol_error(response.error_code, f"groups of broker {broker}")
-        found |= {each.group_id: each.protocol_type for each in response.groups}
-    return dict(sorted(found.items()))
+
+    def ask() -> dict[str, str]:
+        found: dict[str, str] = {}
+        for broker in cluster.brokers():
+            response = cluster.connection(broker).request(ListGroupsRequest())
+            if response.error_code:
+                raise protocol_error(response.error_code, f"groups of broker {broker}")
+            found |= {each.group_id: each.protocol_type for each in response.groups}
+        return dict(sorted(found.items()))
+
+    return ask_again(cluster, [], ask, timeout_s=COORDINATOR_TIMEOUT_S)
 
 
-def describe(cluster: Cluster, group: str) -> GroupDescription:
+def describe(cluster: Cluster, group: str) -> DescribedGroup:
     """Describe a group; one that does not exist has the state Dead.
 
     Raises:
         ProtocolError: its coordinator does not answer, or refuses.
     """
-    coordinator, connection = _coordinator(cluster, group)
-    (described,) = connection.request(DescribeGroupsRequest(groups=[group])).groups
+    coordinator = _Coordinator(cluster, group)
+    (described,) = coordinator.ask(
+        DescribeGroupsRequest(groups=[group]), lambda answer: answer.groups[0].error_code
+    ).groups
     if described.error_code:
         raise protocol_error(described.error_code, f"group {group}")
-    fetched = connection.request(OffsetFetchRequest(group_id=group, topics=None))
+    fetched = coordinator.ask(OffsetFetchRequest(group_id=group, topics=None), fetch_error)
     if fetched.error_code:
         raise protocol_error(fetched.error_code, f"offsets of group {group}")
     consumers = described.protocol_type == "consumer"
     members = tuple(
-        GroupMember(
+        DescribedMember(
             each.member_id,
             each.client_id,
             each.client_host,
@@ -98,8 +112,8 @@ def describe(cluster: Cluster, group: str) -> GroupDescription:
         for partition in topic.partitions
         if partition.offset >= 0
     }
-    return GroupDescription(
-        group, described.state, described.protocol_name, coordinator, members, offsets
+    return DescribedGroup(
+        group, described.state, described.protocol_name, coordinator.broker_id, members, offsets
     )
 
 
@@ -110,14 +124,101 @@ def delete(cluster: Cluster, names: Sequence[str]) -> None:
         ProtocolError: a group has members (68) or does not exist (69).
     """
     for group in names:
-        _, connection = _coordinator(cluster, group)
-        (deleted,) = connection.request(DeleteGroupsRequest(groups=[group])).groups
+        (deleted,) = (
+            _Coordinator(cluster, group)
+            .ask(DeleteGroupsRequest(groups=[group]), lambda answer: answer.groups[0].error_code)
+            .groups
+        )
+        if deleted.error_code == ErrorCode.NON_EMPTY_GROUP:
+            text = f"group {group} has members (NON_EMPTY_GROUP): stop them first"
+            raise protocol_error(deleted.error_code, text)
         if deleted.error_code:
             raise protocol_error(deleted.error_code, f"group {group}")
 
 
-def _coordinator(cluster: Cluster, group: str) -> tuple[int, BrokerConnection]:
-    found = cluster.any_connection().request(FindCoordinatorRequest(key=group))
-    if found.error_code:
-        raise protocol_error(found.error_code, f"coordinator of group {group}")
-    return found.node_id, cluster.connection(found.node_id)
+def set_offsets(cluster: Cluster, group: str, offsets: Mapping[PartitionKey, int]) -> None:
+    """Commit offsets for a group that has no members now.
+
+    Raises:
+        ClientError: it has some, which would commit over them.
+        ProtocolError: its coordinator does not answer, or refuses.
+    """
+    check_idle(cluster, group)
+    committed = {key: Committed(offset) for key, offset in offsets.items()}
+    answer = _Coordinator(cluster, group).ask(commit_request(group, committed), commit_error)
+    for topic in answer.topics:
+        for each in topic.partitions:
+            if each.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
+                # Someone joined since it was looked at.
+                raise ClientError(f"group {group} has members now: stop them first")
+            if each.error_code:
+                raise protocol_error(
+                    each.error_code, f"offset of {topic.topic}-{each.partition} in group {group}"
+                )
+
+
+def check_idle(cluster: Cluster, group: str) -> None:
+    """Check that a group has no members.
+
+    Raises:
+        ClientError: it has some.
+        ProtocolError: its coordinator does not answer, or refuses.
+    """
+    found = describe(cluster, group)
+    if found.members:
+        first, count = found.members[0], len(found.members)
+        raise ClientError(
+            f"group {group} has {count} member{'s' if count > 1 else ''} now (state "
+            f"{found.state}), which would commit over it: stop {first.client_id} at {first.host}"
+            f"{' and the others' if count > 1 else ''} first"
+        )
+
+
+class _Coordinator:
+    """The coordinator of one group, for one question after the other."""
+
+    def __init__(self, cluster: Cluster, group: str) -> None:
+        self._connection = CoordinatorConnection(
+            cluster, group, runtime=cluster.runtime, backoff_ms=_RETRY_MS
+        )
+
+    @property
+    def broker_id(self) -> int:
+        """Who answered last."""
+        found = self._connection.broker_id
+        return -1 if found is None else found
+
+    def ask(self, request: Any, error_of: Callable[[Any], int]) -> Any:
+        # The first question of all makes the brokers create the offsets topic.
+        return self._connection.ask(request, timeout_s=COORDINATOR_TIMEOUT_S, error_of=error_of)
+
+
+def find_coordinator(
+    cluster: Cluster,
+    key: str,
+    key_type: int = GROUP_COORDINATOR,
+    *,
+    timeout_s: float = COORDINATOR_TIMEOUT_S,
+) -> tuple[int, BrokerConnection]:
+    """Return the coordinator of a group or of a transactional id, and a connection to it.
+
+    Args:
+        cluster: the brokers.
+        key: the group or the transactional id.
+        key_type: which of the two, as in FindCoordinator.
+        timeout_s: how long to wait while there is none.
+
+    Raises:
+        ProtocolError: there is none in time, or the broker refuses.
+        ClientError: no broker can be reached.
+    """
+    kind = "group" if key_type == GROUP_COORDINATOR else "transactional id"
+
+    def ask() -> tuple[int, BrokerConnection]:
+        found = cluster.any_connection().request(FindCoordinatorRequest(key, key_type))
+        # The first question of all makes the brokers create the topic.
+        if found.error_code:
+            raise protocol_error(found.error_code, f"coordinator of {kind} {key}")
+        return found.node_id, cluster.connection(found.node_id)
+
+    return ask_again(cluster, [], ask, timeout_s=timeout_s)

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry.brokers import list_brokers
-from zkbroker.registry.embedded import find_jars
-from zkbroker.registry.java import INSTALL_JAVA, java_version, require_java
-from zkbroker.registry.session import ZkSession
+from zkbroker.zookeeper.embedded import find_jars
+from zkbroker.zookeeper.java import INSTALL_JAVA, java_version, require_java
+from zkbroker.zookeeper.session import ZkSession
 
 MIN_PYTHON = (3, 11)
 MIN_FREE_BYTES = 1 << 30
@@ -27,7 +27,7 @@ MAX_CLOCK_SKEW_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class MachineCheck:
     """The outcome of one check.
 
     Args:
@@ -45,7 +45,7 @@ class Finding:
 
 def diagnose(
     *, data: Path, ports: tuple[int, ...] = (), zookeeper: str | None = None
-) -> list[Finding]:
+) -> list[MachineCheck]:
     """Run every check.
 
     Args:
@@ -53,7 +53,7 @@ def diagnose(
         ports: ports that should be free.
         zookeeper: connect string of an ensemble to look at.
     """
-    checks: list[Callable[[], Finding]] = [
+    checks: list[Callable[[], MachineCheck]] = [
         check_python,
         check_java,
         check_zookeeper_jars,
@@ -68,29 +68,31 @@ def diagnose(
     return findings
 
 
-def check_python() -> Finding:
+def check_python() -> MachineCheck:
     """Python is new enough."""
     version = ".".join(map(str, sys.version_info[:3]))
     needed = ".".join(map(str, MIN_PYTHON))
     ok = sys.version_info >= MIN_PYTHON
-    return Finding("Python", ok, f"version {version}", "" if ok else f"install Python {needed}+")
+    return MachineCheck(
+        "Python", ok, f"version {version}", "" if ok else f"install Python {needed}+"
+    )
 
 
-def check_java() -> Finding:
+def check_java() -> MachineCheck:
     """Java is there and new enough; only Spark and the embedded ZooKeeper need it."""
     try:
         java = require_java()
-        return Finding("Java", True, f"version {java_version(java)}, {java}")
+        return MachineCheck("Java", True, f"version {java_version(java)}, {java}")
     except RegistryError as error:
-        return Finding("Java", False, str(error), INSTALL_JAVA)
+        return MachineCheck("Java", False, str(error), INSTALL_JAVA)
 
 
-def check_zookeeper_jars() -> Finding:
+def check_zookeeper_jars() -> MachineCheck:
     """The jars of the embedded ZooKeeper are there."""
     try:
-        return Finding("ZooKeeper jars", True, str(find_jars()[0].parent))
+        return MachineCheck("ZooKeeper jars", True, str(find_jars()[0].parent))
     except RegistryError as error:
-        return Finding(
+        return MachineCheck(
             "ZooKeeper jars",
             False,
             str(error),
@@ -98,23 +100,23 @@ def check_zookeeper_jars() -> Finding:
         )
 
 
-def check_open_files() -> Finding:
+def check_open_files() -> MachineCheck:
     """A broker may open enough files: it raises its own limit to the hard one at its start."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     ok = hard >= MIN_OPEN_FILES
     raised = f", which a broker raises to {hard}" if soft < hard else ""
     cure = f"raise it for this user, in /etc/security/limits.conf: nofile {MIN_OPEN_FILES} or more"
-    return Finding("open files", ok, f"limit {soft}{raised}", "" if ok else cure)
+    return MachineCheck("open files", ok, f"limit {soft}{raised}", "" if ok else cure)
 
 
-def check_data_directory(data: Path) -> Finding:
+def check_data_directory(data: Path) -> MachineCheck:
     """Files can be written where the data directory is, or would be."""
     place = _existing(data)
     try:
         with tempfile.NamedTemporaryFile(dir=place, prefix=".zkbroker-doctor-"):
-            return Finding("data directory", True, f"{data} can be written")
+            return MachineCheck("data directory", True, f"{data} can be written")
     except OSError as error:
-        return Finding(
+        return MachineCheck(
             "data directory",
             False,
             f"{place} cannot be written: {error.strerror}",
@@ -122,22 +124,22 @@ def check_data_directory(data: Path) -> Finding:
         )
 
 
-def check_disk_space(data: Path) -> Finding:
+def check_disk_space(data: Path) -> MachineCheck:
     """There is room for a segment."""
     free = shutil.disk_usage(_existing(data)).free
     ok = free >= MIN_FREE_BYTES
     cure = "free some, set log.retention.bytes, or choose another log.dirs"
-    return Finding("disk space", ok, f"{free / (1 << 30):.1f} GiB free", "" if ok else cure)
+    return MachineCheck("disk space", ok, f"{free / (1 << 30):.1f} GiB free", "" if ok else cure)
 
 
-def check_port(port: int) -> Finding:
+def check_port(port: int) -> MachineCheck:
     """A port can be listened on."""
     name = f"port {port}"
     try:
         with socket.create_server(("127.0.0.1", port)):
-            return Finding(name, True, "free")
+            return MachineCheck(name, True, "free")
     except OSError as error:
-        return Finding(
+        return MachineCheck(
             name,
             False,
             f"cannot be listened on: {error.strerror}",
@@ -145,7 +147,7 @@ def check_port(port: int) -> Finding:
         )
 
 
-def check_zookeeper(connect: str) -> list[Finding]:
+def check_zookeeper(connect: str) -> list[MachineCheck]:
     """An ensemble answers, its clock agrees with ours, and which brokers it knows."""
     probe = f"/zkbroker-doctor-{os.getpid()}"
     try:
@@ -157,7 +159,7 @@ def check_zookeeper(connect: str) -> list[Finding]:
             brokers = list_brokers(session)
     except RegistryError as error:
         return [
-            Finding(
+            MachineCheck(
                 "ZooKeeper",
                 False,
                 str(error),
@@ -168,8 +170,8 @@ def check_zookeeper(connect: str) -> list[Finding]:
     skew = abs(now - stat.ctime_ms / 1000) if stat is not None else 0.0
     agreed = skew <= MAX_CLOCK_SKEW_S
     return [
-        Finding("ZooKeeper", True, f"{connect} answers; brokers: {known}"),
-        Finding(
+        MachineCheck("ZooKeeper", True, f"{connect} answers; brokers: {known}"),
+        MachineCheck(
             "clock",
             agreed,
             f"{skew:.1f} s from ZooKeeper's",

@@ -23,6 +23,7 @@ from zkbroker.admin.dump_index import (
     dump_time_index,
     dump_transaction_index,
 )
+from zkbroker.admin.legacy07 import dump_map07, dump_segment07
 from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
 from zkbroker.records import Codec, EntryInfo, Record, decode_entry, iter_entries, verify_entry
 from zkbroker.records.payload import unwrap
@@ -64,7 +65,7 @@ def dump_log(
     """Dump segments and the files beside them.
 
     Args:
-        files: of the kinds .log, .index, .timeindex, .snapshot and .txnindex.
+        files: of the kinds .log, .index, .timeindex, .snapshot, .txnindex and .kafka (0.7).
         options: None is the tool's defaults.
         report: takes what the tool writes to standard error.
 
@@ -85,6 +86,12 @@ def dump_log(
                 sanity_only=chosen.index_sanity_check,
                 report=report,
             )
+        elif path.suffix == ".kafka":
+            yield from dump_segment07(
+                path, payloads=chosen.print_data_log, deep=chosen.deep_iteration
+            )
+        elif path.suffix == ".map":
+            yield from dump_map07(path)
         elif path.suffix == ".snapshot":
             yield from dump_snapshot(path, report)
         elif path.suffix == ".txnindex":

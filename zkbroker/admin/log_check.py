@@ -11,18 +11,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from zkbroker.admin.legacy07 import check_log07, repair_log07
 from zkbroker.config.log import LogConfig
 from zkbroker.errors import CorruptMessage, StorageError
 from zkbroker.log import names
 from zkbroker.log.checkpoints import read_epochs, read_offsets
 from zkbroker.log.fs import FileSystem
-from zkbroker.log.index import OffsetIndex, TimeIndex
-from zkbroker.log.loading import LoadPlan, load
+from zkbroker.log.legacy07.log import is_log_folder
 from zkbroker.log.lock import DirectoryLock
 from zkbroker.log.names import TopicPartition
-from zkbroker.log.producer_state import ProducerState
-from zkbroker.log.recovery import Cut, count_valid_messages, scan_segment
-from zkbroker.log.transactions import AbortedTransaction, TransactionTracker, read_index
+from zkbroker.log.producers.state import ProducerState
+from zkbroker.log.producers.transactions import TransactionTracker
+from zkbroker.log.recovery.loading import LoadPlan, load
+from zkbroker.log.recovery.scan import Cut, count_valid_messages, scan_segment
+from zkbroker.log.segments.index import OffsetIndex, TimeIndex
+from zkbroker.log.segments.transaction_index import AbortedTransaction, read_index
 from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS
 from zkbroker.records import EntryInfo
 
@@ -69,6 +72,8 @@ class LogCheck:
         log_start_offset: base offset of the first segment.
         log_end_offset: offset after the last valid entry.
         findings: what is wrong, in order.
+        holes: offsets, first and last, that are missing between segments: compacted away, or lost;
+            only the topic's settings could tell.
     """
 
     directory: Path
@@ -78,6 +83,7 @@ class LogCheck:
     log_start_offset: int = 0
     log_end_offset: int = 0
     findings: list[Finding] = field(default_factory=list)
+    holes: list[tuple[int, int]] = field(default_factory=list)
 
 
 def partition_directories(paths: Sequence[Path]) -> list[Path]:
@@ -94,7 +100,8 @@ def partition_directories(paths: Sequence[Path]) -> list[Path]:
         if not path.is_dir():
             raise StorageError(f"{path} is no directory")
         try:
-            here = [path] if _holds_log(path) else sorted(filter(_is_partition, path.iterdir()))
+            alone = _holds_log(path) or is_log_folder(path)
+            here = [path] if alone else sorted(filter(_is_partition, path.iterdir()))
         except OSError as error:
             raise StorageError(f"cannot read {path}: {error.strerror}") from error
         if not here and not (path / names.META_PROPERTIES).exists():
@@ -110,12 +117,16 @@ def _holds_log(path: Path) -> bool:
 
 
 def _is_partition(path: Path) -> bool:
+    if not path.is_dir():
+        return False
+    if is_log_folder(path):
+        return True
     # Directories of other programs have such names too.
     try:
         TopicPartition.parse(path.name)
     except ValueError:
         return False
-    return path.is_dir() and not names.is_delete_directory(path) and _holds_log(path)
+    return not names.is_delete_directory(path) and _holds_log(path)
 
 
 def check_logs(paths: Sequence[Path]) -> Iterator[LogCheck]:
@@ -132,7 +143,7 @@ def check_logs(paths: Sequence[Path]) -> Iterator[LogCheck]:
         yield from _check_data_directory(path)
     for directory in partition_directories(paths):
         try:
-            yield _check_log(directory)
+            yield _check_legacy07(directory) if is_log_folder(directory) else _check_log(directory)
         except OSError as error:
             raise StorageError(f"cannot read {directory}: {error}") from error
 
@@ -153,7 +164,7 @@ def _check_log(directory: Path) -> LogCheck:
     bases = _offsets(directory, names.LOG)
     check.segments = len(bases)
     check.log_start_offset = check.log_end_offset = bases[0] if bases else 0
-    sparse = _gaps_allowed(directory)
+    sparse = bool(_gaps_allowed(directory))
     broken = False
     tracker = TransactionTracker(dict)
     for index, base in enumerate(bases):
@@ -175,12 +186,22 @@ def _check_log(directory: Path) -> LogCheck:
             broken = following != scan.next_offset
             # The indexes speak of what a repair cuts off; it rebuilds them.
             continue
-        if following is not None and not sparse and following != scan.next_offset:
-            reason = f"offsets {scan.next_offset} to {following - 1} are missing behind it"
-            check.findings.append(Finding(path, scan.valid_bytes, reason))
-            broken = True
-        check.findings += verifier.findings(scan.valid_bytes, scan.next_offset)
+        if following is not None and following != scan.next_offset:
+            check.holes.append((scan.next_offset, following - 1))
+            sparse = True
+        check.findings += verifier.findings(
+            scan.valid_bytes, scan.next_offset, closed=following is not None
+        )
     check.findings += _small_files(directory)
+    return check
+
+
+def _check_legacy07(directory: Path) -> LogCheck:
+    found = check_log07(directory)
+    check = LogCheck(
+        directory, found.segments, found.size_bytes, found.entries, found.start, found.end
+    )
+    check.findings += [Finding(*each) for each in found.damage]
     return check
 
 
@@ -189,11 +210,12 @@ def _offsets(directory: Path, suffix: str) -> list[int]:
     return sorted(offset for offset in found if offset is not None)
 
 
-def _gaps_allowed(directory: Path) -> bool:
+def _gaps_allowed(directory: Path) -> bool | None:
+    """Whether a log is compacted, None where its topic's settings would have to tell."""
     try:
-        return TopicPartition.parse(directory.name).topic in INTERNAL_TOPICS
+        return TopicPartition.parse(directory.name).topic in INTERNAL_TOPICS or None
     except ValueError:
-        return False
+        return None
 
 
 def _lost(path: Path, position: int, reason: str) -> Finding:
@@ -218,6 +240,7 @@ class _IndexVerifier:
         self._offsets: list[tuple[int, int]] = []
         self._times: list[tuple[int, int]] = []
         self._findings: list[Finding] = []
+        self._has_times = False
         try:
             index = OffsetIndex(fs, self._offsets_file, base)
             self._offsets = [(base + offset, position) for offset, position in index.entries()]
@@ -225,6 +248,7 @@ class _IndexVerifier:
             times = TimeIndex(fs, self._times_file, base)
             self._times = [(timestamp, base + offset) for timestamp, offset in times.entries()]
             times.close()
+            self._has_times = True
         except FileNotFoundError as error:
             # Genuine brokers before 0.10 have no time index; it is built when it is needed.
             logger.debug("index missing file=%s", error.filename)
@@ -279,14 +303,17 @@ class _IndexVerifier:
             reason = f"{len(found)} aborted transactions, the log has {len(self._aborted)}"
             yield Finding(path, 0, reason)
 
-    def findings(self, valid_bytes: int, next_offset: int) -> list[Finding]:
+    def findings(self, valid_bytes: int, next_offset: int, *, closed: bool) -> list[Finding]:
         """Return what is wrong with the indexes of a segment.
 
         Args:
             valid_bytes: of the segment.
             next_offset: the offset after it.
+            closed: it is not written any more.
         """
         self._findings += self._transactions(next_offset)
+        if closed and self._has_times and not self._times and self._largest > 0:
+            self._findings.append(Finding(self._times_file, 0, "is empty"))
         for number, (offset, at) in enumerate(
             self._offsets[self._next_offset :], self._next_offset
         ):
@@ -335,7 +362,10 @@ def repair_logs(paths: Sequence[Path], *, now_ms: int | None = None) -> list[Cut
         roots = sorted({directory.parent for directory in directories})
         locks.extend(DirectoryLock(root) for root in roots)
         for directory in directories:
-            cuts += _repair_log(directory, now)
+            if is_log_folder(directory):
+                cuts += repair_log07(directory, now)
+            else:
+                cuts += _repair_log(directory, now)
     except OSError as error:
         raise StorageError(f"cannot repair: {error}") from error
     finally:

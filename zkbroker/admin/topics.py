@@ -8,12 +8,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from zkbroker.config.log import LogConfig
-from zkbroker.errors import ConfigError, ErrorCode, ProtocolError, UnknownTopicOrPartition
-from zkbroker.registry import ZkSession, topics
-from zkbroker.registry.assignment import assign_replicas
+from zkbroker.errors import ConfigError, UnknownTopicOrPartition
+from zkbroker.registry import topics
 from zkbroker.registry.brokers import list_brokers
-from zkbroker.registry.errors import NodeExists
 from zkbroker.registry.partitions import partition_state
+from zkbroker.registry.topic_rules import (
+    Racks,
+    check_assignment,
+    check_new_name,
+    plan_growth,
+    plan_topic,
+    topic_exists,
+)
+from zkbroker.zookeeper import ZkSession
+from zkbroker.zookeeper.errors import NodeExists
 
 __all__ = [
     "PartitionDescription",
@@ -36,12 +44,20 @@ class PartitionDescription:
         leader: id of the broker that serves it; None while none does.
         replicas: ids in the assignment.
         isr: ids in sync.
+        available: whether the leader lives: where genuine brokers write the states, these outlive
+            their brokers.
     """
 
     partition: int
     leader: int | None
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    available: bool = True
+
+    @property
+    def under_replicated(self) -> bool:
+        """Whether fewer replicas are in sync than there should be."""
+        return len(self.isr) < len(self.replicas)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +86,10 @@ def create_topic(
         session: a started session.
         topic: 1-249 characters of [a-zA-Z0-9._-].
         partitions: how many; not looked at when an assignment is given.
-        replication_factor: replicas of each; only 1 can be hosted.
+        replication_factor: replicas of each.
         assignment: partition → broker ids.
         config: the topic's own configuration, such as `retention.ms`.
-        rack_aware: whether the brokers' racks count.
+        rack_aware: whether the brokers' racks count; all brokers name one then, or none does.
 
     Raises:
         InvalidTopic: the name is not allowed.
@@ -81,27 +97,18 @@ def create_topic(
             cannot be had.
         ConfigError: a setting is not allowed.
     """
-    topics.check_topic_name(topic)
+    check_new_name(topic, topics.list_topics(session))
     overrides = dict(config or {})
     LogConfig().with_topic_overrides(overrides)
-    if assignment is None:
-        if partitions < 1:
-            raise ProtocolError(
-                f"Number of partitions must be larger than 0, not {partitions}.",
-                code=ErrorCode.INVALID_PARTITIONS,
-            )
-        _check_replication(replication_factor)
-        assignment = assign_replicas(
-            _racks(session), partitions, replication_factor, rack_aware=rack_aware
-        )
-    else:
-        _check_replication(max(map(len, assignment.values()), default=1))
+    plan = (
+        plan_topic(_racks(session), partitions, replication_factor, racks=_counted(rack_aware))
+        if assignment is None
+        else check_assignment(assignment, None)
+    )
     try:
-        topics.create_topic(session, topic, assignment, overrides)
-    except NodeExists as error:
-        raise ProtocolError(
-            f"Topic '{topic}' already exists.", code=ErrorCode.TOPIC_ALREADY_EXISTS
-        ) from error
+        topics.create_topic(session, topic, plan, overrides)
+    except NodeExists:
+        raise topic_exists(topic) from None
 
 
 def add_partitions(
@@ -109,7 +116,8 @@ def add_partitions(
     topic: str,
     total: int,
     *,
-    assignment: Mapping[int, Sequence[int]] | None = None,
+    assignment: Sequence[Sequence[int]] | None = None,
+    rack_aware: bool = True,
 ) -> None:
     """Let a topic grow.
 
@@ -117,26 +125,23 @@ def add_partitions(
         session: a started session.
         topic: its name.
         total: how many partitions it shall have.
-        assignment: brokers of the new ones; chosen like the first ones by default.
+        assignment: brokers of each new one; chosen like the first ones by default.
+        rack_aware: whether the brokers' racks count; all brokers name one then, or none does.
 
     Raises:
         UnknownTopicOrPartition: there is no such topic.
-        ProtocolError: it has as many or more already (37).
+        ProtocolError: it has as many or more already (37), or the brokers cannot be had (38, 39).
     """
     current = _assignment(session, topic)
-    if total <= len(current):
-        raise ProtocolError(
-            f"The topic {topic} has {len(current)} partitions; their number can only grow.",
-            code=ErrorCode.INVALID_PARTITIONS,
-        )
-    if assignment is None:
-        assignment = assign_replicas(
-            _racks(session),
-            total - len(current),
-            start_broker=current[0][0] if current.get(0) else None,
-            first_partition=len(current),
-        )
-    topics.add_partitions(session, topic, assignment)
+    added = plan_growth(
+        topic,
+        current,
+        total,
+        _racks(session),
+        assignment=assignment,
+        racks=_counted(rack_aware),
+    )
+    topics.add_partitions(session, topic, added)
 
 
 def alter_config(
@@ -188,12 +193,13 @@ def describe(session: ZkSession, names: Sequence[str] = ()) -> list[TopicDescrip
         UnknownTopicOrPartition: one of them does not exist.
     """
     marked = set(topics.topics_to_delete(session))
+    live = set(list_brokers(session))
     return [
         TopicDescription(
             name,
             topics.topic_config(session, name),
             tuple(
-                _describe_partition(session, name, partition, replicas)
+                _describe_partition(session, name, partition, replicas, live)
                 for partition, replicas in sorted(_assignment(session, name).items())
             ),
             name in marked,
@@ -240,12 +246,12 @@ def parse_assignment(text: str) -> dict[int, list[int]]:
 
 
 def _describe_partition(
-    session: ZkSession, topic: str, partition: int, replicas: Sequence[int]
+    session: ZkSession, topic: str, partition: int, replicas: Sequence[int], live: set[int]
 ) -> PartitionDescription:
     state = partition_state(session, topic, partition)
     leader = None if state is None or state.leader < 0 else state.leader
     isr = () if state is None else tuple(state.isr)
-    return PartitionDescription(partition, leader, tuple(replicas), isr)
+    return PartitionDescription(partition, leader, tuple(replicas), isr, leader in live)
 
 
 def _assignment(session: ZkSession, topic: str) -> Mapping[int, Sequence[int]]:
@@ -255,16 +261,12 @@ def _assignment(session: ZkSession, topic: str) -> Mapping[int, Sequence[int]]:
     return found
 
 
-def _check_replication(factor: int) -> None:
-    if factor != 1:
-        raise ProtocolError(
-            f"Replication factor: {factor} is not 1: partitions have one replica.",
-            code=ErrorCode.INVALID_REPLICATION_FACTOR,
-        )
-
-
 def _racks(session: ZkSession) -> dict[int, str | None]:
     return {broker.id: broker.rack for broker in list_brokers(session).values()}
+
+
+def _counted(rack_aware: bool) -> Racks:
+    return Racks.REQUIRED if rack_aware else Racks.IGNORED
 
 
 def _joined(names: Mapping[str, str]) -> str:

@@ -15,7 +15,7 @@ from zkbroker.admin.log_check import partition_directories
 from zkbroker.config.log import LogConfig, LogManagerConfig
 from zkbroker.errors import StorageError
 from zkbroker.log import LogManager, TopicPartition
-from zkbroker.log.producer_loading import find_open_transactions
+from zkbroker.log.producers.loading import find_open_transactions
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,19 @@ def abort_transactions(paths: Sequence[Path], *, dry_run: bool = False) -> list[
 
 def _abort(root: Path, directories: list[Path]) -> None:
     manager = LogManager(LogManagerConfig(log_dirs=(str(root),)), LogConfig())
-    manager.start()
+    # What the topics' settings are is not known here: nothing is cut for a gap.
+    manager.start(topic_settings=lambda _: {})
     try:
         for directory in directories:
             log = manager.get(TopicPartition.parse(directory.name))
             if log is not None:
-                log.abort_transactions()
+                for each in log.producers.open_transactions():
+                    log.end_transaction(
+                        each.producer_id,
+                        each.producer_epoch,
+                        commit=False,
+                        coordinator_epoch=max(each.coordinator_epoch, 0),
+                        leader_epoch=max(log.epochs.latest, 0),
+                    )
     finally:
         manager.close()

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from zkbroker.errors import ClientError, ConfigError
-from zkbroker.registry import ZkSession, groups, paths, topics
-
-TopicPartition = tuple[str, int]
+from zkbroker.registry import groups, paths, topics
+from zkbroker.types import PartitionKey
+from zkbroker.zookeeper import ZkSession
 
 _LINE = re.compile(r"^/consumers/([^/]+)/offsets/([^/]+)/(\d+):(\d+)$")
 
@@ -33,8 +33,8 @@ class Ownership:
 
     group: str
     members: tuple[str, ...]
-    unowned: tuple[TopicPartition, ...] = ()
-    gone: Mapping[TopicPartition, str] = field(default_factory=dict)
+    unowned: tuple[PartitionKey, ...] = ()
+    gone: Mapping[PartitionKey, str] = field(default_factory=dict)
 
     @property
     def settled(self) -> bool:
@@ -64,7 +64,7 @@ def import_offsets(session: ZkSession, lines: Iterable[str]) -> int:
         ConfigError: a line has another form; nothing was written.
         ClientError: a group has members now, whose own commits would undo it.
     """
-    offsets: dict[str, dict[TopicPartition, int]] = {}
+    offsets: dict[str, dict[PartitionKey, int]] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -77,29 +77,29 @@ def import_offsets(session: ZkSession, lines: Iterable[str]) -> int:
         group, topic, partition, offset = found.groups()
         offsets.setdefault(group, {})[topic, int(partition)] = int(offset)
     for group in offsets:
-        _check_idle(session, group)
+        check_idle(session, group)
     for group, of_group in offsets.items():
         write(session, group, of_group)
     return sum(map(len, offsets.values()))
 
 
-def set_offsets(session: ZkSession, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+def set_offsets(session: ZkSession, group: str, offsets: Mapping[PartitionKey, int]) -> None:
     """Set the offsets of a group that has no members now.
 
     Raises:
         ClientError: it has some.
     """
-    _check_idle(session, group)
+    check_idle(session, group)
     write(session, group, offsets)
 
 
-def write(session: ZkSession, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+def write(session: ZkSession, group: str, offsets: Mapping[PartitionKey, int]) -> None:
     """Write offsets unconditionally, as the genuine tools do."""
     for (topic, partition), offset in offsets.items():
         groups.commit_offset(session, group, topic, partition, offset)
 
 
-def committed(session: ZkSession, group: str) -> dict[TopicPartition, int]:
+def committed(session: ZkSession, group: str) -> dict[PartitionKey, int]:
     """Return the committed offsets of a group, by topic and partition in order."""
     keys = [
         (topic, partition)
@@ -109,7 +109,7 @@ def committed(session: ZkSession, group: str) -> dict[TopicPartition, int]:
     return {key: offset for key, (offset, _) in groups.read_offsets(session, group, keys).items()}
 
 
-def owners(session: ZkSession, group: str) -> dict[TopicPartition, str]:
+def owners(session: ZkSession, group: str) -> dict[PartitionKey, str]:
     """Return the owner (`consumer id-thread`) of each owned partition of a group."""
     return {
         (topic, partition): owner
@@ -155,7 +155,7 @@ def verify(
 def _taken(
     session: ZkSession,
     group: str,
-    members: Mapping[str, groups.Subscription | None],
+    members: Mapping[str, groups.StreamSubscription | None],
     make_match: Callable[[str, str], Callable[[str], bool]] | None,
 ) -> set[str]:
     taken: set[str] = set()
@@ -175,7 +175,7 @@ def _taken(
 
 def checker_lines(
     group: str,
-    positions: Mapping[TopicPartition, tuple[int | None, int | None, str | None]],
+    positions: Mapping[PartitionKey, tuple[int | None, int | None, str | None]],
 ) -> Iterator[str]:
     """Yield the table of ConsumerOffsetChecker.
 
@@ -195,7 +195,12 @@ def checker_lines(
         yield form % (group, topic, partition, known, end, lag, owner or "none")
 
 
-def _check_idle(session: ZkSession, group: str) -> None:
+def check_idle(session: ZkSession, group: str) -> None:
+    """Check that a group has no members.
+
+    Raises:
+        ClientError: it has some.
+    """
     members = groups.members(session, group)
     if members:
         raise ClientError(

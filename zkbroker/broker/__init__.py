@@ -21,6 +21,7 @@ def run_broker(
 
     Raises:
         ZkbrokerError: it cannot start.
+        StorageError: its last data directory failed.
     """
     from zkbroker.broker.process import run
 

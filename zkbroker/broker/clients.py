@@ -12,12 +12,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from zkbroker.log import FileSystem
 from zkbroker.protocol import ApiKey, supported
 
 MAX_CLIENTS = 1000
 MAX_ADDRESSES = 8
+MAX_REQUEST_KINDS = 1000
 OTHER = "(others)"
 FILE_NAME = "client-versions.json"
+_OTHER_KINDS = -1
 
 
 class ClientCounts:
@@ -30,9 +33,19 @@ class ClientCounts:
         self.requests: dict[int, int] = {}
 
     def count(self, api_key: int, version: int) -> None:
-        """Count one request."""
+        """Count one request; kinds beyond `MAX_REQUEST_KINDS` are counted as API -1."""
         key = api_key << 16 | (version & 0xFFFF)
-        self.requests[key] = self.requests.get(key, 0) + 1
+        count = self.requests.get(key, 0)
+        if not count and len(self.requests) >= MAX_REQUEST_KINDS:
+            key = _OTHER_KINDS
+            count = self.requests.get(key, 0)
+        self.requests[key] = count + 1
+
+    def knows(self, api_key: int) -> bool:
+        """Whether a request of this API was counted before, in any version."""
+        return len(self.requests) >= MAX_REQUEST_KINDS or any(
+            key >> 16 == api_key for key in self.requests
+        )
 
 
 class ClientVersions:
@@ -81,9 +94,7 @@ def save_clients(directory: Path, snapshot: dict[str, Any]) -> None:
         OSError: it cannot be written.
     """
     path = directory / FILE_NAME
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(snapshot, indent=1), encoding="utf-8")
-    temporary.replace(path)
+    FileSystem().write_file(path, json.dumps(snapshot, indent=1).encode(), durable=False)
 
 
 def _described(key: int, count: int) -> dict[str, Any]:

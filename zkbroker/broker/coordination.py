@@ -1,20 +1,23 @@
-"""The group coordinator of a broker: made from its settings, told what is hosted here."""
+"""The group coordinator of a broker: made from its settings, told what is led here."""
 
 import time
 
 from zkbroker.broker.dispatcher import Handler
 from zkbroker.broker.handlers.groups import GroupHandlers
 from zkbroker.broker.handlers.offsets import OffsetsHandlers
+from zkbroker.broker.handlers.produce import Verify
 from zkbroker.broker.services import BrokerServices
-from zkbroker.coordinator import CoordinatorSettings, GroupCoordinator, StoreSettings
+from zkbroker.coordinator.groups import CoordinatorSettings, GroupCoordinator, StoreSettings
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC
 from zkbroker.records import Codec
 from zkbroker.registry.topics_watch import TopicsView
+from zkbroker.replica.partition import Partition
+from zkbroker.replica.stored_log import StoredLog
 
 
 class Coordination:
-    """Ties a `GroupCoordinator` to the partitions of `__consumer_offsets` that are hosted here.
+    """Ties a `GroupCoordinator` to the partitions of `__consumer_offsets` that are led here.
 
     Args:
         services: of the broker.
@@ -29,6 +32,7 @@ class Coordination:
                 min_session_ms=config.group_min_session_timeout_ms,
                 max_session_ms=config.group_max_session_timeout_ms,
                 initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+                metadata_bytes=config.group_metadata_max_bytes,
                 max_group_size=config.group_max_size,
                 retention_ms=config.offsets_retention_ms,
                 maintenance_ms=config.offsets_retention_check_ms,
@@ -50,16 +54,24 @@ class Coordination:
         return len(assignment) if assignment else self._services.config.offsets_topic_partitions
 
     def assigned_here(self, number: int) -> bool:
-        """Whether a partition of the offsets topic is to be hosted by this broker."""
-        assignment = self._services.view.assignment(OFFSETS_TOPIC) or {}
-        return assignment.get(number, ())[:1] == (self._services.broker_id,)
+        """Whether this broker leads a partition of the offsets topic, or is said to."""
+        services = self._services
+        partition = services.replicas.get(OFFSETS_TOPIC, number)
+        if partition is not None and partition.is_leader:
+            return True
+        return services.view.leader(OFFSETS_TOPIC, number)[0] == services.broker_id
 
-    def handlers(self) -> dict[ApiKey, Handler]:
-        """The handlers of the APIs that groups use."""
+    def handlers(self, verify: Verify) -> dict[ApiKey, Handler]:
+        """The handlers of the APIs that groups use.
+
+        Args:
+            verify: asks the coordinator of a transaction whether partitions are part of it.
+        """
         groups = GroupHandlers(self._services, self.coordinator)
-        offsets = OffsetsHandlers(self._services, self.coordinator)
+        offsets = OffsetsHandlers(self._services, self.coordinator, verify)
         return {
             ApiKey.OFFSET_COMMIT: offsets.offset_commit,
+            ApiKey.TXN_OFFSET_COMMIT: offsets.txn_offset_commit,
             ApiKey.OFFSET_FETCH: offsets.offset_fetch,
             ApiKey.FIND_COORDINATOR: groups.find_coordinator,
             ApiKey.JOIN_GROUP: groups.join_group,
@@ -72,11 +84,16 @@ class Coordination:
         }
 
     def start(self) -> None:
-        """Begin to coordinate the groups of the partitions that are hosted here."""
+        """Begin to coordinate the groups of the partitions that are led here."""
         self.coordinator.start()
-        self._services.hosting.subscribe(
-            OFFSETS_TOPIC, self.coordinator.take_up, self.coordinator.give_up
-        )
+        self._services.replicas.subscribe(OFFSETS_TOPIC, self._lead, self._leave)
+
+    def _lead(self, partition: Partition) -> None:
+        log = StoredLog(partition, self._services.runtime, time.monotonic)
+        self.coordinator.take_up(partition.key.partition, log)
+
+    def _leave(self, partition: Partition) -> None:
+        self.coordinator.give_up(partition.key.partition)
 
     def close(self) -> None:
         """Send the members to wherever the partitions are hosted next."""

@@ -1,8 +1,9 @@
 """From a request's bytes to its answer: decode, handle, encode, and count on the way.
 
 Invariant: a handler either returns its response or raises. An exception becomes the error code of
-the response where that has one for all of it; where it has none, or where the bytes are no request
-that is served, the connection is closed with a log line that says who asked for what.
+the response, or of each of its partitions where that is how the version tells it
+(`zkbroker.broker.refusals`); where it has no place for one, or where the bytes are no request that
+is served, the connection is closed with a log line that says who asked for what.
 """
 
 import logging
@@ -11,27 +12,34 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from zkbroker.broker.clients import ClientCounts, ClientVersions
+from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
 from zkbroker.broker.metrics import BrokerMetrics, RequestMetrics
+from zkbroker.broker.pacing import each
+from zkbroker.broker.permissions import check_permissions
+from zkbroker.broker.refusals import refusal
 from zkbroker.errors import ZkbrokerError
 from zkbroker.fileslice import FileSlice
-from zkbroker.network.server import CloseConnection, Session
-from zkbroker.network.stream import Part
+from zkbroker.network.server.server import CloseConnection, Session
+from zkbroker.network.transport import Part
 from zkbroker.protocol import (
-    MESSAGES,
     ApiKey,
     MalformedFrame,
     RequestHeader,
+    TooManyItems,
     UnsupportedRequest,
     decode_header,
     decode_request,
     encode_response,
 )
+from zkbroker.security import Authorizer
 
 logger = logging.getLogger(__name__)
 
-Handler = Callable[[Any, RequestHeader, Session], Any]
-"""Takes the request, its header and the connection; returns the response, or None for none."""
+DEFAULT_MAX_ITEMS = 200_000
+
+Handler = Callable[[Any, RequestContext], Any]
+"""Takes the request and its context; returns the response, or None for none."""
 
 
 class ConnectionState:
@@ -53,14 +61,24 @@ class Dispatcher:
         handlers: by API.
         metrics: where requests are counted.
         clients: where clients and versions are counted.
+        authorizer: decides who may do what; None allows everything.
+        max_items: array items that one request may have.
     """
 
     def __init__(
-        self, handlers: Mapping[ApiKey, Handler], metrics: BrokerMetrics, clients: ClientVersions
+        self,
+        handlers: Mapping[ApiKey, Handler],
+        metrics: BrokerMetrics,
+        clients: ClientVersions,
+        *,
+        authorizer: Authorizer | None = None,
+        max_items: int = DEFAULT_MAX_ITEMS,
     ) -> None:
         self._handlers = {int(key): handler for key, handler in handlers.items()}
         self._metrics = {int(key): metrics.request(key) for key in handlers}
         self._clients = clients
+        self._authorizer = authorizer
+        self._max_items = max_items
 
     def handle(self, session: Session, frame: memoryview) -> Sequence[Part] | None:
         """Answer one request.
@@ -70,40 +88,42 @@ class Dispatcher:
         """
         started = time.monotonic()
         try:
-            header, request = decode_request(frame)
+            header, request = decode_request(frame, max_items=self._max_items, each=each)
         except UnsupportedRequest as error:
             header = error.header
-            self._state(session, header).counts.count(header.api_key, header.api_version)
+            raise self._not_served(session, header) from None
+        except TooManyItems as error:
             raise CloseConnection(
-                f"not served: api_key={header.api_key} api_version={header.api_version} "
-                f"asked by client_id={header.client_id}"
+                f"request with more than request.max.items={self._max_items} items: "
+                f"{error}{self._who(session, frame)}"
             ) from None
         except MalformedFrame as error:
             raise CloseConnection(
                 f"malformed request: {error}{self._who(session, frame)}"
             ) from None
         key = header.api_key
-        state = self._state(session, header)
-        state.counts.count(key, header.api_version)
         handler = self._handlers.get(key)
         if handler is None:
-            raise CloseConnection(
-                f"not served: api_key={key} asked by client_id={header.client_id}"
-            )
+            raise self._not_served(session, header)
+        state = self._state(session, header)
+        state.counts.count(key, header.api_version)
         metrics = self._metrics[key]
         session.parked_s = 0.0
+        context = RequestContext(session, header)
         try:
-            response = handler(request, header, session)
+            if self._authorizer is not None:
+                check_permissions(self._authorizer, request, context)
+            response = handler(request, context)
         except ZkbrokerError as error:
             if isinstance(error, CloseConnection):
                 raise
-            response = self._failed(error, header)
+            response = self._failed(error, header, request)
         parts = None
         if response is not None:
             for code in error_codes(response):
                 metrics.errors[code] = metrics.errors.get(code, 0) + 1
             try:
-                parts = encode_response(header.correlation_id, response, header.api_version)
+                parts = encode_response(header.correlation_id, response, header.api_version, each)
             except BaseException:
                 close_slices(response)
                 raise
@@ -125,6 +145,21 @@ class Dispatcher:
             state.metrics.send.observe(now - state.sending_since)
             state.metrics.total.observe(now - session.received_at)
 
+    def _not_served(self, session: Session, header: RequestHeader) -> CloseConnection:
+        """Count a request that is not served; the first of a client and API is a warning.
+
+        Some clients ask again and again; how often is told by the counts, not by the log.
+        """
+        counts = self._state(session, header).counts
+        told = counts.knows(header.api_key)
+        counts.count(header.api_key, header.api_version)
+        return CloseConnection(
+            f"not served: api_key={header.api_key} api_version={header.api_version} "
+            f"asked by client_id={header.client_id}"
+            + ("" if told else "; further ones of this client are counted and not logged"),
+            quiet=told,
+        )
+
     def _who(self, session: Session, frame: memoryview) -> str:
         """Describe the sender of a request whose body cannot be decoded."""
         try:
@@ -142,12 +177,11 @@ class Dispatcher:
             session.client_id = header.client_id
         return state
 
-    def _failed(self, error: ZkbrokerError, header: RequestHeader) -> Any:
+    def _failed(self, error: ZkbrokerError, header: RequestHeader, request: Any) -> Any:
         name = ApiKey(header.api_key).name
-        response = MESSAGES[ApiKey(header.api_key)][1]()
-        if not hasattr(response, "error_code"):
+        response = refusal(request, header.api_version, error_code(error))
+        if response is None:
             raise CloseConnection(f"{name} failed: {error}") from error
-        response.error_code = error_code(error)
         logger.warning(
             "request failed api=%s version=%d client_id=%s error=%s",
             name,
@@ -163,10 +197,10 @@ def error_codes(response: Any) -> Iterator[int]:
     if code := getattr(response, "error_code", 0):
         yield int(code)
     for name in ("topics", "groups", "resources"):
-        for item in getattr(response, name, None) or ():
+        for item in each(getattr(response, name, None) or ()):
             if code := getattr(item, "error_code", 0):
                 yield int(code)
-            for partition in getattr(item, "partitions", None) or ():
+            for partition in each(getattr(item, "partitions", None) or ()):
                 if code := getattr(partition, "error_code", 0):
                     yield int(code)
 

@@ -15,9 +15,11 @@ from zkbroker.errors import (
     StorageError,
     ZkbrokerError,
 )
-from zkbroker.registry.errors import NodeExists, NoNode
+from zkbroker.zookeeper.errors import NodeExists, NoNode
 
 logger = logging.getLogger(__name__)
+
+_MAX_MESSAGE_CHARS = 1000
 
 # Most specific first: the first class that an exception is an instance of decides.
 _CODES: tuple[tuple[type[ZkbrokerError], ErrorCode], ...] = (
@@ -41,3 +43,14 @@ def error_code(error: Exception) -> ErrorCode:
             return code
     logger.error("handler failed error=%r", error, exc_info=error)
     return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def error_message(error: Exception) -> str:
+    """Return the text that a client is told for an exception; the wire has room for 32,767 bytes.
+
+    What a client sent, a name of many kilobytes, may be part of it.
+    """
+    text = str(error)
+    if len(text) <= _MAX_MESSAGE_CHARS:
+        return text
+    return f"{text[:_MAX_MESSAGE_CHARS]} ... ({len(text)} characters)"

@@ -78,6 +78,8 @@ class BrokerMetrics:
         self._max_topics = max_topics
         self.topics: dict[str, TopicMetrics] = {OTHER: TopicMetrics()}
         self.requests: dict[int, RequestMetrics] = {}
+        self.replication_bytes_out = 0
+        """Bytes that followers were sent."""
 
     def topic(self, name: str) -> TopicMetrics:
         """Return the counts of a topic, or of all others when there are too many."""

@@ -1,4 +1,8 @@
-"""A broker as a process: started, stopped by a signal."""
+"""A broker as a process: started, stopped by a signal or by the failure of its last data directory.
+
+As genuine brokers do, one that can store nothing ends: whoever watches over it must hear of it, and
+new partitions must go to others.
+"""
 
 import gc
 import logging
@@ -19,7 +23,7 @@ _GC_THRESHOLD = 10_000
 
 
 def run(config: BrokerConfig, on_ready: Callable[[int, str, int], object] | None = None) -> None:
-    """Run a broker until SIGINT or SIGTERM; see `zkbroker.broker.run_broker`."""
+    """Run a broker until SIGINT, SIGTERM or its failure; see `zkbroker.broker.run_broker`."""
     _raise_file_limit()
     stop = gevent.event.Event()
     handlers = [
@@ -52,11 +56,17 @@ def run(config: BrokerConfig, on_ready: Callable[[int, str, int], object] | None
         if on_ready is not None:
             host, port = node.address
             on_ready(node.broker_id, host, port)
-        stop.wait()
+        failed = gevent.spawn(node.failed.wait)
+        gevent.wait([stopped, failed], count=1)
+        failure = node.services.logs.failure()
+        if failure is not None:
+            logger.error("broker ends: its last data directory failed error=%s", failure)
     finally:
         node.stop()
         for handler in handlers:
             handler.cancel()
+    if failure is not None:
+        raise failure
 
 
 def _raise_file_limit() -> None:

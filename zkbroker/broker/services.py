@@ -4,15 +4,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from zkbroker.broker.clients import ClientVersions
-from zkbroker.broker.hosting import Hosted, Hosting
 from zkbroker.broker.metrics import BrokerMetrics
 from zkbroker.broker.topics import Topics
 from zkbroker.broker.view import ClusterView
 from zkbroker.config.broker import BrokerConfig
-from zkbroker.errors import ErrorCode, NotLeaderForPartition, ProtocolError, UnknownTopicOrPartition
+from zkbroker.controller import ControllerMetrics
+from zkbroker.coordinator.transactions.counts import TransactionFigures
+from zkbroker.errors import NotLeaderForPartition, UnknownTopicOrPartition
 from zkbroker.log import LogManager
-from zkbroker.registry import ZkSession
+from zkbroker.replica.fetcher_manager import FetcherManager
+from zkbroker.replica.manager import ReplicaManager
+from zkbroker.replica.partition import Partition
 from zkbroker.runtime import Runtime
+from zkbroker.zookeeper import ZkSession
+
+TOLD_S = 1.0
+"""How long a request waits for a partition of which the controller is about to tell."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -22,6 +29,8 @@ class BrokerServices:
     Args:
         now_ms: wall clock in milliseconds.
         controller_id: the broker that is controller now, None while there is none.
+        controller_metrics: what this broker's controller counts; zeros while it is not elected.
+        transaction_figures: what this broker's transaction coordinator counts.
         stopping: whether the broker is shutting down, so that nothing should wait.
     """
 
@@ -31,38 +40,43 @@ class BrokerServices:
     session: ZkSession
     logs: LogManager
     view: ClusterView
-    hosting: Hosting
+    replicas: ReplicaManager
+    fetchers: FetcherManager
     topics: Topics
     metrics: BrokerMetrics
     clients: ClientVersions
     now_ms: Callable[[], int]
     controller_id: Callable[[], int | None]
     stopping: Callable[[], bool]
+    controller_metrics: Callable[[], ControllerMetrics] = ControllerMetrics
+    transaction_figures: Callable[[], TransactionFigures] = TransactionFigures
 
-    def hosted(self, topic: str, number: int, current_leader_epoch: int = -1) -> Hosted:
-        """Return a partition that is served here; waits a moment for one that is about to be.
+    def partition(self, topic: str, number: int, *, copying: bool = False) -> Partition:
+        """Return a partition that has a replica here, in whatever role.
+
+        One that is assigned here, and of which the controller is about to tell, is waited for: the
+        others may know already that this broker leads it.
 
         Args:
-            topic: its topic.
-            number: its number.
-            current_leader_epoch: what the client takes for the leader's epoch; -1 to skip.
+            topic: of the partition.
+            number: of the partition.
+            copying: whether a follower asks. It goes on while the topic is being deleted: that
+                waits for reassignments, which end when the new replicas have caught up.
 
         Raises:
-            NotLeaderForPartition: it exists and is not served here.
+            NotLeaderForPartition: it exists and has no replica here.
             UnknownTopicOrPartition: it does not exist.
-            ProtocolError: the client's epoch is older (74) or newer (75).
         """
-        hosted = self.hosting.get_soon(topic, number)
-        if hosted is None:
-            assignment = self.view.assignment(topic)
-            if assignment is not None and number in assignment:
-                raise NotLeaderForPartition(f"{topic}-{number} is not hosted by this broker")
+        if topic in self.view.topics.deleting and not copying:
+            raise UnknownTopicOrPartition(f"topic {topic} is being deleted")
+        found = self.replicas.get(topic, number)
+        if found is not None:
+            return found
+        replicas = (self.view.assignment(topic) or {}).get(number)
+        if replicas is None:
             raise UnknownTopicOrPartition(f"there is no partition {topic}-{number}")
-        if current_leader_epoch >= 0 and current_leader_epoch != hosted.leader_epoch:
-            older = current_leader_epoch < hosted.leader_epoch
-            raise ProtocolError(
-                f"leader epoch {current_leader_epoch} of {topic}-{number} is "
-                f"{'over' if older else 'not known'}: it is {hosted.leader_epoch}",
-                code=ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH,
-            )
-        return hosted
+        if self.broker_id in replicas:
+            found = self.replicas.wait_told((topic, number), TOLD_S)
+        if found is None:
+            raise NotLeaderForPartition(f"{topic}-{number} has no replica at this broker")
+        return found

@@ -8,25 +8,32 @@ the assignment, this one among them, act when they see it there.
 import logging
 from collections.abc import Mapping, Sequence
 
+from zkbroker.broker.capacity import PartitionCapacity
 from zkbroker.broker.view import ClusterView
 from zkbroker.config.broker import BrokerConfig
-from zkbroker.errors import ErrorCode, InvalidTopic, ProtocolError, UnknownTopicOrPartition
+from zkbroker.errors import ErrorCode, ProtocolError, UnknownTopicOrPartition
 from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC
-from zkbroker.registry import ZkSession
-from zkbroker.registry.assignment import assign_replicas
-from zkbroker.registry.errors import NodeExists
+from zkbroker.protocol.transaction_topic import TRANSACTION_TOPIC
+from zkbroker.registry.topic_rules import (
+    Racks,
+    check_assignment,
+    check_new_name,
+    check_topic_name,
+    plan_growth,
+    plan_topic,
+    topic_exists,
+)
 from zkbroker.registry.topics import (
     add_partitions,
-    check_topic_name,
     create_topic,
     mark_for_deletion,
     set_topic_config,
     topic_config,
 )
+from zkbroker.zookeeper import ZkSession
+from zkbroker.zookeeper.errors import NodeExists
 
 logger = logging.getLogger(__name__)
-
-MAX_PARTITIONS = 100_000
 
 
 class Topics:
@@ -36,9 +43,17 @@ class Topics:
         config: the broker's settings, for defaults.
         session: a started session.
         view: the cluster.
+        capacity: how many partitions a broker can hold.
     """
 
-    def __init__(self, config: BrokerConfig, session: ZkSession, view: ClusterView) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        session: ZkSession,
+        view: ClusterView,
+        capacity: PartitionCapacity,
+    ) -> None:
+        self._capacity = capacity
         self._config = config
         self._session = session
         self._view = view
@@ -51,6 +66,7 @@ class Topics:
         replication_factor: int = -1,
         assignment: Mapping[int, Sequence[int]] | None = None,
         settings: Mapping[str, str] | None = None,
+        racks: Racks = Racks.REQUIRED,
         validate_only: bool = False,
     ) -> None:
         """Create a topic.
@@ -58,9 +74,11 @@ class Topics:
         Args:
             name: its name.
             partitions: how many; -1 for the broker's default. Not given with an assignment.
-            replication_factor: 1, or -1 for it. Not given with an assignment.
+            replication_factor: replicas of each partition; -1 for the broker's default. Not given
+                with an assignment.
             assignment: partition → broker ids, in place of both.
             settings: topic-level configuration.
+            racks: what the brokers' racks count for.
             validate_only: check everything and create nothing.
 
         Raises:
@@ -68,12 +86,7 @@ class Topics:
             ConfigError: a setting is not allowed.
             RegistryError: ZooKeeper does not answer.
         """
-        check_topic_name(name)
-        if name in self._view.topics.assignments:
-            raise ProtocolError(
-                f"Topic '{name}' already exists.", code=ErrorCode.TOPIC_ALREADY_EXISTS
-            )
-        self._check_collision(name)
+        check_new_name(name, self._view.topics.assignments)
         settings = dict(settings or {})
         self._config.log.with_topic_overrides(settings)
         if assignment:
@@ -83,16 +96,19 @@ class Topics:
                     "Both cannot be used at the same time.",
                     code=ErrorCode.INVALID_REQUEST,
                 )
-            replicas: Mapping[int, Sequence[int]] = self._checked_assignment(assignment, first=0)
+            replicas = check_assignment(assignment, self._view.brokers)
         else:
-            replicas = self._assign(name, partitions, replication_factor)
+            if partitions == -1:
+                partitions = self._config.topic_partitions.get(name, self._config.num_partitions)
+            if replication_factor == -1:
+                replication_factor = self._config.default_replication_factor
+            replicas = plan_topic(self._racks(), partitions, replication_factor, racks=racks)
+        self._check_capacity(replicas)
         if not validate_only:
             try:
                 create_topic(self._session, name, replicas, settings)
             except NodeExists:
-                raise ProtocolError(
-                    f"Topic '{name}' already exists.", code=ErrorCode.TOPIC_ALREADY_EXISTS
-                ) from None
+                raise topic_exists(name) from None
 
     def create_automatically(self, name: str) -> None:
         """Create a topic that somebody asked for, with the defaults; fine if it exists.
@@ -103,16 +119,35 @@ class Topics:
         """
         config = self._config
         settings: dict[str, str] = {}
+        factor = config.default_replication_factor
         partitions = config.topic_partitions.get(name, config.num_partitions)
         if name == OFFSETS_TOPIC:
             partitions = config.offsets_topic_partitions
+            factor = self._internal_replicas(name, config.offsets_topic_replication_factor)
             settings = {
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
                 "segment.bytes": str(config.offsets_topic_segment_bytes),
             }
+        elif name == TRANSACTION_TOPIC:
+            partitions = config.transaction_topic_partitions
+            factor = self._internal_replicas(name, config.transaction_topic_replication_factor)
+            settings = {
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(min(config.transaction_topic_min_isr, factor)),
+                "segment.bytes": str(config.transaction_topic_segment_bytes),
+                "unclean.leader.election.enable": "false",
+            }
         try:
-            self.create(name, partitions=partitions, replication_factor=1, settings=settings)
+            # Nobody is there to be told about racks: they count where every broker names one.
+            self.create(
+                name,
+                partitions=partitions,
+                replication_factor=factor,
+                settings=settings,
+                racks=Racks.USED_IF_COMPLETE,
+            )
         except ProtocolError as error:
             if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
@@ -142,33 +177,8 @@ class Topics:
         current = self._view.assignment(name)
         if current is None:
             raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
-        if total == len(current):
-            raise ProtocolError(
-                f"Topic already has {total} partitions.", code=ErrorCode.INVALID_PARTITIONS
-            )
-        if total < len(current):
-            raise ProtocolError(
-                f"Topic currently has {len(current)} partitions, which is higher than the "
-                f"requested {total}.",
-                code=ErrorCode.INVALID_PARTITIONS,
-            )
-        self._check_count(total)
-        added = range(len(current), total)
-        if assignments is None:
-            start = current[0][0] if current and current.get(0) else None
-            replicas: Mapping[int, Sequence[int]] = assign_replicas(
-                self._racks(), len(added), 1, start_broker=start, first_partition=len(current)
-            )
-        else:
-            if len(assignments) != len(added):
-                raise ProtocolError(
-                    f"Increasing the number of partitions by {len(added)} but "
-                    f"{len(assignments)} assignments provided.",
-                    code=ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                )
-            replicas = self._checked_assignment(
-                dict(zip(added, assignments, strict=True)), first=len(current)
-            )
+        replicas = plan_growth(name, current, total, self._racks(), assignment=assignments)
+        self._check_capacity(replicas)
         if not validate_only:
             add_partitions(self._session, name, replicas)
 
@@ -219,72 +229,22 @@ class Topics:
         if not validate_only:
             set_topic_config(self._session, name, settings)
 
-    def _assign(
-        self, name: str, partitions: int, replication_factor: int
-    ) -> Mapping[int, Sequence[int]]:
-        if partitions == -1:
-            partitions = self._config.topic_partitions.get(name, self._config.num_partitions)
-        self._check_count(partitions)
-        if replication_factor == -1:
-            replication_factor = 1
-        if replication_factor < 1:
-            raise ProtocolError(
-                "Replication factor must be larger than 0.",
-                code=ErrorCode.INVALID_REPLICATION_FACTOR,
+    def _internal_replicas(self, name: str, wanted: int) -> int:
+        live = len(self._view.brokers)
+        if wanted > live:
+            logger.warning(
+                "topic=%s gets replicas=%d: its replication factor is to be %d, brokers live=%d",
+                name,
+                live,
+                wanted,
+                live,
             )
-        # Also refuses more replicas than there are brokers, in the genuine brokers' words.
-        assigned = assign_replicas(self._racks(), partitions, replication_factor)
-        if replication_factor > 1:
-            raise ProtocolError(
-                f"Replication factor: {replication_factor} larger than 1: partitions have one "
-                f"replica.",
-                code=ErrorCode.INVALID_REPLICATION_FACTOR,
-            )
-        return assigned
+        return min(wanted, live)
 
     def _racks(self) -> dict[int, str | None]:
         return {broker.id: broker.rack for broker in self._view.brokers.values()}
 
-    def _checked_assignment(
-        self, assignment: Mapping[int, Sequence[int]], first: int
-    ) -> dict[int, tuple[int, ...]]:
-        numbers = sorted(assignment)
-        if numbers != list(range(first, first + len(numbers))):
-            raise ProtocolError(
-                "Partitions should be a consecutive 0-based integer sequence.",
-                code=ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            )
-        self._check_count(len(numbers))
-        for number in numbers:
-            replicas = assignment[number]
-            unknown = [broker for broker in replicas if broker not in self._view.brokers]
-            if not replicas or len(set(replicas)) != len(replicas) or unknown:
-                raise ProtocolError(
-                    f"Partition {number} cannot be assigned to brokers {list(replicas)}: "
-                    f"live ones are {sorted(self._view.brokers)}, each at most once.",
-                    code=ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                )
-            if len(replicas) > 1:
-                raise ProtocolError(
-                    f"Replication factor: {len(replicas)} larger than 1: partitions have one "
-                    f"replica.",
-                    code=ErrorCode.INVALID_REPLICATION_FACTOR,
-                )
-        return {number: tuple(assignment[number]) for number in numbers}
-
-    @staticmethod
-    def _check_count(partitions: int) -> None:
-        if not 1 <= partitions <= MAX_PARTITIONS:
-            raise ProtocolError(
-                f"Number of partitions must be from 1 to {MAX_PARTITIONS}, not {partitions}.",
-                code=ErrorCode.INVALID_PARTITIONS,
-            )
-
-    def _check_collision(self, name: str) -> None:
-        # Genuine brokers refuse it because their metric names have both characters as one.
-        if "." not in name and "_" not in name:
-            return
-        folded = name.replace(".", "_")
-        for other in self._view.topics.assignments:
-            if other != name and other.replace(".", "_") == folded:
-                raise InvalidTopic(f"Topic '{name}' collides with existing topics: {other}")
+    def _check_capacity(self, added: Mapping[int, Sequence[int]]) -> None:
+        assignments = self._view.topics.assignments
+        held = (replicas for each in assignments.values() for replicas in each.values())
+        self._capacity.check(held, added.values())

@@ -1,22 +1,38 @@
 """What this broker knows of the cluster: live brokers, topics, and who leads which partition.
 
-Invariant: the view is replaced by the registry's watches and read by handlers without waiting; it
-may be some milliseconds old, as every broker's is. Who needs a change to have arrived waits for it
-with `wait_for`.
+    brokers, topics and their settings <-- ZooKeeper, by the registry's watches
+    leaders, ISRs, offline replicas    <-- the controller, by UpdateMetadata; later epochs also
+                                           from other brokers, while ZooKeeper is out of reach
+
+Invariant: handlers read the view without waiting; it may be some milliseconds old, as every
+broker's is. Who needs a change to have arrived waits for it with `wait_for`. A broker leads nothing
+because the view says so: that is the replica manager's to know.
 """
 
+import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import gevent.event
 
+from zkbroker.errors import ErrorCode, ProtocolError, ZkbrokerError
+from zkbroker.protocol.messages import UpdateMetadataRequest
+from zkbroker.protocol.messages.leader_and_isr import LEADER_DURING_DELETE
+from zkbroker.protocol.messages.metadata import MetadataPartition
+from zkbroker.protocol.messages.update_metadata import UpdateMetadataPartition
 from zkbroker.registry.brokers import BrokerInfo
-from zkbroker.registry.states_watch import States
 from zkbroker.registry.topics import Assignment
 from zkbroker.registry.topics_watch import TopicsView
+from zkbroker.replica.fencing import ControllerFence
+from zkbroker.replica.soundness import check_decision
+
+logger = logging.getLogger(__name__)
 
 NO_LEADER = -1
 NO_EPOCH = -1
+DECIDED_WITHIN_S = 1.0
+"""How long after a partition was first seen its leader may be waited for."""
 
 
 class ClusterView:
@@ -30,35 +46,76 @@ class ClusterView:
         self.own = own
         self.brokers: Mapping[int, BrokerInfo] = {own.id: own}
         self.topics = TopicsView({}, {}, frozenset())
-        self.states: States = {}
         self.cluster_id: str | None = None
-        self._leads_own: Callable[[str, int], int | None] = lambda topic, number: None
+        self._decided: dict[tuple[str, int], UpdateMetadataPartition] = {}
+        self._grown: dict[str, float] = {}
         self._changed = gevent.event.Event()
-
-    def set_own_leadership(self, leads: Callable[[str, int], int | None]) -> None:
-        """Set how to find out the leader epoch of a partition hosted here; None if it is not."""
-        self._leads_own = leads
+        self._told_nonsense = False
 
     def set_brokers(self, brokers: Mapping[int, BrokerInfo]) -> None:
         self.brokers = {**brokers, self.own.id: self.own}
         self.notify()
 
     def set_topics(self, topics: TopicsView) -> None:
+        before, now_s = self.topics.assignments, time.monotonic()
+        gone = before.keys() - topics.assignments.keys()
         self.topics = topics
-        self.notify()
-
-    def set_states(self, states: States) -> None:
-        self.states = states
-        self.notify()
-
-    def elsewhere(self) -> set[tuple[str, int]]:
-        """Return the partitions that other brokers host, whose states tell who leads them."""
-        return {
-            (topic, number)
-            for topic, assignment in self.topics.assignments.items()
-            for number, replicas in assignment.items()
-            if replicas and replicas[0] != self.own.id
+        self._grown = {
+            topic: seen_s
+            for topic, seen_s in self._grown.items()
+            if topic not in gone and now_s - seen_s < DECIDED_WITHIN_S
         }
+        for topic, assignment in topics.assignments.items():
+            known = before.get(topic)
+            if known is not assignment and assignment.keys() - (known or {}).keys():
+                self._grown[topic] = now_s
+        if gone:
+            for key in [key for key in self._decided if key[0] in gone]:
+                del self._decided[key]
+        self.notify()
+
+    def update(self, request: UpdateMetadataRequest, fence: ControllerFence) -> ErrorCode:
+        """Take what the controller says; partitions that it does not name stay as they were."""
+        try:
+            fence.check(request.controller_id, request.controller_epoch, request.broker_epoch)
+        except ProtocolError as error:
+            return error.code
+        code = ErrorCode.NONE
+        for topic, state in request.partitions():
+            key = (topic, state.partition)
+            try:
+                check_decision(topic, state)
+            except ZkbrokerError as error:
+                # What is sound in the request counts.
+                code = ErrorCode.INVALID_REQUEST
+                level = logging.DEBUG if self._told_nonsense else logging.WARNING
+                self._told_nonsense = True
+                logger.log(
+                    level, "UpdateMetadata refused controller=%d %s", request.controller_id, error
+                )
+                continue
+            if state.leader == LEADER_DURING_DELETE:
+                self._decided.pop(key, None)
+            else:
+                self._decided[key] = state
+        self.notify()
+        return code
+
+    def learn(self, topic: str, told: MetadataPartition) -> bool:
+        """Take what another broker says of a partition, if its leader epoch is a later one."""
+        key = (topic, told.partition)
+        known = self._decided.get(key)
+        if known is None or told.leader_epoch <= known.leader_epoch:
+            return False
+        self._decided[key] = replace(
+            known,
+            leader=told.leader,
+            leader_epoch=told.leader_epoch,
+            isr=told.isr,
+            replicas=told.replicas,
+            offline_replicas=told.offline_replicas,
+        )
+        return True
 
     def notify(self) -> None:
         """Wake whoever waits for a change."""
@@ -84,14 +141,26 @@ class ClusterView:
         """Return partition → broker ids; None for a topic that does not exist."""
         return self.topics.assignments.get(topic) if self.exists(topic) else None
 
-    def leader(self, topic: str, number: int, replicas: tuple[int, ...]) -> tuple[int, int]:
-        """Return the leader of a partition and its epoch, each -1 where not known."""
-        first = replicas[0] if replicas else NO_LEADER
-        if first == self.own.id:
-            epoch = self._leads_own(topic, number)
-            return (NO_LEADER, NO_EPOCH) if epoch is None else (first, epoch)
-        state = self.states.get((topic, number))
-        if state is None or state.leader not in self.brokers or state.leader == self.own.id:
+    def decided(self, topic: str, number: int) -> UpdateMetadataPartition | None:
+        """Return what the controller said of a partition, None before it did."""
+        return self._decided.get((topic, number))
+
+    def awaits_decision(self, topic: str) -> bool:
+        """Whether the controller may be about to say who leads new partitions of a topic.
+
+        Who is told of a topic that another broker created expects to be told its leader too; the
+        controller tells that to every broker, but not to all in the same moment.
+        """
+        seen_s = self._grown.get(topic)
+        if seen_s is None or time.monotonic() - seen_s >= DECIDED_WITHIN_S:
+            return False
+        assignment = self.assignment(topic) or {}
+        return any((topic, number) not in self._decided for number in assignment)
+
+    def leader(self, topic: str, number: int) -> tuple[int, int]:
+        """Return the live leader of a partition and its epoch, each -1 where there is none."""
+        state = self._decided.get((topic, number))
+        if state is None or state.leader not in self.brokers:
             return NO_LEADER, NO_EPOCH
         return state.leader, state.leader_epoch
 
@@ -99,6 +168,5 @@ class ClusterView:
         """Whether a topic exists and every partition of it has a leader."""
         assignment = self.assignment(topic)
         return assignment is not None and all(
-            self.leader(topic, number, replicas)[0] != NO_LEADER
-            for number, replicas in assignment.items()
+            self.leader(topic, number)[0] != NO_LEADER for number in assignment
         )

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from zkbroker.cli.connection import open_session, zookeeper_option
+from zkbroker.cli.output import say
 
 
 @click.command(
@@ -20,7 +21,9 @@ from zkbroker.cli.connection import open_session, zookeeper_option
     type=click.Path(exists=True, file_okay=False, path_type=Path),
 )
 @zookeeper_option
-@click.option("--broker-id", type=click.IntRange(0), help="Where the directories do not say it.")
+@click.option(
+    "--broker-id", type=click.IntRange(0), help="The broker's id, where no directory holds it."
+)
 @click.option("--dry-run", is_flag=True, help="Only print what the directories hold.")
 def command(
     directories: tuple[Path, ...], zookeeper: str | None, broker_id: int | None, dry_run: bool
@@ -34,23 +37,19 @@ def command(
 
     found = survey(directories)
     count = sum(map(len, found.partitions.values()))
-    click.echo(
+    say(
         f"{count} partitions of {len(found.partitions)} topics, of broker "
         f"{'unknown' if found.broker_id is None else found.broker_id}, cluster "
         f"{found.cluster_id or 'unknown'}"
     )
     if dry_run:
         for topic, numbers in found.partitions.items():
-            click.echo(f"  {topic}: {', '.join(map(str, numbers))}")
+            say(f"  {topic}: {', '.join(map(str, numbers))}")
         return
     with open_session(zookeeper) as session:
         done = adopt(session, found, broker_id=broker_id)
-    click.echo(
-        f"{len(done.adopted)} assigned to broker {done.broker_id} now, {len(done.already)} before"
-    )
+    say(f"{len(done.adopted)} assigned to broker {done.broker_id} now, {len(done.already)} before")
     for (topic, partition), other in done.elsewhere.items():
-        click.echo(f"  {topic}-{partition} is broker {other}'s; its data here is not served")
+        say(f"  {topic}-{partition} is broker {other}'s; its data here is not served")
     for topic, partition in done.missing:
-        click.echo(
-            f"  {topic}-{partition} is in none of these directories: adopt those that hold it"
-        )
+        say(f"  {topic}-{partition} is in none of these directories: adopt those that hold it")

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from zkbroker.cli.logs import configure_logging, log_options
+from zkbroker.cli.output import say
 from zkbroker.cli.settings import parse_settings
 
 
@@ -49,7 +50,7 @@ def command(
 
 def _announce(broker_id: int, host: str, port: int) -> None:
     shown = f"[{host}]" if ":" in host else host
-    click.echo(f"zkbroker broker ready id={broker_id} address={shown}:{port}")
+    say(f"zkbroker broker ready id={broker_id} address={shown}:{port}")
     sys.stdout.flush()
 
 

@@ -9,8 +9,8 @@ import click
 from zkbroker.errors import ConfigError
 
 if TYPE_CHECKING:
-    from zkbroker.discovery import Cluster
-    from zkbroker.registry.session import ZkSession
+    from zkbroker.client import Cluster
+    from zkbroker.zookeeper.session import ZkSession
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -19,7 +19,7 @@ NO_CLUSTER = (
     "no cluster is named: give -b HOST:PORT (brokers) or -z HOST:PORT (ZooKeeper), or set "
     "ZKBROKER_BOOTSTRAP or ZKBROKER_ZOOKEEPER"
 )
-_NO_ZOOKEEPER = "no ZooKeeper is named: give -z HOST:PORT[/CHROOT] or set ZKBROKER_ZOOKEEPER"
+NO_ZOOKEEPER = "no ZooKeeper is named: give -z HOST:PORT[/CHROOT] or set ZKBROKER_ZOOKEEPER"
 
 
 def cluster_options(command: F) -> F:
@@ -69,7 +69,7 @@ def open_cluster(bootstrap: str | None, zookeeper: str | None) -> "Iterator[Clus
         ClientError: no broker answers.
         RegistryError: ZooKeeper does not answer.
     """
-    from zkbroker.discovery import Cluster, StaticSource, ZooKeeperSource
+    from zkbroker.client import Cluster, StaticSource, ZooKeeperSource
 
     source: StaticSource | ZooKeeperSource
     if bootstrap is not None:
@@ -90,9 +90,9 @@ def open_session(zookeeper: str | None) -> "Iterator[ZkSession]":
         ConfigError: none is given.
         RegistryError: it does not answer.
     """
-    from zkbroker.registry.session import ZkSession
+    from zkbroker.zookeeper.session import ZkSession
 
     if zookeeper is None:
-        raise ConfigError(_NO_ZOOKEEPER)
+        raise ConfigError(NO_ZOOKEEPER)
     with ZkSession(zookeeper) as session:
         yield session

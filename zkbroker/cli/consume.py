@@ -1,14 +1,21 @@
 """`zkbroker consume`: messages to standard output, with kcat's habits."""
 
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
+from zkbroker.cli.compat.kcat_habits import brokers_of, kcat_switches, properties_option
 from zkbroker.cli.connection import NO_CLUSTER, cluster_options, open_cluster
-from zkbroker.cli.kcat_habits import brokers_of, kcat_switches, properties_option
+from zkbroker.cli.generation import (
+    PartitionNumber,
+    generation_option,
+    is_legacy07,
+    require_zookeeper_07,
+)
 from zkbroker.cli.message_format import (
     Piece,
     Printable,
@@ -16,13 +23,15 @@ from zkbroker.cli.message_format import (
     json_line,
     parse_delimiter,
 )
-from zkbroker.cli.positions import Anchor, parse_range
+from zkbroker.cli.output import say
+from zkbroker.cli.positions import Anchor, Range, parse_range
 from zkbroker.cli.settings import parse_settings
 from zkbroker.cli.unpacking import parse_serdes
 from zkbroker.errors import ConfigError
 
 if TYPE_CHECKING:
-    from zkbroker.discovery import Cluster
+    from zkbroker.client import Cluster
+    from zkbroker.consumer import MessageAndMetadata
 
 
 @click.command(
@@ -32,13 +41,19 @@ if TYPE_CHECKING:
     "  zkbroker consume -z 127.0.0.1:2181 -t visits -f '%p %o %k: %s\\n'\n"
     "  zkbroker consume -b 127.0.0.1:9092 -t visits -o s@1431857100000 -J | jq .payload\n"
     "  zkbroker consume -b 127.0.0.1:9092 -G counters visits clicks\n"
-    "  zkbroker consume -z 127.0.0.1:2181 -G counters visits clicks",
+    "  zkbroker consume -z 127.0.0.1:2181 -G counters visits clicks\n"
+    "  zkbroker consume --kafka-generation 0.7 -z 127.0.0.1:2181/kafka07 -t visits -e",
 )
 @click.argument("topics", nargs=-1)
 @cluster_options
 @click.option("-t", "--topic", help="Topic to read.")
 @click.option(
-    "-p", "--partition", "partitions", type=click.IntRange(-1), multiple=True, help="Repeatable."
+    "-p",
+    "--partition",
+    "partitions",
+    type=PartitionNumber(-1),
+    multiple=True,
+    help="Only this partition; repeatable. In Kafka 0.7 BROKER-NUMBER.",
 )
 @click.option(
     "-G",
@@ -71,6 +86,7 @@ if TYPE_CHECKING:
     help="Show bytes as numbers: bBhHiIqQ, c, s (the rest), $ (the end), < or > for their order.",
 )
 @click.option("-u", "--unbuffered", is_flag=True, help="Write each message out at once.")
+@generation_option
 @properties_option
 @click.option(
     "-X", "settings", metavar="KEY=VALUE", multiple=True, help="A consumer property; repeatable."
@@ -96,6 +112,7 @@ def command(
     mark_null: bool,
     serdes: tuple[str, ...],
     unbuffered: bool,
+    generation: str | None,
     properties_file: str | None,
     settings: tuple[str, ...],
 ) -> None:
@@ -120,7 +137,11 @@ def command(
     out = sys.stdout.buffer
     printed = 0
     with ExitStack() as stack:
-        if group is None:
+        if is_legacy07(generation, properties):
+            stream = stack.enter_context(
+                _of_07(names, partitions, zookeeper, group, chosen, exit_at_end, properties)
+            )
+        elif group is None:
             cluster = stack.enter_context(open_cluster(bootstrap, zookeeper))
             if as_json:
                 show = _json_with_leader(cluster)
@@ -159,8 +180,26 @@ def command(
                     break
         except ConsumerTimeout as quiet:
             out.flush()
-            click.echo(f"{quiet}", err=True)
+            say(f"{quiet}", err=True)
     out.flush()
+
+
+def _of_07(
+    names: list[str],
+    partitions: tuple[int, ...],
+    zookeeper: str | None,
+    group: str | None,
+    chosen: Range,
+    exit_at_end: bool,
+    properties: Mapping[str, str],
+) -> AbstractContextManager[Iterator["MessageAndMetadata"]]:
+    from zkbroker.cli.reading import of_zookeeper_group
+    from zkbroker.cli.reading07 import of_partitions_07
+
+    connect = require_zookeeper_07(zookeeper or properties.get("zk.connect"))
+    if group is None:
+        return of_partitions_07(names[0], partitions, connect, chosen, exit_at_end)
+    return of_zookeeper_group(names, connect, group, properties, legacy07=True)
 
 
 def _in_zookeeper(context: click.Context, bootstrap: str | None, zookeeper: str | None) -> bool:

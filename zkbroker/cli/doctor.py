@@ -22,7 +22,11 @@ from zkbroker.cli.output import json_option, print_json, print_table
     help="The data directory a broker would use.",
 )
 @click.option(
-    "--port", "ports", type=click.IntRange(1, 65535), multiple=True, help="A port to be free."
+    "--port",
+    "ports",
+    type=click.IntRange(1, 65535),
+    multiple=True,
+    help="A port that must be free; repeatable.",
 )
 @click.option("--zookeeper", "-z", metavar="HOST:PORT[/CHROOT]", help="An ensemble to look at.")
 @json_option

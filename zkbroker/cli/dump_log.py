@@ -1,8 +1,11 @@
 """`zkbroker dump-log`: what a segment or an index holds, with the genuine tool's options."""
 
+import sys
 from pathlib import Path
 
 import click
+
+from zkbroker.cli.output import say
 
 
 @click.command(
@@ -41,7 +44,7 @@ def command(
     key_decoder_class: str | None,
     offsets_decoder: bool,
 ) -> None:
-    """Print what segments (.log), indexes (.index, .timeindex) and snapshots hold.
+    """Print what segments (.log, .kafka), indexes (.index, .timeindex), maps and snapshots hold.
 
     The output is that of the DumpLogSegments tool of Kafka 2.3.
     """
@@ -76,5 +79,7 @@ def command(
         max_message_size=max_message_size,
         decoder=decoder,
     )
-    for line in dump_log(chosen, options, report=lambda text: click.echo(text, err=True)):
-        click.echo(line)
+    # Keys and payloads go to files and programs as they are, but not to a terminal.
+    show = say if sys.stdout.isatty() else click.echo
+    for line in dump_log(chosen, options, report=lambda text: say(text, err=True)):
+        show(line)

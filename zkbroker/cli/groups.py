@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 import click
 
 from zkbroker.cli.connection import cluster_options, open_cluster, open_session, zookeeper_option
-from zkbroker.cli.output import json_option, print_json, print_table
+from zkbroker.cli.output import json_option, print_json, print_table, say
 from zkbroker.errors import ClientError, ProtocolError
+from zkbroker.types import PartitionKey
 
 if TYPE_CHECKING:
-    from zkbroker.discovery import Cluster
+    from zkbroker.client import Cluster
 
-TopicPartition = tuple[str, int]
 Position = tuple[int | None, int | None, str | None]
 
 
@@ -78,7 +78,7 @@ def describe_command(
     """
     from zkbroker.admin.zk_groups import checker_lines
 
-    positions: dict[TopicPartition, Position] = {}
+    positions: dict[PartitionKey, Position] = {}
     known = False
     with open_cluster(bootstrap, zookeeper) as cluster:
         if zookeeper is not None:
@@ -106,24 +106,26 @@ def describe_command(
         )
         return
     for line in checker_lines(group, positions):
-        click.echo(line)
+        say(line)
     if broker_info:
-        click.echo("BROKER INFO")
+        say("BROKER INFO")
         asked = {leaders[key] for key in positions}
         for number in sorted(number for number in brokers if number in asked):
-            click.echo(f"{number} -> {brokers[number].host}:{brokers[number].port}")
+            say(f"{number} -> {brokers[number].host}:{brokers[number].port}")
 
 
 @command.command("verify", epilog="\b\nExample:\n  zkbroker groups verify counters")
 @click.argument("groups", nargs=-1)
 @zookeeper_option
 def verify_command(groups: tuple[str, ...], zookeeper: str | None) -> None:
-    """Find partitions nobody owns, and owners that are gone, in ZooKeeper groups.
+    """Find partitions without a live owner.
+
+    Looks at ZooKeeper groups, at all of them when none is named.
 
     Exit status 1 when a group has not settled.
     """
     from zkbroker.admin.zk_groups import verify
-    from zkbroker.consumer.filters import make_filter
+    from zkbroker.consumer.streams.filters import make_filter
     from zkbroker.registry.groups import list_groups
 
     settled = True
@@ -132,13 +134,11 @@ def verify_command(groups: tuple[str, ...], zookeeper: str | None) -> None:
             found = verify(session, group, lambda *taken: make_filter(*taken).matches)
             settled = settled and found.settled
             for topic, partition in found.unowned:
-                click.echo(f"group {group}: no owner for partition {topic}-{partition}")
+                say(f"group {group}: no owner for partition {topic}-{partition}")
             for (topic, partition), owner in found.gone.items():
-                click.echo(
-                    f"group {group}: the owner {owner} of {topic}-{partition} is not a member"
-                )
+                say(f"group {group}: the owner {owner} of {topic}-{partition} is not a member")
             if found.settled:
-                click.echo(f"group {group}: every partition is owned by a live member")
+                say(f"group {group}: every partition is owned by a live member")
     if not settled:
         sys.exit(1)
 
@@ -149,7 +149,10 @@ def verify_command(groups: tuple[str, ...], zookeeper: str | None) -> None:
 @click.argument("groups", nargs=-1, required=True)
 @cluster_options
 def delete_command(groups: tuple[str, ...], bootstrap: str | None, zookeeper: str | None) -> None:
-    """Delete groups without members, with their offsets; where both kinds exist, both."""
+    """Delete groups without members.
+
+    Their offsets go too; a group that ZooKeeper and a coordinator keep is deleted from both.
+    """
     from zkbroker.admin import coordinator_groups
     from zkbroker.errors import ErrorCode
     from zkbroker.registry.groups import delete_offsets, list_groups, members
@@ -172,11 +175,11 @@ def delete_command(groups: tuple[str, ...], bootstrap: str | None, zookeeper: st
                     raise
         if not deleted:
             raise ClientError(f"there is no group {group}")
-        click.echo(f"deleted group {group}")
+        say(f"deleted group {group}")
 
 
 def _add_from_zookeeper(
-    zookeeper: str, cluster: "Cluster", group: str, positions: dict[TopicPartition, Position]
+    zookeeper: str, cluster: "Cluster", group: str, positions: dict[PartitionKey, Position]
 ) -> bool:
     from zkbroker.admin.zk_groups import committed, owners
     from zkbroker.registry.groups import list_groups
@@ -192,7 +195,7 @@ def _add_from_zookeeper(
 
 
 def _add_from_coordinator(
-    cluster: "Cluster", group: str, positions: dict[TopicPartition, Position]
+    cluster: "Cluster", group: str, positions: dict[PartitionKey, Position]
 ) -> bool:
     from zkbroker.admin.coordinator_groups import describe, list_groups
 
@@ -206,10 +209,10 @@ def _add_from_coordinator(
     return True
 
 
-def log_ends(cluster: "Cluster", keys: set[TopicPartition]) -> dict[TopicPartition, int]:
+def log_ends(cluster: "Cluster", keys: set[PartitionKey]) -> dict[PartitionKey, int]:
     """Return the log end offset of each partition that a broker serves now."""
+    from zkbroker.client.resolve_offsets import resolve_offsets
     from zkbroker.consumer import LATEST_TIME
-    from zkbroker.consumer.resolve import resolve_offsets
 
     if keys:
         cluster.refresh(sorted({topic for topic, _ in keys}))

@@ -8,7 +8,7 @@ import importlib
 import sys
 from typing import NoReturn
 
-import click
+from zkbroker.cli.output import say
 
 
 def main() -> NoReturn:
@@ -18,7 +18,7 @@ def main() -> NoReturn:
     except ModuleNotFoundError as missing:
         if missing.name != "spark_loader":
             raise
-        click.echo(f"error: {missing}", err=True)
+        say(f"error: {missing}", err=True)
         sys.exit(1)
     command.main()
     raise AssertionError("a command ends by exiting")

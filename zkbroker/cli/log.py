@@ -1,9 +1,11 @@
-"""`zkbroker log`: check, repair and settle the logs of a broker that does not run."""
+"""`zkbroker log`: check, repair and compact the logs of a broker that does not run."""
 
 import sys
 from pathlib import Path
 
 import click
+
+from zkbroker.cli.output import say
 
 _PATHS = click.argument(
     "paths",
@@ -21,42 +23,100 @@ _PATHS = click.argument(
     "  zkbroker log repair /var/lib/zkbroker/visits-0",
 )
 def command() -> None:
-    """Check, repair and settle logs: data directories or single partitions, broker stopped."""
+    """Check, repair and compact logs, and end transactions left open.
+
+    Give data directories or single partitions. Stop their broker first.
+    """
 
 
 @command.command("check", epilog="\b\nExample:\n  zkbroker log check /var/lib/zkbroker")
 @_PATHS
 def check_command(paths: tuple[Path, ...]) -> None:
-    """Verify every entry and index, and change nothing. Exit status 1 when something is wrong."""
+    """Verify every entry and index.
+
+    Changes nothing. Exit status 1 when something is wrong.
+    """
     from zkbroker.admin.log_check import check_logs
 
     wrong = 0
     for check in check_logs(paths):
-        click.echo(
+        say(
             f"{check.directory}: {check.segments} segments, {check.entries} entries, "
             f"{check.size_bytes} bytes, offsets {check.log_start_offset} to {check.log_end_offset}"
         )
+        for first, last in check.holes:
+            say(f"  offsets {first} to {last} are missing: compacted away, or lost")
         for finding in check.findings:
-            click.echo(f"  {finding}")
+            say(f"  {finding}")
             wrong += 1
     if wrong:
-        click.echo("zkbroker log repair cuts and rebuilds; what it cuts is kept aside", err=True)
+        say("zkbroker log repair cuts and rebuilds; what it cuts is kept aside", err=True)
         sys.exit(1)
 
 
 @command.command("repair", epilog="\b\nExample:\n  zkbroker log repair /var/lib/zkbroker")
 @_PATHS
 def repair_command(paths: tuple[Path, ...]) -> None:
-    """Cut logs to their longest valid prefix and rebuild indexes, as a broker's recovery does.
+    """Cut what is damaged and rebuild indexes.
 
-    What is cut is kept in `*.log.corrupt-*` beside the segment.
+    A log keeps its longest valid prefix, as in a broker's recovery. What is cut is kept in
+    `*.corrupt-*` beside the segment.
     """
     from zkbroker.admin.log_check import repair_logs
 
     cuts = repair_logs(paths)
     for cut in cuts:
-        click.echo(cut)
-    click.echo(f"{len(cuts)} cuts")
+        say(cut)
+    say(f"{len(cuts)} cuts")
+
+
+@command.command(
+    "clean",
+    epilog="\b\nExamples:\n"
+    "  zkbroker log clean --dry-run /var/lib/zkbroker/users-0\n"
+    "  zkbroker log clean /var/lib/zkbroker/users-0",
+)
+@_PATHS
+@click.option("--dry-run", is_flag=True, help="Only tell what would go.")
+@click.option(
+    "--delete-retention-ms",
+    type=click.IntRange(min=0),
+    default=86_400_000,
+    show_default=True,
+    help="How long messages without a value stay after the first compaction.",
+)
+@click.option(
+    "--segment-bytes",
+    type=click.IntRange(min=14, max=2**31 - 1),
+    default=1024**3,
+    show_default=True,
+    help="Largest segment that others are joined to.",
+)
+def clean_command(
+    paths: tuple[Path, ...], dry_run: bool, delete_retention_ms: int, segment_bytes: int
+) -> None:
+    """Compact logs: keep the latest message of each key.
+
+    Of topics with cleanup.policy=delete too: name only what is to be compacted. Messages without a
+    key go. The active segment, and what is behind an open transaction, stay.
+    """
+    from zkbroker.admin.log_clean import clean_logs
+    from zkbroker.config.log import LogConfig
+
+    config = LogConfig(delete_retention_ms=delete_retention_ms, segment_bytes=segment_bytes)
+    for each in clean_logs(paths, config=config, only_look=dry_run):
+        stats = each.stats
+        if stats is None:
+            say(f"{each.partition}: nothing to compact")
+            continue
+        copied = stats.copied
+        verb = "would go" if dry_run else "removed"
+        say(
+            f"{each.partition}: offsets {stats.start_offset} to {stats.end_offset}, "
+            f"{copied.records_seen - copied.records_kept} of {copied.records_seen} messages and "
+            f"{stats.bytes_before - stats.bytes_after} of {stats.bytes_before} bytes {verb}, "
+            f"{stats.segments_before} segments become {stats.segments_after}, {stats.keys} keys"
+        )
 
 
 @command.command(
@@ -68,7 +128,7 @@ def repair_command(paths: tuple[Path, ...]) -> None:
 @_PATHS
 @click.option("--dry-run", is_flag=True, help="Only list the transactions that are open.")
 def abort_transactions_command(paths: tuple[Path, ...], dry_run: bool) -> None:
-    """End the transactions that a genuine broker left open, by aborting them.
+    """Abort transactions that were left open.
 
     Readers with isolation.level=read_committed stop at the first message of an open transaction.
     Its coordinator would end it; it was left behind with the genuine cluster.
@@ -77,8 +137,8 @@ def abort_transactions_command(paths: tuple[Path, ...], dry_run: bool) -> None:
 
     found = abort_transactions(paths, dry_run=dry_run)
     for each in found:
-        click.echo(
+        say(
             f"{each.partition}: producer {each.producer_id}, "
             f"offsets {each.first_offset} to {each.last_offset}"
         )
-    click.echo(f"{len(found)} transactions {'open' if dry_run else 'aborted'}")
+    say(f"{len(found)} transactions {'open' if dry_run else 'aborted'}")

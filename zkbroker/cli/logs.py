@@ -1,4 +1,8 @@
-"""Log lines of the long-running commands, on standard error."""
+"""Log lines of the long-running commands, on standard error.
+
+Invariant: one record is one line, whatever the texts in it hold; only a traceback takes more, and
+those are indented.
+"""
 
 import json
 import logging
@@ -8,7 +12,25 @@ from typing import Any, TypeVar
 
 import click
 
+from zkbroker.cli.foreign_text import CONTINUATION, harmless, harmless_json, harmless_lines
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class TextFormatter(logging.Formatter):
+    """One line a record: time, level, logger, message; a traceback follows, indented."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        return harmless(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        return CONTINUATION + harmless_lines(super().formatException(ei))
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802
+        return CONTINUATION + harmless_lines(stack_info)
 
 
 class JsonFormatter(logging.Formatter):
@@ -24,7 +46,7 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
-        return json.dumps(fields, ensure_ascii=False)
+        return harmless_json(json.dumps(fields, ensure_ascii=False))
 
 
 def log_options(command: F) -> F:
@@ -51,7 +73,7 @@ def configure_logging(level: str, form: str) -> None:
     if form == "json":
         handler.setFormatter(JsonFormatter())
     else:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+        handler.setFormatter(TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler])
     # Its INFO lines tell of each ping and retry.
     logging.getLogger("kazoo").setLevel(logging.WARNING)

@@ -2,6 +2,7 @@
 
 import errno
 import importlib
+import io
 import logging
 import os
 import signal
@@ -14,6 +15,7 @@ from typing import Any, NoReturn
 import click
 
 from zkbroker import __version__
+from zkbroker.cli.output import say, say_lines
 from zkbroker.errors import ZkbrokerError
 
 COMMANDS = {
@@ -23,16 +25,21 @@ COMMANDS = {
     "topics": "list, create, describe, alter and delete topics",
     "produce": "publish lines of standard input, or files",
     "consume": "print the messages of a topic",
-    "kcat": "all of it with kcat's own command line",
-    "replay": "copy what a topic holds into another one",
-    "perf": "measure how fast messages are taken and given",
+    "kcat": "publish, print and list with kcat's own command line",
+    "replay": "copy the messages of a topic into another one",
+    "mirror": "copy topics of other clusters into one, and keep on",
+    "perf": "measure how fast messages are published and read",
     "groups": "list, describe, verify and delete consumer groups",
-    "offsets": "log offsets; export, import and reset those of groups",
-    "clients": "list which client speaks what",
-    "top": "brokers, topics, groups and lag, live",
+    "transactions": "list, describe and abort transactions, find those that hang",
+    "offsets": "look up log offsets; export, import and reset those of groups",
+    "clients": "list which clients send which requests",
+    "top": "show brokers, topics, groups and lag, live",
     "metadata": "list brokers, partitions and leaders",
+    "reassign": "move replicas when brokers come or go",
+    "drain": "empty a broker before it is taken away",
+    "elect": "let preferred replicas lead again",
     "adopt": "serve a data directory of genuine Kafka",
-    "log": "check and repair logs",
+    "log": "check, repair and compact logs, end transactions left open",
     "dump-log": "print what segments and indexes hold",
     "doctor": "check whether this machine can run brokers",
 }
@@ -50,7 +57,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return _genuine_tool(cmd_name)
-        module = importlib.import_module(f"zkbroker.cli.{cmd_name.replace('-', '_')}")
+        package = "compat." if cmd_name == "kcat" else ""
+        module = importlib.import_module(f"zkbroker.cli.{package}{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command
 
@@ -62,7 +70,7 @@ class LazyGroup(click.Group):
 def _genuine_tool(name: str) -> click.Command | None:
     if not name.startswith("kafka"):
         return None
-    from zkbroker.cli.kafka_tools import find
+    from zkbroker.cli.compat.kafka_tools import find
 
     return find(name)
 
@@ -71,7 +79,8 @@ def _genuine_tool(name: str) -> click.Command | None:
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Each command explains itself: zkbroker COMMAND --help. The genuine tools work under "
-    "their own names and options too: zkbroker kafka-console-consumer --zookeeper ...",
+    "their own names and options too: zkbroker kafka-console-consumer --zookeeper ... "
+    "Topics are loaded into files with zkbroker-load, a command of its own.",
 )
 @click.version_option(__version__, "--version", message="zkbroker %(version)s")
 def cli() -> None:
@@ -94,14 +103,18 @@ def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> N
     # What these have to say reaches people as our own errors.
     for chatty in (
         "kazoo",
-        "zkbroker.registry.client",
-        "zkbroker.registry.connection",
-        "zkbroker.producer.settling",
+        "zkbroker.zookeeper.client",
+        "zkbroker.zookeeper.connection",
+        "zkbroker.producer.completion",
     ):
         logging.getLogger(chatty).addHandler(logging.NullHandler())
-    # A script may have closed them; what is said to nobody is no error, and nobody says nothing.
+    # A script may have closed them: output is dropped then, and input is empty.
     if sys.stdout is None:
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - for good
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character, as of LANG=C, gets its number.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     if sys.stdin is None:
         sys.stdin = Path(os.devnull).open()  # noqa: SIM115
     keywords: dict[str, Any] = {"prog_name": name, "standalone_mode": False}
@@ -113,10 +126,13 @@ def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> N
         # click turns every KeyboardInterrupt into it
         sys.exit(143 if isinstance(stop.__cause__, _Terminated) else 130)
     except click.ClickException as mistake:
-        mistake.show()
+        shown = io.StringIO()
+        mistake.show(shown)
+        for line in shown.getvalue().rstrip("\n").split("\n"):
+            say(line, err=True)
         sys.exit(mistake.exit_code)
     except ZkbrokerError as error:
-        click.echo(f"error: {error}", err=True)
+        say_lines(f"error: {error}", err=True)
         sys.exit(1)
     except KeyboardInterrupt as stop:
         sys.exit(143 if isinstance(stop, _Terminated) else 130)
@@ -126,13 +142,13 @@ def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> N
         sys.exit(0)
     except OSError as error:
         if error.filename is None and error.errno in _OF_OUTPUT:
-            click.echo(f"error: the output cannot be written: {error.strerror}", err=True)
+            say(f"error: the output cannot be written: {error.strerror}", err=True)
             # What is left in its buffer would fail once more.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         if error.filename is None:
             raise  # not about a file that somebody named
-        click.echo(f"error: {error.filename}: {error.strerror}: {_cure(error)}", err=True)
+        say(f"error: {error.filename}: {error.strerror}: {_cure(error)}", err=True)
         sys.exit(1)
     sys.exit(result if isinstance(result, int) else 0)
 

@@ -12,8 +12,10 @@ import struct
 from collections.abc import Callable
 from typing import Protocol
 
+from zkbroker.cli.foreign_text import harmless_json
 from zkbroker.cli.unpacking import Unpack
 from zkbroker.errors import ConfigError
+from zkbroker.types import Partition07
 
 
 class Printable(Protocol):
@@ -30,7 +32,9 @@ class Printable(Protocol):
     @property
     def value(self) -> bytes | None: ...
     @property
-    def headers(self) -> tuple[tuple[str, bytes | None], ...]: ...
+    def headers(self) -> tuple[tuple[str, bytes | None], ...]:
+        """Names and values; a name's bytes that are not UTF-8 are surrogates."""
+        ...
 
 
 Piece = Callable[[str, int, Printable], bytes]
@@ -115,7 +119,7 @@ def json_line(
     kind = {0: "create", 1: "logappend"}.get(message.timestamp_type, "unknown")
     fields: dict[str, object] = {
         "topic": topic,
-        "partition": partition,
+        "partition": str(partition) if isinstance(partition, Partition07) else partition,
         "offset": message.offset,
         "tstype": kind,
         "ts": message.timestamp,
@@ -125,11 +129,17 @@ def json_line(
     if message.headers:
         flat: list[str | None] = []
         for name, value in message.headers:
-            flat += [name, _text(value)]
+            flat += [_text(_name(name)), _text(value)]
         fields["headers"] = flat
     fields["key"] = _text(message.key)
     fields["payload"] = _text(message.value)
-    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    line = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+    return harmless_json(line).encode() + b"\n"
+
+
+def _name(text: str) -> bytes:
+    """Return the bytes that a header's name was decoded from."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _text(data: bytes | None) -> str | None:
@@ -153,7 +163,7 @@ def _as_it_is(data: bytes) -> bytes:
 def _token(letter: str, text: str, null: bytes, key: Unpack, value: Unpack) -> Piece:
     pieces: dict[str, Piece] = {
         "t": lambda topic, _partition, _message: topic.encode(),
-        "p": lambda _topic, partition, _message: b"%d" % partition,
+        "p": lambda _topic, partition, _message: str(partition).encode(),
         "o": lambda _topic, _partition, message: b"%d" % message.offset,
         "T": lambda _topic, _partition, message: b"%d" % message.timestamp,
         "k": lambda _topic, _partition, message: null if message.key is None else key(message.key),
@@ -164,7 +174,9 @@ def _token(letter: str, text: str, null: bytes, key: Unpack, value: Unpack) -> P
         "S": lambda _topic, _partition, message: b"%d" % _length(message.value),
         "R": lambda _topic, _partition, message: struct.pack(">i", _length(message.value)),
         "h": lambda _topic, _partition, message: b",".join(
-            name.encode() + b"=" + (b"NULL" if content is None else content)
+            name.encode("utf-8", "surrogateescape")
+            + b"="
+            + (b"NULL" if content is None else content)
             for name, content in message.headers
         ),
     }

@@ -3,7 +3,7 @@
 import click
 
 from zkbroker.cli.connection import cluster_options, open_cluster
-from zkbroker.cli.output import json_option, print_json, print_table
+from zkbroker.cli.output import json_option, print_json, print_table, say
 
 
 @click.command(
@@ -37,7 +37,7 @@ def command(
         [[b.id, b.host, b.port, b.rack] for b in brokers],
         numbers=[0, 2],
     )
-    click.echo()
+    say()
     print_table(
         ["topic", "partition", "leader"],
         [[info.topic, info.partition, info.leader] for info in partitions],

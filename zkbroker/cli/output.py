@@ -1,10 +1,15 @@
-"""Tables for people, JSON for programs."""
+"""Lines and tables for people, JSON for programs: all that commands print, but messages themselves.
+
+Invariant: everything printed here is harmless to a terminal, whoever chose it; see `foreign_text`.
+"""
 
 import json
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
+
+from zkbroker.cli.foreign_text import harmless, harmless_json, harmless_lines
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -16,9 +21,33 @@ def json_option(command: F) -> F:
     )
 
 
-def print_json(value: object) -> None:
-    """Print a value as JSON."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+def say(text: object = "", *, err: bool = False) -> None:
+    """Print one line.
+
+    Args:
+        text: the line; an end of line within it is shown, not obeyed.
+        err: to standard error.
+    """
+    click.echo(harmless(text), err=err)
+
+
+def say_lines(text: object, *, err: bool = False) -> None:
+    """Print a text of several lines, the later ones indented."""
+    click.echo(harmless_lines(text), err=err)
+
+
+def print_json(value: object, *, compact: bool = False) -> None:
+    """Print a value as JSON.
+
+    Args:
+        value: what `json.dumps` takes.
+        compact: without spaces and without the end of line, as kcat prints it.
+    """
+    if compact:
+        text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    else:
+        text = json.dumps(value, indent=2, ensure_ascii=False)
+    click.echo(harmless_json(text), nl=not compact)
 
 
 def print_table(
@@ -39,5 +68,5 @@ def print_table(
     for index, column in enumerate(columns):
         table.add_column(column, justify="right" if index in numbers else "left", overflow="fold")
     for row in rows:
-        table.add_row(*("-" if cell is None else str(cell) for cell in row))
+        table.add_row(*("-" if cell is None else harmless(cell) for cell in row))
     Console(highlight=False, markup=False).print(table)

@@ -10,6 +10,7 @@ from datetime import datetime
 import click
 
 from zkbroker.cli.connection import cluster_options, discovery_properties, open_cluster
+from zkbroker.cli.output import say
 from zkbroker.cli.settings import parse_settings
 from zkbroker.errors import ClientError
 
@@ -61,14 +62,38 @@ def _moment(seconds: float) -> str:
     "  zkbroker perf produce -b 127.0.0.1:9092 -t perf --messages 1000000 --codec snappy",
 )
 @cluster_options
-@click.option("-t", "--topic", required=True)
-@click.option("--messages", type=click.IntRange(1), default=100_000, show_default=True)
-@click.option("--message-size", type=click.IntRange(1), default=100, show_default=True)
-@click.option("--batch-size", type=click.IntRange(1), default=200, show_default=True)
-@click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
+@click.option("-t", "--topic", required=True, help="Topic to publish to.")
+@click.option(
+    "--messages", type=click.IntRange(1), default=100_000, show_default=True, help="How many."
+)
+@click.option(
+    "--message-size", type=click.IntRange(1), default=100, show_default=True, help="Bytes of each."
+)
+@click.option(
+    "--batch-size",
+    type=click.IntRange(1),
+    default=200,
+    show_default=True,
+    help="Messages of a batch at most.",
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Producers at the same time.",
+)
 @click.option("--sync", is_flag=True, help="Wait for each batch before the next.")
-@click.option("--codec", type=click.Choice(_CODECS), default="none", show_default=True)
-@click.option("--acks", type=click.Choice(["0", "1", "-1"]), default="1", show_default=True)
+@click.option(
+    "--codec", type=click.Choice(_CODECS), default="none", show_default=True, help="Compression."
+)
+@click.option(
+    "--acks",
+    type=click.Choice(["0", "1", "-1"]),
+    default="1",
+    show_default=True,
+    help="Acknowledgements to wait for: none, the leader, all replicas.",
+)
 @click.option(
     "--reporting-interval",
     type=click.IntRange(1),
@@ -77,7 +102,7 @@ def _moment(seconds: float) -> str:
     help="Milliseconds between the lines of --show-detailed-stats.",
 )
 @click.option("--show-detailed-stats", is_flag=True, help="A line for each interval.")
-@click.option("--hide-header", is_flag=True)
+@click.option("--hide-header", is_flag=True, help="Leave the names of the columns out.")
 @click.option("-X", "settings", metavar="KEY=VALUE", multiple=True, help="A producer property.")
 def produce(
     bootstrap: str | None,
@@ -95,7 +120,7 @@ def produce(
     hide_header: bool,
     settings: tuple[str, ...],
 ) -> None:
-    """Publish messages of one size and print how fast they were acknowledged."""
+    """Publish messages of one size and print how fast."""
     from zkbroker.config.producer import ProducerConfig
     from zkbroker.producer import KeyedMessage, Producer
 
@@ -114,7 +139,7 @@ def produce(
         columns = "compression, message.size, batch.size, total.data.sent.in.MB, MB.sec, "
         columns += "total.data.sent.in.nMsg, nMsg.sec"
         start = "time, " if show_detailed_stats else "start.time, end.time, "
-        click.echo(start + columns)
+        say(start + columns)
     value = (b"0123456789abcdef" * (message_size // 16 + 1))[:message_size]
     tally = Tally()
     failures: list[Exception] = []
@@ -144,7 +169,7 @@ def produce(
     if not show_detailed_stats:
         now = time.time()
         sent = "{:.2f}, {:.4f}, {}, {:.4f}".format(*tally.columns(now))
-        click.echo(f"{_moment(tally.started)}, {_moment(now)}, {fixed}, {sent}")
+        say(f"{_moment(tally.started)}, {_moment(now)}, {fixed}, {sent}")
 
 
 @command.command(
@@ -152,10 +177,14 @@ def produce(
     epilog="\b\nExample:\n  zkbroker perf consume -b 127.0.0.1:9092 -t perf --messages 1000000",
 )
 @cluster_options
-@click.option("-t", "--topic", required=True)
+@click.option("-t", "--topic", required=True, help="Topic to read.")
 @click.option("--messages", type=click.IntRange(1), help="Stop after this many; all without it.")
 @click.option(
-    "--fetch-size", type=click.IntRange(1), default=1024 * 1024, show_default=True, help="Bytes."
+    "--fetch-size",
+    type=click.IntRange(1),
+    default=1024 * 1024,
+    show_default=True,
+    help="Bytes of a fetch at most.",
 )
 @click.option(
     "--reporting-interval",
@@ -165,7 +194,7 @@ def produce(
     help="Milliseconds between the lines of --show-detailed-stats.",
 )
 @click.option("--show-detailed-stats", is_flag=True, help="A line for each interval.")
-@click.option("--hide-header", is_flag=True)
+@click.option("--hide-header", is_flag=True, help="Leave the names of the columns out.")
 def consume(
     bootstrap: str | None,
     zookeeper: str | None,
@@ -177,13 +206,13 @@ def consume(
     hide_header: bool,
 ) -> None:
     """Read a topic from its beginning and print how fast."""
+    from zkbroker.client.resolve_offsets import resolve_offsets
     from zkbroker.config.consumer import ConsumerConfig
     from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME, AssignedConsumer
-    from zkbroker.consumer.resolve import resolve_offsets
 
     if not hide_header:
         columns = "fetch.size, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec"
-        click.echo(("time, " if show_detailed_stats else "start.time, end.time, ") + columns)
+        say(("time, " if show_detailed_stats else "start.time, end.time, ") + columns)
     config = ConsumerConfig(
         group_id="none", zookeeper_connect="none", fetch_message_max_bytes=fetch_size
     )
@@ -215,7 +244,7 @@ def consume(
     if not show_detailed_stats:
         now = time.time()
         taken = "{:.4f}, {:.4f}, {}, {:.4f}".format(*tally.columns(now))
-        click.echo(f"{_moment(tally.started)}, {_moment(now)}, {fetch_size}, {taken}")
+        say(f"{_moment(tally.started)}, {_moment(now)}, {fetch_size}, {taken}")
 
 
 @contextmanager
@@ -229,7 +258,7 @@ def _reports(tally: Tally, fixed: str, interval_ms: int | None) -> Iterator[None
     def report() -> None:
         now = time.time()
         row = "{:.4f}, {:.4f}, {}, {:.4f}".format(*tally.columns(now))
-        click.echo(f"{_moment(now)}, {fixed}, {row}")
+        say(f"{_moment(now)}, {fixed}, {row}")
 
     def work() -> None:
         while not ended.wait(interval_ms / 1000):

@@ -8,15 +8,22 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from zkbroker.cli.connection import cluster_options, discovery_properties
-from zkbroker.cli.kcat_habits import (
+from zkbroker.cli.compat.kcat_habits import (
     CODECS,
     brokers_of,
     kcat_switches,
     properties_option,
     warn,
 )
+from zkbroker.cli.connection import cluster_options, discovery_properties
+from zkbroker.cli.generation import (
+    PartitionNumber,
+    broker_list_07,
+    generation_option,
+    is_legacy07,
+)
 from zkbroker.cli.message_format import parse_delimiter
+from zkbroker.cli.output import say
 from zkbroker.cli.settings import parse_settings
 
 if TYPE_CHECKING:
@@ -30,12 +37,13 @@ _BLOCK_BYTES = 1 << 16
     epilog="\b\nExamples:\n"
     "  tail -F access.log | zkbroker produce -b 127.0.0.1:9092 -t visits\n"
     "  zkbroker produce -z 127.0.0.1:2181 -t visits -K : --codec snappy < keyed-lines\n"
-    "  zkbroker produce -b 127.0.0.1:9092 -t pictures -k cat cat.png",
+    "  zkbroker produce -b 127.0.0.1:9092 -t pictures -k cat cat.png\n"
+    "  zkbroker produce --kafka-generation 0.7 -z 127.0.0.1:2181/kafka07 -t visits < lines",
 )
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @cluster_options
 @click.option("-t", "--topic", required=True, help="Topic to publish to.")
-@click.option("-p", "--partition", type=click.IntRange(-1), help="Partition; by key without it.")
+@click.option("-p", "--partition", type=PartitionNumber(-1), help="Partition; by key without it.")
 @click.option("-k", "--key", help="One key for every message.")
 @click.option("-K", "--key-delimiter", metavar="DELIM", help="Splits each message: key, value.")
 @click.option(
@@ -59,6 +67,7 @@ _BLOCK_BYTES = 1 << 16
     type=click.Choice(CODECS),
     help="Compression, none without it; -z CODEC, as kcat has it, is understood too.",
 )
+@generation_option
 @properties_option
 @click.option(
     "-X",
@@ -85,14 +94,17 @@ def command(
     skip_empty: bool,
     count: int | None,
     codec: str | None,
+    generation: str | None,
     properties_file: str | None,
     settings: tuple[str, ...],
 ) -> None:
     """Publish messages: lines of standard input, or each FILE as one message.
 
-    Exit status 0 means that every message was acknowledged. Options are kcat's; other than there,
+    Exit status 0 means that every message was acknowledged; in Kafka 0.7, which acknowledges
+    nothing, that it was written. Options are kcat's; other than there,
     empty lines are messages too.
     """
+    from zkbroker.config.legacy07_producer import ProducerConfig07
     from zkbroker.config.producer import ProducerConfig
     from zkbroker.config.properties import load_properties
     from zkbroker.producer import KeyedMessage, Producer
@@ -108,17 +120,25 @@ def command(
         **(load_properties(properties_file) if properties_file else {}),
         **parse_settings(settings, "-X"),
     }
+    legacy07 = is_legacy07(generation, given)
+    if legacy07:
+        if headers:
+            raise click.UsageError("messages of Kafka 0.7 have no headers: leave out -H")
+        if bootstrap is not None:
+            bootstrap = broker_list_07(bootstrap)
     properties = {
         **discovery_properties(brokers_of(given) if bootstrap is None else bootstrap, zookeeper),
         # Lines are to show up while they are typed.
         "producer.type": "async",
         "queue.buffering.max.ms": "50",
     }
-    if not given.keys() & {"request.required.acks", "acks"}:
+    if not given.keys() & {"request.required.acks", "acks", "transactional.id"}:
         properties["request.required.acks"] = "1"
     if codec is not None:
         properties["compression.codec"] = codec
     properties |= given
+    if legacy07:
+        properties = _of_07(properties, given)
     end = parse_delimiter(delimiter)
     if not end:
         raise click.UsageError("-D must not be empty: it is what splits the input into messages")
@@ -137,8 +157,15 @@ def command(
             values = read_messages(sys.stdin.buffer, end)
         # Whoever was not delivered is reported, and the first with its reason.
         stack.enter_context(suppress(Undelivered))
-        config = ProducerConfig.from_properties(properties, warn=warn)
+        config = (
+            ProducerConfig07.from_properties(properties, warn=warn)
+            if legacy07
+            else ProducerConfig.from_properties(properties, warn=warn)
+        )
         producer = stack.enter_context(Producer(config))
+        if isinstance(config, ProducerConfig) and config.transactional_id:
+            # All of the input is seen at once, or, where it cannot be read to its end, nothing.
+            stack.enter_context(producer.transaction())
 
         def report(future: "SendFuture") -> None:
             nonlocal failed
@@ -146,7 +173,7 @@ def command(
             if error is not None:
                 failed += 1
                 if failed == 1:
-                    click.echo(f"error: {error}", err=True)
+                    say(f"error: {error}", err=True)
 
         for value in values:
             if skip_empty and not value:
@@ -170,8 +197,22 @@ def command(
             if sent == count:
                 break
     if failed:
-        click.echo(f"error: {failed} of {sent} messages were not acknowledged", err=True)
+        say(f"error: {failed} of {sent} messages were not acknowledged", err=True)
         sys.exit(1)
+
+
+def _of_07(properties: dict[str, str], given: dict[str, str]) -> dict[str, str]:
+    """Return properties for a cluster of Kafka 0.7: what is typed waits rather than fails."""
+    found = {"queue.enqueueTimeout.ms": "-1", **properties}
+    if "metadata.broker.list" in found:
+        found["broker.list"] = found.pop("metadata.broker.list")
+    if given.keys() & {"zk.connect", "broker.list"}:
+        found.pop("zookeeper.connect", None)
+    if "queue.time" in given:
+        del found["queue.buffering.max.ms"]
+    for key in ("request.required.acks", "acks"):
+        found.pop(key, None)
+    return found
 
 
 def _header(text: str) -> tuple[str, bytes | None]:

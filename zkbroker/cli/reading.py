@@ -8,21 +8,22 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from zkbroker.cli.compat.kcat_habits import warn
 from zkbroker.cli.connection import CLIENT_ID, open_cluster, open_session
-from zkbroker.cli.kcat_habits import warn
 from zkbroker.cli.positions import Anchor, Position, Range
-from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.client.resolve_offsets import resolve_offsets, resolve_or_end
+from zkbroker.config.consumer import READ_COMMITTED, ConsumerConfig
 from zkbroker.config.group_consumer import GroupConsumerConfig
+from zkbroker.config.legacy07_consumer import ConsumerConfig07
 from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME
-from zkbroker.consumer.resolve import resolve_offsets, resolve_or_end
 from zkbroker.errors import ConfigError, RequestTimedOut
+from zkbroker.types import PartitionKey
 
 if TYPE_CHECKING:
+    from zkbroker.client import Cluster
     from zkbroker.consumer import GroupConsumer, MessageAndMetadata
-    from zkbroker.discovery import Cluster
 
-Key = tuple[str, int]
-Offsets = dict[Key, int]
+Offsets = dict[PartitionKey, int]
 Messages = Iterator["MessageAndMetadata"]
 
 _POLL_S = 0.2
@@ -75,7 +76,7 @@ def of_partitions(
         yield iter(consumer)
 
 
-def ends_of(cluster: "Cluster", keys: list[Key], *, read_committed: bool) -> Offsets:
+def ends_of(cluster: "Cluster", keys: list[PartitionKey], *, read_committed: bool) -> Offsets:
     """Return where the partitions end now."""
     latest = dict.fromkeys(keys, LATEST_TIME)
     found = resolve_offsets(cluster, latest, read_committed=read_committed)
@@ -83,7 +84,7 @@ def ends_of(cluster: "Cluster", keys: list[Key], *, read_committed: bool) -> Off
 
 
 def resolve(
-    cluster: "Cluster", keys: list[Key], position: Position, *, read_committed: bool
+    cluster: "Cluster", keys: list[PartitionKey], position: Position, *, read_committed: bool
 ) -> Offsets:
     """Return the offset of a position in each partition.
 
@@ -110,7 +111,9 @@ def resolve(
     return starts
 
 
-def _stored(cluster: "Cluster", keys: list[Key], zookeeper: str | None, group: str) -> Offsets:
+def _stored(
+    cluster: "Cluster", keys: list[PartitionKey], zookeeper: str | None, group: str
+) -> Offsets:
     from zkbroker.registry.groups import read_offset
 
     if group == "none":
@@ -126,9 +129,14 @@ def _stored(cluster: "Cluster", keys: list[Key], zookeeper: str | None, group: s
 
 @contextmanager
 def of_zookeeper_group(
-    topics: list[str], zookeeper: str, group: str, properties: Mapping[str, str]
+    topics: list[str],
+    zookeeper: str,
+    group: str,
+    properties: Mapping[str, str],
+    *,
+    legacy07: bool = False,
 ) -> Iterator[Messages]:
-    """Take a share of a group that is kept in ZooKeeper.
+    """Take a share of a group that is kept in ZooKeeper, of a 0.7 cluster or a later one.
 
     Raises:
         ConfigError: a setting is not allowed.
@@ -136,7 +144,8 @@ def of_zookeeper_group(
     """
     from zkbroker.consumer import Consumer, Whitelist
 
-    config = ConsumerConfig.from_properties(
+    kind = ConsumerConfig07 if legacy07 else ConsumerConfig
+    config = kind.from_properties(
         {"zookeeper.connect": zookeeper, "group.id": group, **properties}, warn=warn
     )
     with Consumer.create(config) as connector:
@@ -180,7 +189,8 @@ def of_coordinator_group(
         warn=warn,
     )
     with GroupConsumer(config) as consumer:
-        reader = _GroupReader(consumer, bootstrap, start, exit_at_end)
+        committed = config.isolation_level == READ_COMMITTED
+        reader = _GroupReader(consumer, bootstrap, start, exit_at_end, read_committed=committed)
         if any(topic.startswith("^") for topic in topics):
             import re
 
@@ -203,6 +213,7 @@ class _GroupReader:
         bootstrap: brokers.
         start: see `of_coordinator_group`.
         exit_at_end: see there.
+        read_committed: a log ends at its last stable offset.
     """
 
     def __init__(
@@ -211,13 +222,16 @@ class _GroupReader:
         bootstrap: str,
         start: Position | None,
         exit_at_end: bool,
+        *,
+        read_committed: bool,
     ) -> None:
+        self._read_committed = read_committed
         self._consumer = consumer
         self._bootstrap = bootstrap
         self._start = start
         self._exit_at_end = exit_at_end
         self._ends: Offsets = {}
-        self._begun: set[Key] = set()
+        self._begun: set[PartitionKey] = set()
 
     def messages(self) -> Messages:
         while True:
@@ -236,7 +250,7 @@ class _GroupReader:
         with open_cluster(self._bootstrap, None) as cluster:
             if self._start is not None:
                 for key, offset in resolve(
-                    cluster, fresh, self._start, read_committed=False
+                    cluster, fresh, self._start, read_committed=self._read_committed
                 ).items():
                     self._consumer.seek(*key, offset)
         self._ends.update(self._consumer.end_offsets(fresh))

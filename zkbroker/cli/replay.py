@@ -3,6 +3,7 @@
 import click
 
 from zkbroker.cli.connection import cluster_options, discovery_properties, open_cluster
+from zkbroker.cli.output import say
 from zkbroker.cli.settings import parse_settings
 
 
@@ -34,9 +35,9 @@ def command(
     from rich.console import Console
     from rich.progress import Progress
 
+    from zkbroker.client.resolve_offsets import resolve_offsets
     from zkbroker.config.producer import ProducerConfig
     from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME, AssignedConsumer
-    from zkbroker.consumer.resolve import resolve_offsets
     from zkbroker.producer import KeyedMessage, Producer
 
     if source == target:
@@ -76,4 +77,4 @@ def command(
                 )
                 copied += 1
                 progress.update(bar, completed=copied)
-    click.echo(f"replayed {copied} messages from {source} to {target}")
+    say(f"replayed {copied} messages from {source} to {target}")

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from zkbroker.cli.connection import open_cluster, zookeeper_option
+from zkbroker.cli.foreign_text import harmless
+from zkbroker.types import PartitionKey
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from zkbroker.discovery import Cluster
-    from zkbroker.registry.session import ZkSession
-
-TopicPartition = tuple[str, int]
+    from zkbroker.client import Cluster
+    from zkbroker.zookeeper.session import ZkSession
 
 
 @dataclass(slots=True)
@@ -32,10 +32,10 @@ class Snapshot:
 
     at: float
     brokers: dict[int, str] = field(default_factory=dict)
-    leaders: dict[TopicPartition, int | None] = field(default_factory=dict)
-    ends: dict[TopicPartition, int] = field(default_factory=dict)
-    starts: dict[TopicPartition, int] = field(default_factory=dict)
-    groups: dict[str, dict[TopicPartition, tuple[int, str | None]]] = field(default_factory=dict)
+    leaders: dict[PartitionKey, int | None] = field(default_factory=dict)
+    ends: dict[PartitionKey, int] = field(default_factory=dict)
+    starts: dict[PartitionKey, int] = field(default_factory=dict)
+    groups: dict[str, dict[PartitionKey, tuple[int, str | None]]] = field(default_factory=dict)
 
 
 @click.command(
@@ -46,7 +46,11 @@ class Snapshot:
 )
 @zookeeper_option
 @click.option(
-    "--interval", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Seconds."
+    "--interval",
+    type=click.FloatRange(0.1),
+    default=2.0,
+    show_default=True,
+    help="Seconds between pictures.",
 )
 @click.option("--once", is_flag=True, help="Print one picture and stop.")
 def command(zookeeper: str | None, interval: float, once: bool) -> None:
@@ -56,7 +60,7 @@ def command(zookeeper: str | None, interval: float, once: bool) -> None:
 
     from zkbroker.cli.connection import open_session
 
-    console = Console()
+    console = Console(markup=False)
     with open_session(zookeeper) as session, open_cluster(None, zookeeper) as cluster:
         before = take(session, cluster)
         time.sleep(interval)
@@ -73,8 +77,8 @@ def command(zookeeper: str | None, interval: float, once: bool) -> None:
 
 def take(session: "ZkSession", cluster: "Cluster") -> Snapshot:
     """Look at a cluster: topics and brokers by the brokers, ZooKeeper groups in ZooKeeper."""
+    from zkbroker.client.resolve_offsets import resolve_offsets
     from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME
-    from zkbroker.consumer.resolve import resolve_offsets
     from zkbroker.registry.groups import list_groups
 
     snapshot = Snapshot(time.monotonic())
@@ -94,8 +98,8 @@ def take(session: "ZkSession", cluster: "Cluster") -> Snapshot:
 
 
 def _group(
-    session: "ZkSession", group: str, keys: list[TopicPartition]
-) -> dict[TopicPartition, tuple[int, str | None]]:
+    session: "ZkSession", group: str, keys: list[PartitionKey]
+) -> dict[PartitionKey, tuple[int, str | None]]:
     from zkbroker.registry.groups import owners, read_offsets
 
     stored = read_offsets(session, group, keys)
@@ -120,14 +124,17 @@ def picture(before: Snapshot, now: Snapshot) -> "RenderableType":
     for broker_id, address in sorted(now.brokers.items()):
         led = [key for key, leader in now.leaders.items() if leader == broker_id]
         brokers.add_row(
-            str(broker_id), address, str(len(led)), f"{sum(rates.get(key, 0) for key in led):,.0f}"
+            str(broker_id),
+            harmless(address),
+            str(len(led)),
+            f"{sum(rates.get(key, 0) for key in led):,.0f}",
         )
     topics = Table("topic", "partitions", "messages", "in/s", title="Topics", title_justify="left")
     for topic in sorted({topic for topic, _ in now.leaders}):
         keys = [key for key in now.leaders if key[0] == topic]
         held = sum(now.ends.get(key, 0) - now.starts.get(key, 0) for key in keys)
         rate = sum(rates.get(key, 0) for key in keys)
-        topics.add_row(topic, str(len(keys)), f"{held:,}", f"{rate:,.0f}")
+        topics.add_row(harmless(topic), str(len(keys)), f"{held:,}", f"{rate:,.0f}")
     groups = Table("group", "topic", "out/s", "lag", "owners", title="Groups", title_justify="left")
     for group, positions in sorted(now.groups.items()):
         earlier = before.groups.get(group, {})
@@ -136,7 +143,10 @@ def picture(before: Snapshot, now: Snapshot) -> "RenderableType":
             lag = sum(max(0, now.ends.get(key, 0) - at) for key, (at, _) in of_topic.items())
             moved = sum(at - earlier.get(key, (at, None))[0] for key, (at, _) in of_topic.items())
             names = {owner for _, owner in of_topic.values() if owner is not None}
-            groups.add_row(group, topic, f"{moved / seconds:,.0f}", f"{lag:,}", str(len(names)))
+            rate = moved / seconds
+            groups.add_row(
+                harmless(group), harmless(topic), f"{rate:,.0f}", f"{lag:,}", str(len(names))
+            )
     for table, numbers in ((brokers, (2, 3)), (topics, (1, 2, 3)), (groups, (2, 3, 4))):
         for number in numbers:
             table.columns[number].justify = "right"

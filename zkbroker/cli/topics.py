@@ -1,10 +1,16 @@
 """`zkbroker topics`: list, create, describe, alter and delete topics."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from zkbroker.cli.connection import open_session, zookeeper_option
-from zkbroker.cli.output import json_option, print_json
+from zkbroker.cli.output import json_option, print_json, say
 from zkbroker.cli.settings import parse_settings
+
+if TYPE_CHECKING:
+    from zkbroker.admin.topics import TopicDescription
+    from zkbroker.zookeeper import ZkSession
 
 _CONFIG_HELP = "A setting of the topic's own, such as retention.ms=3600000; repeatable."
 
@@ -36,7 +42,7 @@ def list_command(zookeeper: str | None, as_json: bool) -> None:
         print_json(names)
     else:
         for name in names:
-            click.echo(name)
+            say(name)
 
 
 @command.command(
@@ -47,8 +53,16 @@ def list_command(zookeeper: str | None, as_json: bool) -> None:
 )
 @click.argument("topic")
 @zookeeper_option
-@click.option("--partitions", type=click.IntRange(1), default=1, show_default=True)
-@click.option("--replication-factor", type=click.IntRange(1), default=1, show_default=True)
+@click.option(
+    "--partitions", type=click.IntRange(1), default=1, show_default=True, help="How many."
+)
+@click.option(
+    "--replication-factor",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Replicas of each partition.",
+)
 @click.option("--replica-assignment", metavar="IDS", help="Brokers of each partition, as in 1,2,1.")
 @click.option("--config", "settings", metavar="KEY=VALUE", multiple=True, help=_CONFIG_HELP)
 @click.option("--disable-rack-aware", is_flag=True, help="Do not look at the brokers' racks.")
@@ -80,7 +94,7 @@ def create_command(
             config=config,
             rack_aware=not disable_rack_aware,
         )
-    click.echo(f'Created topic "{topic}".')
+    say(f'Created topic "{topic}".')
 
 
 @command.command("describe", epilog="\b\nExample:\n  zkbroker topics describe visits --json")
@@ -89,37 +103,81 @@ def create_command(
 @click.option(
     "--unavailable-partitions", is_flag=True, help="Only partitions that no broker serves."
 )
+@click.option(
+    "--under-replicated-partitions",
+    is_flag=True,
+    help="Only partitions with replicas that are not in sync.",
+)
+@click.option(
+    "--under-min-isr-partitions",
+    is_flag=True,
+    help="Only partitions with fewer replicas in sync than min.insync.replicas.",
+)
 @click.option("--topics-with-overrides", is_flag=True, help="Only topics with own settings.")
 @json_option
 def describe_command(
     topics: tuple[str, ...],
     zookeeper: str | None,
     unavailable_partitions: bool,
+    under_replicated_partitions: bool,
+    under_min_isr_partitions: bool,
     topics_with_overrides: bool,
     as_json: bool,
 ) -> None:
     """Describe topics, in the form of the genuine topic tool."""
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
     from zkbroker.admin.topics import describe, describe_lines
 
+    least: dict[str, int] = {}
     with open_session(zookeeper) as session:
         described = describe(session, topics)
+        if under_min_isr_partitions:
+            least = _least_in_sync(session, described)
     if topics_with_overrides:
         described = [each for each in described if each.config]
+    troubled = unavailable_partitions or under_replicated_partitions or under_min_isr_partitions
+    if troubled:
+        described = [
+            replace(
+                each,
+                partitions=tuple(
+                    part
+                    for part in each.partitions
+                    if (unavailable_partitions and not part.available)
+                    or (under_replicated_partitions and part.under_replicated)
+                    or len(part.isr) < least.get(each.topic, 0)
+                ),
+            )
+            for each in described
+        ]
+        described = [each for each in described if each.partitions]
     if as_json:
         print_json([asdict(each) for each in described])
         return
     for each in described:
         heading, *lines = describe_lines(each)
-        if unavailable_partitions:
-            lines = [line for line in lines if "\tLeader: none\t" in line]
-        elif topics_with_overrides:
-            lines = []
-        if not unavailable_partitions:
-            click.echo(heading)
-        for line in lines:
-            click.echo(line)
+        if not troubled:
+            say(heading)
+        if troubled or not topics_with_overrides:
+            for line in lines:
+                say(line)
+
+
+def _least_in_sync(session: "ZkSession", described: "list[TopicDescription]") -> dict[str, int]:
+    from zkbroker.admin.min_isr import MIN_ISR, effective_min_isr
+
+    own = {each.topic: int(each.config[MIN_ISR]) for each in described if MIN_ISR in each.config}
+    others = {each.topic for each in described} - own.keys()
+    asked = effective_min_isr(session, others)
+    unknown = others - asked.keys()
+    if unknown:
+        say(
+            f"no broker could be asked for {MIN_ISR} of {len(unknown)} topics without a setting of "
+            "their own: 1 is taken for them",
+            err=True,
+        )
+    return {**dict.fromkeys(unknown, 1), **asked, **own}
 
 
 @command.command(
@@ -131,28 +189,55 @@ def describe_command(
 @click.argument("topic")
 @zookeeper_option
 @click.option("--partitions", type=click.IntRange(1), help="Let the topic grow to this many.")
+@click.option(
+    "--replica-assignment",
+    metavar="IDS",
+    help="Brokers of each partition, those there are included, as in 1,2,1.",
+)
+@click.option("--disable-rack-aware", is_flag=True, help="Do not look at the brokers' racks.")
 @click.option("--config", "settings", metavar="KEY=VALUE", multiple=True, help=_CONFIG_HELP)
 @click.option("--delete-config", "deleted", metavar="KEY", multiple=True, help="Drop a setting.")
 def alter_command(
     topic: str,
     zookeeper: str | None,
     partitions: int | None,
+    replica_assignment: str | None,
+    disable_rack_aware: bool,
     settings: tuple[str, ...],
     deleted: tuple[str, ...],
 ) -> None:
     """Let a topic grow, or change its settings."""
-    from zkbroker.admin.topics import add_partitions, alter_config
+    from zkbroker.admin.topics import add_partitions, alter_config, parse_assignment
+    from zkbroker.registry.topics import assignment
 
     if partitions is None and not settings and not deleted:
         raise click.UsageError("give --partitions, --config or --delete-config")
+    whole = None if replica_assignment is None else parse_assignment(replica_assignment)
+    if whole is not None and len(whole) != partitions:
+        raise click.UsageError(
+            f"--replica-assignment names the brokers of {len(whole)} partitions, not of "
+            f"{partitions}"
+        )
     config = parse_settings(settings, "--config")
     with open_session(zookeeper) as session:
         if settings or deleted:
             alter_config(session, topic, add=config, delete=deleted)
-            click.echo(f'Updated config for topic "{topic}".')
+            say(f'Updated config for topic "{topic}".')
         if partitions is not None:
-            add_partitions(session, topic, partitions)
-            click.echo(
+            present = assignment(session, topic) or {}
+            added = (
+                None
+                if whole is None
+                else [whole[number] for number in sorted(whole) if number not in present]
+            )
+            add_partitions(
+                session,
+                topic,
+                partitions,
+                assignment=added,
+                rack_aware=not disable_rack_aware,
+            )
+            say(
                 f"Topic {topic} has {partitions} partitions now. Keys are spread anew from here "
                 "on: messages of one key may lie in two partitions."
             )
@@ -162,9 +247,12 @@ def alter_command(
 @click.argument("topic")
 @zookeeper_option
 def delete_command(topic: str, zookeeper: str | None) -> None:
-    """Delete a topic; brokers with delete.topic.enable=true do so at once."""
+    """Delete a topic.
+
+    Brokers with delete.topic.enable=true do so at once.
+    """
     from zkbroker.admin.topics import delete_topic
 
     with open_session(zookeeper) as session:
         delete_topic(session, topic)
-    click.echo(f"Topic {topic} is marked for deletion.")
+    say(f"Topic {topic} is marked for deletion.")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
+from zkbroker.cli.output import say, say_lines
 from zkbroker.cli.settings import parse_settings
-from zkbroker.errors import ZkbrokerError
 
 _WATCH_INTERVAL_S = 0.5
 
@@ -21,7 +21,9 @@ _WATCH_INTERVAL_S = 0.5
     "  zkbroker up --brokers 3 --data /var/zkbroker --port 9092 --zookeeper-port 2181\n"
     "  zkbroker up --zookeeper zk1:2181,zk2:2181/kafka --set num.partitions=8",
 )
-@click.option("--brokers", type=click.IntRange(1, 100), default=1, show_default=True)
+@click.option(
+    "--brokers", type=click.IntRange(1, 100), default=1, show_default=True, help="How many."
+)
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
@@ -46,6 +48,17 @@ _WATCH_INTERVAL_S = 0.5
 @click.option(
     "--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set a property of every broker."
 )
+@click.option(
+    "--replication-factor",
+    type=click.IntRange(1, 100),
+    help="Replicas of new topics; 3, or as many as there are brokers, without it.",
+)
+@click.option(
+    "--min-insync-replicas",
+    type=click.IntRange(1, 100),
+    help="Replicas that acks=all waits for at least; 2 of 3 or more without it.",
+)
+@click.option("--no-restart", is_flag=True, help="Do not start a broker again that died.")
 def command(
     brokers: int,
     data: Path | None,
@@ -53,10 +66,14 @@ def command(
     port: int | None,
     zookeeper_port: int,
     settings: tuple[str, ...],
+    replication_factor: int | None,
+    min_insync_replicas: int | None,
+    no_restart: bool,
 ) -> None:
     """Start a ZooKeeper and brokers on this machine.
 
     When all serve, prints one line `zkbroker ready zookeeper=… brokers=…` to standard output.
+    A broker that dies is named on standard error and started again; the others go on meanwhile.
     Ctrl-C stops everything cleanly.
     """
     from zkbroker.cluster import ClusterProcesses
@@ -76,15 +93,13 @@ def command(
                 zookeeper_port=zookeeper_port,
                 ports=None if port is None else range(port, port + brokers),
                 properties=properties,
+                replication=replication_factor,
+                min_insync_replicas=min_insync_replicas,
             )
         )
-        click.echo(
-            f"zkbroker ready zookeeper={cluster.zookeeper} brokers={cluster.bootstrap_servers}"
+        say(f"zkbroker ready zookeeper={cluster.zookeeper} brokers={cluster.bootstrap_servers}")
+        watchdog = cluster.watchdog(
+            restart=not no_restart, report=lambda text: say_lines(text, err=True)
         )
         while not stop.wait(_WATCH_INTERVAL_S):
-            for broker in cluster.brokers:
-                if not broker.alive:
-                    raise ZkbrokerError(
-                        f"broker {broker.id} has died; the end of {broker.log_path}:\n"
-                        f"{broker.log_tail()}"
-                    )
+            watchdog.look()

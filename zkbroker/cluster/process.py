@@ -9,15 +9,14 @@ writing end lives here, and stops cleanly when that closes, however this process
 """
 
 import contextlib
-import os
 import selectors
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from zkbroker.cluster.python_child import python_command, python_environment
 from zkbroker.errors import ZkbrokerError
 
 READY_PREFIX = "zkbroker broker ready "
@@ -93,7 +92,7 @@ class BrokerProcess:
             self._properties["port"] = str(self._address[1])
         lines = [f"{key}={_escape(value)}" for key, value in self._properties.items()]
         self._properties_path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        command = [sys.executable, "-m", "zkbroker.cli", "broker", str(self._properties_path)]
+        command = python_command("zkbroker.cli", "broker", str(self._properties_path))
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 [*command, "--stop-with-stdin"],
@@ -103,7 +102,7 @@ class BrokerProcess:
                 text=True,
                 # Its own session: Ctrl-C in a terminal reaches only us, and we stop it in order.
                 start_new_session=True,
-                env=os.environ | self._environment,
+                env=python_environment(self._environment),
             )
 
     def wait_ready(self, timeout_s: float = 30) -> None:
@@ -111,6 +110,18 @@ class BrokerProcess:
 
         Raises:
             ZkbrokerError: it exited, or was not ready in time; the message ends with its log.
+        """
+        if not self.poll_ready(timeout_s):
+            self.kill()
+            raise ZkbrokerError(
+                f"broker {self.id} was not ready within {timeout_s:g} s:\n{self.log_tail()}"
+            )
+
+    def poll_ready(self, timeout_s: float = 0) -> bool:
+        """Return whether the broker that was launched serves by now, after `timeout_s` at most.
+
+        Raises:
+            ZkbrokerError: it exited.
         """
         process = self._process
         assert process is not None
@@ -124,18 +135,14 @@ class BrokerProcess:
                     fields = dict(part.split("=", 1) for part in line.split()[3:])
                     host, _, port = fields["address"].rpartition(":")
                     self._address = (host.strip("[]"), int(port))
-                    return
+                    return True
                 if not line:
-                    status = process.wait()
+                    process.wait()
                     self._close_pipes()
                     raise ZkbrokerError(
-                        f"broker {self.id} exited with status {status} before it was ready: "
-                        f"{self._reason()}"
+                        f"broker {self.id} {self.ending()} before it was ready: {self._reason()}"
                     )
-        self.kill()
-        raise ZkbrokerError(
-            f"broker {self.id} was not ready within {timeout_s:g} s:\n{self.log_tail()}"
-        )
+        return False
 
     def start(self, timeout_s: float = 30) -> None:
         """Start the process and wait until it serves."""
@@ -184,6 +191,18 @@ class BrokerProcess:
         """Let a paused process go on."""
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
+
+    def ending(self) -> str:
+        """Say how the process ended: `exited with status 1`, `was ended by SIGKILL`."""
+        status = None if self._process is None else self._process.poll()
+        if status is None:
+            return "has not ended"
+        if status >= 0:
+            return f"exited with status {status}"
+        try:
+            return f"was ended by {signal.Signals(-status).name}"
+        except ValueError:
+            return f"was ended by signal {-status}"
 
     def log_tail(self) -> str:
         """Return the last lines of the broker's log."""

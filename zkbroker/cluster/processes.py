@@ -15,10 +15,53 @@ from typing import Self
 
 from zkbroker.cluster.broker import Broker
 from zkbroker.cluster.process import BrokerProcess
+from zkbroker.cluster.replication import replication_properties
+from zkbroker.cluster.watchdog import Member, Watchdog
 from zkbroker.errors import ConfigError, ZkbrokerError
-from zkbroker.registry.embedded import EmbeddedZooKeeper
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper, server_mode
 
 FIRST_BROKER_ID = 1
+
+
+class _BrokerMember:
+    """A broker, as the watchdog sees it."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.name = f"broker {broker.id}"
+        self.launch = broker.launch
+        self.poll_ready = broker.poll_ready
+        self.kill = broker.kill
+
+    @property
+    def alive(self) -> bool:
+        return self._broker.alive
+
+    def ending(self) -> str:
+        return f"{self._broker.ending()} (its log is {self._broker.log_path})"
+
+
+class _ZooKeeperMember:
+    """The embedded ZooKeeper, as the watchdog sees it."""
+
+    name = "ZooKeeper"
+
+    def __init__(self, server: EmbeddedZooKeeper) -> None:
+        self._server = server
+        self.launch = server.launch
+        self.kill = server.kill
+
+    @property
+    def alive(self) -> bool:
+        return self._server.running
+
+    def ending(self) -> str:
+        return "has died"
+
+    def poll_ready(self) -> bool:
+        if not self._server.running:
+            raise ZkbrokerError("ZooKeeper died while it was starting")
+        return server_mode(self._server.port) is not None
 
 
 class ClusterProcesses:
@@ -31,6 +74,8 @@ class ClusterProcesses:
         zookeeper_port: port of the embedded ZooKeeper, 0 for a free one.
         ports: one port a broker; free ones without it.
         properties: properties for every broker.
+        replication: replicas of new topics; 3, or as many as there are brokers, without it.
+        min_insync_replicas: see `replication_properties`.
         make_broker: makes a broker of a directory and properties; a process by default.
     """
 
@@ -43,12 +88,15 @@ class ClusterProcesses:
         zookeeper_port: int = 0,
         ports: Sequence[int] | None = None,
         properties: Mapping[str, str] | None = None,
+        replication: int | None = None,
+        min_insync_replicas: int | None = None,
         make_broker: Callable[[Path, Mapping[str, str]], Broker] = BrokerProcess,
     ) -> None:
         if brokers < 1:
             raise ConfigError(f"brokers={brokers} is not allowed: give a whole number from 1")
         if ports is not None and len(ports) != brokers:
             raise ConfigError(f"give one port for each of the {brokers} brokers, not {len(ports)}")
+        replicated = replication_properties(brokers, replication, min_insync_replicas)
         self.directory = Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
         self.embedded = (
@@ -58,7 +106,7 @@ class ClusterProcesses:
         )
         self._external = zookeeper
         self._ports = ports
-        self._properties = dict(properties or {})
+        self._properties = {**replicated, **(properties or {})}
         self._count = brokers
         self._make_broker = make_broker
         self.brokers: list[Broker] = []
@@ -96,6 +144,18 @@ class ClusterProcesses:
         except BaseException:
             self.stop()
             raise
+
+    def watchdog(self, *, restart: bool, report: Callable[[str], object]) -> Watchdog:
+        """Return what looks after ZooKeeper and the brokers; call its `look` again and again.
+
+        Args:
+            restart: whether to start again what died.
+            report: receives a line about each death and each return.
+        """
+        members: list[Member] = [_BrokerMember(broker) for broker in self.brokers]
+        if self.embedded is not None:
+            members.insert(0, _ZooKeeperMember(self.embedded))
+        return Watchdog(members, restart=restart, report=report)
 
     def stop(self, timeout_s: float = 15) -> bool:
         """Stop the brokers, then the embedded ZooKeeper.

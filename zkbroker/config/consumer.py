@@ -6,8 +6,10 @@ differ in some defaults, so a file that spells its group `groupid` (0.7) gets th
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from zkbroker.config.import_path import is_import_path
+from zkbroker.config.refused_client_keys import refuse_unsupported
 from zkbroker.config.schema import Bool, Int, Str, from_properties, option, validate
 from zkbroker.errors import ConfigError
 
@@ -24,18 +26,32 @@ _DEFAULTS_OF_0_7 = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Strategy(Str):
+    """One of the choices, or an import path."""
+
+    def check(self, value: Any) -> None:
+        if not (isinstance(value, str) and is_import_path(value)):
+            Str.check(self, value)
+
+    @property
+    def allowed(self) -> str:
+        return f"{', '.join(self.choices)}, or an import path (package.module:name)"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig:
     """Settings of a `ConsumerConnector`."""
 
     IGNORED: ClassVar[Mapping[str, str]] = {
         "backoff.increment.ms": "an idle fetch waits at the broker (fetch.wait.max.ms)",
-        "mirror.topics.whitelist": "mirroring is not part of the consumer",
-        "mirror.topics.blacklist": "mirroring is not part of the consumer",
-        "mirror.consumer.numthreads": "mirroring is not part of the consumer",
+        "mirror.topics.whitelist": "zkbroker mirror takes it, a consumer does not",
+        "mirror.topics.blacklist": "zkbroker mirror takes it, a consumer does not",
+        "mirror.consumer.numthreads": "zkbroker mirror takes it, a consumer does not",
         "shallowiterator.enable": "streams always deliver single messages",
         "zookeeper.sync.time.ms": "watches tell of a change; nothing waits for a fixed time",
         "zk.synctime.ms": "watches tell of a change; nothing waits for a fixed time",
+        "transactional.id": "it belongs to the producer",
         "kafka.metrics.reporters": "metrics are read from the connector",
         "kafka.metrics.polling.interval.secs": "metrics are read from the connector",
         "kafka.csv.metrics.reporter.enabled": "metrics are read from the connector",
@@ -203,8 +219,9 @@ class ConsumerConfig:
     partition_assignment_strategy: str = option(
         "partition.assignment.strategy",
         default="range",
-        kind=Str(("range", "roundrobin")),
-        doc="How partitions are shared; all members of a group must agree.",
+        kind=Strategy(("range", "roundrobin")),
+        doc="How partitions are shared; all members of a group must agree. An import path "
+        "(package.module:name) of a function of your own is taken too.",
     )
     exclude_internal_topics: bool = option(
         "exclude.internal.topics",
@@ -222,7 +239,8 @@ class ConsumerConfig:
         "dual.commit.enabled",
         default=None,
         kind=Bool(),
-        doc="With offsets.storage=kafka: commit to ZooKeeper as well (true by default then).",
+        doc="Commit to both storages, whichever offsets.storage names, and start at the larger "
+        "offset; by default true with offsets.storage=kafka and false with zookeeper.",
     )
     offsets_channel_backoff_ms: int = option(
         "offsets.channel.backoff.ms",
@@ -234,13 +252,13 @@ class ConsumerConfig:
         "offsets.channel.socket.timeout.ms",
         default=10_000,
         kind=Int(1),
-        doc="How long to wait for an answer of the coordinator.",
+        doc="How long one read or commit of offsets looks for the coordinator and waits for it.",
     )
     offsets_commit_max_retries: int = option(
         "offsets.commit.max.retries",
         default=5,
         kind=Int(0),
-        doc="How often a commit at shutdown is tried again.",
+        doc="How often a commit at shutdown is tried again, offsets.channel.backoff.ms apart.",
     )
 
     def __post_init__(self) -> None:
@@ -266,7 +284,7 @@ class ConsumerConfig:
         """
         if "groupid" in properties and "group.id" not in properties:
             properties = {**_DEFAULTS_OF_0_7, **properties}
-        return from_properties(cls, properties, warn=warn)
+        return from_properties(cls, refuse_unsupported(properties), warn=warn)
 
     @property
     def effective_client_id(self) -> str:
@@ -284,6 +302,13 @@ class ConsumerConfig:
         return self.offsets_storage == "zookeeper" or self.dual_commit
 
     @property
+    def commits_to_brokers(self) -> bool:
+        """Whether offsets are written to the group's coordinator."""
+        return self.offsets_storage == "kafka" or self.dual_commit
+
+    @property
     def dual_commit(self) -> bool:
         """Whether offsets are written to both storages."""
-        return self.offsets_storage == "kafka" and self.dual_commit_enabled is not False
+        if self.dual_commit_enabled is None:
+            return self.offsets_storage == "kafka"
+        return self.dual_commit_enabled

@@ -16,6 +16,7 @@ from zkbroker.config.consumer import (
     SMALLEST,
     ConsumerConfig,
 )
+from zkbroker.config.refused_client_keys import refuse_unsupported
 from zkbroker.config.schema import Bool, Int, Str, StrList, from_properties, option, validate
 from zkbroker.errors import ConfigError
 
@@ -31,7 +32,7 @@ _JAVA_ASSIGNORS = "org.apache.kafka.clients.consumer."
 
 @dataclass(frozen=True, slots=True)
 class Strategies(StrList):
-    """Names of assignors; the class names of the Java client are understood too."""
+    """Names of assignors or import paths; the Java client's own class names are understood."""
 
     def parse(self, text: str) -> tuple[str, ...]:
         return tuple(
@@ -43,7 +44,7 @@ class Strategies(StrList):
 
     @property
     def allowed(self) -> str:
-        return "names of assignors, separated by commas"
+        return "names of assignors, or their import paths, separated by commas"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +54,21 @@ class GroupConsumerConfig:
     IGNORED: ClassVar[Mapping[str, str]] = {
         "key.deserializer": "give key_decoder to the constructor",
         "value.deserializer": "give value_decoder to the constructor",
+        "transactional.id": "it belongs to the producer",
         "check.crcs": "checksums are always verified",
         "send.buffer.bytes": "left to the system",
         "metric.reporters": "there are no metrics of this consumer",
         "interceptor.classes": "there are no interceptors of this consumer",
         "connections.max.idle.ms": "a connection stays open while it is used",
         "reconnect.backoff.ms": "retry.backoff.ms holds",
+        "reconnect.backoff.max.ms": "retry.backoff.ms holds",
+        "default.api.timeout.ms": "request.timeout.ms holds, or the time-out of the call",
+        "client.dns.lookup": "every address of a name is tried",
+        "client.rack": "leaders are read from",
+        "group.instance.id": "a member that comes back joins as a new one",
+        "metrics.num.samples": "measures are counted since the start",
+        "metrics.recording.level": "measures are always taken",
+        "metrics.sample.window.ms": "measures are counted since the start",
     }
 
     bootstrap_servers: tuple[str, ...] = option(
@@ -95,7 +105,8 @@ class GroupConsumerConfig:
         "heartbeat.interval.ms",
         default=3000,
         kind=Int(1, _INT32_MAX),
-        doc="Time between two heartbeats; a third of the session time-out at most.",
+        doc="Time between two heartbeats, below the session time-out; a third of it is a good "
+        "choice, so that one that is lost does not cost the membership.",
     )
     max_poll_interval_ms: int = option(
         "max.poll.interval.ms",
@@ -164,7 +175,8 @@ class GroupConsumerConfig:
         "partition.assignment.strategy",
         default=("range",),
         kind=Strategies(1),
-        doc="Assignors that this member supports, the preferred one first.",
+        doc="Assignors that this member supports, the preferred one first: range, roundrobin, "
+        "sticky, or an import path (package.module:Name) of one of your own.",
     )
     exclude_internal_topics: bool = option(
         "exclude.internal.topics",
@@ -201,10 +213,10 @@ class GroupConsumerConfig:
         validate(self)
         if bool(self.bootstrap_servers) == bool(self.zookeeper_connect):
             raise ConfigError("give either bootstrap.servers or zookeeper.connect")
-        if self.heartbeat_interval_ms * 3 > self.session_timeout_ms:
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ConfigError(
-                f"heartbeat.interval.ms={self.heartbeat_interval_ms} is not allowed: give at most "
-                f"a third of session.timeout.ms={self.session_timeout_ms}"
+                f"heartbeat.interval.ms={self.heartbeat_interval_ms} is not allowed: give less "
+                f"than session.timeout.ms={self.session_timeout_ms}, a third of it at best"
             )
 
     @classmethod
@@ -218,9 +230,9 @@ class GroupConsumerConfig:
             warn: receives each warning; the log by default.
 
         Raises:
-            ConfigError: a value is not allowed.
+            ConfigError: a value is not allowed, or asks for what is not supported.
         """
-        return from_properties(cls, properties, warn=warn)
+        return from_properties(cls, refuse_unsupported(properties), warn=warn)
 
     def fetching(self, queued_chunks: int) -> ConsumerConfig:
         """The settings of the fetchers, which know those of the older consumers.

@@ -8,10 +8,21 @@ genuine 0.7.2, 0.8.2 and 0.10.2 code.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from zkbroker.config.schema import Bool, Int, Kind, Str, StrList, StrMap, option, options, validate
+from zkbroker.config.schema import (
+    Bool,
+    Float,
+    Int,
+    Kind,
+    Str,
+    StrList,
+    StrMap,
+    option,
+    options,
+    validate,
+)
 from zkbroker.errors import ConfigError
 
 _INT32_MAX = 2**31 - 1
@@ -21,6 +32,8 @@ _MINUTE_MS = 60_000
 _WEEK_MS = 168 * _HOUR_MS
 
 _VERSION = re.compile(r"(?:(0)\.(\d+)|([1-9]\d*)\.\d+)(?:[.\-].*)?$")
+
+_THROTTLED = re.compile(r"|\*|\d{1,9}:\d{1,9}(?:\s*,\s*\d{1,9}:\d{1,9})*")
 
 
 def magic_of_format(text: str) -> int | None:
@@ -77,6 +90,22 @@ class CleanupPolicy:
     @property
     def allowed(self) -> str:
         return "delete, compact, or both separated by a comma"
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottledReplicas:
+    """`*` for every replica of a topic, or `partition:broker` pairs."""
+
+    def parse(self, text: str) -> str:
+        return text.strip()
+
+    def check(self, value: Any) -> None:
+        if not isinstance(value, str) or not _THROTTLED.fullmatch(value):
+            raise ValueError
+
+    @property
+    def allowed(self) -> str:
+        return "* or partition:broker pairs, separated by commas"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +170,27 @@ class LogConfig:
         "log.cleanup.policy",
         default="delete",
         kind=CleanupPolicy(),
-        doc="delete: old segments are deleted; compact: they are kept, and messages need keys.",
+        doc="delete: old segments are deleted; compact: of each key the latest message is kept, "
+        "and messages need keys; both may be given.",
+    )
+    delete_retention_ms: int = option(
+        "log.cleaner.delete.retention.ms",
+        default=86_400_000,
+        kind=Int(0),
+        doc="Time in ms that a compacted log keeps messages without a value and transaction "
+        "markers after the pass that met them first.",
+    )
+    min_cleanable_ratio: float = option(
+        "log.cleaner.min.cleanable.ratio",
+        default=0.5,
+        kind=Float(0.0, 1.0),
+        doc="A log is compacted when more than this part of its bytes was not compacted yet.",
+    )
+    min_compaction_lag_ms: int = option(
+        "log.cleaner.min.compaction.lag.ms",
+        default=0,
+        kind=Int(0),
+        doc="Time in ms that a message stays uncompacted.",
     )
     flush_messages: int = option(
         "log.flush.interval.messages",
@@ -197,11 +246,18 @@ class LogConfig:
         kind=Str(("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")),
         doc="Codec messages are stored with: `producer` keeps the one they were sent with.",
     )
+    message_downconversion_enable: bool = option(
+        "log.message.downconversion.enable",
+        default=True,
+        kind=Bool(),
+        doc="Whether messages are converted for readers older than their format; where not, such "
+        "a reader gets error 35 (UNSUPPORTED_VERSION).",
+    )
     preallocate: bool = option(
         "log.preallocate",
         default=False,
         kind=Bool(),
-        doc="Accepted and without effect: segment files grow as they are written.",
+        doc="Reserve the disk space of a segment file when it is begun (`segment.bytes`).",
     )
     min_insync_replicas: int = option(
         "min.insync.replicas",
@@ -211,20 +267,35 @@ class LogConfig:
         "requests are answered 19 NOT_ENOUGH_REPLICAS and nothing of them is stored; acks 0 and 1, "
         "and the offsets of groups, are not affected.",
     )
-    accepted: Mapping[str, str] = field(default_factory=dict)
-    """Overrides of options that have no effect here, as they were given."""
+    unclean_leader_election: bool = option(
+        "unclean.leader.election.enable",
+        default=False,
+        kind=Bool(),
+        doc="Whether a replica that is not in sync may become leader when no other lives; "
+        "acknowledged messages are lost then (true was the default up to 0.10).",
+    )
+    leader_throttled_replicas: str = ""
+    """Followers that the leader holds back: `*` or `partition:broker,…`; of topics alone."""
+    follower_throttled_replicas: str = ""
+    """Replicas that hold themselves back while they catch up; likewise."""
 
     TOPIC_FIELDS: ClassVar[Mapping[str, str]] = {
         "cleanup.policy": "cleanup_policy",
         "compression.type": "compression_type",
+        "delete.retention.ms": "delete_retention_ms",
         "file.delete.delay.ms": "file_delete_delay_ms",
         "flush.messages": "flush_messages",
         "flush.ms": "flush_ms",
+        "follower.replication.throttled.replicas": "follower_throttled_replicas",
         "index.interval.bytes": "index_interval_bytes",
+        "leader.replication.throttled.replicas": "leader_throttled_replicas",
         "max.message.bytes": "max_message_bytes",
+        "message.downconversion.enable": "message_downconversion_enable",
         "message.format.version": "message_format_version",
         "message.timestamp.difference.max.ms": "timestamp_difference_max_ms",
         "message.timestamp.type": "timestamp_type",
+        "min.cleanable.dirty.ratio": "min_cleanable_ratio",
+        "min.compaction.lag.ms": "min_compaction_lag_ms",
         "min.insync.replicas": "min_insync_replicas",
         "preallocate": "preallocate",
         "retention.bytes": "retention_bytes",
@@ -234,18 +305,9 @@ class LogConfig:
         "segment.index.bytes": "index_max_bytes",
         "segment.jitter.ms": "roll_jitter_ms",
         "segment.ms": "roll_ms",
+        "unclean.leader.election.enable": "unclean_leader_election",
     }
-    TOPIC_ACCEPTED: ClassVar[Mapping[str, str]] = {
-        "delete.retention.ms": "86400000",
-        "follower.replication.throttled.replicas": "",
-        "leader.replication.throttled.replicas": "",
-        "message.downconversion.enable": "true",
-        "min.cleanable.dirty.ratio": "0.5",
-        "min.compaction.lag.ms": "0",
-        "unclean.leader.election.enable": "false",
-    }
-    """Topic-level names that are taken and have no effect, with their genuine defaults."""
-    TOPIC_OVERRIDES: ClassVar[frozenset[str]] = frozenset(TOPIC_FIELDS) | frozenset(TOPIC_ACCEPTED)
+    TOPIC_OVERRIDES: ClassVar[frozenset[str]] = frozenset(TOPIC_FIELDS)
 
     def __post_init__(self) -> None:
         validate(self)
@@ -269,23 +331,22 @@ class LogConfig:
         Raises:
             ConfigError: an unknown name or a value that is not allowed.
         """
-        kinds = {declared.name: declared_option.kind for declared, declared_option in _OPTIONS}
+        kinds = {
+            "leader_throttled_replicas": ThrottledReplicas(),
+            "follower_throttled_replicas": ThrottledReplicas(),
+        } | {declared.name: declared_option.kind for declared, declared_option in _OPTIONS}
         values: dict[str, Any] = {}
-        accepted = dict(self.accepted)
         for name, text in overrides.items():
-            if name in self.TOPIC_ACCEPTED:
-                accepted[name] = text
-                continue
             if name not in self.TOPIC_FIELDS:
                 raise ConfigError(f"{name} is not a configuration of a topic")
             target = self.TOPIC_FIELDS[name]
             values[target] = _parse_override(name, text, kinds[target])
-        return replace(self, accepted=accepted, **values)
+        return replace(self, **values)
 
     def topic_values(self) -> dict[str, str]:
         """Return every topic-level name with its effective value as text."""
         values = {name: _text(getattr(self, at)) for name, at in self.TOPIC_FIELDS.items()}
-        return dict(sorted((values | dict(self.TOPIC_ACCEPTED) | dict(self.accepted)).items()))
+        return dict(sorted(values.items()))
 
 
 _OPTIONS = tuple(options(LogConfig))
@@ -341,11 +402,56 @@ class LogManagerConfig:
         kind=Int(1),
         doc="Segments besides the active ones whose files are kept open between reads.",
     )
+    cleaner_enable: bool = option(
+        "log.cleaner.enable",
+        default=True,
+        kind=Bool(),
+        doc="Whether logs are compacted; where not, nothing of a compacted topic is compacted or "
+        "deleted.",
+    )
+    cleaner_threads: int = option(
+        "log.cleaner.threads",
+        default=1,
+        kind=Int(1, 64),
+        doc="Logs that are compacted at the same time.",
+    )
+    cleaner_backoff_ms: int = option(
+        "log.cleaner.backoff.ms",
+        default=15_000,
+        kind=Int(0),
+        doc="Time in ms until the next look when no log was worth compacting.",
+    )
+    cleaner_dedupe_bytes: int = option(
+        "log.cleaner.dedupe.buffer.size",
+        default=134_217_728,
+        kind=Int(1),
+        doc="Memory in bytes for the keys of the logs being compacted, of all threads together; "
+        "24 bytes a key. More than 1 MiB a thread.",
+    )
+    cleaner_load_factor: float = option(
+        "log.cleaner.io.buffer.load.factor",
+        default=0.9,
+        kind=Float(0.01, 1.0),
+        doc="How full that memory may become; what does not fit is left for the next pass.",
+    )
+    cleaner_io_bytes: int = option(
+        "log.cleaner.io.buffer.size",
+        default=524_288,
+        kind=Int(1, _INT32_MAX),
+        doc="Bytes that are read at once, of all threads together; more where a message is larger.",
+    )
+    cleaner_bytes_per_s: float = option(
+        "log.cleaner.io.max.bytes.per.second",
+        default=1.7976931348623157e308,
+        kind=Float(1.0),
+        doc="Bytes a second that compaction reads and writes at most, of all threads together.",
+    )
     producer_id_expiration_ms: int = option(
         "transactional.id.expiration.ms",
         default=604_800_000,
         kind=Int(1),
-        doc="Time in ms after which the state of a silent idempotent producer is forgotten.",
+        doc="Time in ms after which a transactional id that is not used, and the state of a silent "
+        "idempotent producer, is forgotten.",
     )
     topic_segment_bytes: Mapping[str, int] = option(
         "log.segment.bytes.per.topic",
@@ -386,12 +492,15 @@ class LogManagerConfig:
     IGNORED: ClassVar[Mapping[str, str]] = {
         "num.recovery.threads.per.data.dir": "each data directory is recovered by one task",
         "log.flush.start.offset.checkpoint.interval.ms": "start offsets are written as they change",
-        "log.cleaner.enable": "logs are not compacted",
-        "log.cleaner.threads": "logs are not compacted",
     }
 
     def __post_init__(self) -> None:
         validate(self)
+        if self.cleaner_enable and self.cleaner_dedupe_bytes // self.cleaner_threads <= 1 << 20:
+            raise ConfigError(
+                f"log.cleaner.dedupe.buffer.size={self.cleaner_dedupe_bytes} is too small for "
+                f"log.cleaner.threads={self.cleaner_threads}: give more than 1048576 for each"
+            )
 
     def topic_overrides(self, topic: str) -> dict[str, str]:
         """Return what the old per-topic maps say about a topic, under topic-level names."""

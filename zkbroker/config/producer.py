@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.config import schema
+from zkbroker.config.refused_client_keys import refuse_unsupported
 from zkbroker.config.schema import Bool, Int, Str, StrList, option
 from zkbroker.errors import ConfigError
 
@@ -26,6 +27,7 @@ _OLD_CODECS = {"uncompressed": "none"} | {str(n): codec for n, codec in enumerat
 _ADDRESS = re.compile(r"^(?:\w+://)?(?:\[[^\]]+\]|[^:\[\]]+):(\d{1,5})$")
 _LEGACY_ADDRESS = re.compile(r"^(-?\d+):([^:]+:\d{1,5}(?::\d+)?)$")
 _FOREVER = 2**31 - 1
+_BATCH_MESSAGES = 200
 
 
 class _Acks(Int):
@@ -85,6 +87,16 @@ class ProducerConfig:
         "reconnect.interval": "a connection is used until it breaks",
         "reconnect.time.interval.ms": "a connection is used until it breaks",
         "producer.retry.count": "message.send.max.retries is the name",
+        "reconnect.backoff.ms": "retry.backoff.ms holds",
+        "reconnect.backoff.max.ms": "retry.backoff.ms holds",
+        "connections.max.idle.ms": "a connection stays open while the producer does",
+        "metadata.fetch.timeout.ms": "request.timeout.ms and the retries hold",
+        "block.on.buffer.full": "queue.enqueue.timeout.ms is the name: -1 to wait, 0 to fail",
+        "client.dns.lookup": "every address of a name is tried",
+        "metric.reporters": "measures are read from the producer",
+        "metrics.num.samples": "measures are counted since the start",
+        "metrics.recording.level": "measures are always taken",
+        "metrics.sample.window.ms": "measures are counted since the start",
         "groupid": _OLD_CONSUMER_SIDE,
         "group.id": _OLD_CONSUMER_SIDE,
     }
@@ -194,13 +206,14 @@ class ProducerConfig:
         doc="How long send waits while the queue is full, in ms: 0 fails at once, -1 waits as "
         "long as it takes.",
     )
-    batch_messages: int = option(
+    batch_messages: int | None = option(
         "batch.num.messages",
         "batch.size",
-        default=200,
+        default=None,
         kind=Int(1, _FOREVER),
-        doc="In async mode a batch leaves as soon as this many messages wait for its partition; "
-        "it takes more, up to batch.max.bytes, when they came in faster than they left.",
+        doc="In async mode a batch leaves as soon as this many messages wait for its partition, "
+        "and holds no more. Unset: a batch leaves with 200, and takes more, up to "
+        "batch.max.bytes, where they came in faster than they left.",
     )
     batch_max_bytes: int = option(
         "batch.max.bytes",
@@ -248,7 +261,8 @@ class ProducerConfig:
         "retries",
         default=-1,
         kind=Int(-1, _FOREVER),
-        doc="How often a batch is sent again after a failure that may pass. -1: 3 times, or with "
+        doc="How often a batch is sent again after a failure that may pass. -1: 3 times, not "
+        "counting those while its partition has no leader (for request.timeout.ms at most); with "
         "enable.idempotence as often as delivery.timeout.ms allows.",
     )
     retry_backoff_ms: int = option(
@@ -282,6 +296,21 @@ class ProducerConfig:
         kind=Bool(),
         doc="Number the batches so that a retry is never stored twice; needs acks other than 0 "
         "and brokers that speak message format 2.",
+    )
+    transactional_id: str = option(
+        "transactional.id",
+        default="",
+        kind=Str(),
+        doc="Name under which this program sends in transactions, the same after each of its "
+        "restarts; a producer that begins under it ends what the one before left open, and shuts "
+        "that one out. Implies enable.idempotence=true and acks=all.",
+    )
+    transaction_timeout_ms: int = option(
+        "transaction.timeout.ms",
+        default=60_000,
+        kind=Int(1, _FOREVER),
+        doc="A transaction that is open for longer is aborted by its coordinator, and its "
+        "producer shut out, in ms; brokers allow transaction.max.timeout.ms at most.",
     )
     metadata_max_age_ms: int = option(
         "topic.metadata.refresh.interval.ms",
@@ -381,6 +410,15 @@ class ProducerConfig:
                 f"broker.address={','.join(self.broker_address)!r} is not allowed: give the one "
                 "address of the load balancer, or list brokers in metadata.broker.list"
             )
+        if self.transactional_id:
+            if self.required_acks == 0:
+                raise ConfigError(
+                    f"transactional.id={self.transactional_id} needs request.required.acks=all: "
+                    "with 0 the broker does not answer, and nobody knows what is to be committed"
+                )
+            # A frozen instance; there is no other value that they could have.
+            object.__setattr__(self, "idempotence", True)
+            object.__setattr__(self, "required_acks", -1)
         if self.idempotence and self.required_acks == 0:
             raise ConfigError(
                 "enable.idempotence=true needs request.required.acks=1 or -1: with 0 the broker "
@@ -404,6 +442,23 @@ class ProducerConfig:
             return self.max_retries
         return _FOREVER if self.idempotence else 3
 
+    @property
+    def leader_wait_ms(self) -> int:
+        """How long failures for want of a leader do not count as retries, in ms."""
+        return self.request_timeout_ms if self.max_retries < 0 else 0
+
+    @property
+    def batch_full_messages(self) -> int:
+        """With how many messages an async batch leaves without lingering."""
+        return _BATCH_MESSAGES if self.batch_messages is None else self.batch_messages
+
+    @property
+    def batch_limit_messages(self) -> int:
+        """How many messages a batch holds at most."""
+        if self.batch_messages is None or self.producer_type == "sync":
+            return _FOREVER
+        return self.batch_messages
+
     def compresses(self, topic: str) -> bool:
         """Whether batches of the topic are compressed."""
         if self.compression_codec == "none":
@@ -421,9 +476,10 @@ class ProducerConfig:
             warn: receives each warning; the module's logger by default.
 
         Raises:
-            ConfigError: a value or a combination is not allowed.
+            ConfigError: a value or a combination is not allowed, or asks for what is not
+                supported.
         """
-        given = dict(properties)
+        given = refuse_unsupported(properties)
         report = warn if warn is not None else logger.warning
         if "bootstrap.servers" in given and "batch.size" in given:
             given.setdefault("batch.max.bytes", given.pop("batch.size"))
@@ -431,4 +487,22 @@ class ProducerConfig:
             for key in ("zookeeper.connect", "zk.connect"):
                 if given.pop(key, None) is not None:
                     report(f"config key={key} has no effect beside a list of brokers")
-        return schema.from_properties(cls, given, warn=warn)
+        config = schema.from_properties(cls, given, warn=warn)
+        if config.transactional_id:
+            _refuse_contradictions(config, given)
+        return config
+
+
+def _refuse_contradictions(config: ProducerConfig, given: Mapping[str, str]) -> None:
+    """Refuse settings that were given and are not what transactions imply."""
+    implied = {
+        "enable.idempotence": ("true",),
+        "request.required.acks": ("-1", "all"),
+        "acks": ("-1", "all"),
+    }
+    for key, allowed in implied.items():
+        if key in given and given[key].strip().lower() not in allowed:
+            raise ConfigError(
+                f"{key}={given[key]} is not allowed with transactional.id="
+                f"{config.transactional_id}: leave it out, or set {allowed[-1]}"
+            )

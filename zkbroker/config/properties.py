@@ -4,9 +4,13 @@ The rules are those of `java.util.Properties.load`: `#` and `!` start a comment,
 space ends a key, a backslash at the end of a line continues it, `\uXXXX` and the usual escapes are
 understood. Of two lines with one key the later wins. Files are read as UTF-8, and as ISO 8859-1,
 which Java takes them for, where they are not UTF-8.
+
+Invariant: a file with a line that can be no setting is refused as a whole, with the number of the
+line; nothing is served with the half of a file that was no property file.
 """
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from zkbroker.errors import ConfigError
@@ -14,6 +18,10 @@ from zkbroker.errors import ConfigError
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _KEY_END = re.compile(r"(?<!\\)(?:\\\\)*(\s*[=:]\s*|\s+)")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_BAD_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
+# Letters, digits and what the names of settings, log directories and listeners are made of.
+_KEY = re.compile(r"\w[\w.:$@/*+-]*")
 _PLAIN_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -21,7 +29,7 @@ def load_properties(path: str | Path) -> dict[str, str]:
     """Read a properties file.
 
     Raises:
-        ConfigError: the file cannot be read.
+        ConfigError: the file cannot be read, or a line of it holds no setting.
     """
     try:
         data = Path(path).read_bytes()
@@ -31,35 +39,63 @@ def load_properties(path: str | Path) -> dict[str, str]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = data.decode("iso-8859-1")
-    return parse_properties(text)
-
-
-def parse_properties(text: str) -> dict[str, str]:
-    """Parse the text of a properties file into a dict of strings."""
     properties: dict[str, str] = {}
-    for line in _logical_lines(text):
-        end = _KEY_END.search(line)
-        key, value = (line, "") if end is None else (line[: end.start(1)], line[end.end(1) :])
+    for number, key, value in _settings(text):
+        problem = _problem(key, value)
+        if problem is not None:
+            raise ConfigError(
+                f"line {number} of {path} cannot be read: {problem}; a property file holds lines "
+                "KEY=VALUE and # comments"
+            )
         properties[_unescape(key)] = _unescape(value)
     return properties
 
 
-def _logical_lines(text: str) -> list[str]:
-    lines: list[str] = []
+def parse_properties(text: str) -> dict[str, str]:
+    """Parse the text of a properties file into a dict of strings."""
+    return {_unescape(key): _unescape(value) for _, key, value in _settings(text)}
+
+
+def _problem(key: str, value: str) -> str | None:
+    """Say why a line cannot be a setting of any generation's; None when it can."""
+    if _CONTROL.search(key + value):
+        return "it holds control characters, as files that are no text do"
+    if _BAD_ESCAPE.search(key) or _BAD_ESCAPE.search(value):
+        return "\\u is not followed by four hexadecimal digits"
+    if not _KEY.fullmatch(_unescape(key)):
+        return f"{key[:60]!r} is not a name"
+    return None
+
+
+def _settings(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the number of its first line, the key and the value of each setting."""
+    for number, line in _logical_lines(text):
+        end = _KEY_END.search(line)
+        if end is None:
+            yield number, line, ""
+        else:
+            yield number, line[: end.start(1)], line[end.end(1) :]
+
+
+def _logical_lines(text: str) -> list[tuple[int, str]]:
+    lines: list[tuple[int, str]] = []
     pending = ""
+    first = 0
     # Not `splitlines`, which knows ends of lines that Java does not.
-    for raw in _LINE_END.split(text):
+    for number, raw in enumerate(_LINE_END.split(text), 1):
         line = raw.lstrip(" \t\f")
-        if not pending and (not line or line[0] in "#!"):
-            continue
+        if not pending:
+            if not line or line[0] in "#!":
+                continue
+            first = number
         pending += line
         if (len(pending) - len(pending.rstrip("\\"))) % 2:
             pending = pending[:-1]
             continue
-        lines.append(pending.rstrip())
+        lines.append((first, pending.rstrip()))
         pending = ""
     if pending:
-        lines.append(pending)
+        lines.append((first, pending))
     return lines
 
 

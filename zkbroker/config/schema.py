@@ -13,7 +13,7 @@ spellings of one option the first in declaration order that is present wins (as 
 
 import difflib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -234,6 +234,7 @@ def from_properties(
     properties: Mapping[str, str],
     *,
     warn: Callable[[str], None] | None = None,
+    also_known: Iterable[str] = (),
 ) -> C:
     """Build a configuration from properties.
 
@@ -242,6 +243,7 @@ def from_properties(
             if any, maps known keys without effect to the reason.
         properties: key → text, as read from a file or the command line.
         warn: receives each warning; the module's logger by default.
+        also_known: keys that others read; an unknown one may be meant for one of them.
 
     Raises:
         ConfigError: a value is not allowed, or a required key is missing.
@@ -266,7 +268,7 @@ def from_properties(
         if key in ignored:
             report(f"config key={key} has no effect: {ignored[key]}")
         elif key not in known:
-            near = difflib.get_close_matches(key, [*known, *ignored], n=1)
+            near = difflib.get_close_matches(key, [*known, *ignored, *also_known], n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             report(f"config key={key} is unknown and ignored{hint}")
     return config(**values)

@@ -9,13 +9,14 @@ its position has, also where the last offsets hold no message (control batches, 
 import logging
 from collections.abc import Iterator, Mapping
 
+from zkbroker.client.view import PartitionLeaders
 from zkbroker.config.consumer import FAIL, ConsumerConfig
-from zkbroker.consumer.fetcher import ClusterView
-from zkbroker.consumer.fetchers import Fetchers
-from zkbroker.consumer.messages import ConsumerTimeout, Decoder, MessageAndMetadata
-from zkbroker.consumer.partition import ConsumedPartition, TopicPartition
-from zkbroker.consumer.stream import KafkaStream
+from zkbroker.consumer.fetching.fetchers import Fetchers
+from zkbroker.consumer.fetching.messages import ConsumerTimeout, Decoder, MessageAndMetadata
+from zkbroker.consumer.fetching.partition import ConsumedPartition
+from zkbroker.consumer.streams.stream import KafkaStream
 from zkbroker.runtime import Runtime, get_runtime
+from zkbroker.types import PartitionKey
 
 logger = logging.getLogger(__name__)
 
@@ -40,10 +41,10 @@ class AssignedConsumer:
 
     def __init__(
         self,
-        cluster: ClusterView,
-        starts: Mapping[TopicPartition, int | None],
+        cluster: PartitionLeaders,
+        starts: Mapping[PartitionKey, int | None],
         *,
-        stop: Mapping[TopicPartition, int] | None = None,
+        stop: Mapping[PartitionKey, int] | None = None,
         config: ConsumerConfig | None = None,
         runtime: str | Runtime = "threads",
         key_decoder: Decoder | None = None,
@@ -104,7 +105,7 @@ class AssignedConsumer:
                     if looks < 0:
                         raise
 
-    def positions(self) -> dict[TopicPartition, int]:
+    def positions(self) -> dict[PartitionKey, int]:
         """Return the offset of the next message of each partition, where it is known."""
         positions = {}
         for key, partition in self._partitions.items():
@@ -138,7 +139,7 @@ class AssignedConsumer:
             self._finish(key)
         return bool(reached)
 
-    def _finish(self, key: TopicPartition) -> None:
+    def _finish(self, key: PartitionKey) -> None:
         if key in self._open:
             self._open.discard(key)
             self._partitions[key].revoke()

@@ -3,17 +3,25 @@
     fetch(topic, partition, offset, max_bytes) -> a message set and where to go on
 
 For programs that keep offsets themselves (loaders, replayers, tools). It follows no leader and no
-group: ask `zkbroker.discovery` which broker leads a partition.
+group: ask `zkbroker.client` which broker leads a partition.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from zkbroker.consumer.fetching import Wanted, check_size, committed, doubled, fetch_request
-from zkbroker.consumer.kafka_offsets import KafkaOffsets, commit_offsets, fetch_offsets
-from zkbroker.consumer.lookup import list_offsets, one_offset, valid_range
+from zkbroker.client import Cluster, StaticSource
+from zkbroker.client.coordinator import CoordinatorConnection
+from zkbroker.client.group_offsets import CoordinatorOffsets, commit_offsets, fetch_offsets
+from zkbroker.client.list_offsets import list_offsets, one_offset, valid_range
+from zkbroker.consumer.fetching.requests import (
+    Wanted,
+    check_size,
+    committed,
+    doubled,
+    end_of,
+    fetch_request,
+)
 from zkbroker.consumer.message_set import FetchRequest, MessageSet, place
-from zkbroker.consumer.partition import TopicPartition
 from zkbroker.errors import (
     ClientError,
     ErrorCode,
@@ -23,14 +31,16 @@ from zkbroker.errors import (
     UnsupportedVersion,
     protocol_error,
 )
-from zkbroker.network import BrokerConnection
+from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages.fetch import FetchResponsePartition
 from zkbroker.records import offset_after
 from zkbroker.runtime import Runtime, get_runtime
+from zkbroker.types import PartitionKey
 
 DEFAULT_LIMIT_BYTES = 64 * 1024 * 1024
 _OLDEST_WITH_LISTS_OF_OFFSETS = 0
+_COORDINATOR_BACKOFF_MS = 100
 
 T = TypeVar("T")
 
@@ -76,7 +86,8 @@ class SimpleConsumer:
         self._max_wait_ms = max_wait_ms
         self._fetch_version = fetch_version
         self._read_committed = read_committed
-        self._connections: dict[tuple[str, int], BrokerConnection] = {}
+        self._connection: BrokerConnection | None = None
+        self._cluster: Cluster | None = None
         self._closed = False
 
     # -- messages
@@ -128,7 +139,7 @@ class SimpleConsumer:
 
     def _fetch(
         self, batch: Sequence[tuple[FetchRequest, int]]
-    ) -> dict[TopicPartition, FetchResponsePartition]:
+    ) -> dict[PartitionKey, FetchResponsePartition]:
         wanted = [((r.topic, r.partition), Wanted(r.offset, size)) for r, size in batch]
         message = fetch_request(
             wanted,
@@ -139,7 +150,7 @@ class SimpleConsumer:
         )
         timeout_s = (self._socket_timeout_ms + self._max_wait_ms) / 1000
 
-        def ask(connection: BrokerConnection) -> dict[TopicPartition, FetchResponsePartition]:
+        def ask(connection: BrokerConnection) -> dict[PartitionKey, FetchResponsePartition]:
             version = connection.best_version(ApiKey.FETCH, at_most=self._fetch_version)
             response = connection.request(message, version, timeout_s)
             if response.error_code:
@@ -171,7 +182,7 @@ class SimpleConsumer:
         return MessageSet(
             request,
             committed(raw, part.aborted_transactions) if part.aborted_transactions else raw,
-            high_watermark=part.high_watermark,
+            high_watermark=end_of(part, read_committed=self._read_committed),
             next_offset=max(next_offset, request.offset),
         )
 
@@ -234,7 +245,7 @@ class SimpleConsumer:
     def commit_offsets(
         self,
         group: str,
-        offsets: Mapping[TopicPartition, int],
+        offsets: Mapping[PartitionKey, int],
         *,
         storage: str = "zookeeper",
     ) -> None:
@@ -250,66 +261,75 @@ class SimpleConsumer:
             ProtocolError: the first offset that was refused.
         """
         if storage == "zookeeper":
-            self._ask(lambda connection: commit_offsets(connection, group, offsets, version=0))
+            self._ask(lambda connection: commit_offsets(connection, group, offsets))
         else:
-            self._kafka(group, storage).commit(offsets)
+            self._in_brokers(group, storage).commit(offsets)
 
     def fetch_offsets(
-        self, group: str, partitions: Sequence[TopicPartition], *, storage: str = "zookeeper"
-    ) -> dict[TopicPartition, int | None]:
+        self, group: str, partitions: Sequence[PartitionKey], *, storage: str = "zookeeper"
+    ) -> dict[PartitionKey, int | None]:
         """Return the committed offsets of a group, None where there is none.
 
         Raises:
             ProtocolError: the broker refuses or cannot be reached.
         """
         if storage == "zookeeper":
-            return self._ask(lambda c: fetch_offsets(c, group, partitions, version=0))
-        return self._kafka(group, storage).read(partitions)
+            return self._ask(lambda c: fetch_offsets(c, group, partitions))
+        return self._in_brokers(group, storage).read(partitions)
 
-    def _kafka(self, group: str, storage: str) -> KafkaOffsets:
+    def _in_brokers(self, group: str, storage: str) -> CoordinatorOffsets:
         if storage != "kafka":
             raise ClientError(f"storage={storage!r} is not allowed: give zookeeper or kafka")
-        return KafkaOffsets(
-            group,
-            any_connection=lambda: self._connection(self.host, self.port),
-            connect=lambda _, host, port: self._connection(host, port),
-            runtime=self._runtime,
+        if self._closed:
+            raise ClientError("the consumer is closed")
+        if self._cluster is None:
+            # The coordinator may be another broker, which this one names.
+            self._cluster = Cluster(
+                StaticSource([f"[{self.host}]:{self.port}"]),
+                runtime=self._runtime,
+                client_id=self._client_id,
+                request_timeout_ms=self._socket_timeout_ms,
+            ).start()
+        coordinator = CoordinatorConnection(
+            self._cluster, group, runtime=self._runtime, backoff_ms=_COORDINATOR_BACKOFF_MS
         )
+        return CoordinatorOffsets(coordinator, group, timeout_s=self._socket_timeout_ms / 1000)
 
     # -- the connection
 
-    def _connection(self, host: str, port: int) -> BrokerConnection:
+    def _connect(self) -> BrokerConnection:
         if self._closed:
             raise ClientError("the consumer is closed")
-        connection = self._connections.get((host, port))
-        if connection is None or connection.closed:
-            connection = self._connections[host, port] = BrokerConnection(
+        if self._connection is None or self._connection.closed:
+            self._connection = BrokerConnection(
                 self._runtime,
-                host,
-                port,
+                self.host,
+                self.port,
                 client_id=self._client_id,
                 request_timeout_ms=self._socket_timeout_ms,
                 receive_buffer_bytes=self._buffer_bytes,
             )
-        return connection
+        return self._connection
 
     def _ask(self, question: Callable[[BrokerConnection], T]) -> T:
         """Ask the broker, once more over a new connection when the old one was lost."""
-        fresh = (self.host, self.port) not in self._connections
-        connection = self._connection(self.host, self.port)
+        fresh = self._connection is None
+        connection = self._connect()
         try:
             return question(connection)
         except NetworkError:
             if fresh or self._closed:
                 raise
             connection.close()
-            return question(self._connection(self.host, self.port))
+            return question(self._connect())
 
     def close(self) -> None:
         """Close the connection; the consumer cannot be used afterwards."""
         self._closed = True
-        for connection in self._connections.values():
-            connection.close()
+        if self._connection is not None:
+            self._connection.close()
+        if self._cluster is not None:
+            self._cluster.close()
 
     def __enter__(self) -> "SimpleConsumer":
         return self

@@ -8,7 +8,7 @@ from zkbroker.log.fs import FileSystem
 from zkbroker.log.log import Log
 from zkbroker.log.manager import LogManager
 from zkbroker.log.names import TopicPartition
-from zkbroker.log.recovery import Cut
+from zkbroker.log.recovery.scan import Cut
 from zkbroker.log.results import AppendResult, ReadResult
 
 __all__ = [

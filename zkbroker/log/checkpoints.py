@@ -21,6 +21,8 @@ from zkbroker.log.fs import FileSystem
 from zkbroker.log.names import META_PROPERTIES, TopicPartition
 
 _VERSION = "0"
+_MAX_INT32 = 2**31 - 1
+_MAX_INT64 = 2**63 - 1
 
 
 def read_offsets(path: Path) -> dict[TopicPartition, int]:
@@ -32,7 +34,8 @@ def read_offsets(path: Path) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
     for number, parts in _read_rows(path, 3):
         try:
-            found[TopicPartition(parts[0], int(parts[1]))] = int(parts[2])
+            key = TopicPartition(parts[0], _number(parts[1], _MAX_INT32))
+            found[key] = _number(parts[2], _MAX_INT64)
         except ValueError:
             raise _malformed(path, number) from None
     return found
@@ -53,9 +56,12 @@ def read_epochs(path: Path) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for number, parts in _read_rows(path, 2):
         try:
-            found.append((int(parts[0]), int(parts[1])))
+            pair = _number(parts[0], _MAX_INT32), _number(parts[1], _MAX_INT64)
         except ValueError:
             raise _malformed(path, number) from None
+        if found and (pair[0] <= found[-1][0] or pair[1] < found[-1][1]):
+            raise StorageError(f"{path} line {number}: epochs and their offsets must grow")
+        found.append(pair)
     return found
 
 
@@ -76,7 +82,7 @@ def _read_rows(path: Path, columns: int) -> list[tuple[int, list[str]]]:
     if lines[0].strip() != _VERSION:
         raise StorageError(f"{path} line 1: version {lines[0]!r} is not supported, only 0")
     try:
-        count = int(lines[1])
+        count = _number(lines[1], _MAX_INT32)
     except (IndexError, ValueError):
         raise _malformed(path, 2) from None
     rows = [(number, line.split()) for number, line in enumerate(lines[2:], 3) if line.strip()]
@@ -86,6 +92,14 @@ def _read_rows(path: Path, columns: int) -> list[tuple[int, list[str]]]:
         if len(parts) != columns:
             raise _malformed(path, number)
     return rows
+
+
+def _number(text: str, most: int) -> int:
+    """Read a number that no damage made negative or too large to be told to anybody."""
+    number = int(text)
+    if not 0 <= number <= most:
+        raise ValueError(f"{number} is not in 0 to {most}")
+    return number
 
 
 def _write_rows(fs: FileSystem, path: Path, rows: list[str]) -> None:
@@ -109,12 +123,20 @@ def read_meta(directory: Path) -> MetaProperties:
     """Read `meta.properties` of a data directory; one without has neither id.
 
     Raises:
-        StorageError: its broker id is not a number.
+        StorageError: it is of another version, or not the file of a broker.
         OSError: the file cannot be read.
     """
     path = directory / META_PROPERTIES
     try:
         properties = parse_properties(path.read_text(encoding="utf-8"))
+        version = properties.get("version")
+        if version != _VERSION:
+            found = "no version" if version is None else f"version={version}"
+            raise StorageError(
+                f"{path} has {found}, and only version=0 can be read: it belongs to another kind "
+                "of broker, or is damaged. Give other log.dirs; if it is damaged, write the lines "
+                "version=0 and broker.id=<id of the broker> into it"
+            )
         broker_id = properties.get("broker.id")
         return MetaProperties(
             None if broker_id is None else int(broker_id), properties.get("cluster.id")

@@ -1,86 +1,159 @@
-"""What of a log is on stable storage, and how the rest gets there.
+"""What of a log is on stable storage, and how the rest gets there: group commit.
 
 Invariant: `durable` is the end offset below which every message is on stable storage, with the name
 of its file. `recovery_point` is at most that, and below it the indexes are stable too: what lies
-before it is never verified again. Both only grow.
+before it is never verified again. Both grow, but for a truncation. While an fsync runs, those who
+come wait for the next one, which covers all of them. A failed fsync is never tried again as if
+nothing had happened: it fails everybody, for good.
 """
 
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
-from zkbroker.log.context import LogContext
-from zkbroker.log.flush import GroupCommit
-from zkbroker.log.segment import Segment
-from zkbroker.runtime import Lock
+from zkbroker.errors import RequestTimedOut, StorageError
+from zkbroker.log.directory import DataDirectory
+from zkbroker.log.segments.segment import Segment
+from zkbroker.runtime import Event
+
+
+@dataclass(slots=True)
+class _Waiter:
+    target: int
+    event: Event
+    failure: StorageError | None = None
 
 
 class Durability:
-    """Flushes one log."""
+    """Flushes one log, which tells it what was written and where."""
 
     def __init__(
         self,
-        context: LogContext,
-        directory: Path,
-        lock: Lock,
-        active: Callable[[], tuple[int, Segment]],
+        directory: DataDirectory,
+        path: Path,
         *,
+        end: int,
+        active: Segment,
         durable: int,
         unsynced: list[Segment],
-        name: str,
     ) -> None:
         """Make one for a log that was opened.
 
         Args:
-            context: the data directory.
-            directory: of the log.
-            lock: the log's own.
-            active: returns the log end offset and the segment that is written, or raises
-                StorageError when the log cannot be used.
+            directory: the data directory.
+            path: of the log.
+            end: the log end offset.
+            active: the segment that is written.
             durable: end offset of what is on stable storage.
             unsynced: the segments before the active one that may not be.
-            name: of the log, for the tasks.
         """
-        self._context = context
         self._directory = directory
-        self._lock = lock
+        self._path = path
+        self._lock = directory.runtime.lock()
+        self._end = end
         self._active = active
         self._unsynced = unsynced
-        end, segment = active()
         # Whether its names are stable is not known of a log that was not flushed to its end.
-        self._names_unsynced = durable < end or (not segment.size and not unsynced)
-        self._since_ms = context.now_ms() if durable < end else None
-        self._commit = GroupCommit(
-            context.runtime,
-            self.flush,
-            usable=lambda: context.offline is None,
-            durable=durable,
-            name=f"flush-{name}",
-        )
-
-    @property
-    def durable(self) -> int:
+        self._names_unsynced = durable < end or (not active.size and not unsynced)
+        self._since_ms = directory.now_ms() if durable < end else None
+        self._truncations = 0
+        self._waiters: list[_Waiter] = []
+        self._wanted = durable
+        self._flushing = False
+        self._failure: StorageError | None = None
+        self._finished = False
+        self.durable = durable
         """End offset of what is on stable storage."""
-        return self._commit.durable
 
     @property
     def recovery_point(self) -> int:
         """Offset from which recovery must verify."""
         with self._lock:
-            return min([self._commit.durable, *(each.base_offset for each in self._unsynced)])
+            return min([self.durable, *(each.base_offset for each in self._unsynced)])
+
+    @property
+    def recovery_start(self) -> int:
+        """What a checkpoint says of the recovery point.
+
+        It never goes past the base offset of the segment that is written: recovery reads that
+        segment as a whole anyway, and while it is written its indexes are not stable. A recovery
+        point at its end would pass for the start of the next segment as soon as there is one.
+        """
+        point = self.recovery_point
+        return point if self._finished else min(point, self._active.base_offset)
 
     @property
     def unflushed_since_ms(self) -> int | None:
         """When the oldest message that is not on stable storage was written, None for none."""
         return self._since_ms
 
+    # What the log tells
+
     def written(self, end: int, now_ms: int, at_most: int) -> None:
         """Note an append, and have the log flushed when `at_most` or more messages wait for it."""
+        self._end = end
         if self._since_ms is None:
             self._since_ms = now_ms
-        if end - self._commit.durable >= at_most:
-            self._commit.request(end)
+        if end - self.durable >= at_most:
+            self.request(end)
+
+    def names_changed(self) -> None:
+        """Note that a file was made that nothing points to yet but its name."""
+        self._names_unsynced = True
+
+    def rolled(self, active: Segment) -> None:
+        """Note that another segment is written now; the one before is not flushed to its end."""
+        with self._lock:
+            self._unsynced.append(self._active)
+            self._active = active
+
+    def finished(self) -> None:
+        """Note that the active segment is written no more: its indexes are to be flushed too."""
+        with self._lock:
+            self._unsynced.append(self._active)
+            self._names_unsynced = True
+            self._finished = True
+
+    def keep(self, segments: tuple[Segment, ...]) -> None:
+        """Forget segments that left the log."""
+        with self._lock:
+            self._unsynced = [each for each in self._unsynced if each in segments]
+
+    def lower(self, end: int) -> None:
+        """Note that nothing at or behind an offset counts as stable any more: it is to be cut."""
+        with self._lock:
+            self._truncations += 1
+            self.durable = min(self.durable, end)
+
+    def truncated(self, end: int, segments: tuple[Segment, ...]) -> None:
+        """Note that the log ends earlier than it did; the last of `segments` is written now."""
+        with self._lock:
+            self._truncations += 1
+            self._end = end
+            self._active = segments[-1]
+            self._unsynced = [each for each in self._unsynced if each in segments[:-1]]
+            self.durable = min(self.durable, end)
+            self._wanted = min(self._wanted, end)
+            self._names_unsynced = True
+            lost = [each for each in self._waiters if each.target > end]
+            self._waiters = [each for each in self._waiters if each.target <= end]
+        _wake(lost, StorageError(f"{self._path.name} was cut back to offset {end}"))
+
+    def fail(self, reason: str) -> None:
+        """Fail everybody who waits and will wait."""
+        self._fail(self._directory.error(reason))
+
+    # Flushing
+
+    def request(self, end: int) -> None:
+        """Have everything below `end` flushed; does not wait."""
+        with self._lock:
+            self._wanted = max(self._wanted, end)
+            if self._flushing or self._failure is not None or self.durable >= end:
+                return
+            self._flushing = True
+        self._directory.runtime.spawn(self._flush_wanted, name=f"flush-{self._path.name}")
 
     def wait(self, target: int, timeout_s: float | None) -> None:
         """Wait until everything below `target` is on stable storage.
@@ -89,28 +162,18 @@ class Durability:
             StorageError: it never will be.
             RequestTimedOut: not within `timeout_s`.
         """
-        if self._commit.durable < target:
-            self._commit.wait(target, timeout_s)
-
-    def names_changed(self) -> None:
-        """Note that a file was made that nothing points to yet but its name."""
-        self._names_unsynced = True
-
-    def rolled(self, segment: Segment) -> None:
-        """Note that a segment is not written any more; its indexes are to be flushed too."""
-        self._unsynced.append(segment)
-
-    def request(self, end: int) -> None:
-        """Have everything below `end` flushed; does not wait."""
-        self._commit.request(end)
-
-    def keep(self, segments: tuple[Segment, ...]) -> None:
-        """Forget segments that left the log."""
-        self._unsynced = [each for each in self._unsynced if each in segments]
-
-    def fail(self, reason: str) -> None:
-        """Fail everybody who waits and will wait."""
-        self._commit.fail(self._context.error(reason))
+        if self.durable >= target:
+            return
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            waiter = _Waiter(target, self._directory.runtime.event())
+            self._waiters.append(waiter)
+        self.request(target)
+        if not waiter.event.wait(timeout_s):
+            raise RequestTimedOut(f"not on disk within {timeout_s} s")
+        if waiter.failure is not None:
+            raise waiter.failure
 
     def flush(self) -> int:
         """Bring everything written so far to stable storage, off the event loop.
@@ -121,32 +184,49 @@ class Durability:
         Raises:
             StorageError: the disk failed; the data directory is offline now.
         """
+        directory = self._directory
         with ExitStack() as held:
             with self._lock:
-                end, active = self._active()
-                rolled, names_unsynced = list(self._unsynced), self._names_unsynced
-                with self._context.storage():
-                    fds = [self._hold(segment, held) for segment in (*rolled, active)]
+                if self._failure is not None:
+                    raise self._failure
+                if directory.offline is not None:
+                    raise directory.error(directory.offline)
+                # An append that comes now sets the time anew, whether this flush covers it or not.
                 since, self._since_ms = self._since_ms, None
+                end, truncations = self._end, self._truncations
+                rolled, names_unsynced = list(self._unsynced), self._names_unsynced
+                segments = [each for each in rolled if each is not self._active]
+                try:
+                    with directory.storage():
+                        fds = [self._hold(each, held) for each in (*segments, self._active)]
+                except StorageError:
+                    self._since_ms = since if since is not None else self._since_ms
+                    raise
             try:
                 started = time.monotonic()
-                with self._context.storage():
-                    self._context.runtime.offload(self._sync, fds, rolled, names_unsynced)
-                self._context.flush_times.observe(time.monotonic() - started)
+                with directory.storage():
+                    directory.runtime.offload(self._sync, fds, rolled, names_unsynced)
+                directory.flush_times.observe(time.monotonic() - started)
             except BaseException:
-                if since is not None:
-                    self._since_ms = since
+                self._since_ms = since if since is not None else self._since_ms
                 raise
         with self._lock:
             self._unsynced = [each for each in self._unsynced if each not in rolled]
             if names_unsynced:
                 # A segment that was begun meanwhile has a name that was not there yet.
                 self._names_unsynced = bool(self._unsynced)
-        self._commit.advance(end)
+            if truncations != self._truncations:
+                # What was flushed may have been taken back meanwhile.
+                return self.durable
+            self.durable = max(self.durable, end)
+            reached = [each for each in self._waiters if each.target <= self.durable]
+            self._waiters = [each for each in self._waiters if each.target > self.durable]
+        for waiter in reached:
+            waiter.event.set()
         return end
 
     def _hold(self, segment: Segment, held: ExitStack) -> int:
-        files = self._context.open_files.acquire(segment)
+        files = self._directory.open_files.acquire(segment)
         held.callback(files.release)
         return files.fd
 
@@ -154,6 +234,43 @@ class Durability:
         for segment in rolled:
             segment.sync_indexes()
         for fd in fds:
-            self._context.fs.fsync(fd)
+            self._directory.fs.fsync(fd)
         if names_unsynced:
-            self._context.fs.fsync_dir(self._directory)
+            self._directory.fs.fsync_dir(self._path)
+
+    def _flush_wanted(self) -> None:
+        while True:
+            try:
+                self.flush()
+            except StorageError as error:
+                if self._directory.offline is not None:
+                    self._fail(error)
+                    return
+                # The disk was never asked, so only those who waited for this flush fail.
+                with self._lock:
+                    self._flushing = False
+                    self._wanted = self.durable
+                    waiters, self._waiters = self._waiters, []
+                _wake(waiters, error)
+                return
+            except BaseException as error:
+                # Nobody may wait for ever for a task that is no more.
+                self._fail(StorageError(f"the flush ended with {error!r}"))
+                raise
+            with self._lock:
+                self._flushing = self._failure is None and self._wanted > self.durable
+                if not self._flushing:
+                    return
+
+    def _fail(self, error: StorageError) -> None:
+        with self._lock:
+            if self._failure is None:
+                self._failure = error
+            waiters, self._waiters = self._waiters, []
+        _wake(waiters, error)
+
+
+def _wake(waiters: list[_Waiter], failure: StorageError) -> None:
+    for waiter in waiters:
+        waiter.failure = failure
+        waiter.event.set()

@@ -1,10 +1,12 @@
 """Leader epochs of a log: under which leadership each range of offsets was appended.
 
-Invariant: epochs and start offsets grow; the file `leader-epoch-checkpoint` holds them all.
+Invariant: epochs and start offsets grow; the file `leader-epoch-checkpoint` holds them all. An
+epoch ends where the next one begins.
 """
 
 import logging
 from pathlib import Path
+from typing import Final
 
 from zkbroker.errors import StorageError
 from zkbroker.log import names
@@ -12,6 +14,8 @@ from zkbroker.log.checkpoints import read_epochs, write_epochs
 from zkbroker.log.fs import FileSystem
 
 logger = logging.getLogger(__name__)
+
+UNDEFINED: Final = (-1, -1)
 
 
 class LeaderEpochs:
@@ -23,39 +27,67 @@ class LeaderEpochs:
         try:
             self._epochs = read_epochs(self._path)
         except StorageError as error:
-            # It can be had again only from a leader; there is none but this broker.
+            # A follower learns it again from its leader, a leader begins with the next epoch.
             logger.warning("leader epochs ignored reason=%s", error)
             self._epochs = []
 
     @property
     def latest(self) -> int:
-        """The current epoch, -1 before the first."""
+        """The last epoch, -1 before the first."""
         return self._epochs[-1][0] if self._epochs else -1
 
-    def assign(self, epoch: int, start_offset: int) -> bool:
-        """Begin an epoch at an offset; False when it is not newer than the current one.
+    @property
+    def latest_start_offset(self) -> int:
+        """Where the last epoch begins, -1 before the first."""
+        return self._epochs[-1][1] if self._epochs else -1
+
+    def all(self) -> list[tuple[int, int]]:
+        """Return (epoch, start offset) of each, oldest first."""
+        return list(self._epochs)
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Begin an epoch at an offset; those that are as new, or begin as late, give way to it.
 
         Raises:
             OSError: it cannot be written.
         """
-        if epoch <= self.latest:
-            return False
-        # An epoch under which nothing was appended gives way to the new one.
-        kept = [pair for pair in self._epochs if pair[1] < start_offset]
+        if self._epochs and self._epochs[-1][0] == epoch and self._epochs[-1][1] <= start_offset:
+            return
+        kept = [pair for pair in self._epochs if pair[0] < epoch and pair[1] < start_offset]
         self._save([*kept, (epoch, start_offset)])
-        return True
 
-    def truncate(self, end_offset: int) -> None:
-        """Drop the epochs that begin past the log's end.
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """Return the last epoch that is not newer than one, and where it ends.
+
+        An epoch below all that are known ends where the first of them begins; of one that is newer
+        than all of them nothing is known: (-1, -1).
+
+        Args:
+            epoch: the epoch asked for.
+            log_end_offset: where the last epoch ends.
+        """
+        if epoch < 0 or epoch > self.latest:
+            return UNDEFINED
+        if epoch == self.latest:
+            return epoch, log_end_offset
+        before = epoch
+        for known, start in self._epochs:
+            if known > epoch:
+                return before, start
+            before = known
+        raise AssertionError("an epoch below the last one has one behind it")
+
+    def truncate_to(self, end_offset: int) -> None:
+        """Drop the epochs that begin at an offset or behind it.
 
         Raises:
             OSError: it cannot be written.
         """
-        kept = [pair for pair in self._epochs if pair[1] <= end_offset]
+        kept = [pair for pair in self._epochs if pair[1] < end_offset]
         if kept != self._epochs:
             self._save(kept)
 
-    def truncate_start(self, start_offset: int) -> None:
+    def advance_start_to(self, start_offset: int) -> None:
         """Let the epochs begin at the log's new start.
 
         Raises:
@@ -66,13 +98,14 @@ class LeaderEpochs:
             after = [pair for pair in self._epochs if pair[1] > start_offset]
             self._save([(before[-1][0], start_offset), *after])
 
-    def end_of(self, epoch: int, log_end_offset: int) -> int:
-        """Return the offset where an epoch ended, -1 for one that is not known."""
-        for index, (known, _) in enumerate(self._epochs):
-            if known == epoch:
-                following = self._epochs[index + 1 :]
-                return following[0][1] if following else log_end_offset
-        return -1
+    def clear(self) -> None:
+        """Forget all of them.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        if self._epochs:
+            self._save([])
 
     def _save(self, epochs: list[tuple[int, int]]) -> None:
         write_epochs(self._fs, self._path, epochs)

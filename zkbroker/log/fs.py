@@ -6,8 +6,15 @@ created, renamed or removed, after `fsync_dir` of the directory. Tests replace t
 power, to fill the disk and to make it fail.
 """
 
+import ctypes
+import errno
 import os
 from pathlib import Path
+
+# Python's own `posix_fallocate` would make the file longer.
+_KEEP_SIZE = 1
+_fallocate = ctypes.CDLL(None, use_errno=True).fallocate
+_fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 
 
 class FileSystem:
@@ -29,6 +36,20 @@ class FileSystem:
 
     def truncate(self, fd: int, size: int) -> None:
         os.ftruncate(fd, size)
+
+    def reserve(self, fd: int, size: int) -> None:
+        """Have the disk keep room for a file up to a size (bytes); the file's own size stays.
+
+        `truncate` to its size gives back what is not used.
+        """
+        if _fallocate(fd, _KEEP_SIZE, 0, size):
+            number = ctypes.get_errno()
+            if number not in (errno.EOPNOTSUPP, errno.ENOSYS):
+                raise OSError(number, os.strerror(number))
+
+    def set_mtime(self, path: Path, mtime_ns: int) -> None:
+        """Give a file another time of its last change (ns since 1970)."""
+        os.utime(path, ns=(mtime_ns, mtime_ns))
 
     def fsync(self, fd: int) -> None:
         os.fsync(fd)
@@ -65,7 +86,13 @@ class FileSystem:
                 power cut may leave the file torn, which its reader must be able to tell.
         """
         temporary = path.with_name(path.name + ".tmp")
-        fd = self.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+        # What has that name is replaced and never followed: it may be somebody's link.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW
+        try:
+            fd = self.open(temporary, flags)
+        except FileExistsError:
+            self.unlink(temporary)
+            fd = self.open(temporary, flags)
         try:
             self.write_all(fd, data)
             if durable:
@@ -86,7 +113,13 @@ class FileSystem:
             rest = rest[self.write(fd, rest) :]
 
     def remove_tree(self, path: Path) -> None:
-        """Remove a directory of files with everything in it; one that is gone is no error."""
+        """Remove a directory of files with everything in it; one that is gone is no error.
+
+        Of a link only the link is removed: what is behind it may not be ours.
+        """
+        if path.is_symlink():
+            self.unlink(path)
+            return
         try:
             children = list(path.iterdir())
         except FileNotFoundError:

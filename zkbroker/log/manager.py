@@ -6,85 +6,42 @@ marked only when everything was closed without an error.
 """
 
 import logging
-import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
-from zkbroker.config.log import LogConfig, LogManagerConfig
+from zkbroker.config.log import LogConfig
 from zkbroker.errors import ConfigError, StorageError
 from zkbroker.log import names
 from zkbroker.log.checkpoints import MetaProperties
-from zkbroker.log.context import LogContext
-from zkbroker.log.datadir import DataDirectory, agree
-from zkbroker.log.fs import FileSystem
+from zkbroker.log.directory import DataDirectory, agree
 from zkbroker.log.log import Log
 from zkbroker.log.names import TopicPartition
-from zkbroker.log.open_files import OpenFiles
-from zkbroker.log.recovery import Cut
+from zkbroker.log.opening import OpenedLogs, TopicSettings
+from zkbroker.log.recovery.loading import load
+from zkbroker.log.recovery.scan import Cut
 from zkbroker.log.retention import make_policy
-from zkbroker.log.upkeep import Upkeep
-from zkbroker.measures import Histogram
-from zkbroker.runtime import Runtime, get_runtime
+from zkbroker.log.upkeep import LogUpkeep
 
 logger = logging.getLogger(__name__)
 
-
-def wall_ms() -> int:
-    """Return the time in ms since 1970."""
-    return time.time_ns() // 1_000_000
+_FIRST_RETENTION_MS = 30_000
 
 
-class LogManager:
+class LogManager(OpenedLogs, LogUpkeep):
     """Opens, makes, deletes and looks after the logs of a broker."""
 
-    def __init__(
-        self,
-        config: LogManagerConfig,
-        defaults: LogConfig,
-        *,
-        runtime: str | Runtime = "threads",
-        topic_overrides: Mapping[str, Mapping[str, str]] | None = None,
-        now_ms: Callable[[], int] = wall_ms,
-        fs: FileSystem | None = None,
-    ) -> None:
-        """Make a manager; `start` opens the directories.
-
-        Args:
-            config: settings of all logs together.
-            defaults: settings of a topic without its own.
-            runtime: concurrency.
-            topic_overrides: topic to its own settings, under topic-level names.
-            now_ms: the clock.
-            fs: the file system.
-        """
-        self._config = config
-        self._defaults = defaults
-        self._runtime = get_runtime(runtime)
-        self._overrides = {topic: dict(each) for topic, each in (topic_overrides or {}).items()}
-        self._now_ms = now_ms
-        self.fs = fs if fs is not None else FileSystem()
-        self._open_files = OpenFiles(self._runtime, config.open_segments)
-        self._directories: list[DataDirectory] = []
-        self._meta = MetaProperties(None, None)
-        self._lock = self._runtime.lock()
-        self._configured = set(self._overrides)
-        self._upkeep = Upkeep(
-            config,
-            self._directories,
-            self._runtime,
-            now_ms,
-            self.fs,
-            lambda topic: topic in self._configured,
-        )
-        self._offline_callbacks: list[Callable[[str, list[TopicPartition], str], None]] = []
-
-    # Start
-
-    def start(self, *, broker_id: int | None = None) -> list[Cut]:
+    def start(
+        self, *, broker_id: int | None = None, topic_settings: TopicSettings | None = None
+    ) -> list[Cut]:
         """Lock the directories, recover what has to be, and start the background tasks.
 
         Args:
             broker_id: as configured; checked against `meta.properties`.
+            topic_settings: asked once, with the topics whose logs are to be recovered, for the
+                topics' own settings; what it leaves out is not known. A log whose settings are not
+                known is recovered as if it might be compacted, and nothing of it is deleted. None:
+                no topic has settings but those told when the manager was made.
 
         Returns:
             What recovery cut off; each was logged.
@@ -96,11 +53,18 @@ class LogManager:
         make_policy(self._defaults, Path(self._config.log_dirs[0]))
         try:
             for root in dict.fromkeys(self._config.log_dirs):
-                directory = DataDirectory(self._context(Path(root)))
+                directory = DataDirectory(
+                    Path(root),
+                    self._runtime,
+                    self.fs,
+                    self._now_ms,
+                    self._open_files,
+                    self._went_offline,
+                )
                 self._directories.append(directory)
                 directory.open()
             self._meta = agree(self._online(), broker_id)
-            cuts = self._load_all()
+            cuts = self._load_all(topic_settings)
             if not self._online():
                 raise StorageError(self._all_offline())
         except BaseException:
@@ -108,49 +72,13 @@ class LogManager:
             raise
         for directory in self._online():
             directory.begin()
-        self._upkeep.start()
-        return cuts
-
-    def _context(self, root: Path) -> LogContext:
-        return LogContext(
-            root,
-            self._runtime,
-            self.fs,
-            self._now_ms,
-            self._open_files,
-            self._went_offline,
-            self._save_start_offsets,
-        )
-
-    def _online(self) -> list[DataDirectory]:
-        return [each for each in self._directories if each.context.offline is None]
-
-    def _load_all(self) -> list[Cut]:
-        cuts: list[Cut] = []
-        failures: list[StorageError] = []
-
-        def load_one(directory: DataDirectory) -> None:
-            try:
-                cuts.extend(self._runtime.offload(directory.load, self.topic_config))
-            except StorageError as error:
-                failures.append(error)
-
-        tasks = [
-            self._runtime.spawn(load_one, directory, name=f"recover-{directory.root}")
-            for directory in self._online()
-        ]
-        for task in tasks:
-            task.join()
-        if failures:
-            raise failures[0]
-        for directory in self._online():
-            for tp in directory.found():
-                other = self._home(tp)
-                if other is not None:
-                    raise StorageError(
-                        f"{tp} is in {other.root} and in {directory.root}: remove one"
-                    )
-            directory.open_logs(self.topic_config)
+        now = self._now_ms()
+        self._checkpoint_due_ms = now + self._config.recovery_checkpoint_ms
+        self._retention_due_ms = now + min(self._config.retention_check_ms, _FIRST_RETENTION_MS)
+        self._schedule.add(self._flush_in_time, name="log-flush")
+        self._schedule.add(self._maintain, name="log-upkeep")
+        if self._config.cleaner_enable:
+            self.cleaner.start()
         return cuts
 
     # Identity
@@ -165,8 +93,20 @@ class LogManager:
         """Cluster id in `meta.properties`, None in new directories."""
         return self._meta.cluster_id
 
-    def write_meta(self, broker_id: int, cluster_id: str | None) -> None:
+    @property
+    def new_directories(self) -> list[str]:
+        """The data directories that were nobody's at the start, or lost what was in them."""
+        return [str(each.root) for each in self._online() if each.meta.broker_id is None]
+
+    def write_meta(
+        self, broker_id: int, cluster_id: str | None, *, new_directories: bool = True
+    ) -> None:
         """Note whose directories these are, in every directory.
+
+        Args:
+            broker_id: the broker.
+            cluster_id: its cluster.
+            new_directories: also in those that have no such note yet.
 
         Raises:
             ConfigError: they are somebody else's.
@@ -181,35 +121,12 @@ class LogManager:
             )
         self._meta = MetaProperties(broker_id, cluster_id or stored)
         for directory in self._directories:
-            directory.write_meta(self._meta)
+            if new_directories or directory.meta.broker_id is not None:
+                directory.write_meta(self._meta)
         if not self._online():
             raise StorageError(self._all_offline())
 
     # Logs
-
-    def logs(self) -> dict[TopicPartition, Log]:
-        """Return every log, those of offline directories too."""
-        return {tp: log for each in self._directories for tp, log in list(each.logs.items())}
-
-    def get(self, tp: TopicPartition) -> Log | None:
-        """Return a partition's log, None when there is none."""
-        home = self._home(tp)
-        return None if home is None else home.logs[tp]
-
-    def _home(self, tp: TopicPartition) -> DataDirectory | None:
-        for directory in self._directories:
-            if tp in directory.logs:
-                return directory
-        return None
-
-    def topic_config(self, topic: str) -> LogConfig:
-        """Return the effective settings of a topic.
-
-        Raises:
-            ConfigError: its overrides are not allowed.
-        """
-        overrides = self._config.topic_overrides(topic) | self._overrides.get(topic, {})
-        return self._defaults.with_topic_overrides(overrides)
 
     def get_or_create(
         self,
@@ -229,7 +146,9 @@ class LogManager:
         Raises:
             StorageError: no directory can be used, or it is not known whether there is a log.
             ConfigError: the overrides are not allowed.
+            ValueError: no directory can have that name; the disks are not touched.
         """
+        TopicPartition.parse(str(tp))
         if overrides is not None:
             self._configured.add(tp.topic)
             if dict(overrides) != self._overrides.get(tp.topic, {}):
@@ -239,22 +158,39 @@ class LogManager:
             if log is not None:
                 return log
             self._configured.add(tp.topic)
-            unread = [str(each.root) for each in self._directories if not each.loaded]
-            if unread and not is_new:
-                raise StorageError(f"{tp} may be in {unread}, which could not be read")
+            if not is_new:
+                self._require_all_read(tp)
             config = self.topic_config(tp.topic)
+            found = self._unopened.get(tp)
+            if found is not None and found[0].offline is None:
+                log = self._logs[tp] = Log(tp, found[1], config, found[0], found[2])
+                del self._unopened[tp]
+                return log
             while online := self._online():
-                directory = min(online, key=lambda each: len(each.logs))
+                held = Counter(id(log.directory) for log in self._logs.values())
+                directory = min(online, key=lambda each: held[id(each)])
                 try:
                     return self._create(tp, config, directory)
                 except StorageError:
-                    if directory.context.offline is None:
+                    if directory.offline is None:
                         raise
             raise StorageError(f"{tp} cannot be stored: {self._all_offline()}")
 
+    def _require_all_read(self, tp: TopicPartition) -> None:
+        unread = [str(each.root) for each in self._directories if not each.loaded]
+        if unread:
+            raise StorageError(f"{tp} may be in {unread}, which could not be read")
+
     def _create(self, tp: TopicPartition, config: LogConfig, directory: DataDirectory) -> Log:
-        log = directory.create(tp, config)
-        logger.info("log created partition=%s directory=%s", tp, log.directory)
+        path = directory.root / str(tp)
+        directory.forget(tp)
+        with directory.storage():
+            state, _ = load(self._plan(directory, tp, path, clean=False))
+            log = Log(tp, path, config, directory, state)
+            self._runtime.offload(self.fs.fsync_dir, path)
+            self._runtime.offload(self.fs.fsync_dir, directory.root)
+        self._logs[tp] = log
+        logger.info("log created partition=%s directory=%s", tp, path)
         return log
 
     def delete(self, tp: TopicPartition) -> None:
@@ -263,23 +199,29 @@ class LogManager:
         Readers that hold a slice keep it. Without effect when there is no such log.
 
         Raises:
-            StorageError: the disk failed.
+            StorageError: the disk failed, or it is not known whether there is a log.
         """
         with self._lock:
-            directory = self._home(tp)
-            if directory is None:
+            log = self._logs.pop(tp, None)
+            unopened = self._unopened.pop(tp, None)
+            if log is not None:
+                directory, path, config = log.directory, log.path, log.config
+            elif unopened is not None:
+                directory, path, config = *unopened[:2], self.topic_config(tp.topic)
+            else:
+                self._require_all_read(tp)
                 return
-            log = directory.logs.pop(tp)
             doomed = directory.root / names.delete_directory_name(tp)
             try:
-                self.fs.rename(log.directory, doomed)
-                log.mark_deleted()
+                self.fs.rename(path, doomed)
+                if log is not None:
+                    log.mark_deleted()
                 self._runtime.offload(self.fs.fsync_dir, directory.root)
             except OSError as error:
-                log.mark_deleted()
-                raise directory.context.fail(error) from error
-            due = self._now_ms() + log.config.file_delete_delay_ms
-            directory.context.doomed.append((due, doomed))
+                if log is not None:
+                    log.mark_deleted()
+                raise directory.fail(error) from error
+            directory.discard(doomed, self._now_ms() + config.file_delete_delay_ms)
         logger.info("log deleted partition=%s directory=%s", tp, doomed)
 
     def update_topic_config(self, topic: str, overrides: Mapping[str, str]) -> None:
@@ -297,71 +239,6 @@ class LogManager:
             if tp.topic == topic:
                 log.update_config(config)
 
-    def _save_start_offsets(self, context: LogContext) -> None:
-        for directory in self._directories:
-            if directory.context is context:
-                directory.write_start_offsets()
-
-    # Failing disks
-
-    def _all_offline(self) -> str:
-        reasons = "; ".join(f"{path}: {reason}" for path, reason in self.offline_dirs().items())
-        return (
-            f"no data directory can be used ({reasons}): make one of them a directory with room "
-            "that this user may write, or change log.dirs"
-        )
-
-    def offline_dirs(self) -> dict[str, str]:
-        """Return the directories that cannot be used, with the reason."""
-        return {
-            str(each.root): each.context.offline
-            for each in self._directories
-            if each.context.offline is not None
-        }
-
-    def on_offline(self, callback: Callable[[str, list[TopicPartition], str], None]) -> None:
-        """Have a function called with path, partitions and reason when a directory fails.
-
-        It is called where the error was met, perhaps in another thread: it must only set an event.
-        """
-        self._offline_callbacks.append(callback)
-
-    def _went_offline(self, context: LogContext) -> None:
-        lost: list[TopicPartition] = []
-        for directory in self._directories:
-            if directory.context is context:
-                lost = list(directory.logs)
-                for log in list(directory.logs.values()):
-                    log.mark_offline()
-        for callback in self._offline_callbacks:
-            callback(str(context.root), lost, context.offline or "")
-
-    # Background work; the tasks call these in time, tests and tools when they want
-
-    def flush_due(self, now_ms: int | None = None) -> int | None:
-        """Flush the logs that are due; returns when the next one is (ms), None for none."""
-        return self._upkeep.flush_due(now_ms)
-
-    def checkpoint(self) -> None:
-        """Write the recovery points, start offsets and high watermarks."""
-        self._upkeep.checkpoint()
-
-    def flush_times(self) -> dict[str, Histogram]:
-        """Return how long flushes took, by data directory."""
-        return {str(each.root): each.context.flush_times for each in self._directories}
-
-    def run_retention(self, now_ms: int | None = None) -> int:
-        """Delete what the logs' retention policies let go; returns how many segments.
-
-        Only of topics whose own settings were told: by `topic_overrides`, `get_or_create` or
-        `update_topic_config`.
-        """
-        return self._upkeep.run_retention(now_ms)
-
-    def run_deletions(self, now_ms: int | None = None) -> int:
-        """Remove the files whose delay is over; returns how many paths."""
-        return self._upkeep.run_deletions(now_ms)
-
     # End
 
     def close(self, timeout_s: float = 30.0) -> None:
@@ -370,27 +247,29 @@ class LogManager:
         Raises:
             StorageError: a log could not be closed; its directory is not marked clean.
         """
-        self._upkeep.stop(timeout_s)
+        self._schedule.stop(timeout_s)
+        self.cleaner.stop(timeout_s)
         failure: StorageError | None = None
-        for directory in self._directories:
-            failed = False
-            for log in list(directory.logs.values()):
-                try:
-                    log.close()
-                except StorageError as error:
-                    failed, failure = True, failure or error
-            if directory.context.offline is None:
-                directory.write_checkpoints()
-                if not failed:
-                    directory.mark_clean()
+        failed: set[int] = set()
+        for log in self.logs().values():
+            try:
+                log.close()
+            except StorageError as error:
+                failed.add(id(log.directory))
+                failure = failure or error
+        for directory in self._online():
+            self._checkpoint(directory)
+            if id(directory) not in failed:
+                directory.mark_clean()
         self.abandon()
         if failure is not None:
             raise failure
 
     def abandon(self) -> None:
         """Stop the tasks and unlock, and leave every file as it is: as a killed process would."""
-        self._upkeep.stop(10.0)
+        self._schedule.stop(10.0)
+        self.cleaner.stop(10.0)
+        for log in self.logs().values():
+            log.release_files()
         for directory in self._directories:
-            for log in list(directory.logs.values()):
-                log.release_files()
             directory.close()

@@ -17,7 +17,8 @@ Invariant: only this module spells names; a file of another name is left alone.
 import re
 import uuid
 from pathlib import Path
-from typing import NamedTuple
+
+from zkbroker.types import TopicPartition as TopicPartition
 
 LOG = ".log"
 INDEX = ".index"
@@ -28,6 +29,7 @@ DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
 CORRUPT = ".corrupt-"
+KAFKA_07 = ".kafka"
 INDEX_SUFFIXES = (INDEX, TIMEINDEX, TXNINDEX)
 SEGMENT_SUFFIXES = (LOG, *INDEX_SUFFIXES)
 
@@ -35,35 +37,13 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
+CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 META_PROPERTIES = "meta.properties"
 LOCK = ".lock"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
-_PARTITION = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9]\d{0,9})")
 _DELETE_DIR = re.compile(r".+\.[0-9a-f]{32}-delete")
 _MAX_FILE_NAME = 255
-
-
-class TopicPartition(NamedTuple):
-    """A partition of a topic; its text is the name of its directory."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
-
-    @classmethod
-    def parse(cls, text: str) -> "TopicPartition":
-        """Parse a directory's name; the partition follows the last dash.
-
-        Raises:
-            ValueError: it is not the name of a partition's directory.
-        """
-        match = _PARTITION.fullmatch(text)
-        if match is None or match.group(1) in (".", ".."):
-            raise ValueError(f"{text!r} is not topic-partition")
-        return cls(match.group(1), int(match.group(2)))
 
 
 def file_name(offset: int, suffix: str) -> str:

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from zkbroker.fileslice import FileSlice
 from zkbroker.log.epochs import LeaderEpochs
-from zkbroker.log.producer_state import ProducerState
-from zkbroker.log.segment import Segment
-from zkbroker.log.segment_files import SegmentFiles
+from zkbroker.log.producers.state import ProducerState
+from zkbroker.log.segments.files import SegmentFiles
+from zkbroker.log.segments.segment import Segment
 
 
 @dataclass(slots=True)
@@ -17,7 +17,8 @@ class AppendResult:
     Args:
         base_offset: offset of its first message.
         last_offset: offset of its last message.
-        log_append_time_ms: the timestamp all its messages got, -1 when they kept theirs.
+        log_append_time_ms: the timestamp all its messages got, -1 when they kept theirs; of a
+            duplicate the latest that was stored.
         log_start_offset: first offset of the log.
         count: how many messages.
         size_bytes: bytes written.
@@ -37,15 +38,14 @@ class ReadResult(NamedTuple):
     """What a read found; whoever gets it closes the slice.
 
     Args:
-        slice: whole or cut entries, the first of which holds the offset asked for; None at the
-            log's end.
-        high_watermark: end of what may be read.
+        slice: whole or cut entries, the first of which holds the offset asked for; None where
+            there is nothing to be read yet.
         log_start_offset: first offset of the log.
         segment: where the slice is from.
+        files: its open files, as long as the slice is not closed.
     """
 
     slice: FileSlice | None
-    high_watermark: int
     log_start_offset: int
     segment: Segment | None = None
     files: SegmentFiles | None = None
@@ -72,7 +72,7 @@ class ReadResult(NamedTuple):
 
 @dataclass(slots=True)
 class LogState:
-    """What a log begins with, as `loading` found it on disk."""
+    """What a log begins with, as its recovery found it on disk."""
 
     segments: list[Segment]
     log_start_offset: int

@@ -105,3 +105,27 @@ def make_policy(config: LogConfig, directory: Path) -> RetentionPolicy:
     except Exception as error:
         raise ConfigError(f"retention.policy={config.retention_policy!r}: {error}") from error
     return policy
+
+
+def expired(
+    config: LogConfig, directory: Path, segments: Sequence[SegmentSummary], now_ms: int
+) -> int:
+    """Ask a log's policy how many of its oldest segments may go.
+
+    Args:
+        config: the log's settings.
+        directory: of the log.
+        segments: oldest first.
+        now_ms: the clock.
+
+    Raises:
+        ConfigError: the policy cannot be had, or failed: that says nothing of the disk.
+    """
+    try:
+        return make_policy(config, directory).expired(segments, now_ms)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"retention.policy={config.retention_policy!r} failed: {error!r}"
+        ) from error

@@ -1,183 +1,100 @@
-"""What is done to logs in the background: flushing in time, checkpoints, retention, file removal.
+"""What is done for all logs from time to time: flushes, checkpoints, retention, deleted files.
 
-Invariant: everything that waits for a disk is done off the event loop, and a log that cannot be
-used stops nothing for the others.
+Invariant: what lies in a directory that is offline is left alone.
 """
 
-import contextlib
-import logging
-import time
-from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 
-from zkbroker.config.log import LogManagerConfig
-from zkbroker.errors import ConfigError, StorageError
-from zkbroker.log.datadir import DataDirectory
-from zkbroker.log.fs import FileSystem
-from zkbroker.log.log import Log
-from zkbroker.runtime import Runtime, Task
+from zkbroker.log.directory import DataDirectory, Offsets
+from zkbroker.log.maintenance import apply_retention, flush_due
+from zkbroker.log.managed import ManagedLogs
+from zkbroker.measures import Histogram
 
-logger = logging.getLogger(__name__)
-
-_FIRST_RETENTION_MS = 30_000
 _LONGEST_SLEEP_MS = 1000
 
 
-class Upkeep:
-    """Looks after the logs of some data directories, from `start` to `stop`."""
-
-    def __init__(
-        self,
-        config: LogManagerConfig,
-        directories: list[DataDirectory],
-        runtime: Runtime,
-        now_ms: Callable[[], int],
-        fs: FileSystem,
-        configured: Callable[[str], bool],
-    ) -> None:
-        """Make one; `start` begins the work.
-
-        Args:
-            config: settings of all logs together.
-            directories: the data directories; the list may grow before `start`.
-            runtime: concurrency.
-            now_ms: the clock.
-            fs: the file system.
-            configured: whether a topic's own settings are known. Until they are, nothing of the
-                topic is deleted: the broker's defaults might keep less than the topic wants.
-        """
-        self._configured = configured
-        self._config = config
-        self._directories = directories
-        self._runtime = runtime
-        self._now_ms = now_ms
-        self._fs = fs
-        self._stopping = runtime.event()
-        self._tasks: list[Task] = []
-
-    def start(self) -> None:
-        """Start the background tasks."""
-        for work, name in ((self._flush_loop, "log-flush"), (self._upkeep_loop, "log-upkeep")):
-            self._tasks.append(self._runtime.spawn(work, name=name))
-
-    def stop(self, timeout_s: float) -> None:
-        """Stop the background tasks, and wait for what they are doing."""
-        self._stopping.set()
-        deadline = time.monotonic() + timeout_s
-        for task in self._tasks:
-            task.join(max(deadline - time.monotonic(), 0.1))
-
-    def _online(self) -> list[DataDirectory]:
-        return [each for each in self._directories if each.context.offline is None]
-
-    def _logs(self) -> list[Log]:
-        return [log for directory in self._online() for log in list(directory.logs.values())]
+class LogUpkeep(ManagedLogs):
+    """The background work; the tasks call these in time, tests and tools when they want."""
 
     def flush_due(self, now_ms: int | None = None) -> int | None:
-        """Flush every log whose oldest unflushed message has reached `flush.ms`.
-
-        Returns:
-            When the next one is due, in ms since 1970; None when nothing waits.
-        """
-        now = self._now_ms() if now_ms is None else now_ms
-        following: int | None = None
-        started: list[tuple[Log, int]] = []
-        for log in self._logs():
-            since = log.unflushed_since_ms
-            if since is None or log.offline is not None:
-                continue
-            due = since + log.config.flush_ms
-            if due <= now:
-                started.append((log, log.start_flush()))
-            elif following is None or due < following:
-                following = due
-        # They run side by side; so the last of many is not late.
-        for log, end in started:
-            try:
-                log.wait_flushed(end)
-            except StorageError as error:
-                logger.debug("flush failed partition=%s error=%s", log.topic_partition, error)
-        return following
+        """Flush the logs that are due; returns when the next one is (ms), None for none."""
+        return flush_due(self._online_logs(), self._now_ms() if now_ms is None else now_ms)
 
     def checkpoint(self) -> None:
-        """Write the recovery points, start offsets and high watermarks, off the event loop."""
+        """Write the recovery points, start offsets and high watermarks."""
         for directory in self._online():
-            directory.write_checkpoints()
+            self._checkpoint(directory)
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Write the high watermarks down where they changed, each directory's to itself."""
+        for directory in self._online():
+            directory.save_high_watermarks(partial(self._marks_of, directory))
+
+    def _marks_of(self, directory: DataDirectory) -> Offsets:
+        marks = self.high_watermarks()
+        # What could not be opened is as it was found.
+        ends = {
+            tp: found[2].log_end_offset
+            for tp, found in self._unopened.items()
+            if found[0] is directory
+        } | {
+            tp: log.log_end_offset for tp, log in self.logs().items() if log.directory is directory
+        }
+        return {tp: min(marks[tp], end) for tp, end in ends.items() if tp in marks}
+
+    def _checkpoint(self, directory: DataDirectory) -> None:
+        def read() -> tuple[Offsets, Offsets, Offsets]:
+            logs = {tp: log for tp, log in self.logs().items() if log.directory is directory}
+            # What could not be opened is as it was found.
+            kept = {tp: found[2] for tp, found in self._unopened.items() if found[0] is directory}
+            points = {tp: state.recovery_point for tp, state in kept.items()}
+            starts = {tp: state.log_start_offset for tp, state in kept.items()}
+            return (
+                points | {tp: log.recovery_start for tp, log in logs.items()},
+                starts | {tp: log.log_start_offset for tp, log in logs.items()},
+                self._marks_of(directory),
+            )
+
+        directory.write_checkpoints(read)
+
+    def flush_times(self) -> dict[str, Histogram]:
+        """Return how long flushes took, by data directory."""
+        return {str(each.root): each.flush_times for each in self._directories}
 
     def run_retention(self, now_ms: int | None = None) -> int:
         """Delete what the logs' retention policies let go; returns how many segments.
 
-        Only of topics whose own settings are known.
+        Only of topics whose own settings were told: by `topic_overrides`, `topic_settings`,
+        `get_or_create` or `update_topic_config`; nothing behind a high watermark.
         """
-        now = self._now_ms() if now_ms is None else now_ms
-        deleted = 0
-        for log in self._logs():
-            if log.offline is None and self._configured(log.topic_partition.topic):
-                try:
-                    deleted += log.delete_old_segments(now)
-                except (ConfigError, StorageError) as error:
-                    logger.warning(
-                        "retention failed partition=%s error=%s", log.topic_partition, error
-                    )
-        return deleted
+        return apply_retention(self._deletable(), self._now_ms() if now_ms is None else now_ms)
 
-    def expire_producers(self, now_ms: int | None = None) -> None:
-        """Forget idempotent producers that were silent for longer than their state is kept."""
-        now = self._now_ms() if now_ms is None else now_ms
-        for log in self._logs():
-            log.producers.expire(now, self._config.producer_id_expiration_ms)
+    def _flush_in_time(self) -> float:
+        following = self.flush_due()
+        # A log that has nothing to flush now may get something that is due soon after.
+        wait_ms = min(
+            self._config.flush_scheduler_ms,
+            _LONGEST_SLEEP_MS,
+            *(log.config.flush_ms for log in self._online_logs()),
+        )
+        if following is not None:
+            wait_ms = min(wait_ms, following - self._now_ms())
+        return max(wait_ms, 1) / 1000
+
+    def _maintain(self) -> float:
+        now = self._now_ms()
+        self.run_deletions(now)
+        if now >= self._checkpoint_due_ms:
+            self.checkpoint()
+            self._checkpoint_due_ms = now + self._config.recovery_checkpoint_ms
+        if now >= self._retention_due_ms:
+            self.run_retention(now)
+            for log in self._online_logs():
+                log.producers.expire(now, self._config.producer_id_expiration_ms)
+            self._retention_due_ms = now + self._config.retention_check_ms
+        return _LONGEST_SLEEP_MS / 1000
 
     def run_deletions(self, now_ms: int | None = None) -> int:
-        """Remove the files whose delay is over, off the event loop; returns how many paths."""
+        """Remove the files whose delay is over; returns how many paths."""
         now = self._now_ms() if now_ms is None else now_ms
-        removed = 0
-        for directory in self._online():
-            context = directory.context
-            for pair in [pair for pair in context.doomed if pair[0] <= now]:
-                try:
-                    context.doomed.remove(pair)
-                except ValueError:
-                    # Another caller took it just now.
-                    continue
-                try:
-                    self._runtime.offload(self._remove, pair[1])
-                except OSError as error:
-                    context.fail(error)
-                    break
-                removed += 1
-        return removed
-
-    def _remove(self, path: Path) -> None:
-        if path.is_dir():
-            self._fs.remove_tree(path)
-        else:
-            with contextlib.suppress(FileNotFoundError):
-                self._fs.unlink(path)
-
-    def _flush_loop(self) -> None:
-        while not self._stopping.is_set():
-            following = self.flush_due()
-            # A log that has nothing to flush now may get something that is due soon after.
-            wait_ms = min(
-                self._config.flush_scheduler_ms,
-                _LONGEST_SLEEP_MS,
-                *(log.config.flush_ms for log in self._logs()),
-            )
-            if following is not None:
-                wait_ms = min(wait_ms, following - self._now_ms())
-            self._stopping.wait(max(wait_ms, 1) / 1000)
-
-    def _upkeep_loop(self) -> None:
-        now = self._now_ms()
-        checkpoint_due = now + self._config.recovery_checkpoint_ms
-        retention_due = now + min(self._config.retention_check_ms, _FIRST_RETENTION_MS)
-        while not self._stopping.wait(_LONGEST_SLEEP_MS / 1000):
-            now = self._now_ms()
-            self.run_deletions(now)
-            if now >= checkpoint_due:
-                self.checkpoint()
-                checkpoint_due = now + self._config.recovery_checkpoint_ms
-            if now >= retention_due:
-                self.run_retention(now)
-                self.expire_producers(now)
-                retention_due = now + self._config.retention_check_ms
+        return sum(directory.remove_discarded(now) for directory in self._online())

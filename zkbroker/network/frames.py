@@ -17,6 +17,7 @@ from zkbroker.errors import ZkbrokerError
 SCRATCH_BYTES = 4096
 _FIRST_BUFFER_BYTES = 64 * 1024
 _GROWTH = 4
+_READ_BYTES = 256 * 1024
 _MAPPED_BYTES = 4 * 1024 * 1024
 
 
@@ -47,7 +48,7 @@ class FrameReader:
         "_rest",
         "_scratch",
         "_trusted",
-        "admit",
+        "charge",
         "in_frame",
     )
 
@@ -62,8 +63,8 @@ class FrameReader:
         self._scratch = memoryview(bytearray(SCRATCH_BYTES)) if scratch is None else scratch
         self._rest = memoryview(b"")
         self._trusted = _FIRST_BUFFER_BYTES
-        self.admit: Callable[[int], object] | None = None
-        """Called with the size of a frame that does not fit the first buffer; it may wait."""
+        self.charge: Callable[[int], object] | None = None
+        """Called with each part of a frame above the first buffer once it has come; may wait."""
         self.in_frame = False
         """Whether the first byte of a frame has come and its last has not."""
 
@@ -110,12 +111,13 @@ class FrameReader:
         return memoryview(received)
 
     def _receive_rest(self, start: memoryview, size: int) -> bytearray | mmap.mmap:
-        if self.admit is not None and size > _FIRST_BUFFER_BYTES:
+        charge = self.charge if size > _FIRST_BUFFER_BYTES else None
+        if charge is not None:
             # Other readers may use the scratch meanwhile.
             start = memoryview(bytes(start))
-            self.admit(size)
+            charge(len(start))
         if size > _MAPPED_BYTES:
-            return self._receive_mapped(start, size)
+            return self._receive_mapped(start, size, charge)
         filled = len(start)
         frame = bytearray(min(size, max(self._trusted, filled)))
         frame[:filled] = start
@@ -123,11 +125,13 @@ class FrameReader:
             room = len(frame)
             with memoryview(frame) as view:
                 while filled < room:
-                    with view[filled:] as target:
+                    with view[filled : filled + _READ_BYTES] as target:
                         count = self._receive_into(target)
                     if count == 0:
                         raise FrameError(f"peer closed after {filled} of {size} frame bytes")
                     filled += count
+                    if charge is not None:
+                        charge(count)
             if room == size:
                 break
             frame.extend(bytes(min(size, room * _GROWTH) - room))
@@ -135,15 +139,19 @@ class FrameReader:
             self._trusted = size
         return frame
 
-    def _receive_mapped(self, start: memoryview, size: int) -> mmap.mmap:
+    def _receive_mapped(
+        self, start: memoryview, size: int, charge: Callable[[int], object] | None
+    ) -> mmap.mmap:
         frame = mmap.mmap(-1, size)
         filled = len(start)
         frame[:filled] = bytes(start)
         with memoryview(frame) as view:
             while filled < size:
-                with view[filled:] as target:
+                with view[filled : filled + _READ_BYTES] as target:
                     count = self._receive_into(target)
                 if count == 0:
                     raise FrameError(f"peer closed after {filled} of {size} frame bytes")
                 filled += count
+                if charge is not None:
+                    charge(count)
         return frame

@@ -1,5 +1,7 @@
 """Producers: one class, sync and async, on threads and on greenlets."""
 
+from zkbroker.producer.cluster_metadata import ClusterMetadata
+from zkbroker.producer.encoded_batch import EncodedBatch, unsent_records
 from zkbroker.producer.encoders import (
     DefaultEncoder,
     Encoder,
@@ -17,11 +19,17 @@ from zkbroker.producer.errors import (
     EncodingFailed,
     ForkedProducer,
     HandlerFailed,
+    InvalidTransactionState,
     MessageTooLarge,
     ProducerClosed,
+    ProducerFenced,
     QueueFull,
     SendFailed,
     TopicUnavailable,
+    TransactionAbortable,
+    TransactionAborted,
+    TransactionError,
+    TransactionFatal,
     Undelivered,
 )
 from zkbroker.producer.handlers import CallbackHandler, EventHandler, Interceptor
@@ -31,13 +39,14 @@ from zkbroker.producer.partitioners import (
     DefaultPartitioner,
     LegacyHashPartitioner,
     LegacyMaskPartitioner,
+    MessagePartitioner,
     Partitioner,
     RandomPartitioner,
     RoundRobinPartitioner,
     StickyPartitioner,
 )
 from zkbroker.producer.producer import Producer
-from zkbroker.producer.run import SendFuture
+from zkbroker.producer.queued_messages import SendFuture
 
 __all__ = [
     "Producer",
@@ -58,7 +67,15 @@ __all__ = [
     "QueueFull",
     "SendFailed",
     "TopicUnavailable",
+    "TransactionError",
+    "TransactionAbortable",
+    "TransactionAborted",
+    "TransactionFatal",
+    "InvalidTransactionState",
+    "ProducerFenced",
     "Undelivered",
+    "EncodedBatch",
+    "unsent_records",
     "KeyedMessage",
     "RecordMetadata",
     "Encoder",
@@ -69,6 +86,8 @@ __all__ = [
     "LongEncoder",
     "NullEncoder",
     "Partitioner",
+    "MessagePartitioner",
+    "ClusterMetadata",
     "DefaultPartitioner",
     "LegacyHashPartitioner",
     "LegacyMaskPartitioner",

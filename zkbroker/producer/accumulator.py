@@ -1,6 +1,6 @@
 """What waits to be sent, by partition; pure, the clock is an argument.
 
-    append ─▶ open batch ─▶ full batches ─▶ take ─▶ in flight ─▶ settled
+    append ─▶ open batch ─▶ full batches ─▶ take ─▶ in flight ─▶ resolved
                                 ▲                      │
                                 └─── put_back ─────────┘
 
@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from zkbroker.producer.batch import Batch
-from zkbroker.producer.run import Part
+from zkbroker.producer.queued_messages import Part
 
 
 class PartitionQueue:
@@ -27,15 +27,18 @@ class PartitionQueue:
 
     Attributes:
         batches: those waiting, oldest first; the last one may be open.
-        in_flight: those taken and not settled.
+        in_flight: those taken and not resolved.
         broker_id: where the batches in flight were sent.
         established: whether the broker knows the numbers of this producer id.
         producer_id: under which its batches are numbered; with epoch and next sequence.
         renumber: whether its next new batch needs another producer id.
+        stored_sequence: what follows the last number that is known to be stored.
+        began_at: `stored_sequence` when the transaction began.
     """
 
     __slots__ = (
         "batches",
+        "began_at",
         "broker_id",
         "established",
         "in_flight",
@@ -44,6 +47,7 @@ class PartitionQueue:
         "producer_epoch",
         "producer_id",
         "renumber",
+        "stored_sequence",
         "topic",
     )
 
@@ -58,6 +62,8 @@ class PartitionQueue:
         self.producer_epoch = -1
         self.next_sequence = 0
         self.renumber = False
+        self.stored_sequence = 0
+        self.began_at = 0
 
 
 class Accumulator:
@@ -66,16 +72,24 @@ class Accumulator:
     Args:
         linger_s: how long an open batch waits for more.
         batch_messages: a batch with so many messages does not wait.
+        batch_limit_messages: a batch takes no message beyond these.
         batch_max_bytes: a batch takes no message beyond this, unless it is its only one.
         max_in_flight: batches of one partition that may be in flight; before it is established,
             only one.
     """
 
     def __init__(
-        self, *, linger_s: float, batch_messages: int, batch_max_bytes: int, max_in_flight: int
+        self,
+        *,
+        linger_s: float,
+        batch_messages: int,
+        batch_max_bytes: int,
+        max_in_flight: int,
+        batch_limit_messages: int = 2**31 - 1,
     ) -> None:
         self._linger_s = linger_s
         self._batch_messages = batch_messages
+        self._batch_limit_messages = batch_limit_messages
         self._batch_max_bytes = batch_max_bytes
         self._max_in_flight = max_in_flight
         self.queues: dict[tuple[str, int], PartitionQueue] = {}
@@ -90,35 +104,51 @@ class Accumulator:
             part: they.
             now: `time.monotonic()` of the first of them.
         """
-        run, indices = part
-        key = (run.topic, partition)
+        queued, indices = part
+        key = (queued.topic, partition)
         batches = (self._active.get(key) or self._activate(key)).batches
         if not batches or batches[-1].closed:
             batches.append(Batch(*key, now))
         batch = batches[-1]
         if isinstance(indices, range):
             cut = slice(indices.start, indices.stop, indices.step)
-            records, sizes = run.records[cut], run.sizes[cut]
+            records, sizes = queued.records[cut], queued.sizes[cut]
         else:
-            records = [run.records[index] for index in indices]
-            sizes = [run.sizes[index] for index in indices]
+            records = [queued.records[index] for index in indices]
+            sizes = [queued.sizes[index] for index in indices]
         room = self._batch_max_bytes - batch.size
+        full_at = self._batch_limit_messages - len(batch)
         total = sum(sizes)
-        if total <= room:
+        if total <= room and len(sizes) <= full_at:
             batch.add(part, records, total)
             return
         start = taken = 0
         for at, size in enumerate(sizes):
-            if size > room and (at > start or batch.records):
+            if at >= full_at or (size > room and (at > start or batch.records)):
                 if at > start:
-                    batch.add((run, indices[start:at]), records[start:at], taken)
+                    batch.add((queued, indices[start:at]), records[start:at], taken)
                 batch.closed = True
                 batch = Batch(*key, now)
                 batches.append(batch)
-                room, start, taken = self._batch_max_bytes, at, 0
+                room, full_at = self._batch_max_bytes, at + self._batch_limit_messages
+                start, taken = at, 0
             room -= size
             taken += size
-        batch.add((run, indices[start:]), records[start:], taken)
+        batch.add((queued, indices[start:]), records[start:], taken)
+
+    def append(self, batch: Batch, now: float) -> None:
+        """Add a batch that was made elsewhere, behind all of its partition.
+
+        Args:
+            batch: it; takes no more messages.
+            now: `time.monotonic()`.
+        """
+        key = (batch.topic, batch.partition)
+        batches = (self._active.get(key) or self._activate(key)).batches
+        if batches:
+            batches[-1].closed = True
+        batch.enter(now)
+        batches.append(batch)
 
     def _activate(self, key: tuple[str, int]) -> PartitionQueue:
         queue = self.queues.get(key)
@@ -171,7 +201,7 @@ class Accumulator:
             if batch.returned and queue.in_flight:
                 continue
             at = batch.not_before if batch.returned else batch.first_at + self._linger_s
-            # What is due already waits for something else: a leader, a free link, a producer id.
+            # What is due already waits for something else: a leader, a free channel, a producer id.
             if at > now and (deadline is None or at < deadline):
                 deadline = at
         return deadline
@@ -185,7 +215,7 @@ class Accumulator:
             self._active.pop((queue.topic, queue.partition), None)
         return batch
 
-    def settle(self, batch: Batch) -> PartitionQueue:
+    def remove(self, batch: Batch) -> PartitionQueue:
         """Forget a batch that was in flight and is resolved."""
         queue = self.queues[batch.topic, batch.partition]
         if batch in queue.in_flight:
@@ -196,10 +226,10 @@ class Accumulator:
         """Return a batch that was in flight to its place in the queue.
 
         Args:
-            batch: it, taken before and not settled.
+            batch: it, taken before and not resolved.
             replacements: what goes back instead of it, in order.
         """
-        queue = self.settle(batch)
+        queue = self.remove(batch)
         for each in reversed([batch] if replacements is None else list(replacements)):
             each.returned = True
             position = 0
@@ -211,7 +241,7 @@ class Accumulator:
 
     def discard(self, batch: Batch) -> None:
         """Forget a batch, waiting or in flight."""
-        queue = self.settle(batch)
+        queue = self.remove(batch)
         if batch in queue.batches:
             queue.batches.remove(batch)
         if not queue.batches:

@@ -1,13 +1,21 @@
-"""From a configuration to the parts of a producer."""
+"""From a configuration to the parts of a producer, of either generation of Kafka."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import cast
 
+from zkbroker.client import Cluster, SingleAddressSource, StaticSource, ZooKeeperSource
+from zkbroker.client.view import Source
 from zkbroker.config import load_properties
+from zkbroker.config.legacy07_producer import ProducerConfig07
 from zkbroker.config.producer import ProducerConfig
-from zkbroker.discovery import Cluster, SingleAddressSource, StaticSource, ZooKeeperSource
-from zkbroker.discovery.view import Source
 from zkbroker.producer import plugins
-from zkbroker.producer.stages import Stages, initialise
+from zkbroker.producer.broker_channel import BrokerChannel
+from zkbroker.producer.hooks import Hooks, initialise
+from zkbroker.producer.legacy07.channel import Channel07
+from zkbroker.producer.legacy07.cluster import ProducerCluster07
+from zkbroker.producer.legacy07.partitioner import Partitioner07
+from zkbroker.producer.partitioners import RandomPartitioner
 from zkbroker.runtime import Runtime
 
 
@@ -36,7 +44,25 @@ def make_cluster(config: ProducerConfig, runtime: Runtime) -> Cluster:
     )
 
 
-def make_stages(
+def make_cluster07(config: ProducerConfig07, runtime: Runtime) -> Cluster:
+    """Return the 0.7 cluster that a configuration names; not started."""
+    # It has what a producer asks of a cluster, and no connections: channels open their own.
+    return cast("Cluster", ProducerCluster07(config, runtime))
+
+
+def channels07(config: ProducerConfig07) -> Callable[..., BrokerChannel]:
+    """Return what makes the ways to 0.7 brokers."""
+    return partial(Channel07, settings=config)
+
+
+def partitioner07(config: ProducerConfig07) -> object:
+    """Return the partitioner that a 0.7 configuration names, as an object or a name."""
+    if not config.zookeeper_connect:
+        return RandomPartitioner()
+    return config.named_partitioner or Partitioner07()
+
+
+def make_hooks(
     config: ProducerConfig,
     runtime: Runtime,
     *,
@@ -46,7 +72,7 @@ def make_stages(
     event_handler: object,
     callback_handler: object,
     interceptors: Sequence[object],
-) -> Stages:
+) -> Hooks:
     """Return the user's code: what was given as objects goes before what properties name.
 
     Raises:
@@ -56,7 +82,7 @@ def make_stages(
     keys = key_encoder if key_encoder is not None else config.key_encoder
     handler = callback_handler if callback_handler is not None else config.callback_handler
     events = event_handler if event_handler is not None else config.event_handler
-    stages = Stages(
+    hooks = Hooks(
         runtime,
         encoder=values,
         key_encoder=plugins.resolve("encoder", keys) if keys else values,
@@ -70,9 +96,9 @@ def make_stages(
         ],
     )
     for plugin, path in (
-        (stages.event_handler, config.event_handler_properties),
-        (stages.callback_handler, config.callback_handler_properties),
+        (hooks.event_handler, config.event_handler_properties),
+        (hooks.callback_handler, config.callback_handler_properties),
     ):
         if plugin is not None:
             initialise(plugin, load_properties(path) if path else {})
-    return stages
+    return hooks

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import count
 
 from zkbroker.producer.message import RecordMetadata
-from zkbroker.producer.run import EncodedRecord, Part, SendFuture, futures_of
+from zkbroker.producer.queued_messages import EncodedRecord, Part, SendFuture, futures_of
 from zkbroker.records import Codec, encode_message_set
 
 NO_PRODUCER_ID = -1
@@ -25,11 +25,13 @@ class Batch:
     """Messages for one partition.
 
     Attributes:
-        parts: the messages, as parts of their runs; `records` are theirs, one for each.
+        parts: the messages, as parts of what was queued; `records` are theirs, one for each.
         halves: what went on in its place when it was too large.
         first_at: `time.monotonic()` of the first message, in s.
         ordinal: grows with each batch; the order in which batches of a partition leave.
         attempts: how often sending it failed.
+        counted_attempts: how many of these count against the retries.
+        leader_away_since: `time.monotonic()` of the first failure for want of a leader, in s.
         not_before: `time.monotonic()` before which it is not sent again, in s.
         returned: whether it was in flight and came back to be sent again.
         closed: whether it takes no more messages.
@@ -46,11 +48,13 @@ class Batch:
         "base_offset",
         "base_sequence",
         "closed",
+        "counted_attempts",
         "data",
         "error",
         "first_at",
         "halves",
         "last_error",
+        "leader_away_since",
         "magic",
         "not_before",
         "ordinal",
@@ -78,6 +82,8 @@ class Batch:
         self.halves: tuple[Batch, Batch] | None = None
         self.size = 0
         self.attempts = 0
+        self.counted_attempts = 0
+        self.leader_away_since: float | None = None
         self.not_before = 0.0
         self.uncertain = False
         self.announced = False
@@ -119,14 +125,14 @@ class Batch:
 
     def refill(self, parts: Sequence[Part]) -> None:
         """Hold these messages and no others."""
-        for run, _ in self.parts:
-            run.forget(self)
+        for queued, _ in self.parts:
+            queued.forget(self)
         self.parts, self.records, self.size = [], [], 0
-        for run, indices in parts:
+        for queued, indices in parts:
             self.add(
-                (run, indices),
-                [run.records[index] for index in indices],
-                sum(run.sizes[index] for index in indices),
+                (queued, indices),
+                [queued.records[index] for index in indices],
+                sum(queued.sizes[index] for index in indices),
             )
 
     def descend(self, position: int) -> tuple["Batch", int]:
@@ -140,13 +146,33 @@ class Batch:
                 batch, position = second, position - len(first)
         return batch, position
 
-    def build(self, magic: int, codec: Codec, level: int | None) -> bytes:
+    def enter(self, now: float) -> None:
+        """Take the place behind all batches there are; it takes no more messages.
+
+        Args:
+            now: `time.monotonic()`, from which on its age counts.
+        """
+        self.ordinal = next(_ordinals)
+        self.first_at = now
+        self.closed = True
+
+    def build(
+        self,
+        magic: int,
+        codec: Codec,
+        level: int | None,
+        *,
+        zstd: bool = True,
+        transactional: bool = False,
+    ) -> bytes:
         """Encode for a broker that reads `magic`; bytes that exist are kept where it can.
 
         Args:
             magic: message format to write.
             codec: compression of the batch.
             level: the codec's level; None for its default.
+            zstd: whether the broker takes zstd; `codec` is another one where it does not.
+            transactional: whether it is part of a transaction; the same at every call.
         """
         if self.data is not None and self.magic == magic:
             return self.data
@@ -158,6 +184,7 @@ class Batch:
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             base_sequence=self.base_sequence,
+            is_transactional=transactional,
         )
         self.magic = magic
         return self.data
@@ -175,13 +202,13 @@ class Batch:
         before: list[Part] = []
         behind: list[Part] = []
         left = middle
-        for run, indices in self.parts:
+        for queued, indices in self.parts:
             taken = min(left, len(indices))
             left -= taken
             if taken:
-                before.append((run, indices[:taken]))
+                before.append((queued, indices[:taken]))
             if taken < len(indices):
-                behind.append((run, indices[taken:]))
+                behind.append((queued, indices[taken:]))
         self.halves = self._half(before, 0), self._half(behind, middle)
         return list(self.halves)
 
@@ -189,7 +216,7 @@ class Batch:
         half = Batch(self.topic, self.partition, self.first_at)
         half.parts = parts
         half.records = self.records[start : start + sum(len(indices) for _, indices in parts)]
-        half.size = sum(run.sizes[index] for run, indices in parts for index in indices)
+        half.size = sum(queued.sizes[index] for queued, indices in parts for index in indices)
         half.producer_id = self.producer_id
         half.producer_epoch = self.producer_epoch
         if self.base_sequence >= 0:
@@ -199,7 +226,7 @@ class Batch:
         return half
 
     def succeed(self, base_offset: int, timestamp_ms: int) -> None:
-        """Resolve every message to its place; who waits for one is told by `wake`.
+        """Resolve every message to its place; call `wake` after it for those who wait.
 
         Args:
             base_offset: offset of the first message; -1 where it is not known.
@@ -210,7 +237,7 @@ class Batch:
         self._resolve()
 
     def fail(self, error: BaseException) -> None:
-        """Resolve every message to `error`; who waits for one is told by `wake`."""
+        """Resolve every message to `error`; call `wake` after it for those who wait."""
         self.error = error
         self._resolve()
 
@@ -219,10 +246,10 @@ class Batch:
         self.data = None
 
     def wake(self) -> None:
-        """Call whoever waits for its messages; it may be a user's code, so hold no lock."""
-        for run, _ in self.parts:
-            if run.waiters:
-                run.wake()
+        """Call those who wait for its messages. It may be a user's code: hold no lock."""
+        for queued, _ in self.parts:
+            if queued.waiters:
+                queued.wake()
 
     def metadata(self, position: int) -> RecordMetadata:
         """Return where the message at a position was stored."""

@@ -53,6 +53,30 @@ class Cancelled(ClientError):
     """The producer was closed before the message was delivered."""
 
 
+class TransactionError(ClientError):
+    """Something about a transaction; see the three kinds below for what to do."""
+
+
+class InvalidTransactionState(TransactionError):
+    """The call does not fit to where the transaction stands; nothing was changed."""
+
+
+class TransactionAbortable(TransactionError):
+    """The transaction cannot be committed: `abort()`, and begin another one."""
+
+
+class TransactionAborted(TransactionAbortable):
+    """The message was not sent, or does not count: its transaction was aborted."""
+
+
+class TransactionFatal(TransactionError):
+    """The producer can go on no more: close it and make a new one, which aborts what is open."""
+
+
+class ProducerFenced(TransactionFatal):
+    """Another producer began under this transactional id, or the transaction took too long."""
+
+
 class SendFailed(ClientError):
     """A sync `send` did not deliver every message.
 

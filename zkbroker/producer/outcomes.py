@@ -6,7 +6,7 @@
 Invariant: every exception that a future resolves to names the topic and what to change.
 """
 
-from zkbroker.discovery import BrokerUnavailable, NoBrokersAvailable
+from zkbroker.client import BrokerUnavailable, NoBrokersAvailable
 from zkbroker.errors import (
     ClientError,
     ErrorCode,
@@ -25,6 +25,14 @@ from zkbroker.producer.errors import (
 )
 
 TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+_LEADER_MOVES = frozenset(
+    {
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_FOR_PARTITION,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+    }
+)
 SEQUENCE_LOST = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 
 
@@ -35,9 +43,21 @@ def may_pass(error: BaseException) -> bool:
     return isinstance(error, BrokerUnavailable | NoBrokersAvailable | RegistryError)
 
 
-def answer_was_lost(error: BaseException) -> bool:
-    """Whether what was sent may have been stored all the same."""
-    return isinstance(error, NetworkError | RequestTimedOut)
+def may_be_stored(error: BaseException) -> bool:
+    """Whether what was sent may have been stored all the same.
+
+    Either the answer was lost, or the leader has it and did not see the in-sync replicas take it.
+    """
+    if isinstance(error, NetworkError | RequestTimedOut):
+        return True
+    return getattr(error, "code", None) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+def leader_is_away(error: BaseException) -> bool:
+    """Whether a leader is being elected, or not found yet; nothing was stored."""
+    if isinstance(error, ProtocolError):
+        return error.code in _LEADER_MOVES
+    return isinstance(error, BrokerUnavailable)
 
 
 def gave_up(

@@ -3,18 +3,21 @@
     explicit partition             wins, no partitioner is asked
     key or partition key given     partitioner.partition(key, num_partitions), over all partitions
     no key                         partitioner.choose(topic, available), over those with a leader
+    a `MessagePartitioner`         is asked for each message, with key or without
 
 Invariant: for one key and one number of partitions, `DefaultPartitioner` gives what the Java
 client (0.8.2 and later) gives, and `LegacyHashPartitioner` what the Scala producer gives, so that
 producers of all kinds write a key to one partition.
 """
 
+import inspect
 import random
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import count
 from typing import Any, Protocol, runtime_checkable
 
+from zkbroker.producer.cluster_metadata import ClusterMetadata
 from zkbroker.protocol.java_hash import string_hash
 
 _INT_MIN = -(2**31)
@@ -35,6 +38,53 @@ class Partitioner(Protocol):
 
     def partition(self, key: Any, num_partitions: int) -> int:
         """Return a partition from 0 to `num_partitions - 1`."""
+
+
+@runtime_checkable
+class MessagePartitioner(Protocol):
+    """The other form: it sees the whole message, and the cluster.
+
+    It is known by the six arguments of its `partition`. One with a `close()` is closed with the
+    producer.
+    """
+
+    def partition(
+        self,
+        topic: str,
+        key: Any,
+        key_bytes: bytes | None,
+        value: Any,
+        value_bytes: bytes | None,
+        cluster: ClusterMetadata,
+    ) -> int:
+        """Return a partition of the topic.
+
+        Args:
+            topic: where the message goes.
+            key: as given to `send`; the partition key where there is one; None without.
+            key_bytes: the key, encoded.
+            value: as given to `send`; its bytes where nothing but bytes were given.
+            value_bytes: the value, encoded.
+            cluster: what is known of partitions and brokers; asking it never waits.
+        """
+
+
+_WHOLE_MESSAGE_ARGUMENTS = 6
+
+
+def sees_whole_message(partitioner: object) -> bool:
+    """Whether a partitioner is of the form of `MessagePartitioner`."""
+    try:
+        parameters = inspect.signature(getattr(partitioner, "partition")).parameters  # noqa: B009 - of a user's object
+    except (TypeError, ValueError, AttributeError):
+        return False  # written in C, or none at all, which is told elsewhere
+    required = [
+        each
+        for each in parameters.values()
+        if each.default is each.empty
+        and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    return len(required) == _WHOLE_MESSAGE_ARGUMENTS
 
 
 @lru_cache(maxsize=16_384)

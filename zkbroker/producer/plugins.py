@@ -5,11 +5,11 @@ work unmodified), `package.module:Name` or `package.module.Name`, entry points o
 A class is instantiated without arguments.
 """
 
-import importlib
 from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
+from zkbroker.config.import_path import import_object, is_import_path
 from zkbroker.errors import ConfigError
 from zkbroker.producer import encoders, partitioners
 
@@ -100,20 +100,8 @@ def resolve(kind: str, given: object) -> Any:
 def _find(key: str, group: str, known: Mapping[str, Callable[[], object]], name: str) -> Any:
     if name in known:
         return known[name]
-    module_name, colon, attribute = name.partition(":")
-    if not colon:
-        module_name, _, attribute = name.rpartition(".")
-    if module_name:
-        try:
-            target: Any = importlib.import_module(module_name)
-            for part in attribute.split("."):
-                target = getattr(target, part)
-        except (ImportError, AttributeError) as error:
-            raise ConfigError(
-                f"{key}={name!r} is not allowed: it cannot be imported ({error}); give "
-                "package.module:Name"
-            ) from error
-        return target
+    if is_import_path(name):
+        return import_object(key, name)
     points = entry_points(group=group)
     if name in points.names:
         return points[name].load()

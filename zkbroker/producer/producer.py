@@ -8,16 +8,27 @@ its future, by the exception of a sync `send`, by the callback handler, or by th
 import logging
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from time import time_ns
 from typing import Any, Self
 
+from zkbroker.client import Cluster
+from zkbroker.client.group_offsets import Committed
+from zkbroker.config.legacy07_producer import ProducerConfig07
 from zkbroker.config.producer import ProducerConfig
-from zkbroker.discovery import Cluster
-from zkbroker.errors import ClientError, RequestTimedOut
+from zkbroker.errors import ClientError, ConfigError, RequestTimedOut
 from zkbroker.measures import Family
-from zkbroker.producer import exits
-from zkbroker.producer.assembly import make_cluster, make_stages
+from zkbroker.producer import process_exit
+from zkbroker.producer.assembly import (
+    channels07,
+    make_cluster,
+    make_cluster07,
+    make_hooks,
+    partitioner07,
+)
+from zkbroker.producer.broker_channel import BrokerChannel
+from zkbroker.producer.encoded_batch import EncodedBatch
 from zkbroker.producer.encoders import DefaultEncoder
 from zkbroker.producer.errors import (
     Cancelled,
@@ -27,11 +38,13 @@ from zkbroker.producer.errors import (
     SendFailed,
     Undelivered,
 )
+from zkbroker.producer.hooks import RECORD_OVERHEAD_BYTES
 from zkbroker.producer.message import KeyedMessage, RecordMetadata
-from zkbroker.producer.run import SendFuture
+from zkbroker.producer.queued_messages import SendFuture
 from zkbroker.producer.sender import Sender
-from zkbroker.producer.stages import RECORD_OVERHEAD_BYTES
+from zkbroker.producer.transactions import HasGroup, Transactions
 from zkbroker.runtime import Runtime, get_runtime
+from zkbroker.types import PartitionKey
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +56,7 @@ class Producer:
     """Sends messages; safe to use from many tasks of its runtime.
 
     Args:
-        config: a `ProducerConfig`.
+        config: a `ProducerConfig`; a `ProducerConfig07` for a cluster of Kafka 0.7.
         runtime: `threads`, `gevent` or a `Runtime`.
         cluster: a started cluster to use instead of one by the configuration; not closed here.
         partitioner: instead of `partitioner.class`; as the others an object, a class or a name.
@@ -62,7 +75,7 @@ class Producer:
 
     def __init__(
         self,
-        config: ProducerConfig,
+        config: ProducerConfig | ProducerConfig07,
         *,
         runtime: str | Runtime = "threads",
         cluster: Cluster | None = None,
@@ -73,10 +86,14 @@ class Producer:
         callback_handler: object = None,
         interceptors: Sequence[object] = (),
     ) -> None:
+        settings07 = config if isinstance(config, ProducerConfig07) else None
+        config = config.producer() if isinstance(config, ProducerConfig07) else config
+        if settings07 is not None and partitioner is None:
+            partitioner = partitioner07(settings07)
         self.config = config
         self._runtime = get_runtime(runtime)
         self._sync = config.producer_type == "sync"
-        self._stages = make_stages(
+        self._hooks = make_hooks(
             config,
             self._runtime,
             partitioner=partitioner,
@@ -87,25 +104,33 @@ class Producer:
             interceptors=interceptors,
         )
         self._observed = (
-            self._stages.callback_handler is not None or len(self._stages.interceptors) > 0
+            self._hooks.callback_handler is not None or len(self._hooks.interceptors) > 0
         )
         self._enqueue_timeout_s = (
             None if config.enqueue_timeout_ms < 0 else config.enqueue_timeout_ms / 1000
         )
         self._owns_cluster = cluster is None
+        if cluster is None and settings07 is not None:
+            cluster = make_cluster07(settings07, self._runtime).start()
         self._cluster = make_cluster(config, self._runtime).start() if cluster is None else cluster
-        self._sender = Sender(config, self._runtime, self._cluster, self._stages)
-        self._put = self._sender.inbox.put
+        channels = BrokerChannel if settings07 is None else channels07(settings07)
+        self._transactions = (
+            Transactions(config, self._cluster, self._runtime) if config.transactional_id else None
+        )
+        self._sender = Sender(
+            config, self._runtime, self._cluster, self._hooks, self._transactions, channels
+        )
+        self._put = self._sender.send_queue.put
         self._max_message_bytes = config.max_request_bytes
         self._plain = (
             not self._sync
             and not self._observed
-            and self._stages.encoder.__class__ is DefaultEncoder
-            and self._stages.key_encoder.__class__ is DefaultEncoder
+            and self._hooks.encoder.__class__ is DefaultEncoder
+            and self._hooks.key_encoder.__class__ is DefaultEncoder
         )
         self._closed = False
         self._closing = self._runtime.lock()
-        exits.enlist(self)
+        process_exit.enlist(self)
 
     # -- sending
 
@@ -126,6 +151,7 @@ class Producer:
             EncodingFailed: an encoder failed.
             ProducerClosed: the producer was closed.
             ForkedProducer: the producer was made before a fork.
+            TransactionError: with a `transactional.id`; no transaction is open, or it failed.
         """
         if self._plain and messages.__class__ is KeyedMessage:
             # The same as `_enqueue` below, for the common case, in as few steps as there can be.
@@ -153,10 +179,10 @@ class Producer:
         return [self._enqueue(message) for message in messages]
 
     def _enqueue(self, message: KeyedMessage) -> SendFuture:
-        stages = self._stages
+        hooks = self._hooks
         if self._observed:
-            message = stages.on_send(message)
-        record, size = stages.encode(message)
+            message = hooks.on_send(message)
+        record, size = hooks.encode(message)
         if size > self.config.max_request_bytes:
             raise MessageTooLarge(
                 f"a message of {size} bytes to topic {message.topic} is larger than "
@@ -167,10 +193,21 @@ class Producer:
         try:
             future = self._put(message.topic, record, size, message, self._enqueue_timeout_s)
         except ClientError:
-            stages.enqueued(message, added=False)
+            hooks.enqueued(message, added=False)
             raise
-        stages.enqueued(message, added=True)
+        hooks.enqueued(message, added=True)
         return future
+
+    def send_batch(self, batch: EncodedBatch) -> None:
+        """Send a whole batch to its partition; for those who pass on what is encoded.
+
+        It waits for nothing and counts against no bound: who calls it has one. Batches of one
+        partition are stored in the order of the calls. The outcome is told to the batch.
+
+        Raises:
+            ProducerClosed: the producer was closed.
+        """
+        self._sender.submit(batch)
 
     def _send_all(self, messages: Sequence[KeyedMessage]) -> list[RecordMetadata]:
         outcomes: list[SendFuture] = []
@@ -199,6 +236,83 @@ class Producer:
             raise SendFailed(sent, failed) from failed[0][1]
         return [metadata for _, metadata in sent]
 
+    # -- transactions
+
+    def init_transactions(self, timeout_s: float | None = None) -> None:
+        """End what is open under the transactional id, and shut out the producer before.
+
+        The first `begin` does it where nobody did. Who goes on from committed offsets calls it
+        before reading them: only then nothing can be added to them.
+
+        Args:
+            timeout_s: how long to try; `delivery.timeout.ms` by default, as for all of these calls.
+
+        Raises:
+            TransactionFatal: the brokers refuse; says why.
+            ProtocolError: the coordinator could not be reached in time; may be called again.
+        """
+        self._transactional.init(timeout_s)
+
+    def begin(self) -> None:
+        """Begin a transaction: all that is sent until `commit` is seen together, or never.
+
+        Raises:
+            InvalidTransactionState: one is open.
+            TransactionFatal: the producer is out of use, for one because another took its place.
+        """
+        self._transactional.begin()
+
+    def send_offsets(
+        self,
+        offsets: Mapping[PartitionKey, int | Committed],
+        group: str | HasGroup,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Have offsets of a consumer group committed with the transaction, or not at all.
+
+        Args:
+            offsets: the next offset to consume of each partition.
+            group: its id, or what has a `group_id`, as a `GroupConsumer`.
+            timeout_s: how long to try.
+
+        Raises:
+            TransactionAbortable: they were not taken; `abort`.
+            TransactionFatal: as of `begin`.
+            InvalidTransactionState: no transaction is open.
+        """
+        self._transactional.send_offsets(offsets, group, timeout_s)
+
+    def commit(self, timeout_s: float | None = None) -> None:
+        """Wait until everything sent is stored, and commit.
+
+        Raises:
+            TransactionAbortable: something was not stored, the error says what; `abort`.
+            TransactionFatal: as of `begin`.
+            InvalidTransactionState: no transaction is open.
+            ProtocolError: no answer in time, so it may be committed or not; `commit` again.
+        """
+        self._transactional.commit(timeout_s)
+
+    def abort(self, timeout_s: float | None = None) -> None:
+        """Abort: drop what was not sent, and have readers of committed messages skip the rest.
+
+        Raises:
+            TransactionFatal: as of `begin`.
+            InvalidTransactionState: no transaction is open.
+            ProtocolError: no answer in time; `abort` again.
+        """
+        self._transactional.abort(timeout_s)
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Return a context that begins a transaction and commits it, or aborts on an exception."""
+        return self._transactional.transaction()
+
+    @property
+    def _transactional(self) -> Transactions:
+        if self._transactions is None:
+            raise ConfigError("the producer has no transactions: set transactional.id")
+        return self._transactions
+
     # -- ending
 
     def flush(self, timeout_s: float | None = None) -> None:
@@ -215,17 +329,17 @@ class Producer:
         deadline = time.monotonic() + wait_s
         self._sender.hurry(1)
         try:
-            runs = self._sender.unresolved(wait_s)
-            if runs is None:
+            all_queued = self._sender.unresolved(wait_s)
+            if all_queued is None:
                 raise RequestTimedOut(f"the queue could not be flushed within {wait_s:g} s")
             failed = []
-            for run in runs:
+            for queued in all_queued:
                 # In the good case waiting for one message shows that all of them are stored.
-                SendFuture(run, len(run.records) - 1).exception(_left(deadline))
-                if run.all_stored():
+                SendFuture(queued, len(queued.records) - 1).exception(_left(deadline))
+                if queued.all_stored():
                     continue
-                for index in range(len(run.records)):
-                    future = SendFuture(run, index)
+                for index in range(len(queued.records)):
+                    future = SendFuture(queued, index)
                     error = future.exception(_left(deadline))
                     if error is not None:
                         failed.append((future.message, error))
@@ -243,30 +357,39 @@ class Producer:
         Raises:
             Undelivered: messages could not be delivered, or failed before without anybody having
                 looked at their futures.
+            TransactionError: a transaction, which is aborted then, failed for a reason that no call
+                has told yet.
         """
         with self._closing:
             if self._closed:
                 return
             self._closed = True
-        exits.dismiss(self)
+        process_exit.dismiss(self)
         limit_s = self.config.close_timeout_ms / 1000 if timeout_s is None else timeout_s
+        untold = None
+        if self._transactions is not None:
+            started_at = time.monotonic()
+            untold = self._transactions.close(limit_s * (1 - _ABORT_SHARE))
+            limit_s = max(limit_s * _ABORT_SHARE, limit_s - (time.monotonic() - started_at))
         failed = self._shut_down(limit_s)
         if failed:
-            self._stages.undelivered(failed)
-        self._stages.close()
+            self._hooks.undelivered(failed)
+        self._hooks.close()
+        if untold is not None:
+            raise untold
         if failed:
             raise Undelivered(failed)
 
     def _shut_down(self, limit_s: float) -> list[tuple[KeyedMessage, BaseException]]:
         deadline = time.monotonic() + limit_s
         abort_s = min(_ABORT_MOST_S, limit_s * _ABORT_SHARE)
-        for message in self._stages.last_messages():
+        for message in self._hooks.last_messages():
             try:
                 self._enqueue(message)
             except ClientError:
                 logger.exception("last message refused topic=%s", message.topic)
         sender = self._sender
-        sender.inbox.refuse(ProducerClosed("the producer is closed: make a new one"))
+        sender.send_queue.refuse(ProducerClosed("the producer is closed: make a new one"))
         sender.begin_close()
         if not sender.finished.wait(max(0.0, limit_s - abort_s)):
             sender.abort(
@@ -279,7 +402,7 @@ class Producer:
         failed = [
             (future.message, future.exception(0) or Cancelled("not delivered"))
             for future in list(sender.failed)
-            if future.index not in future.run.observed
+            if future.index not in future.queued.observed
         ]
         if self._owns_cluster:
             self._cluster.close(max(0.05, deadline - time.monotonic()))
@@ -298,7 +421,9 @@ class Producer:
     def abandon_after_fork(self) -> None:
         """Refuse to send; called in the child of a fork."""
         self._closed = True
-        self._sender.inbox.abandon(
+        if self._transactions is not None:
+            self._transactions.state.abandon(self._runtime.guard())
+        self._sender.send_queue.abandon(
             ForkedProducer(
                 f"this producer was made before the fork of process {os.getpid()}: its "
                 "connections stayed with the parent; make a producer in the child"
@@ -307,7 +432,11 @@ class Producer:
 
     def metrics(self) -> dict[str, int]:
         """Return counts of messages, bytes, batches, retries and failures, and what is open."""
-        return self._sender.metrics()
+        found = self._sender.metrics()
+        if self._transactions is not None:
+            found["transactions_committed"] = self._transactions.state.committed
+            found["transactions_aborted"] = self._transactions.state.aborted
+        return found
 
     @property
     def client_id(self) -> str:

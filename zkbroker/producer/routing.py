@@ -7,17 +7,19 @@ other topic.
 
 import logging
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from zkbroker.discovery import Cluster, Partitions
+from zkbroker.client import Cluster, Partitions
 from zkbroker.errors import ClientError, UnknownTopicOrPartition, ZkbrokerError
 from zkbroker.producer.accumulator import Accumulator
+from zkbroker.producer.cluster_metadata import ClusterMetadata
 from zkbroker.producer.encoders import Encoder
 from zkbroker.producer.errors import EncodingFailed, TopicUnavailable
 from zkbroker.producer.outcomes import gave_up, may_pass
-from zkbroker.producer.partitioners import DefaultPartitioner
-from zkbroker.producer.run import Part, Run
+from zkbroker.producer.partitioners import DefaultPartitioner, sees_whole_message
+from zkbroker.producer.queued_messages import Part, QueuedMessages
 from zkbroker.runtime import Runtime
 
 logger = logging.getLogger(__name__)
@@ -73,6 +75,7 @@ class Router:
         self._runtime = runtime
         self._accumulator = accumulator
         self._partitioner = partitioner
+        self._metadata = ClusterMetadata(cluster) if sees_whole_message(partitioner) else None
         self._encoded_key: bool = getattr(partitioner, "encoded_key", False)
         self._choose: Callable[[str, Sequence[int]], int] = getattr(
             partitioner, "choose", DefaultPartitioner().choose
@@ -81,6 +84,7 @@ class Router:
             getattr(partitioner, "deal", None)
         )
         self._on_refresh: Callable[[str], None] | None = getattr(partitioner, "on_refresh", None)
+        self._partition_of: Callable[..., Any] = partitioner.partition
         self._key_encoder = key_encoder
         self._retries = retries
         self._backoff_s = backoff_s
@@ -106,8 +110,8 @@ class Router:
             parked.parts.append(part)
 
     def _place(self, part: Part, partitions: Partitions) -> None:
-        run, indices = part
-        topic = run.topic
+        queued, indices = part
+        topic = queued.topic
         seen = self._seen.get(topic)
         if seen is None or seen[0] is not partitions:
             led = [each.partition for each in partitions if each.leader is not None]
@@ -117,64 +121,116 @@ class Router:
                 self._on_refresh(topic)
         available = seen[1]
         extend = self._accumulator.extend
-        if run.keyless and self._deal is not None:
+        if queued.keyless and self._deal is not None and self._metadata is None:
             for number, share in self._deal(topic, available, len(indices)):
-                extend(number, (run, indices[share]), run.first_at)
+                extend(number, (queued, indices[share]), queued.first_at)
             return
-        count, choose = len(partitions), self._choose
+        choose = self._choose
         by_number: dict[int, list[int]] = {}
         for index in indices:
-            if run.keyless:
+            if queued.keyless and self._metadata is None:
                 number = choose(topic, available)
             else:
-                number = self._number(run, index, available, count)
+                number = self._number(queued, index, available, partitions)
             if number in by_number:
                 by_number[number].append(index)
             elif number >= 0:
                 by_number[number] = [index]
         for number, each in by_number.items():
-            extend(number, (run, each), run.first_at)
+            extend(number, (queued, each), queued.first_at)
 
-    def _number(self, run: Run, index: int, available: Sequence[int], count: int) -> int:
-        message = run.kept.get(index)
-        key = run.records[index][0]
+    def _number(
+        self, queued: QueuedMessages, index: int, available: Sequence[int], partitions: Partitions
+    ) -> int:
+        message = queued.kept.get(index)
+        key, value, _, _ = queued.records[index]
         if message is None:
+            if self._metadata is not None:
+                arguments = (queued.topic, key, key, value, value, self._metadata)
+                return self._ask(queued, index, partitions, arguments)
             if key is None:
-                return self._choose(run.topic, available)
-            return self._ask(run, index, key, count)
-        if message.partition is not None:
-            if 0 <= message.partition < count:
-                return message.partition
-            self._fail(
-                [(run, (index,))],
-                TopicUnavailable(
-                    f"topic {run.topic} has no partition {message.partition}: it has {count}; "
-                    f"give 0 to {count - 1}, or add partitions"
-                ),
-            )
-            return -1
-        if message.partition_key is not None:
-            return self._ask(run, index, message.partition_key, count, encode=self._encoded_key)
-        if message.key is None:
-            return self._choose(run.topic, available)
-        return self._ask(run, index, key if self._encoded_key else message.key, count)
-
-    def _ask(self, run: Run, index: int, key: Any, count: int, *, encode: bool = False) -> int:
-        try:
-            if encode:
-                key = self._key_encoder.to_bytes(key)
-            number = self._partitioner.partition(key, count)
+                return self._choose(queued.topic, available)
+            count = len(partitions)
+            try:
+                number = self._partition_of(key, count)
+            except Exception as error:  # noqa: BLE001 - a user's code
+                return self._misbehaved(queued, index, count, f"raised {error!r}")
             if isinstance(number, int) and 0 <= number < count:
-                return number
+                return partitions[number].partition
+            return self._misbehaved(queued, index, count, f"returned {number!r}")
+        if message.partition is not None:
+            return self._explicit(queued, index, message.partition, partitions)
+        chosen_by = message.key if message.partition_key is None else message.partition_key
+        encoded = key if message.partition_key is None else chosen_by
+        encode = message.partition_key is not None
+        if self._metadata is not None:
+            keys = chosen_by, encoded
+            arguments = (queued.topic, *keys, message.message, value, self._metadata)
+            return self._ask(queued, index, partitions, arguments, encode=2 if encode else None)
+        if chosen_by is None:
+            return self._choose(queued.topic, available)
+        if not self._encoded_key:
+            return self._ask(queued, index, partitions, (chosen_by, len(partitions)))
+        by_bytes = (encoded, len(partitions))
+        return self._ask(queued, index, partitions, by_bytes, encode=0 if encode else None)
+
+    def _explicit(
+        self, queued: QueuedMessages, index: int, number: int, partitions: Partitions
+    ) -> int:
+        # Numbers run from 0 on, save in 0.7, where each broker has its own.
+        at = bisect_left(partitions, number, key=lambda each: each.partition)
+        if at < len(partitions) and partitions[at].partition == number:
+            return partitions[at].partition
+        self._fail(
+            [(queued, (index,))],
+            TopicUnavailable(
+                f"topic {queued.topic} has no partition {number}: it has {len(partitions)}; "
+                f"give {partitions[0].partition} to {partitions[-1].partition}, or add partitions"
+            ),
+        )
+        return -1
+
+    def _ask(
+        self,
+        queued: QueuedMessages,
+        index: int,
+        partitions: Partitions,
+        arguments: tuple[Any, ...],
+        *,
+        encode: int | None = None,
+    ) -> int:
+        """Return the partition that the partitioner gives; fail the message where it gives none.
+
+        Args:
+            queued: where the message is.
+            index: which it is.
+            partitions: of its topic; the answer is a place among them.
+            arguments: what the partitioner is called with.
+            encode: which of them is a key to be encoded first.
+        """
+        count = len(partitions)
+        try:
+            if encode is not None:
+                key = self._key_encoder.to_bytes(arguments[encode])
+                arguments = (*arguments[:encode], key, *arguments[encode + 1 :])
+            number = self._partition_of(*arguments)
+            if isinstance(number, int) and 0 <= number < count:
+                return partitions[number].partition
             problem = f"returned {number!r}"
         # A user's code: whatever it raises fails this message, and goes to its future.
         except Exception as error:  # noqa: BLE001
             problem = f"raised {error!r}"
+        return self._misbehaved(queued, index, count, problem)
+
+    def _misbehaved(self, queued: QueuedMessages, index: int, count: int, problem: str) -> int:
+        """Fail the message that the partitioner gave no partition for."""
+        message = queued.message(index)
+        key = message.key if message.partition_key is None else message.partition_key
         self._fail(
-            [(run, (index,))],
+            [(queued, (index,))],
             EncodingFailed(
                 f"partitioner {type(self._partitioner).__name__} {problem} for a key of type "
-                f"{type(key).__name__} and {count} partitions of topic {run.topic}: it must "
+                f"{type(key).__name__} and {count} partitions of topic {queued.topic}: it must "
                 f"return 0 to {count - 1}"
             ),
         )
@@ -183,12 +239,22 @@ class Router:
     # -- look-ups
 
     def step(self, now: float) -> None:
-        """Start the look-ups that are due."""
-        for topic, parked in list(self._parked.items()):
-            if not parked.looking and now >= parked.not_before and self._lookups < _MAX_LOOKUPS:
-                parked.looking = True
-                self._lookups += 1
-                self._runtime.spawn(self._look_up, topic, name=f"producer-lookup-{topic}")
+        """Start the look-ups that are due.
+
+        Those that were tried least come first: topics without leaders, each of which takes long,
+        must not keep others from their turn.
+        """
+        if self._lookups >= _MAX_LOOKUPS:
+            return
+        due = [
+            (parked.attempts, parked.first_at, topic)
+            for topic, parked in self._parked.items()
+            if not parked.looking and now >= parked.not_before
+        ]
+        for _, _, topic in sorted(due)[: _MAX_LOOKUPS - self._lookups]:
+            self._parked[topic].looking = True
+            self._lookups += 1
+            self._runtime.spawn(self._look_up, topic, name=f"producer-lookup-{topic}")
 
     def _look_up(self, topic: str) -> None:
         try:
@@ -240,11 +306,11 @@ class Router:
                 del self._parked[topic]
                 self._fail(parked.parts, error(f"topic {topic}"))
 
-    def parked(self) -> Iterator[Run]:
-        """Yield the runs of topics that are not known yet."""
+    def parked(self) -> Iterator[QueuedMessages]:
+        """Yield the messages of topics that are not known yet."""
         for parked in list(self._parked.values()):
-            for run, _ in parked.parts:
-                yield run
+            for queued, _ in parked.parts:
+                yield queued
 
     def forget_all(self) -> list[Part]:
         """Take every parked message out."""

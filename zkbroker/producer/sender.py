@@ -1,12 +1,12 @@
 """The producer's owner loop: takes messages off the queue and sees every batch through.
 
-    inbox ─▶ handlers ─▶ router ─▶ accumulator ─▶ link of the leader ─▶ broker
+    queue ─▶ handlers ─▶ router ─▶ accumulator ─▶ channel of the leader ─▶ broker
                                        ▲                                  │
                                        └──────── again, or resolved ◀─────┘
 
-Invariants: only this loop touches router, accumulator and numbering; other tasks post functions to
-it. Nothing in it waits for the network. Every future that entered the inbox is resolved exactly
-once, at the latest when `abort` is run or the loop ends.
+Invariants: only this loop touches router, accumulator and sequences; other tasks post functions to
+it. Nothing in it waits for the network. Every future that entered the queue is resolved exactly
+once, at the latest when `abort` is called or the loop ends.
 """
 
 import logging
@@ -15,24 +15,26 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
+from zkbroker.client import Cluster
 from zkbroker.config.producer import ProducerConfig
-from zkbroker.discovery import Cluster
 from zkbroker.errors import ClientError, LeaderNotAvailable, NetworkError
 from zkbroker.measures import Family, SharedHistogram
 from zkbroker.producer.accumulator import Accumulator, PartitionQueue
 from zkbroker.producer.batch import Batch
-from zkbroker.producer.inbox import Inbox
-from zkbroker.producer.link import BrokerLink, Exchange
-from zkbroker.producer.numbering import Numbering
+from zkbroker.producer.broker_channel import BrokerChannel, Exchange
+from zkbroker.producer.completion import Completion
+from zkbroker.producer.hooks import Hooks
+from zkbroker.producer.queued_messages import QueuedMessages, SendFuture, whole
 from zkbroker.producer.routing import Router
-from zkbroker.producer.run import Run, SendFuture, whole
-from zkbroker.producer.settling import Settling
-from zkbroker.producer.stages import Stages
-from zkbroker.runtime import Runtime
+from zkbroker.producer.send_queue import SendQueue
+from zkbroker.producer.sequences import SequenceNumbers
+from zkbroker.producer.transactions import Transactions
+from zkbroker.runtime import Event, Runtime
 
 logger = logging.getLogger(__name__)
 
 _CHECK_S = 0.5
+_MOVED_GRACE_S = 0.5
 
 
 class Sender:
@@ -42,51 +44,71 @@ class Sender:
         config: of the producer.
         runtime: runs the loop and its helpers.
         cluster: started.
-        stages: the user's handlers and the partitioner.
+        hooks: the user's handlers and the partitioner.
+        transactions: in which everything is sent; None without them.
+        make_channel: makes the way to a broker, with the arguments of `BrokerChannel`.
     """
 
     def __init__(
-        self, config: ProducerConfig, runtime: Runtime, cluster: Cluster, stages: Stages
+        self,
+        config: ProducerConfig,
+        runtime: Runtime,
+        cluster: Cluster,
+        hooks: Hooks,
+        transactions: Transactions | None = None,
+        make_channel: Callable[..., BrokerChannel] = BrokerChannel,
     ) -> None:
+        self._transactions = transactions
+        self._make_channel = make_channel
         self._config = config
         self._runtime = runtime
         self._cluster = cluster
-        self._stages = stages
+        self._hooks = hooks
         self._linger_s = config.linger_ms / 1000 if config.producer_type == "async" else 0.0
         self._wake = runtime.event()
         self._events: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
-        self.inbox = Inbox(runtime, self._wake, config.queue_max_messages, config.queue_max_bytes)
+        self.send_queue = SendQueue(
+            runtime, self._wake, config.queue_max_messages, config.queue_max_bytes
+        )
         pipelined = config.idempotence or config.retries == 0
         self._accumulator = Accumulator(
             linger_s=self._linger_s,
-            batch_messages=config.batch_messages,
+            batch_messages=config.batch_full_messages,
+            batch_limit_messages=config.batch_limit_messages,
             batch_max_bytes=config.batch_max_bytes,
             max_in_flight=config.max_in_flight if pipelined else 1,
         )
-        self._numbering = (
-            Numbering(
+        self._sequences = (
+            SequenceNumbers(
                 cluster, runtime, config.retry_backoff_ms / 1000, self.post, self._no_producer_ids
             )
             if config.idempotence
             else None
         )
-        self._settling = Settling(
-            config, cluster, runtime, self._accumulator, self.inbox, stages, self.post
+        self._completion = Completion(
+            config,
+            cluster,
+            runtime,
+            self._accumulator,
+            self.send_queue,
+            hooks,
+            self.post,
+            transactions,
         )
-        stages.bind(self.inbox, self._settling.fail)
+        hooks.bind(self.send_queue, self._completion.fail)
         self._router = Router(
             cluster=cluster,
             runtime=runtime,
             accumulator=self._accumulator,
-            partitioner=stages.partitioner,
-            key_encoder=stages.key_encoder,
+            partitioner=hooks.partitioner,
+            key_encoder=hooks.key_encoder,
             retries=config.retries,
             backoff_s=config.retry_backoff_ms / 1000,
             lookup_timeout_s=config.request_timeout_ms / 1000,
             post=self.post,
-            fail=self._settling.fail,
+            fail=self._completion.fail,
         )
-        self._links: dict[int, BrokerLink] = {}
+        self._channels: dict[int, BrokerChannel] = {}
         self._in_flight: set[Exchange] = set()
         self._request_times = SharedHistogram()
         self._hurry = 0
@@ -94,6 +116,9 @@ class Sender:
         self._stopped = False
         self._next_check = 0.0
         self.finished = runtime.event()
+        self._waiting_for_answers: list[Event] = []
+        if transactions is not None:
+            transactions.bind(self)
         self._unwatch = cluster.watch(self._wake.set)
         self._task = runtime.spawn(self._run, name="producer-sender")
 
@@ -104,17 +129,61 @@ class Sender:
         self._events.append((function, args))
         self._wake.set()
 
-    def unresolved(self, timeout_s: float) -> list[Run] | None:
-        """Return the runs with open messages; None when the loop does not answer in time."""
-        answer: list[Run] = []
+    def submit(self, batch: Batch) -> None:
+        """Send a batch that was made elsewhere, behind what its partition has; does not wait.
+
+        Raises:
+            ClientError: the producer takes no more messages; says why.
+        """
+        self.send_queue.reserve(len(batch), batch.size)
+        self.post(self._append, batch)
+
+    def _append(self, batch: Batch) -> None:
+        self._accumulator.append(batch, time.monotonic())
+
+    def unresolved(self, timeout_s: float) -> list[QueuedMessages] | None:
+        """Return the lists with open messages; None when the loop does not answer in time."""
+        answer: list[QueuedMessages] = []
         told = self._runtime.event()
 
         def collect() -> None:
-            answer.extend(self._open_runs())
+            answer.extend(self._open_queued())
             told.set()
 
         self.post(collect)
         return answer if told.wait(timeout_s) else None
+
+    def accept(self) -> None:
+        """Take messages."""
+        self.send_queue.accept()
+
+    def refuse(self, reason: ClientError) -> None:
+        """Take no messages; `send` raises `reason`."""
+        self.send_queue.refuse(reason)
+
+    def wait_for_answers(self, timeout_s: float) -> bool:
+        """Wait, without lingering, until nothing is under way; False when it takes longer."""
+        answered = self._runtime.event()
+        self._waiting_for_answers.append(answered)
+        self.hurry(1)
+        try:
+            return self.finished.is_set() or answered.wait(timeout_s)
+        finally:
+            self._waiting_for_answers.remove(answered)
+            self.hurry(-1)
+
+    def drop_unsent(self, error: ClientError) -> None:
+        """Fail every message that never left."""
+        self.post(self._drop_unsent, error)
+
+    def identify(self, producer_id: int, producer_epoch: int) -> None:
+        """Number batches under the identity that a coordinator gave."""
+        assert self._sequences is not None
+        self.post(self._sequences.identify, producer_id, producer_epoch)
+
+    def count_on(self) -> None:
+        """Number what comes next behind what was stored last."""
+        self.post(self._count_on)
 
     def hurry(self, by: int) -> None:
         """Let nothing linger from now on (`by=1`), until that is taken back (`by=-1`)."""
@@ -129,38 +198,38 @@ class Sender:
         self.post(self._abort, error)
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the end of the loop and its links."""
+        """Wait for the end of the loop and its channels."""
         deadline = time.monotonic() + timeout_s
         ended = self._task.join(timeout_s)
-        for link in list(self._links.values()):
-            ended &= link.join(max(0.0, deadline - time.monotonic()))
+        for channel in list(self._channels.values()):
+            ended &= channel.join(max(0.0, deadline - time.monotonic()))
         return ended
 
     def metrics(self) -> dict[str, int]:
         """Return counts since the start, and what is under way now."""
         return {
-            **self._settling.counts,
-            "unresolved_messages": self.inbox.open_messages,
-            "unresolved_bytes": self.inbox.open_bytes,
+            **self._completion.counts,
+            "unresolved_messages": self.send_queue.open_messages,
+            "unresolved_bytes": self.send_queue.open_bytes,
             "requests_in_flight": len(self._in_flight),
             "requests": self._request_times.count,
-            "dropped_messages": self.inbox.dropped,
+            "dropped_messages": self.send_queue.dropped,
         }
 
     def measures(self) -> Iterator[Family]:
         """Yield every measure as it stands now."""
-        counts = self._settling.counts
-        yield from self._settling.topics.families()
-        yield Family.single("DroppedMessagesPerSec", self.inbox.dropped)
+        counts = self._completion.counts
+        yield from self._completion.topics.families()
+        yield Family.single("DroppedMessagesPerSec", self.send_queue.dropped)
         yield Family.single("ResendsPerSec", counts["retries"])
         yield Family.single("FailedSendsPerSec", counts["failed_messages"])
-        yield Family.single("ProducerQueueSize", self.inbox.open_messages)
+        yield Family.single("ProducerQueueSize", self.send_queue.open_messages)
         yield Family.single("ProducerRequestRateAndTimeMs", self._request_times)
 
     @property
     def failed(self) -> Collection[SendFuture]:
         """The futures that failed, the latest ones where they are many."""
-        return self._settling.failed
+        return self._completion.failed
 
     # -- the loop
 
@@ -173,50 +242,58 @@ class Sender:
                 if self._stopped:
                     break
                 timeout_s = self._sleep_s(now)
-                if (timeout_s is None or timeout_s > 0) and self.inbox.rest(self._threshold()):
+                if (timeout_s is None or timeout_s > 0) and self.send_queue.rest(self._threshold()):
                     self._wake.wait(timeout_s)
         except BaseException as error:
             # A defect, a handler's exception, or Ctrl-C in this greenlet: nothing may hang on it,
             # and nobody may send on.
             broken = ClientError(f"the producer stopped on an unexpected error: {error!r}")
-            self.inbox.refuse(broken)
+            self.send_queue.refuse(broken)
             self._fail_all(broken)
             raise
         finally:
             self._unwatch()
-            for link in self._links.values():
-                link.close()
+            for channel in self._channels.values():
+                channel.close()
             self.finished.set()
+            self._tell_answered()
 
     def _step(self, now: float) -> None:
         while self._events:
             function, args = self._events.popleft()
             function(*args)
-        runs = self.inbox.drain()
-        if runs:
-            self._stages.dequeue([whole(run) for run in runs], self._router.route)
+        all_queued = self.send_queue.drain()
+        if all_queued:
+            self._hooks.dequeue([whole(queued) for queued in all_queued], self._router.route)
         self._router.step(now)
         if now >= self._next_check:
             self._check(now)
         self._dispatch(now)
-        if self._closing and not self.inbox.open_messages and not self._in_flight:
-            self._stopped = True
+        if self.send_queue.open_messages or self._in_flight:
+            return
+        self._stopped |= self._closing
+        if self._transactions is None or not self._transactions.adding:
+            self._tell_answered()
+
+    def _tell_answered(self) -> None:
+        for event in list(self._waiting_for_answers):
+            event.set()
 
     def _lingers_not(self) -> bool:
-        return self._hurry > 0 or self._closing or self.inbox.starved or not self._linger_s
+        return self._hurry > 0 or self._closing or self.send_queue.starved or not self._linger_s
 
     def _threshold(self) -> int:
         if self._lingers_not() or self._accumulator.empty:
             return 1
-        return self._config.batch_messages
+        return self._config.batch_full_messages
 
     def _sleep_s(self, now: float) -> float | None:
         deadlines = [
             self._accumulator.next_deadline(now),
             self._router.next_deadline(now),
-            self._numbering.next_deadline(now) if self._numbering is not None else None,
+            self._sequences.next_deadline(now) if self._sequences is not None else None,
         ]
-        if self.inbox.open_messages:
+        if self.send_queue.open_messages:
             deadlines.append(self._next_check)
             if self._threshold() > 1:
                 deadlines.append(now + self._linger_s)
@@ -233,21 +310,23 @@ class Sender:
                     continue
                 if leader is None:
                     self._no_leader(queue)
-                elif self._link(leader).free:
+                elif self._channel(leader).free:
                     by_leader.setdefault(leader, []).append(queue)
             sent = False
             for leader, queues in by_leader.items():
                 sent |= self._send(leader, queues, now)
             if not sent:
-                return
+                break
+        if self._transactions is not None:
+            self._transactions.add_wanted()
 
-    def _link(self, broker_id: int) -> BrokerLink:
-        link = self._links.get(broker_id)
-        if link is None:
-            link = self._links[broker_id] = BrokerLink(
+    def _channel(self, broker_id: int) -> BrokerChannel:
+        channel = self._channels.get(broker_id)
+        if channel is None:
+            channel = self._channels[broker_id] = self._make_channel(
                 broker_id, self._cluster, self._runtime, self._config, self._exchange_done
             )
-        return link
+        return channel
 
     def _send(self, leader: int, queues: Sequence[PartitionQueue], now: float) -> bool:
         batches: list[Batch] = []
@@ -256,10 +335,12 @@ class Sender:
             batch = queue.batches[0]
             if batches and size + batch.size > self._config.max_request_bytes:
                 break
-            if not batch.announced and not self._stages.before_send(batch):
+            if not batch.announced and not self._hooks.before_send(batch):
                 self._accumulator.discard(batch)
                 continue
-            if self._numbering is not None and not self._numbering.assign(queue, batch, now):
+            if self._transactions is not None and not self._admitted(self._transactions, batch):
+                continue
+            if self._sequences is not None and not self._sequences.assign(queue, batch, now):
                 continue
             queue.broker_id = leader
             batches.append(self._accumulator.take(queue))
@@ -268,12 +349,22 @@ class Sender:
             return False
         exchange = Exchange(leader, batches)
         self._in_flight.add(exchange)
-        self._link(leader).submit(exchange)
+        self._channel(leader).submit(exchange)
         return True
+
+    def _admitted(self, transactions: Transactions, batch: Batch) -> bool:
+        """Whether a batch may leave now; one of a transaction that failed is given up."""
+        if batch.numbered:
+            return True
+        error = transactions.unwanted()
+        if error is not None:
+            self._completion.give_up(batch, error)
+            return False
+        return transactions.admits((batch.topic, batch.partition))
 
     def _no_leader(self, queue: PartitionQueue) -> None:
         batch = self._accumulator.take(queue)
-        self._settling.failed_attempt(
+        self._completion.failed_attempt(
             batch,
             LeaderNotAvailable(f"partition {queue.partition} of topic {queue.topic} has no leader"),
         )
@@ -283,13 +374,13 @@ class Sender:
         if exchange.sent and exchange.error is None:
             seconds = time.monotonic() - exchange.started_at
             self._request_times.observe(seconds)
-        self._settling.resolve_stored(exchange)
-        self.post(self._settle, exchange)
+        self._completion.resolve_stored(exchange)
+        self.post(self._complete, exchange)
 
-    def _settle(self, exchange: Exchange) -> None:
+    def _complete(self, exchange: Exchange) -> None:
         self._in_flight.discard(exchange)
-        self._links[exchange.broker_id].outstanding -= 1
-        self._settling.settle(exchange)
+        self._channels[exchange.broker_id].outstanding -= 1
+        self._completion.complete(exchange)
 
     def _check(self, now: float) -> None:
         self._next_check = now + _CHECK_S
@@ -302,38 +393,70 @@ class Sender:
                         f"answer within request.timeout.ms={self._config.request_timeout_ms}"
                     )
                 )
+            elif self._moved_away(exchange, now):
+                assert exchange.connection is not None
+                exchange.connection.close(
+                    NetworkError(f"broker {exchange.broker_id} leads none of it any more")
+                )
         before = now - self._config.delivery_timeout_ms / 1000
-        self._router.expire(before, self._settling.timed_out)
-        self._settling.expire(before)
+        self._router.expire(before, self._completion.timed_out)
+        self._completion.expire(before)
+
+    def _moved_away(self, exchange: Exchange, now: float) -> bool:
+        """Whether waiting for an answer only holds up what another broker would take.
+
+        Only where sending again stores nothing twice: a leader may answer late, but not at all if
+        it stands still.
+        """
+        return (
+            self._sequences is not None
+            and exchange.connection is not None
+            and now > exchange.started_at + _MOVED_GRACE_S
+            and all(
+                self._cluster.leader(batch.topic, batch.partition) not in (exchange.broker_id, None)
+                for batch in exchange.batches
+            )
+        )
 
     # -- ends
 
-    def _open_runs(self) -> list[Run]:
-        runs = dict.fromkeys(self._router.parked())
+    def _open_queued(self) -> list[QueuedMessages]:
+        all_queued = dict.fromkeys(self._router.parked())
         for batch in self._accumulator.unresolved():
             if not batch.resolved:
-                runs.update(dict.fromkeys(run for run, _ in batch.parts))
-        runs.update(dict.fromkeys(self.inbox.peek()))
-        return list(runs)
+                all_queued.update(dict.fromkeys(queued for queued, _ in batch.parts))
+        all_queued.update(dict.fromkeys(self.send_queue.peek()))
+        return list(all_queued)
 
     def _change_hurry(self, by: int) -> None:
         self._hurry += by
 
     def _begin_close(self) -> None:
-        self._closing = self._settling.closing = self._stages.closing = True
+        self._closing = self._completion.closing = self._hooks.closing = True
 
     def _abort(self, error: ClientError) -> None:
         self._fail_all(error)
         self._stopped = True
 
+    def _drop_unsent(self, error: ClientError) -> None:
+        self._completion.fail([whole(queued) for queued in self.send_queue.drain()], error)
+        self._completion.fail(self._router.forget_all(), error)
+        for batch in list(self._accumulator.waiting()):
+            if not batch.numbered:
+                self._completion.give_up(batch, error)
+
+    def _count_on(self) -> None:
+        for queue in self._accumulator.queues.values():
+            queue.next_sequence = queue.began_at = queue.stored_sequence
+
     def _fail_all(self, error: ClientError) -> None:
-        self._settling.fail([whole(run) for run in self.inbox.drain()], error)
-        self._settling.fail(self._router.forget_all(), error)
+        self._completion.fail([whole(queued) for queued in self.send_queue.drain()], error)
+        self._completion.fail(self._router.forget_all(), error)
         for batch in list(self._accumulator.unresolved()):
             if not batch.resolved:
-                self._settling.give_up(batch, error)
+                self._completion.give_up(batch, error)
 
     def _no_producer_ids(self, error: BaseException) -> None:
         for batch in list(self._accumulator.waiting()):
             if not batch.numbered:
-                self._settling.give_up(batch, error)
+                self._completion.give_up(batch, error)

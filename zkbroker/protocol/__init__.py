@@ -3,8 +3,8 @@
 Record sets pass through as opaque bytes or as slices of a file.
 """
 
-from zkbroker.protocol.api import SUPPORTED_VERSIONS, ApiKey, supported
-from zkbroker.protocol.errors import MalformedFrame, UnsupportedRequest
+from zkbroker.protocol.api import BROKER_VERSIONS, SUPPORTED_VERSIONS, ApiKey, supported
+from zkbroker.protocol.errors import MalformedFrame, TooManyItems, UnsupportedRequest
 from zkbroker.protocol.framing import (
     decode_header,
     decode_request,
@@ -19,6 +19,7 @@ from zkbroker.protocol.pieces import Piece, Records
 
 __all__ = [
     "ApiKey",
+    "BROKER_VERSIONS",
     "SUPPORTED_VERSIONS",
     "supported",
     "MESSAGES",
@@ -32,5 +33,6 @@ __all__ = [
     "encode_response",
     "frame_size",
     "MalformedFrame",
+    "TooManyItems",
     "UnsupportedRequest",
 ]

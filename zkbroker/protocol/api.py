@@ -1,7 +1,13 @@
-"""The APIs of the protocol and the versions of them that are served: the level of Kafka 2.1.
+"""The APIs of the protocol and the versions of them that are served.
+
+Two tables: SUPPORTED_VERSIONS is what clients are told and negotiate (the level of Kafka 2.1);
+BROKER_VERSIONS adds what brokers send each other. Brokers never negotiate: the sender's
+`inter.broker.protocol.version` fixes the version (here the levels 0.8.2 to 2.3), so these are read
+without being announced.
 
 Invariant: no served version is flexible (compact or tagged fields came later), so one header form
-and one codec cover all of them.
+and one codec cover all of them. The one exception is ControlledShutdown 0, whose header lacks the
+client id.
 """
 
 from enum import IntEnum
@@ -14,6 +20,10 @@ class ApiKey(IntEnum):
     FETCH = 1
     LIST_OFFSETS = 2
     METADATA = 3
+    LEADER_AND_ISR = 4
+    STOP_REPLICA = 5
+    UPDATE_METADATA = 6
+    CONTROLLED_SHUTDOWN = 7
     OFFSET_COMMIT = 8
     OFFSET_FETCH = 9
     FIND_COORDINATOR = 10
@@ -28,10 +38,23 @@ class ApiKey(IntEnum):
     DELETE_TOPICS = 20
     DELETE_RECORDS = 21
     INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
+    DESCRIBE_LOG_DIRS = 35
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
+    ELECT_PREFERRED_LEADERS = 43
+    VERIFY_TRANSACTION = 10001
+    """Our own, between brokers of this kind; the numbers of genuine APIs are far below."""
 
 
 SUPPORTED_VERSIONS: dict[ApiKey, tuple[int, int]] = {
@@ -53,14 +76,35 @@ SUPPORTED_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.DELETE_TOPICS: (0, 3),
     ApiKey.DELETE_RECORDS: (0, 1),
     ApiKey.INIT_PRODUCER_ID: (0, 1),
+    ApiKey.ADD_PARTITIONS_TO_TXN: (0, 1),
+    ApiKey.ADD_OFFSETS_TO_TXN: (0, 1),
+    ApiKey.END_TXN: (0, 1),
+    ApiKey.TXN_OFFSET_COMMIT: (0, 2),
+    ApiKey.DESCRIBE_ACLS: (0, 1),
+    ApiKey.CREATE_ACLS: (0, 1),
+    ApiKey.DELETE_ACLS: (0, 1),
     ApiKey.DESCRIBE_CONFIGS: (0, 2),
     ApiKey.ALTER_CONFIGS: (0, 1),
+    ApiKey.DESCRIBE_LOG_DIRS: (0, 1),
     ApiKey.CREATE_PARTITIONS: (0, 1),
     ApiKey.DELETE_GROUPS: (0, 1),
 }
 
+BROKER_VERSIONS: dict[ApiKey, tuple[int, int]] = SUPPORTED_VERSIONS | {
+    ApiKey.FETCH: (0, 11),
+    ApiKey.LIST_OFFSETS: (0, 5),
+    ApiKey.LEADER_AND_ISR: (0, 2),
+    ApiKey.STOP_REPLICA: (0, 1),
+    ApiKey.UPDATE_METADATA: (0, 5),
+    ApiKey.CONTROLLED_SHUTDOWN: (0, 2),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (0, 3),
+    ApiKey.ELECT_PREFERRED_LEADERS: (0, 0),
+    ApiKey.WRITE_TXN_MARKERS: (0, 0),
+    ApiKey.VERIFY_TRANSACTION: (0, 0),
+}
 
-_SPANS: dict[int, tuple[int, int]] = {int(key): span for key, span in SUPPORTED_VERSIONS.items()}
+
+_SPANS: dict[int, tuple[int, int]] = {int(key): span for key, span in BROKER_VERSIONS.items()}
 
 
 def supported(api_key: int, version: int) -> bool:

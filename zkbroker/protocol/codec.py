@@ -5,25 +5,29 @@ of fixed size, and the length word that follows them, are one `struct` call; nes
 inlined loops. Nesting is as deep as the dataclasses are, so no input can recurse.
 
 Decoding refuses a length or count that does not fit into the bytes that remain before anything is
-allocated for it. Bytes behind the last field are ignored, as genuine brokers do.
+allocated for it, and more array items, all levels together, than it was told to take. Bytes behind
+the last field are ignored, as genuine brokers do.
 
-Decoders are `decode(view, position) -> (message, position)`; encoders `encode(message, pieces)`
-append bytes-like objects and file slices to a list.
+Decoders are `decode(view, position, max_items, each) -> (message, position)`; encoders
+`encode(message, pieces, each)` append bytes-like objects and file slices to a list. `each` goes
+through the items of an array: a server gives one that lets others run in between.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from zkbroker.protocol.codegen import decoder_source, encoder_source
-from zkbroker.protocol.errors import MalformedFrame
+from zkbroker.protocol.errors import MalformedFrame, TooManyItems
 from zkbroker.protocol.pieces import Piece, Records, total_size
 
 Message = TypeVar("Message")
 
-Decoder: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
-Encoder: TypeAlias = Callable[[Any, list[Piece]], None]
+Each: TypeAlias = Callable[[Any], Iterable[Any]]
+Decoder: TypeAlias = Callable[[memoryview, int, int, Each], tuple[Any, int]]
+Encoder: TypeAlias = Callable[[Any, list[Piece], Each], None]
 
+NO_LIMIT = 2**63 - 1
 _LONG_TEXT_BYTES = 0x7FFF // 3
 
 _DECODERS: dict[tuple[type[Any], int], Decoder] = {}
@@ -31,7 +35,13 @@ _ENCODERS: dict[tuple[type[Any], int], Encoder] = {}
 
 
 def decode(
-    message: type[Message], version: int, data: bytes | bytearray | memoryview, position: int = 0
+    message: type[Message],
+    version: int,
+    data: bytes | bytearray | memoryview,
+    position: int = 0,
+    *,
+    max_items: int = NO_LIMIT,
+    each: Each = iter,
 ) -> tuple[Message, int]:
     """Decode one message.
 
@@ -40,22 +50,25 @@ def decode(
         version: which version of it the bytes are.
         data: the bytes; records fields of the result are views of them.
         position: where in the bytes the message begins.
+        max_items: how many array items it may have, all arrays together.
+        each: goes through the items of an array.
 
     Returns:
         The message, and the position of the first byte behind it.
 
     Raises:
         MalformedFrame: the bytes are not such a message.
+        TooManyItems: it has more than `max_items`.
     """
     view = data if isinstance(data, memoryview) else memoryview(data)
     try:
-        result: tuple[Message, int] = decoder(message, version)(view, position)
+        result: tuple[Message, int] = decoder(message, version)(view, position, max_items, each)
     except struct.error as error:
         raise MalformedFrame(f"{message.__name__} v{version} is cut short") from error
     return result
 
 
-def encode(message: object, version: int) -> list[Piece]:
+def encode(message: object, version: int, each: Each = iter) -> list[Piece]:
     """Encode one message as pieces, in order.
 
     Raises:
@@ -63,7 +76,7 @@ def encode(message: object, version: int) -> list[Piece]:
     """
     pieces: list[Piece] = []
     try:
-        encoder(type(message), version)(message, pieces)
+        encoder(type(message), version)(message, pieces, each)
     except struct.error as error:
         msg = f"{type(message).__name__} v{version} holds a value that does not fit: {error}"
         raise ValueError(msg) from error
@@ -104,6 +117,7 @@ def _compile(source: str, name: str, title: str, names: dict[str, Any]) -> Any:
         **names,
         "text": decode_text,
         "refuse": _refuse,
+        "too_many": _too_many,
         "refuse_null": _refuse_null,
         "record_size": _record_size,
     }
@@ -131,6 +145,10 @@ def decode_text(data: memoryview) -> str:
 
 def _refuse(field: str) -> NoReturn:
     raise MalformedFrame(f"{field}: length or count does not fit")
+
+
+def _too_many(field: str) -> NoReturn:
+    raise TooManyItems(f"{field}: more items than a request may have")
 
 
 def _refuse_null(field: str) -> NoReturn:

@@ -3,7 +3,8 @@
 Invariant: the source depends on class metadata alone. A run of fixed-size fields is packed or
 unpacked by one prebuilt `struct.Struct`, together with the length word of the field that ends it.
 
-In the generated code `b` is the frame, `e` its end, `p` the position, `w` appends a piece.
+In the generated code `b` is the frame, `e` its end, `p` the position, `w` appends a piece; `n` is
+how many array items may still come, `each` goes through them and may give way to others.
 """
 
 import struct
@@ -24,9 +25,9 @@ Source = tuple[str, dict[str, Any]]
 
 
 def decoder_source(message: type[Any], version: int) -> Source:
-    """Source of `decode(b, p) -> (message, position)` and the names it needs."""
+    """Source of `decode(b, p, n, each) -> (message, position)` and the names it needs."""
     writer = _Writer(message, version)
-    writer.line("def decode(b, p):")
+    writer.line("def decode(b, p, n, each):")
     writer.depth += 1
     writer.line("e = len(b)")
     result = _decode_fields(writer, message)
@@ -35,9 +36,9 @@ def decoder_source(message: type[Any], version: int) -> Source:
 
 
 def encoder_source(message: type[Any], version: int) -> Source:
-    """Source of `encode(o, pieces)` and the names it needs."""
+    """Source of `encode(o, pieces, each)` and the names it needs."""
     writer = _Writer(message, version)
-    writer.line("def encode(o, pieces):")
+    writer.line("def encode(o, pieces, each):")
     writer.depth += 1
     writer.line("w = pieces.append  # the only line for a message without fields")
     _encode_fields(writer, message, "o")
@@ -172,13 +173,15 @@ def _decode_items(writer: _Writer, wire: Wire, variable: str, count: str, label:
     assert item is not None
     size = minimum_size(item, writer.version)
     writer.line(f"if {count} * {size} > e - p: refuse({label})")
+    writer.line(f"n -= {count}")
+    writer.line(f"if n < 0: too_many({label})")
     if isinstance(item, Kind) and item in _FORMATS:
         unpack = writer.constant("unpack", struct.unpack_from)
         writer.line(f"{variable} = list({unpack}(f'>{{{count}}}{_FORMATS[item]}', b, p))")
         writer.line(f"p += {count} * {size}")
         return
     writer.line(f"{variable} = []")
-    writer.line(f"for _ in range({count}):")
+    writer.line(f"for _ in each(range({count})):")
     writer.depth += 1
     if isinstance(item, Kind):
         value, length = writer.variable(), writer.variable()
@@ -222,7 +225,7 @@ def _encode_sized(writer: _Writer, run: _Run, field: WireField, value: str) -> N
     writer.line(f"    {length} = {size}({variable})")
     run.add(_LENGTH_FORMATS[wire.kind], length)
     run.flush_encode()
-    # an empty record set is passed on all the same: whoever sends it closes its file slice
+    # an empty record set is passed on too: the sender closes its file slice
     writer.line(f"if {length} {'>=' if wire.kind is Kind.RECORDS else '>'} 0:")
     writer.depth += 1
     if wire.kind is Kind.ARRAY:
@@ -243,7 +246,7 @@ def _encode_items(writer: _Writer, wire: Wire, variable: str, count: str) -> Non
         writer.line(f"w({pack}(f'>{{{count}}}{_FORMATS[item]}', *{variable}))")
         return
     each = writer.variable()
-    writer.line(f"for {each} in {variable}:")
+    writer.line(f"for {each} in each({variable}):")
     writer.depth += 1
     if isinstance(item, Kind):
         coded = writer.variable()

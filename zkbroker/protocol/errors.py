@@ -15,6 +15,10 @@ class MalformedFrame(ProtocolError):
     code = ErrorCode.INVALID_REQUEST
 
 
+class TooManyItems(MalformedFrame):
+    """More array items than the reader takes; nothing was made of the rest."""
+
+
 class UnsupportedRequest(UnsupportedVersion):
     """A request of an API or version that is not served; `header` says which, and who sent it."""
 

@@ -2,6 +2,7 @@
 
     request   size:int32 | api_key:int16 api_version:int16 correlation_id:int32 client_id:string?
               | body
+    (ControlledShutdown 0: size | api_key api_version correlation_id | body, no client id)
     response  size:int32 | correlation_id:int32 | body
 
 Invariant: `size` counts everything behind itself, file slices included. A frame handed to a decoder
@@ -21,8 +22,12 @@ from zkbroker.protocol.messages import MESSAGES, ApiVersionsRequest
 from zkbroker.protocol.pieces import Piece, total_size
 
 _SIZE = struct.Struct(">i")
+# LeaderAndIsr, StopReplica and UpdateMetadata name every partition, each with its replicas.
+_OF_THE_CONTROLLER = frozenset({4, 5, 6})
+_ITEMS_OF_THE_CONTROLLER = 10
 _CORRELATION_ID = struct.Struct(">i")
 _REQUEST_HEADER = struct.Struct(">hhih")
+_SHORT_HEADER = struct.Struct(">hhi")
 _CLASSES: dict[int, tuple[type[Any], type[Any]]] = {int(key): MESSAGES[key] for key in MESSAGES}
 _JOIN_BELOW_BYTES = 4096  # a smaller record set is cheaper copied into the header than sent alone
 
@@ -54,6 +59,9 @@ def decode_header(frame: memoryview) -> tuple[RequestHeader, int]:
         MalformedFrame: the frame is shorter than its header.
     """
     try:
+        api_key, version, correlation_id = _SHORT_HEADER.unpack_from(frame)
+        if _lacks_client_id(api_key, version):
+            return RequestHeader(api_key, version, correlation_id, None), _SHORT_HEADER.size
         api_key, version, correlation_id, length = _REQUEST_HEADER.unpack_from(frame)
     except struct.error as error:
         raise MalformedFrame("request is shorter than its header") from error
@@ -69,12 +77,20 @@ def decode_header(frame: memoryview) -> tuple[RequestHeader, int]:
     return RequestHeader(api_key, version, correlation_id, client_id), end
 
 
-def decode_request(frame: bytes | bytearray | memoryview) -> tuple[RequestHeader, Any]:
+def decode_request(
+    frame: bytes | bytearray | memoryview,
+    *,
+    max_items: int = codec.NO_LIMIT,
+    each: codec.Each = iter,
+) -> tuple[RequestHeader, Any]:
     """Decode a request.
 
     Args:
         frame: the request without its size. Records fields of the result are views of it, writable
             if it is.
+        max_items: how many array items it may have, all arrays together; a controller's request
+            has ten times as many.
+        each: goes through the items of an array.
 
     Returns:
         The header and the request. An ApiVersions request of an unserved version, whose body need
@@ -82,7 +98,7 @@ def decode_request(frame: bytes | bytearray | memoryview) -> tuple[RequestHeader
 
     Raises:
         UnsupportedRequest: the API or version is not served.
-        MalformedFrame: the bytes are no request.
+        MalformedFrame: the bytes are no request, or hold more than `max_items`.
     """
     view = frame if isinstance(frame, memoryview) else memoryview(frame)
     header, position = decode_header(view)
@@ -91,7 +107,12 @@ def decode_request(frame: bytes | bytearray | memoryview) -> tuple[RequestHeader
             return header, ApiVersionsRequest()
         raise UnsupportedRequest(header)
     request_class = _CLASSES[header.api_key][0]
-    return header, codec.decode(request_class, header.api_version, view, position)[0]
+    if header.api_key in _OF_THE_CONTROLLER:
+        max_items *= _ITEMS_OF_THE_CONTROLLER
+    request, _ = codec.decode(
+        request_class, header.api_version, view, position, max_items=max_items, each=each
+    )
+    return header, request
 
 
 def encode_request(header: RequestHeader, request: Any) -> list[Piece]:
@@ -103,20 +124,26 @@ def encode_request(header: RequestHeader, request: Any) -> list[Piece]:
     Raises:
         ValueError: a value does not fit its wire type.
     """
+    body = codec.encode(request, header.api_version)
+    if _lacks_client_id(header.api_key, header.api_version):
+        short = _SHORT_HEADER.pack(header.api_key, header.api_version, header.correlation_id)
+        return _framed(short, body)
     client_id = None if header.client_id is None else header.client_id.encode()
     length = -1 if client_id is None else len(client_id)
     fixed = _REQUEST_HEADER.pack(header.api_key, header.api_version, header.correlation_id, length)
-    body = codec.encode(request, header.api_version)
     return _framed(fixed + (client_id or b""), body)
 
 
-def encode_response(correlation_id: int, response: Any, version: int) -> list[Piece]:
+def encode_response(
+    correlation_id: int, response: Any, version: int, each: codec.Each = iter
+) -> list[Piece]:
     """Encode a response, size included.
 
     Args:
         correlation_id: that of the request.
         response: the message.
         version: the request's version.
+        each: goes through the items of an array.
 
     Returns:
         The pieces to send, in order; file slices and large record sets are pieces of their own.
@@ -124,8 +151,8 @@ def encode_response(correlation_id: int, response: Any, version: int) -> list[Pi
     Raises:
         ValueError: a value does not fit its wire type.
     """
-    body = codec.encode(response, answer_version(response, version))
-    return _framed(_CORRELATION_ID.pack(correlation_id), body)
+    body = codec.encode(response, answer_version(response, version), each)
+    return _framed(_CORRELATION_ID.pack(correlation_id), body, each)
 
 
 def answer_version(response: Any, version: int) -> int:
@@ -164,11 +191,16 @@ def decode_response(
     return correlation_id, codec.decode(response_class, version, view, _CORRELATION_ID.size)[0]
 
 
-def _framed(header: bytes, body: list[Piece]) -> list[Piece]:
+def _lacks_client_id(api_key: int, version: int) -> bool:
+    """Whether the header is that of ControlledShutdown 0, the only one without a client id."""
+    return version == 0 and api_key == 7  # plain number: looked at for every request
+
+
+def _framed(header: bytes, body: list[Piece], each: codec.Each = iter) -> list[Piece]:
     size = len(header) + total_size(body)
     gathered: list[bytes | bytearray | memoryview] = [_SIZE.pack(size), header]
     parts: list[Piece] = []
-    for piece in body:
+    for piece in each(body):
         if not isinstance(piece, FileSlice) and len(piece) < _JOIN_BELOW_BYTES:
             gathered.append(piece)
             continue

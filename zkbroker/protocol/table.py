@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from zkbroker.protocol.api import SUPPORTED_VERSIONS, ApiKey
+from zkbroker.protocol.api import BROKER_VERSIONS, ApiKey
 from zkbroker.protocol.messages import MESSAGES
 from zkbroker.protocol.schema import Kind, Wire, wire_fields
 
@@ -41,7 +41,7 @@ def protocol_table() -> list[ApiRow]:
     """Every API that is served, by key."""
     return [
         ApiRow(api_key, low, high, *(tuple(_rows(side, 0)) for side in MESSAGES[api_key]))
-        for api_key, (low, high) in sorted(SUPPORTED_VERSIONS.items())
+        for api_key, (low, high) in sorted(BROKER_VERSIONS.items())
     ]
 
 

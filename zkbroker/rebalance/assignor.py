@@ -6,6 +6,7 @@
     round robin  the partitions of all topics, in the order of the Java hash code of
                  "[topic,partition]", dealt to all threads in string order in a circle, past the
                  threads that do not take the topic
+    range of 0.7 the partitions in string order, too: 10-0 before 3-0
 
 Invariant: the result depends on the sets of partitions and threads only, so that any two members
 who see the same group agree; and it is the one that the JVM consumers of 0.8 to 2.x compute.
@@ -13,28 +14,36 @@ who see the same group agree; and it is the one that the JVM consumers of 0.8 to
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from zkbroker.config.import_path import import_instance, is_import_path
+from zkbroker.errors import ConfigError
 from zkbroker.protocol.java_hash import string_hash
+from zkbroker.types import PartitionKey
 
-TopicPartition = tuple[str, int]
-Shares = dict[TopicPartition, str]
+Shares = dict[PartitionKey, str]
+_Order = Callable[[int], int | str]
 Assignor = Callable[[Mapping[str, Iterable[int]], Mapping[str, Iterable[str]]], Shares]
 
 
 def range_assign(
-    partitions: Mapping[str, Iterable[int]], threads: Mapping[str, Iterable[str]]
+    partitions: Mapping[str, Iterable[int]],
+    threads: Mapping[str, Iterable[str]],
+    *,
+    order: _Order = int,
 ) -> Shares:
     """Deal each topic's partitions out in ranges.
 
     Args:
         partitions: topic → its partitions.
         threads: topic → ids of the threads that take it.
+        order: what the partitions are sorted by.
 
     Returns:
         partition → thread id; a topic that nobody takes is left out.
     """
     shares: Shares = {}
     for topic, numbers in partitions.items():
-        ordered, takers = sorted(numbers), sorted(set(threads.get(topic, ())))
+        ordered = sorted(numbers, key=order)
+        takers = sorted(set(threads.get(topic, ())))
         if not takers:
             continue
         count, extra = divmod(len(ordered), len(takers))
@@ -43,6 +52,13 @@ def range_assign(
             for number in ordered[start : start + count + (1 if index < extra else 0)]:
                 shares[topic, number] = thread
     return shares
+
+
+def range_assign_07(
+    partitions: Mapping[str, Iterable[int]], threads: Mapping[str, Iterable[str]]
+) -> Shares:
+    """Deal each topic's partitions out as members of 0.7 do; arguments as of `range_assign`."""
+    return range_assign(partitions, threads, order=str)
 
 
 def roundrobin_assign(
@@ -74,6 +90,32 @@ def roundrobin_assign(
 
 ASSIGNORS: Mapping[str, Assignor] = {"range": range_assign, "roundrobin": roundrobin_assign}
 """By the values of `partition.assignment.strategy`."""
+
+_KEY = "partition.assignment.strategy"
+
+
+def find_assignor(strategy: str) -> Assignor:
+    """Return the assignor that a setting names.
+
+    Args:
+        strategy: `range`, `roundrobin`, or the import path of a function, or of a class whose
+            objects are called as one. Each member computes the shares by itself, so it must give
+            the same for the same arguments.
+
+    Raises:
+        ConfigError: there is none of that name, or it cannot be called.
+    """
+    if strategy in ASSIGNORS:
+        return ASSIGNORS[strategy]
+    if not is_import_path(strategy):
+        raise ConfigError(
+            f"{_KEY}={strategy!r} is not allowed: give {', '.join(ASSIGNORS)} or the import path "
+            "of a function (package.module:name)"
+        )
+    found: Assignor = import_instance(_KEY, strategy)
+    if not callable(found):
+        raise ConfigError(f"{_KEY}={strategy!r} is not allowed: it cannot be called")
+    return found
 
 
 def thread_ids(consumer_id: str, streams: int) -> Sequence[str]:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from zkbroker.rebalance.assignor import TopicPartition
+from zkbroker.types import PartitionKey
 
-Owned = Mapping[TopicPartition, int]
+Owned = Mapping[PartitionKey, int]
 """Partition → number of the stream that it feeds."""
 
 
@@ -46,7 +46,7 @@ class GroupMember(Protocol):
         """
 
 
-class RebalanceListener(Protocol):
+class OwnershipListener(Protocol):
     """A user's part in a rebalance; called from the rebalancer's loop. An error is logged."""
 
     def before_releasing_partitions(self, owned: Owned) -> None:

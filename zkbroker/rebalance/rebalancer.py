@@ -20,12 +20,13 @@ import random as random_module
 from collections.abc import Callable, Mapping
 
 from zkbroker.errors import ConfigError, RegistryError, ZkbrokerError
-from zkbroker.rebalance.assignor import ASSIGNORS, Shares, TopicPartition, thread_ids
-from zkbroker.rebalance.member import GroupMember, Owned, RebalanceListener
+from zkbroker.rebalance.assignor import Assignor, Shares, find_assignor, thread_ids
+from zkbroker.rebalance.member import GroupMember, Owned, OwnershipListener
 from zkbroker.rebalance.store import GroupStore
-from zkbroker.registry import ClaimBlocked, SessionLost, SessionState
-from zkbroker.registry.groups import STATIC, Subscription
+from zkbroker.registry.groups import STATIC, StreamSubscription
 from zkbroker.runtime import Runtime, Task, get_runtime
+from zkbroker.types import PartitionKey
+from zkbroker.zookeeper import ClaimBlocked, SessionLost, SessionState
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class Rebalancer:
         store: the group.
         member: who owns what this claims.
         subscription: what the member takes.
-        strategy: `range` or `roundrobin`; the same in all members.
+        strategy: `range`, `roundrobin`, an import path, or what assigns; the same in all members.
         compile_filter: makes the match of topic names from a pattern (`white_list`,
             `black_list`) and its expression, for this member's filter and for those of others.
         backoff_ms: how long to wait before another attempt after a failure.
@@ -68,27 +69,23 @@ class Rebalancer:
         store: GroupStore,
         member: GroupMember,
         *,
-        subscription: Subscription,
-        strategy: str = "range",
+        subscription: StreamSubscription,
+        strategy: str | Assignor = "range",
         compile_filter: CompileFilter = _no_filters,
         backoff_ms: int = 2000,
         max_retries: int = 4,
-        listener: RebalanceListener | None = None,
+        listener: OwnershipListener | None = None,
         runtime: str | Runtime = "threads",
         random: random_module.Random | None = None,
     ) -> None:
-        if strategy not in ASSIGNORS:
-            raise ConfigError(
-                f"partition.assignment.strategy={strategy!r} is not allowed: "
-                f"give {' or '.join(ASSIGNORS)}"
-            )
+        assign = find_assignor(strategy) if isinstance(strategy, str) else strategy
         if subscription.pattern != STATIC:
             for expression in subscription.streams:
                 compile_filter(subscription.pattern, expression)
         self._store = store
         self._member = member
         self._subscription = subscription
-        self._assign = ASSIGNORS[strategy]
+        self._assign = assign
         self._compile_filter = compile_filter
         self._matches: dict[tuple[str, str], TopicMatch | None] = {}
         self._backoff_s = backoff_ms / 1000
@@ -102,9 +99,9 @@ class Rebalancer:
         self._settled = self._runtime.event()
         # Orders `start` against `drop`; nothing waits while it is held.
         self._lock = self._runtime.lock()
-        self._owned: dict[TopicPartition, int] = {}
-        # Whose owner nodes may be ours: also after a claim or a release whose answer was lost.
-        self._held: set[TopicPartition] = set()
+        self._owned: dict[PartitionKey, int] = {}
+        # Partitions whose owner nodes may be ours, also when the answer to a claim was lost.
+        self._held: set[PartitionKey] = set()
         self._running_in: int | None = None
         self._registered_in: int | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
@@ -241,7 +238,7 @@ class Rebalancer:
         except SessionLost:
             self._registered_in = None
             raise
-        self._take_up(generation, share)
+        self._own(generation, share)
         return None
 
     def _register(self, generation: int) -> None:
@@ -264,7 +261,7 @@ class Rebalancer:
             self._store.release(self._held)
             self._held.clear()
 
-    def _take_up(self, generation: int, share: dict[TopicPartition, int]) -> None:
+    def _own(self, generation: int, share: dict[PartitionKey, int]) -> None:
         self._check(generation)
         self._member.load(share)
         if self._listener is not None:
@@ -338,7 +335,7 @@ class Rebalancer:
 
     # -- the share
 
-    def _share(self) -> dict[TopicPartition, int] | None:
+    def _share(self) -> dict[PartitionKey, int] | None:
         """Read the group and compute this member's share; None when it is not registered."""
         members = self._store.subscriptions(self._wake)
         if self._store.consumer_id not in members:
@@ -351,7 +348,7 @@ class Rebalancer:
         return self._own_part(self._assign(partitions, threads))
 
     def _threads(
-        self, members: Mapping[str, Subscription | None], all_topics: list[str]
+        self, members: Mapping[str, StreamSubscription | None], all_topics: list[str]
     ) -> dict[str, list[str]]:
         threads: dict[str, list[str]] = {}
         for consumer_id, subscription in members.items():
@@ -361,7 +358,9 @@ class Rebalancer:
                 threads.setdefault(name, []).extend(thread_ids(consumer_id, streams))
         return threads
 
-    def _streams(self, subscription: Subscription, all_topics: list[str]) -> Mapping[str, int]:
+    def _streams(
+        self, subscription: StreamSubscription, all_topics: list[str]
+    ) -> Mapping[str, int]:
         if subscription.pattern == STATIC:
             return subscription.streams
         streams: dict[str, int] = {}
@@ -381,9 +380,9 @@ class Rebalancer:
                 self._matches[key] = None
         return self._matches[key]
 
-    def _own_part(self, shares: Shares) -> dict[TopicPartition, int]:
+    def _own_part(self, shares: Shares) -> dict[PartitionKey, int]:
         prefix = self._store.consumer_id + "-"
-        own: dict[TopicPartition, int] = {}
+        own: dict[PartitionKey, int] = {}
         for key, thread_id in shares.items():
             number = thread_id.removeprefix(prefix)
             if thread_id.startswith(prefix) and number.isdecimal():

@@ -7,10 +7,11 @@ takes all or nothing and needs the member's own registration in the current sess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from zkbroker.rebalance.assignor import TopicPartition
-from zkbroker.registry import NoNode, SessionState, Settable, ZkSession, groups, paths, topics
-from zkbroker.registry.errors import ClaimBlocked, RegistryError
-from zkbroker.registry.groups import Subscription
+from zkbroker.registry import groups, paths, topics
+from zkbroker.registry.groups import StreamSubscription
+from zkbroker.types import PartitionKey
+from zkbroker.zookeeper import NoNode, SessionState, Settable, ZkSession
+from zkbroker.zookeeper.errors import ClaimBlocked, RegistryError
 
 
 class GroupStore(Protocol):
@@ -35,11 +36,11 @@ class GroupStore(Protocol):
 
     def on_state(self, callback: Callable[[SessionState], object]) -> Callable[[], None]: ...
 
-    def register(self, subscription: Subscription) -> None: ...
+    def register(self, subscription: StreamSubscription) -> None: ...
 
     def unregister(self) -> None: ...
 
-    def subscriptions(self, watch: Settable) -> dict[str, Subscription | None]:
+    def subscriptions(self, watch: Settable) -> dict[str, StreamSubscription | None]:
         """Return what every member takes; None for one that has not said so yet."""
 
     def topics(self, watch: Settable) -> list[str]: ...
@@ -49,7 +50,7 @@ class GroupStore(Protocol):
 
     def watch_brokers(self, watch: Settable) -> None: ...
 
-    def claim(self, wanted: Mapping[TopicPartition, str]) -> None:
+    def claim(self, wanted: Mapping[PartitionKey, str]) -> None:
         """Become the owner of all of the partitions.
 
         Raises:
@@ -60,7 +61,7 @@ class GroupStore(Protocol):
     def still_blocked(self, blocked: ClaimBlocked, watch: Settable) -> bool:
         """Whether the owner node that was in the way is still there."""
 
-    def release(self, partitions: Iterable[TopicPartition]) -> None: ...
+    def release(self, partitions: Iterable[PartitionKey]) -> None: ...
 
 
 class ZkGroupStore:
@@ -99,13 +100,13 @@ class ZkGroupStore:
     def on_state(self, callback: Callable[[SessionState], object]) -> Callable[[], None]:
         return self._session.on_state(callback)
 
-    def register(self, subscription: Subscription) -> None:
+    def register(self, subscription: StreamSubscription) -> None:
         groups.register_consumer(self._session, self._group, self._consumer_id, subscription)
 
     def unregister(self) -> None:
         groups.unregister_consumer(self._session, self._group, self._consumer_id)
 
-    def subscriptions(self, watch: Settable) -> dict[str, Subscription | None]:
+    def subscriptions(self, watch: Settable) -> dict[str, StreamSubscription | None]:
         return groups.subscriptions(self._session, self._group, watch)
 
     def topics(self, watch: Settable) -> list[str]:
@@ -134,11 +135,11 @@ class ZkGroupStore:
         except NoNode:
             self._session.exists(paths.BROKER_IDS, watch)
 
-    def claim(self, wanted: Mapping[TopicPartition, str]) -> None:
+    def claim(self, wanted: Mapping[PartitionKey, str]) -> None:
         groups.claim(self._session, self._group, self._consumer_id, wanted)
 
     def still_blocked(self, blocked: ClaimBlocked, watch: Settable) -> bool:
         return self._session.exists(blocked.path, watch) is not None
 
-    def release(self, partitions: Iterable[TopicPartition]) -> None:
+    def release(self, partitions: Iterable[PartitionKey]) -> None:
         groups.release(self._session, self._group, self._consumer_id, partitions)

@@ -14,6 +14,7 @@ from zkbroker.records.decode import (
     offset_after,
 )
 from zkbroker.records.entries import set_offsets
+from zkbroker.records.expand import DEFAULT_MAX_RECORDS, RequestBudget, expand_set
 from zkbroker.records.heads import iter_entries, verify_entry
 from zkbroker.records.policy import AppendPolicy, PreparedSet, check_produce
 from zkbroker.records.portable.walk import decode_entry
@@ -25,20 +26,27 @@ from zkbroker.records.record import (
     PartialEntry,
     Record,
 )
+from zkbroker.records.reframe import may_reframe, reframe
 from zkbroker.records.transactions import (
     ABORT,
     COMMIT,
+    AbortedBatches,
+    Marker,
     committed_only,
     control_batch,
     control_type,
+    read_marker,
 )
 
 __all__ = [
     "ABORT",
     "COMMIT",
+    "AbortedBatches",
     "committed_only",
     "control_batch",
+    "Marker",
     "control_type",
+    "read_marker",
     "CREATE_TIME",
     "LOG_APPEND_TIME",
     "MAX_DECOMPRESSED_BYTES",
@@ -68,5 +76,10 @@ __all__ = [
     "PreparedSet",
     "check_produce",
     "prepare_append",
+    "DEFAULT_MAX_RECORDS",
+    "RequestBudget",
+    "expand_set",
     "set_offsets",
+    "may_reframe",
+    "reframe",
 ]

@@ -30,6 +30,7 @@ def encode_messages(
 def scan_records(
     buf: Data, count: int, last_delta: int, base_timestamp: int
 ) -> tuple[int, int, int, bool]: ...
+def end_of_plain(data: Data, position: int, max_bytes: int) -> int: ...
 def assign_messages(
     buffer: memoryview,
     position: int,
@@ -49,5 +50,27 @@ def place_batch(
     latest: int,
     epoch: int,
 ) -> tuple[EntryInfo, int] | None: ...
+def plain_messages(
+    data: Data, position: int, kind: int, max_payload: int, limit: int, collect: bool
+) -> tuple[int, int, list[bytes] | None]: ...
+def map_keys(
+    table: bytearray | memoryview,
+    used: int,
+    limit: int,
+    data: Data,
+    position: int,
+    shift: int,
+    start: int,
+    alone: bool,
+) -> tuple[int, int, int, bool]: ...
+def filter_entries(
+    table: Data,
+    data: Data,
+    position: int,
+    shift: int,
+    end: int,
+    keep_deletes: bool,
+    alone: bool,
+) -> tuple[bytes, int, int, int, int, bool]: ...
 def crc32(data: Data) -> int: ...
 def crc32c(data: Data) -> int: ...

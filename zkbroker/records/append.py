@@ -2,9 +2,12 @@
 
 Invariant: what comes out is whole, verified and dense from the base offset, whatever offsets the
 producer wrote; the bytes it sent are kept wherever the format allows it. Rewritten are only
-compressed magic-0 sets (their inner offsets are absolute), wrappers and batches whose relative
-offsets are not 0, 1, 2 ..., and what a pinned format or codec demands.
+compressed magic-0 sets (their inner offsets are absolute), wrappers whose relative offsets are not
+0, 1, 2 ..., and what a pinned format or codec demands. Batches whose relative offsets are not
+0, 1, 2 ... are refused: no producer makes them.
 """
+
+from typing import Final
 
 from zkbroker.errors import (
     CorruptMessage,
@@ -19,6 +22,7 @@ from zkbroker.records.batch import seal_batch
 from zkbroker.records.checksum import crc32
 from zkbroker.records.codec import Codec
 from zkbroker.records.entries import Data, check_crc, read_head, set_offsets
+from zkbroker.records.expand import NOTHING, Expanded, Payload, look_inside
 from zkbroker.records.layout import (
     ATTRIBUTES_V01_AT,
     ATTRIBUTES_V2_LOW_AT,
@@ -33,14 +37,22 @@ from zkbroker.records.layout import (
 )
 from zkbroker.records.messages import wrap_message_set
 from zkbroker.records.output import SetOutput
-from zkbroker.records.payload import batch_payload, split_message, unwrap
+from zkbroker.records.payload import batch_payload, split_message
 from zkbroker.records.policy import NO_LIMIT_MS, AppendPolicy, PreparedSet
 from zkbroker.records.portable.batch import decode_payload
 from zkbroker.records.portable.messages import decode_inner, decode_message
 from zkbroker.records.record import NO_TIMESTAMP, EntryInfo, PartialEntry
 
+_EVER: Final = (-(2**63), 2**63 - 1)
 
-def prepare_append(data: Data, base_offset: int, policy: AppendPolicy, now_ms: int) -> PreparedSet:
+
+def prepare_append(
+    data: Data,
+    base_offset: int,
+    policy: AppendPolicy,
+    now_ms: int,
+    expanded: Expanded = NOTHING,
+) -> PreparedSet:
     """Validate a producer's message set and assign its offsets.
 
     Args:
@@ -48,6 +60,7 @@ def prepare_append(data: Data, base_offset: int, policy: AppendPolicy, now_ms: i
         base_offset: the log end offset.
         policy: of the partition.
         now_ms: the broker's clock.
+        expanded: what `expand_set` found of this set; the rest is looked at here.
 
     Raises:
         CorruptMessage: size, CRC, magic, count, depth or trailing bytes are wrong.
@@ -59,7 +72,7 @@ def prepare_append(data: Data, base_offset: int, policy: AppendPolicy, now_ms: i
         prepared = _one_plain_batch(data, base_offset, policy, now_ms)
         if prepared is not None:
             return prepared
-    return _Append(data, base_offset, policy, now_ms).run()
+    return _Append(data, base_offset, policy, now_ms, expanded).run()
 
 
 def _one_plain_batch(
@@ -68,7 +81,7 @@ def _one_plain_batch(
     """The way of nearly every produce request of our time: one uncompressed batch, all in order."""
     if not _is_writable(data):
         return None
-    earliest, latest = _allowed_timestamps(policy, now_ms)
+    earliest, latest = _EVER if policy.any_timestamp else _allowed_timestamps(policy, now_ms)
     placed = kernels.place_batch(
         data,
         0,
@@ -102,11 +115,19 @@ def _is_writable(data: Data) -> bool:
 class _Append(SetOutput):
     """One pass over one set: each entry is judged, then kept, changed in place or replaced."""
 
-    def __init__(self, data: Data, base_offset: int, policy: AppendPolicy, now_ms: int) -> None:
+    def __init__(
+        self,
+        data: Data,
+        base_offset: int,
+        policy: AppendPolicy,
+        now_ms: int,
+        expanded: Expanded,
+    ) -> None:
         buffer = memoryview(data if _is_writable(data) else bytearray(data))
         append_time = now_ms if policy.timestamp_type == 1 else None
         super().__init__(buffer, base_offset, policy, append_time)
         self.now_ms = now_ms
+        self.expanded = expanded.payloads
         self.earliest, self.latest = _allowed_timestamps(policy, now_ms)
 
     def run(self) -> PreparedSet:
@@ -195,6 +216,8 @@ class _Append(SetOutput):
     def _target(self, entry: EntryInfo) -> tuple[int, Codec]:
         pinned = self.policy.message_format
         magic = entry.magic if pinned is None else pinned
+        if entry.codec > Codec.ZSTD:
+            raise CorruptMessage(f"unknown compression codec {entry.codec}")
         codec = Codec(entry.codec) if self.policy.codec is None else self.policy.codec
         if magic < 2 and codec == Codec.ZSTD:
             raise UnsupportedCompressionType("zstd cannot be stored in message format 0 or 1")
@@ -215,7 +238,7 @@ class _Append(SetOutput):
     def _wrapper(self, entry: EntryInfo) -> None:
         self.flush()
         magic, codec = self._target(entry)
-        inner = unwrap(self.buffer, entry, self.policy.max_decompressed_bytes)
+        inner = self._inside(entry).data
         if magic == entry.magic and codec == entry.codec:
             patched = bytearray(inner)
             reached, count, newest, _ = kernels.assign_messages(
@@ -238,6 +261,12 @@ class _Append(SetOutput):
                 self._check_timestamp(record.timestamp)
         self.rewrite(entry, records, magic, codec)
 
+    def _inside(self, entry: EntryInfo) -> Payload:
+        known = self.expanded.get(entry.position)
+        if known is not None:
+            return known
+        return look_inside(self.buffer, entry, self.policy.max_decompressed_bytes)
+
     def _place_wrapper(
         self, entry: EntryInfo, inner: bytes, patched: bytearray, count: int, newest: int
     ) -> None:
@@ -257,7 +286,7 @@ class _Append(SetOutput):
             part = wrap_message_set(patched, magic, last, newest, stamp, codec)
             limit = self.policy.max_message_bytes
             if len(part) > limit and entry.codec == Codec.GZIP:
-                # A slower compression had made it smaller: it is not refused for our haste.
+                # The producer compressed it harder than we do; that is no reason to refuse it.
                 part = wrap_message_set(patched, magic, last, newest, stamp, codec, level=9)
             self.put(part)
         self.note(count, newest, magic)
@@ -279,13 +308,18 @@ class _Append(SetOutput):
             raise UnsupportedForMessageFormat(
                 f"message format {magic} holds neither idempotent nor transactional batches"
             )
-        payload = batch_payload(self.buffer, entry, self.policy.max_decompressed_bytes)
-        oldest, newest, newest_at, dense = kernels.scan_records(
-            payload, count, count - 1, entry.base_timestamp
-        )
+        if entry.codec:
+            payload, found = self._inside(entry)
+        else:
+            payload, found = batch_payload(self.buffer, entry), None
+        if found is None:
+            found = kernels.scan_records(payload, count, count - 1, entry.base_timestamp)
+        oldest, newest, newest_at, dense = found
+        if not dense:
+            raise CorruptMessage("a batch whose offset deltas are not 0, 1, 2 ...")
         self._check_timestamp(oldest)
         self._check_timestamp(newest)
-        if magic == 2 and codec == entry.codec and dense:
+        if magic == 2 and codec == entry.codec:
             self._place_batch(entry, newest, newest_at)
             return
         self.rewrite(entry, decode_payload(payload, entry), magic, codec)
@@ -352,7 +386,7 @@ class _Append(SetOutput):
 
 
 def _allowed_timestamps(policy: AppendPolicy, now_ms: int) -> tuple[int, int]:
+    if policy.any_timestamp:
+        return _EVER
     limit = policy.max_timestamp_difference_ms
-    if policy.timestamp_type == 1 or limit == NO_LIMIT_MS:
-        return -(2**63), 2**63 - 1
-    return max(now_ms - limit, -(2**63)), min(now_ms + limit, 2**63 - 1)
+    return max(now_ms - limit, _EVER[0]), min(now_ms + limit, _EVER[1])

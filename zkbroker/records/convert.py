@@ -7,13 +7,28 @@
 Invariant: offsets never change; whole entries only.
 """
 
+from collections.abc import Iterator
+from typing import Final
+
 from zkbroker.errors import UnsupportedCompressionType
 from zkbroker.records import kernels
 from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, Codec
-from zkbroker.records.entries import Data
+from zkbroker.records.entries import Data, check_crc
 from zkbroker.records.heads import iter_entries
+from zkbroker.records.layout import (
+    ATTRIBUTES_V2_LOW_AT,
+    BATCH_HEADER_BYTES,
+    CODEC_MASK,
+    ENTRY_HEADER_BYTES,
+    INT32,
+    OFFSET,
+)
 from zkbroker.records.messages import build_message_set, unsent
+from zkbroker.records.payload import batch_payload
 from zkbroker.records.portable.walk import NO_END
+from zkbroker.records.record import EntryInfo, Record
+
+_PIECE_RECORDS: Final = 10_000
 
 
 def convert(
@@ -51,12 +66,7 @@ def convert(
                 f"the batch at offset {entry.base_offset} is zstd: fetch version 10 is needed"
             )
         whole = view[entry.position : entry.position + entry.size]
-        records, _, _, error = kernels.decode_records(
-            whole, 0, first_offset, NO_END, True, max_decompressed_bytes, 1
-        )
-        if error is not None:
-            raise error
-        if records:
+        for records in _pieces(whole, entry, first_offset, max_decompressed_bytes):
             append_time = entry.max_timestamp if entry.timestamp_type == 1 else None
             parts.append(
                 build_message_set(
@@ -68,3 +78,35 @@ def convert(
                 )
             )
     return b"".join(parts)
+
+
+def _pieces(
+    whole: memoryview, entry: EntryInfo, first_offset: int, max_bytes: int
+) -> Iterator[list[Record]]:
+    """Decode an entry, a large batch piece by piece: records take many times their bytes."""
+    bounds = [(first_offset, NO_END)]
+    verify = True
+    if entry.magic == 2 and entry.record_count > _PIECE_RECORDS:
+        first = max(first_offset, entry.base_offset)
+        starts = range(first, entry.last_offset + 1, _PIECE_RECORDS)
+        bounds = [(start, start + _PIECE_RECORDS) for start in starts]
+        check_crc(whole, entry._replace(position=0))
+        verify = False
+        whole = _decompressed(whole, entry, max_bytes)
+    for start, end in bounds:
+        records, _, _, error = kernels.decode_records(whole, 0, start, end, verify, max_bytes, 1)
+        if error is not None:
+            raise error
+        if records:
+            yield records
+
+
+def _decompressed(whole: memoryview, entry: EntryInfo, max_bytes: int) -> memoryview:
+    """Return a batch without its compression; its checksum is that of the compressed one."""
+    if not entry.codec:
+        return whole
+    payload = batch_payload(whole, entry._replace(position=0), max_bytes)
+    plain = bytearray(whole[:BATCH_HEADER_BYTES]) + payload
+    INT32.pack_into(plain, OFFSET.size, len(plain) - ENTRY_HEADER_BYTES)
+    plain[ATTRIBUTES_V2_LOW_AT] &= ~CODEC_MASK
+    return memoryview(plain)

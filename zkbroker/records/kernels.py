@@ -16,8 +16,12 @@ try:
         encode_messages,
         encode_records,
         end_of_entries,
+        end_of_plain,
         entry_head,
+        filter_entries,
+        map_keys,
         place_batch,
+        plain_messages,
         scan_records,
     )
 
@@ -31,8 +35,12 @@ except ImportError:
         encode_messages,
         encode_records,
         end_of_entries,
+        end_of_plain,
         entry_head,
+        filter_entries,
+        map_keys,
         place_batch,
+        plain_messages,
         scan_records,
     )
 
@@ -47,7 +55,11 @@ __all__ = [
     "encode_messages",
     "encode_records",
     "end_of_entries",
+    "end_of_plain",
     "entry_head",
+    "filter_entries",
+    "map_keys",
     "place_batch",
+    "plain_messages",
     "scan_records",
 ]

@@ -50,6 +50,8 @@ ATTRIBUTES_V2_LOW_AT: Final = 22
 LAST_OFFSET_DELTA_AT: Final = 23
 BASE_TIMESTAMP_AT: Final = 27
 MAX_TIMESTAMP_AT: Final = 35
+PRODUCER_AT: Final = 43
+PRODUCER: Final = struct.Struct(">qhi")  # id, epoch, base sequence
 
 CODEC_MASK: Final = 0x07
 TIMESTAMP_TYPE_BIT: Final = 0x08
@@ -59,3 +61,6 @@ CONTROL_BIT: Final = 0x20
 # Bounds that keep sums of a base and a delta within an int64; no real value comes near them.
 MAX_TIMESTAMP: Final = 2**62
 MAX_OFFSET: Final = 2**63 - 2**32
+
+# Of the table of keys and offsets that compaction keeps in memory.
+SLOT_BYTES: Final = 24

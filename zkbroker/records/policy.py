@@ -4,7 +4,7 @@ Invariant: the checks that concern a request alone (`check_produce`) are made be
 concern the partition (`prepare_append`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from zkbroker.errors import CorruptMessage, UnsupportedCompressionType
@@ -40,11 +40,17 @@ class AppendPolicy:
     partition_leader_epoch: int = 0
     allow_control: bool = False
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
+    stores_plain_batches: bool = field(init=False)
+    """Whether an uncompressed magic-2 batch is stored with nothing but its offset assigned."""
+    any_timestamp: bool = field(init=False)
+    """Whether messages of any time are taken."""
 
-    @property
-    def stores_plain_batches(self) -> bool:
-        """Whether an uncompressed magic-2 batch is stored with nothing but its offset assigned."""
-        return not self.codec and self.timestamp_type == 0 and self.message_format in (None, 2)
+    def __post_init__(self) -> None:
+        plain = not self.codec and self.timestamp_type == 0 and self.message_format in (None, 2)
+        anything = self.timestamp_type == 1 or self.max_timestamp_difference_ms == NO_LIMIT_MS
+        # Known before the first of many appends asks.
+        object.__setattr__(self, "stores_plain_batches", plain)
+        object.__setattr__(self, "any_timestamp", anything)
 
 
 @dataclass(slots=True)

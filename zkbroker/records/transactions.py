@@ -9,14 +9,15 @@ producer.
 Invariant: batches of other producers, and those of no transaction, are never left out.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from zkbroker.records.batch import build_batch
 from zkbroker.records.entries import Data
 from zkbroker.records.heads import iter_entries
 from zkbroker.records.portable.walk import decode_entry
+from zkbroker.records.record import EntryInfo
 
 ABORT: Final = 0
 COMMIT: Final = 1
@@ -25,8 +26,20 @@ _KEY = Struct(">hh")
 _VALUE = Struct(">hi")
 
 
-def control_type(batch: Data) -> int | None:
-    """Return what a control batch says, `ABORT` or `COMMIT`; None for another kind.
+class Marker(NamedTuple):
+    """What a control batch says.
+
+    Args:
+        kind: `ABORT` or `COMMIT`, or what later versions may know.
+        coordinator_epoch: of the coordinator that decided it, -1 where it does not say.
+    """
+
+    kind: int
+    coordinator_epoch: int
+
+
+def read_marker(batch: Data) -> Marker | None:
+    """Return what a control batch says; None for one without a readable key.
 
     Raises:
         CorruptMessage: it cannot be read.
@@ -34,8 +47,20 @@ def control_type(batch: Data) -> int | None:
     for entry in iter_entries(batch):
         for record in decode_entry(batch, entry):
             if record.key is not None and len(record.key) >= _KEY.size:
-                return int(_KEY.unpack_from(record.key)[1])
+                value = record.value or b""
+                epoch = _VALUE.unpack_from(value)[1] if len(value) >= _VALUE.size else -1
+                return Marker(int(_KEY.unpack_from(record.key)[1]), int(epoch))
     return None
+
+
+def control_type(batch: Data) -> int | None:
+    """Return what a control batch says, `ABORT` or `COMMIT`; None for another kind.
+
+    Raises:
+        CorruptMessage: it cannot be read.
+    """
+    marker = read_marker(batch)
+    return None if marker is None else marker.kind
 
 
 def control_batch(
@@ -67,7 +92,39 @@ def control_batch(
     )
 
 
-def committed_only(data: Data, aborted: Iterable[tuple[int, int]]) -> Data:
+class AbortedBatches:
+    """Tells batches of aborted transactions from others, asked in the order of the log.
+
+    Args:
+        aborted: (producer id, first offset) of each, as the answer to a fetch names them.
+    """
+
+    def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
+        self._waiting = sorted(aborted, key=lambda each: each[1], reverse=True)
+        self._active: set[int] = set()
+
+    def has(self, entry: EntryInfo, data: Data) -> bool:
+        """Return whether an entry is a batch of an aborted transaction.
+
+        Args:
+            entry: of any magic; markers are never left out.
+            data: its bytes.
+
+        Raises:
+            CorruptMessage: a marker that cannot be read.
+        """
+        while self._waiting and self._waiting[-1][1] <= entry.last_offset:
+            self._active.add(self._waiting.pop()[0])
+        if not entry.is_transactional or entry.producer_id not in self._active:
+            return False
+        if not entry.is_control:
+            return True
+        if control_type(data) == ABORT:
+            self._active.discard(entry.producer_id)
+        return False
+
+
+def committed_only(data: Data, aborted: Sequence[tuple[int, int]]) -> Data:
     """Leave the batches of aborted transactions out of a fetched message set.
 
     Args:
@@ -80,20 +137,13 @@ def committed_only(data: Data, aborted: Iterable[tuple[int, int]]) -> Data:
     Raises:
         CorruptMessage: bytes that cannot be an entry.
     """
-    waiting = sorted(aborted, key=lambda each: each[1], reverse=True)
-    if not waiting:
+    if not aborted:
         return data
     view = memoryview(data)
-    active: set[int] = set()
+    batches = AbortedBatches(aborted)
     kept: list[memoryview] = []
     for entry in iter_entries(view):
-        while waiting and waiting[-1][1] <= entry.last_offset:
-            active.add(waiting.pop()[0])
         part = view[entry.position : entry.position + entry.size]
-        if entry.is_transactional and entry.producer_id in active:
-            if not entry.is_control:
-                continue
-            if control_type(part) == ABORT:
-                active.discard(entry.producer_id)
-        kept.append(part)
+        if not batches.has(entry, part):
+            kept.append(part)
     return b"".join(kept)

@@ -58,8 +58,9 @@ def assign_replicas(
     if start_broker is None:
         start, shift = chance.randrange(len(order)), chance.randrange(len(order))
     else:
+        # The place among the ids, also where the order is that of racks: as genuine brokers do.
         start = shift = next(
-            (index for index, broker in enumerate(order) if broker >= start_broker), 0
+            (index for index, broker in enumerate(sorted(brokers)) if broker >= start_broker), 0
         )
     assignment: dict[int, list[int]] = {}
     for partition in range(first_partition, first_partition + partitions):

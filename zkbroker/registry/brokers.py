@@ -4,13 +4,14 @@
      "endpoints":["PLAINTEXT://host:port"],"rack":…,"jmx_port":-1,
      "host":…,"timestamp":"ms","port":…,"version":4}
 
-Versions 1 (host and port) to 5 are read, version 4 is written. The node is ephemeral; its presence
-is what "the broker is alive" means to everybody else.
+Versions 1 (host and port) to 5 are read, version 4 is written. The node is ephemeral:
+while it is there, the broker is alive for everybody else.
 """
 
 import contextlib
 import json
 import logging
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,14 +19,20 @@ from typing import Any
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
-from zkbroker.registry.errors import NoNode
-from zkbroker.registry.nodes import Settable
-from zkbroker.registry.session import ZkSession
-from zkbroker.registry.watching import WatchLoop
+from zkbroker.registry.node_json import int32, read_json, tell_unreadable
+from zkbroker.zookeeper.errors import NoNode
+from zkbroker.zookeeper.nodes import Settable
+from zkbroker.zookeeper.session import ZkSession
+from zkbroker.zookeeper.watching import WatchLoop
 
 logger = logging.getLogger(__name__)
 
 RESERVED_MAX_ID = 1000
+MAX_HOST = 255
+"""Bytes; what a name may have in DNS."""
+MAX_RACK = 1000
+_MAX_ID = 2**31 - 1
+_ID = re.compile("0|[1-9][0-9]{0,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,8 @@ class BrokerInfo:
         rack: where the broker stands, if that was configured.
         endpoints: `PROTOCOL://host:port` of every listener; derived from host and port if empty.
         jmx_port: -1 for none.
+        protocols: listener name and security protocol of each; names that are not in it are
+            protocols themselves.
         timestamp_ms: when the broker registered.
         version: the version of the JSON that was read or is to be written.
     """
@@ -49,6 +58,7 @@ class BrokerInfo:
     rack: str | None = None
     endpoints: tuple[str, ...] = ()
     jmx_port: int = -1
+    protocols: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     timestamp_ms: int = field(default=0, compare=False)
     version: int = field(default=4, compare=False)
 
@@ -87,27 +97,45 @@ class BrokerInfo:
             RegistryError: it is not a broker registration.
         """
         try:
-            node = json.loads(data)
+            node = read_json(data)
             endpoints = tuple(str(endpoint) for endpoint in node.get("endpoints") or ())
-            host, port = node.get("host"), int(node.get("port") or -1)
+            host, port = node.get("host"), int32(node.get("port") or -1)
             if not host or port < 0:
                 # A broker without a plain listener leaves these empty from version 2 on.
                 host, port = _host_port(endpoints[0])
             rack = node.get("rack")
             return cls(
                 id=broker_id,
-                host=str(host),
-                port=port,
-                rack=None if rack is None else str(rack),
+                host=_text(host, MAX_HOST),
+                port=_port(port),
+                rack=None if rack is None else _text(rack, MAX_RACK),
                 endpoints=endpoints,
-                jmx_port=int(node.get("jmx_port", -1)),
+                jmx_port=int32(node.get("jmx_port", -1)),
+                protocols=tuple(
+                    (str(name), str(protocol))
+                    for name, protocol in (node.get("listener_security_protocol_map") or {}).items()
+                ),
                 timestamp_ms=int(node.get("timestamp") or 0),
-                version=int(node.get("version", 1)),
+                version=int32(node.get("version", 1)),
             )
         except (ValueError, TypeError, AttributeError, IndexError) as error:
             raise RegistryError(
                 f"{paths.broker(broker_id)} holds no broker registration: {data[:200]!r}"
             ) from error
+
+
+def _text(value: object, most: int) -> str:
+    """A text that answers to clients can carry."""
+    text = str(value)
+    if len(text.encode()) > most:
+        raise ValueError(f"a text of more than {most} bytes")
+    return text
+
+
+def _port(number: int) -> int:
+    if number not in range(65536):
+        raise ValueError(f"{number} is no port")
+    return number
 
 
 def _host_port(endpoint: str) -> tuple[str, int]:
@@ -124,10 +152,18 @@ def broker(session: ZkSession, broker_id: int, watch: Settable | None = None) ->
 
 
 def list_brokers(session: ZkSession, watch: Settable | None = None) -> dict[int, BrokerInfo]:
-    """Return the live brokers by id, in order of their ids.
+    """Return the live brokers by id, in order of their ids; see `live_brokers`."""
+    return {broker_id: info for broker_id, (info, _) in live_brokers(session, watch).items()}
 
-    The watch is set when a broker comes, goes or registers anew. A registration that cannot be
-    read is left out with a warning, since it must not hide the others.
+
+def live_brokers(
+    session: ZkSession, watch: Settable | None = None
+) -> dict[int, tuple[BrokerInfo, int]]:
+    """Return the live brokers by id, in order of their ids, each with its broker epoch.
+
+    The epoch is the transaction in which the broker registered: it grows when it does so anew. The
+    watch is set when a broker comes, goes or registers anew. A registration that cannot be read, or
+    that answers to clients could not carry, is left out with a warning: it must not hide others.
     """
     try:
         names = session.children(paths.BROKER_IDS, watch)
@@ -136,18 +172,24 @@ def list_brokers(session: ZkSession, watch: Settable | None = None) -> dict[int,
             session.ensure_path(paths.BROKER_IDS)
             session.children(paths.BROKER_IDS, watch)
         return {}
-    ids = sorted(int(name) for name in names if name.isdecimal())
+    ids = []
+    for name in names:
+        if _ID.fullmatch(name) and int(name) <= _MAX_ID:
+            ids.append(int(name))
+        else:
+            tell_unreadable(session, logger, "broker registration", f"{paths.BROKER_IDS}/{name}")
+    ids.sort()
     watches = None if watch is None else [watch] * len(ids)
-    found: dict[int, BrokerInfo] = {}
+    found: dict[int, tuple[BrokerInfo, int]] = {}
     for broker_id, node in zip(
         ids, session.get_many([paths.broker(i) for i in ids], watches), strict=True
     ):
         if node is None:
             continue
         try:
-            found[broker_id] = BrokerInfo.from_json(broker_id, node[0])
+            found[broker_id] = BrokerInfo.from_json(broker_id, node[0]), node[1].czxid
         except RegistryError as error:
-            logger.warning("broker registration unreadable error=%s", error)
+            tell_unreadable(session, logger, "broker registration", error)
     return found
 
 

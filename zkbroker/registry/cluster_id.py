@@ -10,8 +10,9 @@ import uuid
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
-from zkbroker.registry.errors import NodeExists, NoNode
-from zkbroker.registry.session import ZkSession
+from zkbroker.registry.node_json import read_json
+from zkbroker.zookeeper.errors import NodeExists, NoNode
+from zkbroker.zookeeper.session import ZkSession
 
 
 def read_cluster_id(session: ZkSession) -> str | None:
@@ -21,7 +22,7 @@ def read_cluster_id(session: ZkSession) -> str | None:
     except NoNode:
         return None
     try:
-        return str(json.loads(data)["id"])
+        return str(read_json(data)["id"])
     except (ValueError, TypeError, KeyError) as error:
         raise RegistryError(f"{paths.CLUSTER_ID} holds no cluster id: {data[:100]!r}") from error
 

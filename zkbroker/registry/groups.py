@@ -16,12 +16,14 @@ import logging
 import socket
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
-from zkbroker.registry.errors import (
+from zkbroker.registry.node_json import read_json
+from zkbroker.types import PartitionKey
+from zkbroker.zookeeper.errors import (
     BadVersion,
     ClaimBlocked,
     NodeExists,
@@ -29,8 +31,8 @@ from zkbroker.registry.errors import (
     SessionLost,
     TransactionFailed,
 )
-from zkbroker.registry.nodes import Check, Create, Delete, Operation, SetData, Settable
-from zkbroker.registry.session import ZkSession
+from zkbroker.zookeeper.nodes import Check, Create, Delete, Operation, SetData, Settable
+from zkbroker.zookeeper.session import ZkSession
 
 logger = logging.getLogger(__name__)
 
@@ -42,11 +44,9 @@ BLACK_LIST = "black_list"
 CLAIM_BATCH = 1000
 _ATTEMPTS = 20
 
-TopicPartition = tuple[str, int]
-
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class StreamSubscription:
     """What one consumer takes.
 
     Attributes:
@@ -67,10 +67,10 @@ class Subscription:
         return json.dumps(node, separators=(",", ":")).encode()
 
     @classmethod
-    def from_json(cls, data: bytes) -> "Subscription | None":
+    def from_json(cls, data: bytes) -> "StreamSubscription | None":
         """Read a registration; None when it holds none (yet)."""
         try:
-            node = json.loads(data)
+            node = read_json(data)
             streams = {str(name): int(count) for name, count in node["subscription"].items()}
             pattern = str(node.get("pattern", STATIC))
         except (ValueError, TypeError, KeyError, AttributeError):
@@ -97,11 +97,15 @@ def list_groups(session: ZkSession) -> list[str]:
 
 
 def register_consumer(
-    session: ZkSession, group: str, consumer_id: str, subscription: Subscription
+    session: ZkSession, group: str, consumer_id: str, subscription: StreamSubscription
 ) -> None:
     """Register a member for as long as the session lives; may be repeated."""
+    register_member(session, group, consumer_id, subscription.to_json())
+
+
+def register_member(session: ZkSession, group: str, consumer_id: str, data: bytes) -> None:
+    """Register a member with what its generation says of what it takes; may be repeated."""
     path = paths.consumer(group, consumer_id)
-    data = subscription.to_json()
     for _ in range(_ATTEMPTS):
         with contextlib.suppress(NodeExists):
             session.create(path, data, ephemeral=True, parents=True)
@@ -113,7 +117,7 @@ def register_consumer(
             if stat.ephemeral_owner == session.session_id:
                 session.set(path, data)
                 return
-            # Left by an earlier session of ours: nobody else makes this id.
+            # Left by an earlier session of this member: no other makes this id.
             session.delete(path, stat.version)
     raise RegistryError(f"{path} is being changed by somebody else all the time")
 
@@ -136,17 +140,23 @@ def members(session: ZkSession, group: str, watch: Settable | None = None) -> li
 
 def subscription(
     session: ZkSession, group: str, consumer_id: str, watch: Settable | None = None
-) -> Subscription | None:
+) -> StreamSubscription | None:
     """Return what a member takes, None when it is gone or has not said so yet."""
     try:
-        return Subscription.from_json(session.get(paths.consumer(group, consumer_id), watch)[0])
+        return StreamSubscription.from_json(
+            session.get(paths.consumer(group, consumer_id), watch)[0]
+        )
     except NoNode:
         return None
 
 
 def subscriptions(
-    session: ZkSession, group: str, watch: Settable | None = None
-) -> dict[str, Subscription | None]:
+    session: ZkSession,
+    group: str,
+    watch: Settable | None = None,
+    *,
+    parse: Callable[[bytes], StreamSubscription | None] = StreamSubscription.from_json,
+) -> dict[str, StreamSubscription | None]:
     """Return what every live member takes; the watch is set when any of it changes."""
     ids = members(session, group, watch)
     nodes = session.get_many(
@@ -154,7 +164,7 @@ def subscriptions(
         None if watch is None else [watch] * len(ids),
     )
     return {
-        consumer_id: Subscription.from_json(node[0])
+        consumer_id: parse(node[0])
         for consumer_id, node in zip(ids, nodes, strict=True)
         if node is not None
     }
@@ -191,7 +201,7 @@ def owned_topics(session: ZkSession, group: str) -> list[str]:
 
 
 def claim(
-    session: ZkSession, group: str, consumer_id: str, wanted: Mapping[TopicPartition, str]
+    session: ZkSession, group: str, consumer_id: str, wanted: Mapping[PartitionKey, str]
 ) -> None:
     """Become the owner of partitions: of all or of none.
 
@@ -208,7 +218,7 @@ def claim(
     for topic in sorted({topic for topic, _ in wanted}):
         session.ensure_path(paths.owners(group, topic))
     items = sorted(wanted.items())
-    claimed: list[TopicPartition] = []
+    claimed: list[PartitionKey] = []
     try:
         for start in range(0, len(items), CLAIM_BATCH):
             batch = items[start : start + CLAIM_BATCH]
@@ -225,7 +235,7 @@ def _claim_batch(
     session: ZkSession,
     group: str,
     consumer_id: str,
-    batch: Sequence[tuple[TopicPartition, str]],
+    batch: Sequence[tuple[PartitionKey, str]],
 ) -> None:
     registration = paths.consumer(group, consumer_id)
     for _ in range(_ATTEMPTS):
@@ -250,7 +260,7 @@ def _claim_batch(
 
 
 def release(
-    session: ZkSession, group: str, consumer_id: str, partitions: Iterable[TopicPartition]
+    session: ZkSession, group: str, consumer_id: str, partitions: Iterable[PartitionKey]
 ) -> None:
     """Stop being the owner of partitions; those owned by others stay as they are."""
     keys = sorted(partitions)
@@ -279,17 +289,17 @@ def read_offset(
 
 
 def read_offsets(
-    session: ZkSession, group: str, partitions: Sequence[TopicPartition]
-) -> dict[TopicPartition, tuple[int, int]]:
+    session: ZkSession, group: str, partitions: Sequence[PartitionKey]
+) -> dict[PartitionKey, tuple[int, int]]:
     """Return committed offsets and their node versions; partitions without one are left out."""
     nodes = session.get_many([paths.offset(group, *key) for key in partitions])
-    found: dict[TopicPartition, tuple[int, int]] = {}
+    found: dict[PartitionKey, tuple[int, int]] = {}
     for key, node in zip(partitions, nodes, strict=True):
         if node is not None:
             try:
                 found[key] = int(node[0]), node[1].version
             except ValueError:
-                logger.warning("offset unreadable group=%s partition=%s-%d", group, *key)
+                logger.warning("offset unreadable group=%s partition=%s-%s", group, *key)
     return found
 
 
@@ -337,8 +347,8 @@ def commit_offset(
 
 
 def commit_offsets(
-    session: ZkSession, group: str, offsets: Mapping[TopicPartition, tuple[int, int | None]]
-) -> dict[TopicPartition, int | BadVersion]:
+    session: ZkSession, group: str, offsets: Mapping[PartitionKey, tuple[int, int | None]]
+) -> dict[PartitionKey, int | BadVersion]:
     """Commit many offsets in one flight.
 
     Args:
@@ -349,7 +359,7 @@ def commit_offsets(
     Returns:
         for each its new node version, or BadVersion when somebody else committed since.
     """
-    answers: dict[TopicPartition, int | BadVersion] = {}
+    answers: dict[PartitionKey, int | BadVersion] = {}
     writes = {key: item for key, item in offsets.items() if item[1] != -1}
     results = session.set_many(
         [
@@ -379,7 +389,7 @@ def commit_offsets(
 
 
 def _own_write(
-    session: ZkSession, group: str, key: TopicPartition, value: int, expected: int
+    session: ZkSession, group: str, key: PartitionKey, value: int, expected: int
 ) -> int | BadVersion:
     """Tell our own write, whose answer was lost and which was then repeated, from another's."""
     found = read_offset(session, group, *key)

@@ -5,21 +5,24 @@
     /admin/preferred_replica_election
         {"version":1,"partitions":[{"topic":"t","partition":0}]}
 
-Invariant: a node's presence means "in progress" to the tools, which refuse to start again while it
-is there; so every request that was looked at is removed, whatever became of it.
+Invariant: a node that is there means "in progress" to the tools, which refuse to start again until
+it is gone; so every request that was looked at is removed, whatever became of it.
 """
 
 import json
-from collections.abc import Callable
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from zkbroker.registry import paths
-from zkbroker.registry.errors import NoNode
-from zkbroker.registry.nodes import Settable
-from zkbroker.registry.session import ZkSession
-from zkbroker.registry.watching import WatchLoop
+from zkbroker.registry.controller_writes import controller_transactions
+from zkbroker.registry.node_json import int32, read_json, tell_unreadable
+from zkbroker.types import PartitionKey
+from zkbroker.zookeeper.errors import NoNode
+from zkbroker.zookeeper.nodes import Delete, Operation, SetData, Settable
+from zkbroker.zookeeper.session import ZkSession
 
-TopicPartition = tuple[str, int]
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +34,8 @@ class OperatorRequests:
         election: the partitions whose preferred replica is to lead.
     """
 
-    reassignment: dict[TopicPartition, tuple[int, ...]] | None = None
-    election: frozenset[TopicPartition] | None = None
+    reassignment: dict[PartitionKey, tuple[int, ...]] | None = None
+    election: frozenset[PartitionKey] | None = None
 
 
 def read_requests(session: ZkSession, watch: Settable | None = None) -> OperatorRequests:
@@ -44,7 +47,7 @@ def read_requests(session: ZkSession, watch: Settable | None = None) -> Operator
 
 def _partitions(
     session: ZkSession, path: str, watch: Settable | None
-) -> dict[TopicPartition, tuple[int, ...]] | None:
+) -> dict[PartitionKey, tuple[int, ...]] | None:
     # Watches the node whether it exists or not.
     if session.exists(path, watch) is None:
         return None
@@ -52,32 +55,56 @@ def _partitions(
         data = session.get(path)[0]
     except NoNode:
         return None
+    decoded = _decoded(data)
+    if decoded is None:
+        tell_unreadable(session, logger, "operator's request", f"{path} holds {data[:200]!r}")
+    return decoded or {}
+
+
+def _decoded(data: bytes) -> dict[PartitionKey, tuple[int, ...]] | None:
     try:
         return {
-            (str(each["topic"]), int(each["partition"])): tuple(map(int, each.get("replicas", ())))
-            for each in json.loads(data)["partitions"]
+            (str(each["topic"]), int32(each["partition"])): tuple(
+                map(int32, each.get("replicas", ()))
+            )
+            for each in read_json(data)["partitions"]
         }
     except (ValueError, TypeError, KeyError, AttributeError):
-        return {}
+        return None
 
 
-def finish_reassignment(session: ZkSession) -> None:
-    """Tell the tools that the reassignment is over."""
-    session.delete(paths.REASSIGN_PARTITIONS, missing_ok=True)
+def store_reassignment(
+    session: ZkSession, remaining: Mapping[PartitionKey, Sequence[int]], epoch_version: int
+) -> None:
+    """Leave in the node what is still to be done; without anything, the tools see that it is over.
+
+    Where the node asks for other replicas of such a partition by now, that is left: an operator has
+    turned it back, and the controller has not looked at it yet.
+
+    Raises:
+        ControllerMoved: there is another controller.
+    """
+    try:
+        data, stat = session.get(paths.REASSIGN_PARTITIONS)
+    except NoNode:
+        return
+    asked = _decoded(data) or {}
+    if not remaining:
+        write: Operation = Delete(paths.REASSIGN_PARTITIONS, stat.version)
+    else:
+        items = [
+            {"topic": key[0], "partition": key[1], "replicas": list(asked.get(key) or replicas)}
+            for key, replicas in sorted(remaining.items())
+        ]
+        text = json.dumps({"version": 1, "partitions": items}, separators=(",", ":"))
+        write = SetData(paths.REASSIGN_PARTITIONS, text.encode(), stat.version)
+    controller_transactions(session, [write], epoch_version)
 
 
-def finish_election(session: ZkSession) -> None:
-    """Tell the tools that the election is over."""
-    session.delete(paths.PREFERRED_REPLICA_ELECTION, missing_ok=True)
+def finish_election(session: ZkSession, epoch_version: int) -> None:
+    """Tell the tools that the election is over.
 
-
-class OperatorRequestsWatch(WatchLoop[OperatorRequests]):
-    """Hand on what is asked for; see `WatchLoop`."""
-
-    def __init__(self, session: ZkSession, on_change: Callable[[OperatorRequests], object]) -> None:
-        super().__init__(
-            session,
-            lambda watch: read_requests(session, watch),
-            on_change,
-            name="watch-operator-requests",
-        )
+    Raises:
+        ControllerMoved: there is another controller.
+    """
+    controller_transactions(session, [Delete(paths.PREFERRED_REPLICA_ELECTION)], epoch_version)

@@ -3,14 +3,19 @@
     /brokers/ids/[id]                              E  where a broker listens
     /brokers/seqid                                 P  its node version numbers generated broker ids
     /brokers/topics/[topic]                        P  replica assignment
-    /brokers/topics/[topic]/partitions/[n]         P  leader epochs used so far
-    /brokers/topics/[topic]/partitions/[n]/state   E  which broker hosts the partition
+    /brokers/topics/[topic]/partitions/[n]         P  leader, leader epoch, ISR
+    /brokers/topics/[topic]/partitions/[n]/state   E  the leader's registration (P: see
+                                                      `registry.partition_states`)
     /config/topics/[topic]                         P  settings of one topic
+    /config/brokers/[id], /config/brokers/<default> P settings of one broker, of all brokers
     /config/changes/config_change_[seq]            P  notifications that settings changed
+    /isr_change_notification/isr_change_[seq]      P  partitions whose in-sync replicas changed
+    /log_dir_event_notification/log_dir_event_[seq] P a data directory of a broker failed
     /admin/delete_topics/[topic]                   P  deletion asked for
     /admin/reassign_partitions                     P  other replicas asked for
     /admin/preferred_replica_election              P  election of the preferred replicas asked for
     /controller, /controller_epoch                 E, P
+    /legacy07/views/[topic]/[n]                    P  which broker shows it to clients of 0.7
     /cluster/id                                    P
     /latest_producer_id_block                      P
     /consumers/[group]/ids/[consumer]              E  membership and subscription
@@ -24,14 +29,22 @@ BROKER_IDS = "/brokers/ids"
 BROKER_SEQID = "/brokers/seqid"
 TOPICS = "/brokers/topics"
 TOPIC_CONFIGS = "/config/topics"
+BROKER_CONFIGS = "/config/brokers"
+CLIENT_CONFIGS = "/config/clients"
+USER_CONFIGS = "/config/users"
 CONFIG_CHANGES = "/config/changes"
 CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
+ISR_CHANGES = "/isr_change_notification"
+ISR_CHANGE_PREFIX = "/isr_change_notification/isr_change_"
+LOG_DIR_EVENTS = "/log_dir_event_notification"
+LOG_DIR_EVENT_PREFIX = "/log_dir_event_notification/log_dir_event_"
 DELETE_TOPICS = "/admin/delete_topics"
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"
 PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 CLUSTER_ID = "/cluster/id"
+LEGACY07_VIEWS = "/legacy07/views"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 CONSUMERS = "/consumers"
 
@@ -40,14 +53,14 @@ PERSISTENT = (
     BROKER_SEQID,
     TOPICS,
     TOPIC_CONFIGS,
-    "/config/brokers",
-    "/config/clients",
-    "/config/users",
+    BROKER_CONFIGS,
+    CLIENT_CONFIGS,
+    USER_CONFIGS,
     CONFIG_CHANGES,
     DELETE_TOPICS,
     CONSUMERS,
-    "/isr_change_notification",
-    "/log_dir_event_notification",
+    ISR_CHANGES,
+    LOG_DIR_EVENTS,
 )
 """What a broker makes sure of at its start, so that any tool finds the usual tree."""
 
@@ -60,12 +73,21 @@ def topic(name: str) -> str:
     return f"{TOPICS}/{name}"
 
 
+def partitions(name: str) -> str:
+    return f"{TOPICS}/{name}/partitions"
+
+
 def partition(name: str, number: int) -> str:
     return f"{TOPICS}/{name}/partitions/{number}"
 
 
 def partition_state(name: str, number: int) -> str:
     return f"{TOPICS}/{name}/partitions/{number}/state"
+
+
+def broker_config(broker_id: int | None) -> str:
+    """Where the settings of a broker are; of all brokers for None."""
+    return f"{BROKER_CONFIGS}/{'<default>' if broker_id is None else broker_id}"
 
 
 def topic_config(name: str) -> str:

@@ -8,12 +8,16 @@ claimed twice.
 """
 
 import json
+import logging
 from collections import deque
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
-from zkbroker.registry.errors import BadVersion, NodeExists, NoNode
-from zkbroker.registry.session import ZkSession
+from zkbroker.registry.node_json import read_json
+from zkbroker.zookeeper.errors import BadVersion, NodeExists, NoNode
+from zkbroker.zookeeper.session import ZkSession
+
+logger = logging.getLogger(__name__)
 
 BLOCK_SIZE = 1000
 MAX_PRODUCER_ID = 2**63 - 1
@@ -28,14 +32,11 @@ def claim_block(session: ZkSession, broker_id: int) -> range:
     while True:
         start, version = _read_next(session)
         if start + BLOCK_SIZE - 1 > MAX_PRODUCER_ID:
-            raise RegistryError("the producer ids of this cluster are used up")
-        block = {
-            "version": 1,
-            "broker": broker_id,
-            "block_start": str(start),
-            "block_end": str(start + BLOCK_SIZE - 1),
-        }
-        data = json.dumps(block, separators=(",", ":")).encode()
+            raise RegistryError(
+                f"{paths.PRODUCER_ID_BLOCK} says that the producer ids are used up; "
+                "delete that node and restart each broker: it goes on above the ids in its logs"
+            )
+        data = _encode(broker_id, start, start + BLOCK_SIZE - 1)
         try:
             if version is None:
                 session.create(paths.PRODUCER_ID_BLOCK, data)
@@ -52,9 +53,49 @@ def _read_next(session: ZkSession) -> tuple[int, int | None]:
     except NoNode:
         return 0, None
     try:
-        return int(json.loads(data)["block_end"]) + 1, stat.version
+        return int(read_json(data)["block_end"]) + 1, stat.version
     except (ValueError, TypeError, KeyError) as error:
         raise RegistryError(f"{paths.PRODUCER_ID_BLOCK} holds no block: {data[:100]!r}") from error
+
+
+def raise_above(session: ZkSession, broker_id: int, producer_id: int) -> None:
+    """See to it that only ids above one are given out from now on.
+
+    Logs that come from elsewhere know ids that this ZooKeeper never gave out; a producer that got
+    one of them would have its first batches taken for repeated ones.
+
+    Args:
+        session: a started session.
+        broker_id: written into the block, for whoever looks.
+        producer_id: the highest that is known; -1 for none.
+
+    Raises:
+        RegistryError: ZooKeeper does not answer, or holds no block.
+    """
+    while producer_id >= 0:
+        start, version = _read_next(session)
+        if start > producer_id:
+            return
+        data = _encode(broker_id, start, producer_id)
+        try:
+            if version is None:
+                session.create(paths.PRODUCER_ID_BLOCK, data)
+            else:
+                session.set(paths.PRODUCER_ID_BLOCK, data, version)
+        except (NodeExists, BadVersion):
+            continue
+        logger.info("producer ids raised block_end=%d", producer_id)
+        return
+
+
+def _encode(broker_id: int, start: int, end: int) -> bytes:
+    block = {
+        "version": 1,
+        "broker": broker_id,
+        "block_start": str(start),
+        "block_end": str(end),
+    }
+    return json.dumps(block, separators=(",", ":")).encode()
 
 
 class ProducerIds:

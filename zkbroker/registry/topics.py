@@ -14,40 +14,24 @@ Whoever writes these nodes by hand or with a genuine tool is followed.
 import contextlib
 import json
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from zkbroker.errors import InvalidTopic, RegistryError
+from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
-from zkbroker.registry.errors import BadVersion, NodeExists, NoNode, TransactionFailed
-from zkbroker.registry.nodes import Create, Operation, SetData, Settable
-from zkbroker.registry.session import ZkSession
+from zkbroker.registry.controller_writes import controller_transactions
+from zkbroker.registry.node_json import int32, read_json
+from zkbroker.registry.topic_rules import check_topic_name
+from zkbroker.zookeeper.errors import BadVersion, NodeExists, NoNode, TransactionFailed
+from zkbroker.zookeeper.nodes import Create, Delete, Operation, SetData, Settable
+from zkbroker.zookeeper.session import ZkSession
 
 logger = logging.getLogger(__name__)
 
 Assignment = dict[int, tuple[int, ...]]
 """Partition number → broker ids of its replicas, the preferred leader first."""
 
-MAX_NAME = 249
-_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _ATTEMPTS = 20
-
-
-def check_topic_name(name: str) -> None:
-    """Check that a name can be a topic's.
-
-    Raises:
-        InvalidTopic: it cannot; the message says why.
-    """
-    if not name:
-        raise InvalidTopic("a topic name must not be empty")
-    if len(name) > MAX_NAME:
-        raise InvalidTopic(
-            f"topic name {name[:40]}… has {len(name)} characters, at most {MAX_NAME}"
-        )
-    if name in {".", ".."} or not _NAME.fullmatch(name):
-        raise InvalidTopic(f"topic name {name!r} is not of [a-zA-Z0-9._-], or is . or ..")
 
 
 # -- assignment
@@ -65,11 +49,16 @@ def decode_assignment(name: str, data: bytes) -> Assignment:
         RegistryError: it holds no assignment (some tools create it empty and fill it after).
     """
     try:
-        partitions = json.loads(data)["partitions"]
-        return {
-            int(number): tuple(int(broker) for broker in partitions[number])
-            for number in sorted(partitions, key=int)
+        partitions = read_json(data)["partitions"]
+        found = {
+            int32(number): tuple(int32(broker) for broker in brokers)
+            for number, brokers in sorted(partitions.items(), key=lambda item: int32(item[0]))
         }
+        if any(number < 0 for number in found):
+            raise ValueError("a partition below 0")
+        if any(min(each, default=0) < 0 or len(set(each)) < len(each) for each in found.values()):
+            raise ValueError("a broker below 0 or twice among the replicas of a partition")
+        return found
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise RegistryError(
             f"{paths.topic(name)} holds no replica assignment: {data[:200]!r}"
@@ -132,7 +121,7 @@ def create_topic(
     assignment: Mapping[int, Sequence[int]],
     config: Mapping[str, str] | None = None,
 ) -> None:
-    """Create a topic; the brokers named in the assignment pick it up.
+    """Create a topic; the brokers named in the assignment start to serve it.
 
     Args:
         session: a started session.
@@ -213,14 +202,75 @@ def topics_to_delete(session: ZkSession, watch: Settable | None = None) -> list[
             session.ensure_path(paths.DELETE_TOPICS)
 
 
-def remove_topic(session: ZkSession, name: str) -> None:
+def remove_topic(session: ZkSession, name: str, epoch_version: int) -> None:
     """Remove all nodes of a topic and the mark; the controller's part of a deletion.
 
     May be repeated after it was interrupted: the mark goes last.
+
+    Args:
+        session: a started session.
+        name: the topic.
+        epoch_version: version of `/controller_epoch` since this controller's election.
+
+    Raises:
+        ControllerMoved: there is another controller.
+        RegistryError: ZooKeeper does not answer, or somebody writes below the topic all the time.
     """
-    for path in (paths.topic(name), paths.topic_config(name), paths.delete_topic(name)):
-        session.delete(path, recursive=True)
-    logger.info("topic removed topic=%s", name)
+    for _ in range(_ATTEMPTS):
+        partitions = f"{paths.topic(name)}/partitions"
+        numbers = _children(session, partitions)
+        below = [f"{partitions}/{number}" for number in numbers]
+        leaves = [f"{path}/state" for path in below]
+        refused = False
+        for group in (
+            leaves,
+            below,
+            [partitions],
+            [paths.topic(name)],
+            [paths.topic_config(name)],
+            [paths.delete_topic(name)],
+        ):
+            operations: list[Operation] = [Delete(path) for path in group]
+            for failed in controller_transactions(session, operations, epoch_version):
+                refused |= failed is not None and not isinstance(failed.cause, NoNode)
+            if refused:
+                break  # something was made meanwhile: look again
+        if not refused:
+            logger.info("topic removed topic=%s", name)
+            return
+    raise RegistryError(f"topic {name} is written to while it is removed")
+
+
+def _children(session: ZkSession, path: str) -> list[str]:
+    try:
+        return session.children(path)
+    except NoNode:
+        return []
+
+
+def replace_assignment(
+    session: ZkSession,
+    name: str,
+    replicas: Mapping[int, Sequence[int]],
+    epoch_version: int,
+) -> Assignment:
+    """Give some partitions of a topic other replicas; the controller's part of a reassignment.
+
+    Returns:
+        the whole assignment after that.
+
+    Raises:
+        ControllerMoved: there is another controller.
+        NoNode: there is no such topic.
+        RegistryError: ZooKeeper does not answer.
+    """
+    for _ in range(_ATTEMPTS):
+        data, stat = session.get(paths.topic(name))
+        whole = decode_assignment(name, data) | {n: tuple(r) for n, r in replicas.items()}
+        write = SetData(paths.topic(name), encode_assignment(whole), stat.version)
+        if controller_transactions(session, [write], epoch_version) == [None]:
+            return whole
+    raise RegistryError(f"topic {name} is being changed by too many at once")
 
 
 # -- settings
@@ -237,15 +287,22 @@ def decode_config(name: str, data: bytes) -> dict[str, str]:
     Raises:
         RegistryError: the node holds something else.
     """
+    return decode_settings(paths.topic_config(name), data)
+
+
+def decode_settings(path: str, data: bytes) -> dict[str, str]:
+    """Read the settings in a node; none when it is empty.
+
+    Raises:
+        RegistryError: the node holds something else.
+    """
     if not data:
         return {}
     try:
-        settings = json.loads(data).get("config") or {}
+        settings = read_json(data).get("config") or {}
         return {str(key): str(value) for key, value in settings.items()}
     except (ValueError, TypeError, AttributeError) as error:
-        raise RegistryError(
-            f"{paths.topic_config(name)} holds no settings: {data[:200]!r}"
-        ) from error
+        raise RegistryError(f"{path} holds no settings: {data[:200]!r}") from error
 
 
 def topic_config(session: ZkSession, name: str, watch: Settable | None = None) -> dict[str, str]:
@@ -282,7 +339,7 @@ def changed_topic(data: bytes) -> str | None:
         None when it concerns something else than a topic, or cannot be read.
     """
     try:
-        note: Any = json.loads(data)
+        note: Any = read_json(data)
     except ValueError:
         return None
     if isinstance(note, str):

@@ -16,11 +16,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from zkbroker.errors import RegistryError
+from zkbroker.errors import InvalidTopic, RegistryError
 from zkbroker.registry import paths
-from zkbroker.registry.errors import NoNode
-from zkbroker.registry.nodes import Settable
-from zkbroker.registry.session import ZkSession
+from zkbroker.registry.node_json import tell_unreadable
+from zkbroker.registry.topic_rules import check_topic_name
 from zkbroker.registry.topics import (
     Assignment,
     changed_topic,
@@ -29,7 +28,10 @@ from zkbroker.registry.topics import (
     list_topics,
     topics_to_delete,
 )
-from zkbroker.registry.watching import Mark, WatchLoop
+from zkbroker.zookeeper.errors import NoNode
+from zkbroker.zookeeper.nodes import Settable
+from zkbroker.zookeeper.session import ZkSession
+from zkbroker.zookeeper.watching import Mark, WatchLoop
 
 logger = logging.getLogger(__name__)
 
@@ -51,23 +53,24 @@ class TopicsView:
     deleting: frozenset[str]
 
 
-class TopicsWatch(WatchLoop[TopicsView]):
-    """Keep a view of all topics up to date; see `WatchLoop`.
+class TopicsReader:
+    """Reads the view again and again, each time only what changed. For one task at a time.
 
     Args:
         session: a started session.
-        on_change: called with every new view, from the loop's task.
+        changed: set when it is to be read again.
     """
 
-    def __init__(self, session: ZkSession, on_change: Callable[[TopicsView], object]) -> None:
-        super().__init__(session, self._look, on_change, name="watch-topics")
+    def __init__(self, session: ZkSession, changed: Settable) -> None:
+        self._session = session
+        self._changed = changed
         self._marks_lock = session.runtime.lock()
         self._marked: set[str] = set()
         self._assignments: dict[str, Assignment] = {}
         self._configs: dict[str, Mapping[str, str]] = {}
         self._known: set[str] = set()
         self._notes_seen: set[str] = set()
-        # What a reading found changed and could not read to the end: taken up by the next one.
+        # What a reading found changed and could not read to the end: the next one reads it.
         self._stale_configs: set[str] = set()
 
     def _mark(self, name: str) -> None:
@@ -75,7 +78,13 @@ class TopicsWatch(WatchLoop[TopicsView]):
             self._marked.add(name)
         self._changed.set()
 
-    def _look(self, watch: Settable) -> TopicsView:
+    def read(self) -> TopicsView:
+        """Return the newest view.
+
+        Raises:
+            RegistryError: ZooKeeper does not answer.
+        """
+        watch = self._changed
         names = set(list_topics(self._session, watch))
         for gone in self._known - names:
             self._assignments.pop(gone, None)
@@ -110,9 +119,10 @@ class TopicsWatch(WatchLoop[TopicsView]):
             if node is None:
                 continue
             try:
+                check_topic_name(name)
                 self._assignments[name] = decode_assignment(name, node[0])
-            except RegistryError as error:
-                logger.warning("topic unreadable topic=%s error=%s", name, error)
+            except (RegistryError, InvalidTopic) as error:
+                tell_unreadable(self._session, logger, "topic", error)
 
     def _read_configs(self, names: list[str]) -> None:
         nodes = self._session.get_many([paths.topic_config(name) for name in names])
@@ -120,7 +130,7 @@ class TopicsWatch(WatchLoop[TopicsView]):
             try:
                 settings = decode_config(name, node[0]) if node is not None else {}
             except RegistryError as error:
-                logger.warning("topic settings unreadable topic=%s error=%s", name, error)
+                tell_unreadable(self._session, logger, "topic settings", error)
                 settings = {}
             self._configs[name] = MappingProxyType(settings)
 
@@ -147,3 +157,16 @@ class TopicsWatch(WatchLoop[TopicsView]):
         for note in notes:
             with contextlib.suppress(RegistryError):
                 self._session.delete(f"{paths.CONFIG_CHANGES}/{note}", missing_ok=True)
+
+
+class TopicsWatch(WatchLoop[TopicsView]):
+    """Keep a view of all topics up to date; see `WatchLoop`.
+
+    Args:
+        session: a started session.
+        on_change: called with every new view, from the loop's task.
+    """
+
+    def __init__(self, session: ZkSession, on_change: Callable[[TopicsView], object]) -> None:
+        super().__init__(session, lambda watch: reader.read(), on_change, name="watch-topics")
+        reader = TopicsReader(session, self._loop)

@@ -1,23 +1,42 @@
 """Concurrency behind one small interface, on threads or on gevent.
 
-Invariant: library code above this floor never imports `threading`, `queue`, `socket` or `gevent`
-for concurrency; it takes a `Runtime`. So the same code runs on operating system threads and on
-greenlets, without monkey-patching, and is also correct where a program did monkey-patch (the
-threads runtime then runs on greenlets by itself).
+Invariant: what clients use (everything but the broker) takes a `Runtime` for tasks, events, locks,
+queues and sockets. So the same code runs on operating system threads and on greenlets, without
+monkey-patching, and is also correct where a program did monkey-patch (the threads runtime then runs
+on greenlets by itself). The broker runs on gevent alone: only its own rooms (`broker`,
+`network.server`) and `testing.in_process`, which runs a broker in a thread, import gevent
+themselves; a contract of import-linter names them. Threads beside a runtime are started by programs
+(`cli`, `testing`), and locks of the operating system guard what a few lines count.
 """
 
 from zkbroker.errors import ConfigError
-from zkbroker.runtime.base import Event, Lock, Queue, QueueEmpty, QueueFull, Runtime, Task
+from zkbroker.runtime.base import (
+    Event,
+    Lock,
+    Park,
+    Queue,
+    QueueEmpty,
+    QueueFull,
+    Runtime,
+    Task,
+    finish_anyway,
+    unparked,
+)
+from zkbroker.runtime.owner_loop import OwnerLoop
 
 __all__ = [
     "Event",
     "Lock",
+    "OwnerLoop",
+    "Park",
     "Queue",
     "QueueEmpty",
     "QueueFull",
     "Runtime",
     "Task",
+    "finish_anyway",
     "get_runtime",
+    "unparked",
 ]
 
 

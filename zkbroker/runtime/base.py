@@ -2,15 +2,39 @@
 
 import socket
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from queue import Empty as QueueEmpty
 from queue import Full as QueueFull
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["Event", "Lock", "Queue", "QueueEmpty", "QueueFull", "Runtime", "Task"]
+__all__ = [
+    "Event",
+    "Lock",
+    "Park",
+    "Queue",
+    "QueueEmpty",
+    "QueueFull",
+    "Runtime",
+    "Task",
+    "finish_anyway",
+    "unparked",
+]
 
 T = TypeVar("T")
 Q = TypeVar("Q")
+
+Park = Callable[[Callable[[], object]], AbstractContextManager[None]]
+"""Gives up what a request holds while it waits; takes what wakes it if its client goes."""
+
+
+def unparked(wake: Callable[[], object]) -> AbstractContextManager[None]:
+    """Wait as somebody who holds nothing that others need: a `Park` that does nothing."""
+    return nullcontext()
+
+
+def finish_anyway() -> None:
+    """Park with this where a client that goes ends no wait: what was begun is finished."""
 
 
 class Task(Protocol):

@@ -104,4 +104,17 @@ class GreenletsRuntime:
         return cast("socket.socket", connection)
 
     def offload(self, function: Callable[..., T], *args: Any) -> T:
-        return cast("T", gevent.get_hub().threadpool.apply(function, args))
+        # An exception that leaves the pool's thread is printed there, though it is raised here too.
+        value, error = gevent.get_hub().threadpool.apply(_outcome, (function, args))
+        if error is not None:
+            raise error
+        return cast("T", value)
+
+
+def _outcome(
+    function: Callable[..., T], args: tuple[Any, ...]
+) -> tuple[T | None, BaseException | None]:
+    try:
+        return function(*args), None
+    except BaseException as error:  # noqa: BLE001 - raised again by who called
+        return None, error

@@ -81,10 +81,20 @@ class InProcessBroker:
         Raises:
             ZkbrokerError: it could not start.
         """
-        if not self._started.wait(timeout_s):
+        if not self.poll_ready(timeout_s):
             raise ZkbrokerError(f"broker {self.id} was not ready within {timeout_s:g} s")
+
+    def poll_ready(self, timeout_s: float = 0) -> bool:
+        """Return whether it serves by now, after `timeout_s` at most.
+
+        Raises:
+            ZkbrokerError: it could not start.
+        """
+        if not self._started.wait(timeout_s):
+            return False
         if self._failure is not None:
             raise self._failure
+        return True
 
     def start(self, timeout_s: float = 30) -> None:
         """Start and wait until it serves."""
@@ -113,6 +123,10 @@ class InProcessBroker:
         raise ZkbrokerError("a broker in this process cannot be paused: leave in_process out")
 
     resume = pause
+
+    def ending(self) -> str:
+        """A thread ends only when it is asked to."""
+        return "has not ended" if self.alive else "was stopped"
 
     def log_tail(self) -> str:
         """Log lines go to this process's logging."""

@@ -13,14 +13,14 @@ from typing import Self
 from zkbroker.admin.topics import create_topic
 from zkbroker.cluster import Broker, BrokerProcess, ClusterProcesses
 from zkbroker.errors import ZkbrokerError
-from zkbroker.registry.embedded import EmbeddedZooKeeper
 from zkbroker.registry.partitions import partition_state
-from zkbroker.registry.session import ZkSession
 from zkbroker.testing.in_process import InProcessBroker
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
+from zkbroker.zookeeper.session import ZkSession
 
 # A test wants a broken broker to be noticed soon, and its files small. A new group waits a moment,
 # not Kafka's 3 s, for its members: with no wait at all kafka-python 3 shares out a topic before its
-# metadata has come, joins once more, and at times never takes up what that second join gave it.
+# metadata has come, joins once more, and sometimes ignores what that second join assigned.
 _PROPERTIES = {
     "zookeeper.session.timeout.ms": "3000",
     "log.segment.bytes": str(64 * 1024 * 1024),
@@ -36,6 +36,9 @@ class LocalCluster:
     Args:
         brokers: how many.
         properties: properties for every broker, over those that suit tests.
+        replication: replicas of new topics; 1 without it.
+        min_insync_replicas: replicas that have to hold what was acknowledged with acks=all; 2 of 3
+            or more by default.
         zookeeper: connect string of a ZooKeeper to share; an embedded one without it.
         directory: where data and logs go, kept at the end; a temporary directory without it.
         in_process: run the brokers in threads of this process, to step through them in a debugger;
@@ -47,15 +50,20 @@ class LocalCluster:
         brokers: int = 1,
         *,
         properties: Mapping[str, str] | None = None,
+        replication: int | None = None,
+        min_insync_replicas: int | None = None,
         zookeeper: str | None = None,
         directory: str | Path | None = None,
         in_process: bool = False,
     ) -> None:
         self._temporary = directory is None
+        self._replication = replication or 1
         self.directory = Path(directory or tempfile.mkdtemp(prefix="zkbroker-"))
         self._processes = ClusterProcesses(
             self.directory,
             brokers=brokers,
+            replication=self._replication,
+            min_insync_replicas=min_insync_replicas,
             zookeeper=zookeeper,
             properties={**_PROPERTIES, **(properties or {})},
             make_broker=InProcessBroker if in_process else BrokerProcess,
@@ -99,7 +107,7 @@ class LocalCluster:
     def start(self) -> None:
         """Start everything; returns when all brokers serve.
 
-        Where nobody calls `stop`, as in an interactive session, the end of the interpreter does.
+        Without a call of `stop`, as in an interactive session, it stops when Python exits.
         """
         try:
             self._processes.start()
@@ -123,6 +131,7 @@ class LocalCluster:
         name: str | None = None,
         *,
         partitions: int = 1,
+        replication: int | None = None,
         config: Mapping[str, str] | None = None,
     ) -> str:
         """Create a topic and wait until every partition is served.
@@ -130,6 +139,7 @@ class LocalCluster:
         Args:
             name: its name; a fresh one without it.
             partitions: how many.
+            replication: replicas of each; the cluster's `replication` without it.
             config: the topic's own configuration, such as `retention.ms`.
 
         Returns:
@@ -137,7 +147,13 @@ class LocalCluster:
         """
         topic = name or f"topic-{uuid.uuid4().hex[:12]}"
         with ZkSession(self.zookeeper) as session:
-            create_topic(session, topic, partitions=partitions, config=dict(config or {}))
+            create_topic(
+                session,
+                topic,
+                partitions=partitions,
+                replication_factor=replication or self._replication,
+                config=dict(config or {}),
+            )
             for partition in range(partitions):
                 _wait_until_served(session, topic, partition)
         return topic
@@ -158,5 +174,5 @@ def _wait_until_served(session: ZkSession, topic: str, partition: int) -> None:
     changed = threading.Event()
     while partition_state(session, topic, partition, watch=changed) is None:
         if not changed.wait(_SERVED_TIMEOUT_S):
-            raise ZkbrokerError(f"no broker took up {topic}-{partition} in {_SERVED_TIMEOUT_S} s")
+            raise ZkbrokerError(f"no broker serves {topic}-{partition} after {_SERVED_TIMEOUT_S} s")
         changed.clear()

@@ -46,7 +46,9 @@ import org.apache.kafka.common.errors.InvalidReplicationFactorException;
 import org.apache.kafka.common.errors.InvalidRequestException;
 import org.apache.kafka.common.errors.InvalidTopicException;
 import org.apache.kafka.common.errors.OffsetOutOfRangeException;
+import org.apache.kafka.common.errors.SecurityDisabledException;
 import org.apache.kafka.common.errors.TopicExistsException;
+import org.apache.kafka.common.errors.TransactionalIdAuthorizationException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.apache.kafka.common.quota.ClientQuotaFilter;
@@ -78,6 +80,8 @@ final class AdminChecks {
         checks.check("group-offsets-altered", AdminChecks::groupOffsetsAltered);
         checks.check("groups-deleted", AdminChecks::groupsDeleted);
         checks.check("unknown-groups", AdminChecks::unknownGroups);
+        checks.check("log-dirs-described", AdminChecks::logDirsDescribed);
+        checks.check("producers-fenced", () -> admin.fenceProducers(List.of("tx")).all().get());
         refusals().forEach((name, ask) -> checks.check("refused-" + name, () -> refused(name, ask)));
         checks.finish();
     }
@@ -369,6 +373,16 @@ final class AdminChecks {
         Checks.same(Map.of(), admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get());
     }
 
+    private static void logDirsDescribed() throws Exception {
+        TopicPartition partition = new TopicPartition(topic(1), 0);
+        write(partition.topic(), 1, 5);
+        int leader = describe(partition.topic()).partitions().get(0).leader().id();
+        long bytes = admin.describeLogDirs(List.of(leader)).allDescriptions().get().get(leader).values().stream()
+                .filter(directory -> directory.replicaInfos().containsKey(partition))
+                .mapToLong(directory -> directory.replicaInfos().get(partition).size()).sum();
+        Checks.holds(bytes > 0, "size " + bytes);
+    }
+
     private interface Ask {
         KafkaFuture<?> ask() throws Exception;
     }
@@ -379,8 +393,6 @@ final class AdminChecks {
         TopicPartition partition = new TopicPartition(topic(1), 0);
         asks.put("describe-acls", () -> admin.describeAcls(AclBindingFilter.ANY).values());
         asks.put("describe-client-quotas", () -> admin.describeClientQuotas(ClientQuotaFilter.all()).entities());
-        asks.put("describe-log-dirs", () -> admin.describeLogDirs(
-                List.of(admin.describeCluster().nodes().get().iterator().next().id())).allDescriptions());
         asks.put("describe-producers", () -> admin.describeProducers(List.of(partition)).all());
         asks.put("describe-transactions", () -> admin.describeTransactions(List.of("tx")).all());
         asks.put("list-transactions", () -> admin.listTransactions().all());
@@ -393,7 +405,6 @@ final class AdminChecks {
         asks.put("user-scram", () -> admin.describeUserScramCredentials().all());
         asks.put("delegation-tokens", () -> admin.describeDelegationToken().delegationTokens());
         asks.put("metadata-quorum", () -> admin.describeMetadataQuorum().quorumInfo());
-        asks.put("fence-producers", () -> admin.fenceProducers(List.of("tx")).all());
         return asks;
     }
 
@@ -401,7 +412,8 @@ final class AdminChecks {
         KafkaException error = Checks.raises(KafkaException.class, () -> ask.ask().get());
         Checks.note("refused-" + name, error.toString());
         // Transactions have no coordinator here; whatever else is refused, the client refuses itself.
-        boolean known = error instanceof UnsupportedVersionException || error instanceof InvalidRequestException;
+        boolean known = error instanceof UnsupportedVersionException || error instanceof InvalidRequestException
+                || error instanceof SecurityDisabledException || error instanceof TransactionalIdAuthorizationException;
         Checks.holds(known, error.toString());
         admin.describeCluster().nodes().get();
     }

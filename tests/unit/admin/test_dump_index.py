@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from zkbroker.admin.dump_log import DumpOptions, dump_log
-from zkbroker.log.producer_state import ProducerState
+from zkbroker.log.producers.state import ProducerState
 from zkbroker.records import Codec, encode_message_set, iter_entries
 
 NAME = f"{100:020d}"

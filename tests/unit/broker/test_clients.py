@@ -5,7 +5,9 @@ from zkbroker.broker.clients import (
     FILE_NAME,
     MAX_ADDRESSES,
     MAX_CLIENTS,
+    MAX_REQUEST_KINDS,
     OTHER,
+    ClientCounts,
     ClientVersions,
     save_clients,
 )
@@ -45,3 +47,12 @@ def test_clients_and_addresses_are_bounded() -> None:
     by_id = {client["client_id"]: client for client in described}
     assert by_id[OTHER]["requests"][0]["count"] == 50
     assert len(by_id["c0"]["addresses"]) == MAX_ADDRESSES
+
+
+def test_kinds_of_requests_of_one_client_are_bounded() -> None:
+    counts = ClientCounts()
+    for version in range(MAX_REQUEST_KINDS + 50):
+        counts.count(7000, version)
+    assert len(counts.requests) == MAX_REQUEST_KINDS + 1
+    assert sum(counts.requests.values()) == MAX_REQUEST_KINDS + 50
+    assert counts.knows(7000)

@@ -4,20 +4,24 @@ from typing import Any
 import pytest
 
 from zkbroker.broker.clients import ClientVersions
+from zkbroker.broker.context import RequestContext
 from zkbroker.broker.dispatcher import Dispatcher, Handler
 from zkbroker.broker.metrics import BrokerMetrics
 from zkbroker.errors import ErrorCode, ProtocolError, RegistryError
 from zkbroker.fileslice import FileSlice
-from zkbroker.network.server import CloseConnection
+from zkbroker.network.server.server import CloseConnection
 from zkbroker.protocol import ApiKey, RequestHeader, decode_response, encode_request
 from zkbroker.protocol.messages import (
+    AddPartitionsToTxnRequest,
     FetchRequest,
     FetchResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
-    ListOffsetsRequest,
+    ListGroupsRequest,
+    MetadataRequest,
 )
 from zkbroker.protocol.messages.fetch import FetchResponsePartition, FetchResponseTopic
+from zkbroker.protocol.messages.transactions import TxnTopicPartitions
 
 
 class PlayedSession:
@@ -68,8 +72,8 @@ def dispatcher(clients: ClientVersions) -> Make:
 def test_a_request_is_decoded_handled_and_its_answer_encoded(
     dispatcher: Make, session: PlayedSession
 ) -> None:
-    def handle(request: InitProducerIdRequest, header: RequestHeader, of: object) -> object:
-        assert (request.transaction_timeout_ms, header.client_id, of) == (5, "c", session)
+    def handle(request: InitProducerIdRequest, context: RequestContext) -> object:
+        assert (request.transaction_timeout_ms, context.client_id) == (5, "c")
         return InitProducerIdResponse(producer_id=42)
 
     asked = frame(22, 1, InitProducerIdRequest(None, 5))
@@ -99,8 +103,23 @@ def test_without_a_place_for_the_code_the_connection_is_closed(
     def handle(*given: object) -> object:
         raise RegistryError("ZooKeeper is away")
 
-    with pytest.raises(CloseConnection, match="LIST_OFFSETS failed: ZooKeeper is away"):
-        dispatcher(list_offsets=handle).handle(session, frame(2, 1, ListOffsetsRequest()))  # type: ignore[arg-type]
+    with pytest.raises(CloseConnection, match="METADATA failed: ZooKeeper is away"):
+        dispatcher(metadata=handle).handle(session, frame(3, 1, MetadataRequest([])))  # type: ignore[arg-type]
+
+
+def test_where_partitions_have_errors_each_that_was_asked_for_has_it(
+    dispatcher: Make, session: PlayedSession
+) -> None:
+    """As AddPartitionsToTxn without permission: its client would else ask again and again."""
+
+    def handle(*given: object) -> object:
+        raise ProtocolError("no", code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+    request = AddPartitionsToTxnRequest("id", 1, 0, [TxnTopicPartitions("t", [0, 1])])
+    asked = frame(24, 1, request)
+    parts = dispatcher(add_partitions_to_txn=handle).handle(session, asked)  # type: ignore[arg-type]
+    found = decode_response(24, 1, b"".join(parts)[4:])[1]  # type: ignore[arg-type]
+    assert [each.error_code for each in found.topics[0].partitions] == [53, 53]
 
 
 @pytest.mark.parametrize(
@@ -109,7 +128,7 @@ def test_without_a_place_for_the_code_the_connection_is_closed(
         (999, 0, "not served: api_key=999 api_version=0 asked by client_id=c"),
         (0, 99, "not served: api_key=0 api_version=99 asked by client_id=c"),
         (1, 4, "malformed request: .*api_key=1 api_version=4"),
-        (16, 0, "not served: api_key=16 asked by client_id=c"),
+        (16, 0, "not served: api_key=16 api_version=0 asked by client_id=c"),
     ],
 )
 def test_what_is_not_served_is_said_and_counted(
@@ -168,3 +187,43 @@ def test_errors_are_counted_wherever_in_an_answer_they_stand(session: PlayedSess
     dispatcher.handle(session, frame(ApiKey.INIT_PRODUCER_ID, 0, InitProducerIdRequest()))  # type: ignore[arg-type]
     assert metrics.request(ApiKey.FETCH).errors == {3: 2}
     assert metrics.request(ApiKey.INIT_PRODUCER_ID).errors == {ErrorCode.REQUEST_TIMED_OUT: 1}
+
+
+def test_only_the_first_request_of_a_client_and_api_that_is_not_served_is_a_warning(
+    dispatcher: Make, session: PlayedSession, clients: ClientVersions
+) -> None:
+    made = dispatcher()
+    quiet = []
+    for key, version in [(999, 0), (999, 0), (999, 1), (998, 0)]:
+        with pytest.raises(CloseConnection) as caught:
+            made.handle(session, frame(key, version))  # type: ignore[arg-type]
+        quiet.append(caught.value.quiet)
+    assert quiet == [False, True, True, False]
+    counted = clients.snapshot()["clients"][0]["requests"]
+    assert sum(each["count"] for each in counted) == 4
+
+
+def test_a_request_with_too_many_items_is_refused_before_they_are_made(
+    session: PlayedSession, clients: ClientVersions
+) -> None:
+    made = Dispatcher({}, BrokerMetrics(), clients, max_items=1000)
+    asked = frame(3, 1, MetadataRequest(["t"] * 1001))
+    with pytest.raises(CloseConnection, match=r"request\.max\.items=1000 .*api_key=3"):
+        made.handle(session, asked)  # type: ignore[arg-type]
+
+
+def test_the_table_of_permissions_is_asked_before_the_handler(
+    session: PlayedSession, clients: ClientVersions
+) -> None:
+    class Nobody:
+        def allows(self, *given: object) -> bool:
+            return False
+
+    made = Dispatcher(
+        {ApiKey.LIST_GROUPS: lambda *given: pytest.fail("handled")},
+        BrokerMetrics(),
+        clients,
+        authorizer=Nobody(),
+    )
+    parts = made.handle(session, frame(16, 1, ListGroupsRequest()))  # type: ignore[arg-type]
+    assert decode_response(16, 1, b"".join(parts)[4:])[1].error_code == 31  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from zkbroker.errors import (
     StorageError,
     ZkbrokerError,
 )
-from zkbroker.registry.errors import NodeExists, NoNode
+from zkbroker.zookeeper.errors import NodeExists, NoNode
 
 
 def every(kind: type[ZkbrokerError]) -> Iterator[type[ZkbrokerError]]:

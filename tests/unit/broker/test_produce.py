@@ -1,73 +1,148 @@
+"""Produce: appended first, then waited for once."""
+
 from types import SimpleNamespace
 
+import gevent
 import pytest
 
+from tests.support.replicas import EntryLog, Park, make_partition, told
 from zkbroker.broker.handlers.produce import ProduceHandler
-from zkbroker.broker.metrics import BrokerMetrics, TopicMetrics
-from zkbroker.config.log import LogConfig
-from zkbroker.errors import ErrorCode, RequestTimedOut
-from zkbroker.protocol import ApiKey, RequestHeader
+from zkbroker.broker.metrics import BrokerMetrics
+from zkbroker.errors import ErrorCode, NotLeaderForPartition, RequestTimedOut
+from zkbroker.log import TopicPartition
+from zkbroker.network.server.server import CloseConnection
 from zkbroker.protocol.messages import ProduceRequest
 from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
 from zkbroker.records import MessageSetBuilder
+from zkbroker.replica.partition import ReadEnd
+from zkbroker.runtime import get_runtime
+
+GEVENT = get_runtime("gevent")
 
 
-class SlowLog:
+class SlowLog(EntryLog):
     """A log whose disk takes longer than anybody waits."""
 
-    config = LogConfig()
-
-    def __init__(self):
-        self.waited = []
-
-    def append(self, data):
-        return SimpleNamespace(
-            duplicate=False,
-            count=1,
-            size_bytes=len(data),
-            base_offset=5,
-            last_offset=5,
-            log_append_time_ms=-1,
-            log_start_offset=0,
-        )
-
     def wait_durable(self, last_offset, timeout_s=None):
-        self.waited.append(timeout_s)
+        super().wait_durable(last_offset, timeout_s)
         if timeout_s is not None:
             raise RequestTimedOut("the disk is slow")
 
 
-def produce(log, timeout_ms, acks=1):
-    hosted = SimpleNamespace(log=log, metrics=TopicMetrics())
+def leading(count=1, *, replicas=(1,), isr=None, make=EntryLog, **log):
+    found = {}
+    for number in range(count):
+        key = TopicPartition("t", number)
+        found[key] = make_partition(key=key, log=make(**log), runtime=GEVENT)
+        found[key].become_leader(told(1, 0, isr or replicas, replicas))
+    return found
+
+
+def produce(partitions, *, timeout_ms=1500, acks=1, park=None):
+    def find(topic, number):
+        if (topic, number) not in partitions:
+            raise NotLeaderForPartition("elsewhere")
+        return partitions[topic, number]
+
     services = SimpleNamespace(
-        hosting=SimpleNamespace(get=lambda topic, number: hosted), metrics=BrokerMetrics()
+        partition=find,
+        replicas=SimpleNamespace(get=lambda topic, number: partitions.get((topic, number))),
+        metrics=BrokerMetrics(),
+        runtime=GEVENT,
+        config=SimpleNamespace(max_decompressed_bytes=2**20, max_request_records=1000),
     )
     builder = MessageSetBuilder(2)
     builder.append(None, b"x")
-    records = memoryview(bytearray(builder.build()))
+    data = builder.build()
     request = ProduceRequest(
-        None, acks, timeout_ms, [ProduceRequestTopic("t", [ProduceRequestPartition(0, records)])]
+        None,
+        acks,
+        timeout_ms,
+        [
+            ProduceRequestTopic(
+                "t",
+                [ProduceRequestPartition(n, memoryview(bytearray(data))) for _, n in partitions],
+            )
+        ],
     )
-    response = ProduceHandler(services)(request, RequestHeader(ApiKey.PRODUCE, 7, 1, "c"), None)
-    return None if response is None else response.topics[0].partitions[0]
+    context = SimpleNamespace(
+        api_version=7, client_id="c", give_way=lambda: False, park=park or Park()
+    )
+    response = ProduceHandler(services)(request, context)
+    return None if response is None else response.topics[0].partitions
+
+
+def catch_up(partition):
+    end = partition.read(0, 1, reader=ReadEnd.LOG_END).log_end_offset
+    partition.note_fetch(2, end, 0, end)
 
 
 @pytest.mark.parametrize("acks", [1, -1])
 def test_a_disk_slower_than_the_requests_time_out_is_error_7(acks):
-    log = SlowLog()
-    answer = produce(log, 1500, acks)
-    assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
-    assert log.waited == [1.5]
+    partitions = leading(make=SlowLog, flush_messages=1)
+    (answer,) = produce(partitions, acks=acks)
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    (waited,) = partitions["t", 0].log.flush_waits
+    assert 1.4 < waited <= 1.5
 
 
 def test_without_a_time_out_the_answer_waits_for_the_disk():
-    log = SlowLog()
-    answer = produce(log, 0)
-    assert (answer.error_code, answer.base_offset) == (0, 5)
-    assert log.waited == [None]
+    partitions = leading(make=SlowLog, flush_messages=1)
+    (answer,) = produce(partitions, timeout_ms=0)
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+    assert partitions["t", 0].log.flush_waits == [None]
 
 
 def test_acks_0_waits_for_nothing():
-    log = SlowLog()
-    assert produce(log, 1500, acks=0) is None
-    assert log.waited == []
+    partitions = leading(make=SlowLog, flush_messages=1)
+    assert produce(partitions, acks=0) is None
+    assert partitions["t", 0].log.flush_waits == []
+
+
+def test_acks_0_that_fails_ends_the_connection():
+    partitions = leading()
+    partitions["t", 0].become_follower(told(2, 1))
+    with pytest.raises(CloseConnection):
+        produce(partitions, acks=0)
+
+
+def test_16_partitions_are_appended_before_anything_is_waited_for_and_parked_once():
+    partitions = leading(16, replicas=(1, 2))
+    ends = []
+
+    def meanwhile():
+        ends.extend(each.log_end_offset for each in partitions.values())
+        for each in partitions.values():
+            gevent.spawn(catch_up, each)
+
+    park = Park(meanwhile)
+    answers = produce(partitions, acks=-1, timeout_ms=30_000, park=park)
+    assert [each.error_code for each in answers] == [0] * 16
+    assert park.times == 1
+    assert all(ends)
+
+
+def test_nothing_is_parked_for_where_the_leader_is_alone():
+    park = Park()
+    (answer,) = produce(leading(), acks=-1, park=park)
+    assert (answer.error_code, park.times) == (0, 0)
+
+
+def test_too_few_replicas_in_sync_is_19_before_the_append():
+    partitions = leading(replicas=(1, 2), isr=(1,), min_insync_replicas=2)
+    (answer,) = produce(partitions, acks=-1)
+    assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert partitions["t", 0].log_end_offset == 0
+    (answer,) = produce(partitions, acks=1)
+    assert answer.error_code == 0
+
+
+def test_each_partition_has_its_own_error():
+    partitions = leading(2, replicas=(1, 2))
+
+    def meanwhile():
+        gevent.spawn(partitions["t", 0].become_follower, told(2, 1))
+        gevent.spawn(catch_up, partitions["t", 1])
+
+    answers = produce(partitions, acks=-1, timeout_ms=30_000, park=Park(meanwhile))
+    assert [each.error_code for each in answers] == [ErrorCode.NOT_LEADER_FOR_PARTITION, 0]

@@ -3,6 +3,7 @@ import shutil
 import pytest
 from click.testing import CliRunner
 
+from tests.support.golden_compaction import entries, open_stage, segments, stage_files
 from tests.support.markdown import ROOT
 from zkbroker.cli.main import cli
 
@@ -34,3 +35,26 @@ def test_damage_is_found_repaired_and_kept_aside(partition):
     assert "1 cuts" in repaired.output
     assert list(partition.glob("*.log.corrupt-*"))
     assert CliRunner().invoke(cli, ["log", "check", str(partition)]).exit_code == 0
+
+
+def test_a_log_is_compacted_and_before_that_told_what_would_go(tmp_path):
+    opened = open_stage("kafka-2.3.0", "1-before", "c-v2-txn-keep", tmp_path / "data")
+    opened.manager.close()
+    directory = opened.directory
+    before = {path.name: path.read_bytes() for path in directory.glob("*.log")}
+    options = ["--segment-bytes", "1500", str(directory)]
+    told = CliRunner().invoke(cli, ["log", "clean", "--dry-run", *options])
+    assert told.exit_code == 0, told.output
+    assert "messages and" in told.output
+    assert "would go" in told.output
+    assert {path.name: path.read_bytes() for path in directory.glob("*.log")} == before
+    done = CliRunner().invoke(cli, ["log", "clean", *options])
+    assert done.exit_code == 0, done.output
+    assert done.output == told.output.replace("would go", "removed")
+    theirs = segments(stage_files("kafka-2.3.0", "2-after-once", "c-v2-txn-keep"))
+    found = {path.name: entries(path.read_bytes()) for path in directory.glob("*.log")}
+    assert found == {name: entries(data) for name, data in theirs.items()}
+    again = CliRunner().invoke(cli, ["log", "clean", *options])
+    assert "nothing to compact" in again.output
+    checked = CliRunner().invoke(cli, ["log", "check", str(directory)])
+    assert checked.exit_code == 0, checked.output

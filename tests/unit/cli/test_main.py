@@ -1,3 +1,4 @@
+import io
 import subprocess
 import sys
 
@@ -20,6 +21,24 @@ def test_every_command_explains_itself_with_an_example(name, capsys):
     shown = capsys.readouterr().out
     assert f"Usage: zkbroker {name}" in shown
     assert "Example" in shown
+
+
+def commands(group, context):
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        yield name, found
+        if isinstance(found, click.Group):
+            yield from ((f"{name} {sub}", each) for sub, each in commands(found, context))
+
+
+def test_every_option_and_every_command_is_explained_in_full():
+    context = click.Context(cli)
+    for name, found in commands(cli, context):
+        # Longer first sentences are cut off in the list of the group's commands.
+        assert " " not in name or not found.get_short_help_str(60).endswith("..."), name
+        for option in found.params:
+            if isinstance(option, click.Option) and not option.hidden:
+                assert option.help, (name, option.opts)
 
 
 def test_the_help_lists_every_command(capsys):
@@ -57,3 +76,14 @@ def test_starting_up_imports_neither_gevent_nor_rich():
         "assert not {'gevent', 'rich', 'kazoo', 'pyspark'} & set(sys.modules), sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_terminal_that_cannot_show_a_character_gets_its_number(monkeypatch):
+    @click.command()
+    def names():
+        print("caf\u00e9 \udcff", file=sys.stdout, flush=True)
+
+    shown = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(shown, encoding="ascii"))
+    assert exit_status(names) == 0
+    assert shown.getvalue() == b"caf\\xe9 \\udcff\n"

@@ -114,3 +114,10 @@ def test_json_of_nulls_and_of_bytes_that_are_no_text():
     shown = json.loads(json_line("t", 0, Message(key=None, value=b"\xff", timestamp_type=-1)))
     assert (shown["key"], shown["payload"], shown["tstype"]) == (None, "\ufffd", "unknown")
     assert "headers" not in shown
+
+
+def test_a_header_name_that_is_not_utf_8():
+    name = b"\xff\xfename".decode("utf-8", "surrogateescape")
+    assert show("%h", headers=((name, b"1"),)) == b"\xff\xfename=1"
+    shown = json.loads(json_line("t", 0, Message(headers=((name, b"1"),))))
+    assert shown["headers"] == ["��name", "1"]

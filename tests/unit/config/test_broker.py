@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from zkbroker.config.broker import BrokerConfig
@@ -64,7 +66,7 @@ def test_the_properties_file_of_each_generation_works_unmodified(generation: str
 
 KNOWN_KEYS = """
 advertised.host.name advertised.listeners advertised.port allow.everyone.if.no.acl.found
-alter.config.policy.class.name authorizer.class.name auto.create.topics.enable
+alter.config.policy.class.name auto.create.topics.enable
 auto.leader.rebalance.enable background.threads broker.id broker.id.generation.enable broker.rack
 compression.type connections.max.idle.ms controlled.shutdown.enable controlled.shutdown.max.retries
 controlled.shutdown.retry.backoff.ms controller.message.queue.size controller.socket.timeout.ms
@@ -123,6 +125,7 @@ def test_no_key_of_any_generation_is_unknown() -> None:
         for value in (
             "1",
             "4096",
+            "8388608",
             "true",
             "PLAINTEXT://:9092",
             "a:1",
@@ -130,6 +133,8 @@ def test_no_key_of_any_generation_is_unknown() -> None:
             "delete",
             "CreateTime",
             "0.10.2",
+            "2.1-IV2",
+            "PLAINTEXT",
         ):
             warnings: list[str] = []
             try:
@@ -141,6 +146,33 @@ def test_no_key_of_any_generation_is_unknown() -> None:
         else:
             pytest.fail(f"no value was taken for {key}")
     assert unknown == []
+
+
+def test_brokers_speak_plain_text_on_their_first_listener_and_nothing_else_is_accepted() -> None:
+    listeners = {"listeners": "PLAINTEXT://a:9092", "advertised.listeners": "PLAINTEXT://a:9092"}
+    BrokerConfig.from_properties(
+        {
+            **ZOOKEEPER,
+            **listeners,
+            "inter.broker.listener.name": "PLAINTEXT",
+            "security.inter.broker.protocol": "PLAINTEXT",
+        }
+    )
+    for key, value in (
+        ("inter.broker.listener.name", "INSIDE"),
+        ("security.inter.broker.protocol", "SASL_SSL"),
+    ):
+        with pytest.raises(ConfigError, match=f"{key}='?{value}'? is not allowed"):
+            BrokerConfig.from_properties({**ZOOKEEPER, **listeners, key: value})
+
+
+def test_an_authorizer_is_refused_rather_than_ignored() -> None:
+    warnings: list[str] = []
+    BrokerConfig.from_properties(ZOOKEEPER | {"authorizer.class.name": " "}, warn=warnings.append)
+    assert warnings == []
+    name = "kafka.security.auth.SimpleAclAuthorizer"
+    with pytest.raises(ConfigError, match=f"authorizer.class.name={name} .*remove it"):
+        BrokerConfig.from_properties(ZOOKEEPER | {"authorizer.class.name": name})
 
 
 def test_a_mistyped_key_names_the_nearest() -> None:
@@ -156,8 +188,7 @@ def test_a_mistyped_key_names_the_nearest() -> None:
     [
         ("ssl.keystore.location", "PLAINTEXT"),
         ("sasl.enabled.mechanisms", "not authenticated"),
-        ("authorizer.class.name", "not enforced"),
-        ("replica.fetch.max.bytes", "one replica"),
+        ("replica.lag.max.messages", "time alone"),
         ("num.recovery.threads.per.data.dir", "one task"),
     ],
 )
@@ -235,3 +266,58 @@ def test_units_of_old_keys_are_converted() -> None:
     config = configured(offsets__retention__minutes="2", log__retention__hours="3")
     assert config.offsets_retention_ms == 120_000
     assert config.log.retention_ms == 3 * 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("log.retention.hour", "log.retention.hours"),
+        ("log.segment.byte", "log.segment.bytes"),
+        ("log.dri", "log.dir"),
+        ("zookeeper.conect", "zookeeper.connect"),
+    ],
+)
+def test_an_unknown_key_names_the_nearest_one_of_broker_and_log(key: str, meant: str) -> None:
+    warnings: list[str] = []
+    BrokerConfig.from_properties({"zookeeper.connect": "z", key: "1"}, warn=warnings.append)
+    assert warnings == [f"config key={key} is unknown and ignored; did you mean {meant}?"]
+
+
+def test_an_authorizer_that_is_not_obeyed_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"authorizer\.class\.name=x is not obeyed"):
+        BrokerConfig.from_properties({**ZOOKEEPER, "authorizer.class.name": "x"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"replica.fetch.wait.max.ms": "40000"}, "replica.socket.timeout.ms=30000"),
+        (
+            {"replica.fetch.wait.max.ms": "600", "replica.lag.time.max.ms": "599"},
+            "replica.lag.time.max.ms=599",
+        ),
+        ({"inter.broker.protocol.version": "0.8.2"}, "log.message.format.version=0.8.2"),
+        (
+            {"inter.broker.protocol.version": "0.8.2.2", "log.message.format.version": "0.10.2"},
+            "magic 0 alone",
+        ),
+    ],
+)
+def test_followers_that_could_not_work_are_refused(settings: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(text)):
+        BrokerConfig.from_properties(ZOOKEEPER | settings)
+
+
+def test_followers_as_genuine_brokers_have_them() -> None:
+    config = BrokerConfig.from_properties(
+        ZOOKEEPER
+        | {
+            "inter.broker.protocol.version": "0.8.2.2",
+            "log.message.format.version": "0.8.2",
+            "replica.fetch.wait.max.ms": "500",
+            "replica.lag.time.max.ms": "500",
+        }
+    )
+    assert (config.replica_fetchers, config.replica_fetch_max_bytes) == (1, 1024**2)
+    assert config.replica_fetch_response_max_bytes == 10 * 1024**2
+    assert config.replica_receive_buffer_bytes == 64 * 1024

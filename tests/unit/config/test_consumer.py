@@ -176,17 +176,29 @@ def test_limit_below_fetch_size_is_refused() -> None:
         )
 
 
-def test_dual_commit_is_on_with_kafka_storage_unless_switched_off() -> None:
-    def config(storage: str, dual: bool | None) -> ConsumerConfig:
-        return ConsumerConfig(
-            group_id="g",
-            zookeeper_connect="z:2181",
-            offsets_storage=storage,
-            dual_commit_enabled=dual,
-        )
+@pytest.mark.parametrize(
+    ("storage", "dual", "zookeeper", "brokers"),
+    [
+        ("zookeeper", None, True, False),
+        ("zookeeper", "false", True, False),
+        ("zookeeper", "true", True, True),
+        ("kafka", None, True, True),
+        ("kafka", "true", True, True),
+        ("kafka", "false", False, True),
+    ],
+)
+def test_dual_commit_is_obeyed_with_either_storage(storage, dual, zookeeper, brokers):
+    given = {"group.id": "g", "zookeeper.connect": "z", "offsets.storage": storage}
+    if dual is not None:
+        given["dual.commit.enabled"] = dual
+    config = ConsumerConfig.from_properties(given)
+    assert (config.commits_to_zookeeper, config.commits_to_brokers) == (zookeeper, brokers)
 
-    assert config("kafka", None).dual_commit
-    assert config("kafka", True).commits_to_zookeeper
-    assert not config("kafka", False).commits_to_zookeeper
-    assert not config("zookeeper", True).dual_commit
-    assert config("zookeeper", None).commits_to_zookeeper
+
+def test_a_strategy_may_be_an_import_path_and_nothing_else_unknown():
+    given = {"group.id": "g", "zookeeper.connect": "z"}
+    path = {"partition.assignment.strategy": "my.module:assign"}
+    config = ConsumerConfig.from_properties(given | path)
+    assert config.partition_assignment_strategy == "my.module:assign"
+    with pytest.raises(ConfigError, match="import path"):
+        ConsumerConfig.from_properties(given | {"partition.assignment.strategy": "sticky"})

@@ -44,7 +44,8 @@ def test_the_older_spellings_of_the_reset_are_understood(given, meant):
     ("properties", "message"),
     [
         ({"auto.offset.reset": "middle"}, "earliest, latest, none"),
-        ({"heartbeat.interval.ms": "9000"}, "at most a third"),
+        ({"heartbeat.interval.ms": "10000"}, "less than session.timeout.ms=10000"),
+        ({"session.timeout.ms": "3000"}, "heartbeat.interval.ms=3000 is not allowed"),
         ({"zookeeper.connect": "z:2181"}, r"either bootstrap\.servers or zookeeper\.connect"),
         ({"bootstrap.servers": ""}, r"either bootstrap\.servers or zookeeper\.connect"),
         ({"partition.assignment.strategy": ""}, "names of assignors"),
@@ -62,3 +63,9 @@ def test_the_fetchers_get_the_same_bounds():
     assert fetching.fetch_response_max_bytes == 5000
     assert fetching.queued_max_message_chunks == 3
     assert fetching.auto_offset_reset == "largest"
+
+
+def test_a_session_shorter_than_three_default_heartbeats_is_java_s_to_choose():
+    config, warnings = read(**{"session.timeout.ms": "6000"})
+    assert (config.session_timeout_ms, config.heartbeat_interval_ms) == (6000, 3000)
+    assert warnings == []

@@ -1,6 +1,9 @@
 """An option that nobody reads is a promise that nobody keeps."""
 
+import ast
+import inspect
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -12,9 +15,16 @@ from zkbroker.config.log import LogConfig, LogManagerConfig
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.config.schema import options
 
-SOURCES = "\n".join(
-    path.read_text() for path in sorted((Path(__file__).parents[3] / "zkbroker").rglob("*.py"))
-)
+ROOT = Path(__file__).parents[3] / "zkbroker"
+SOURCES = "\n".join(path.read_text() for path in sorted(ROOT.rglob("*.py")))
+
+# Where objects of a client's configuration are used, and where another's of like names are.
+CLIENTS = {
+    ConsumerConfig: (["consumer"], ["consumer/group"]),
+    GroupConsumerConfig: (["consumer/group"], []),
+    ProducerConfig: (["producer"], []),
+}
+CHECKS = ("__post_init__", "from_properties")
 
 
 @pytest.mark.parametrize(
@@ -36,3 +46,32 @@ def test_every_option_is_read_somewhere_or_says_that_it_has_no_effect(config):
         and not re.search(rf"\.{declared.name}\b", SOURCES)
     ]
     assert unread == []
+
+
+def read_of(tree: ast.AST, receivers: tuple[str, ...]) -> set[str]:
+    """The attributes that are read of objects that are called one of `receivers`."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            owner = node.value
+            name = getattr(owner, "id", None) or getattr(owner, "attr", None)
+            if name in receivers:
+                found.add(node.attr)
+    return found
+
+
+@pytest.mark.parametrize("config", CLIENTS)
+def test_every_client_option_is_read_where_its_client_is(config):
+    rooms, others = CLIENTS[config]
+    read: set[str] = set()
+    for path in (path for room in rooms for path in (ROOT / room).rglob("*.py")):
+        if not any((ROOT / other) in path.parents for other in others):
+            read |= read_of(ast.parse(path.read_text()), ("config", "_config"))
+    (body,) = ast.parse(textwrap.dedent(inspect.getsource(config))).body
+    methods = [each for each in body.body if isinstance(each, ast.FunctionDef)]
+    # A method that is called gives what it reads itself; two rounds for one that calls another.
+    for _ in range(2):
+        for method in methods:
+            if method.name in read and method.name not in CHECKS:
+                read |= read_of(method, ("self",))
+    assert sorted({declared.name for declared, _ in options(config)} - read) == []

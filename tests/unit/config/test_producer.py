@@ -130,7 +130,7 @@ def test_a_file_of_0_8():
 def test_a_file_of_the_java_client_counts_its_batch_size_in_bytes():
     config = load(FILE_JAVA)
     assert config.batch_max_bytes == 16384
-    assert config.batch_messages == 200
+    assert config.batch_messages is None
     assert config.required_acks == -1
     assert config.idempotence
     assert config.queue_max_bytes == 33554432
@@ -140,11 +140,8 @@ def test_a_file_of_the_java_client_counts_its_batch_size_in_bytes():
 def test_the_defaults_are_those_of_0_8_save_the_documented_ones():
     config = load("metadata.broker.list=b:1")
     assert config.producer_type == "sync"
-    assert (config.linger_ms, config.queue_max_messages, config.batch_messages) == (
-        5000,
-        10000,
-        200,
-    )
+    assert (config.linger_ms, config.queue_max_messages) == (5000, 10000)
+    assert (config.batch_full_messages, config.batch_limit_messages) == (200, 2**31 - 1)
     assert config.enqueue_timeout_ms == -1
     assert (config.retries, config.retry_backoff_ms) == (3, 100)
     assert config.request_timeout_ms == 10_000
@@ -189,3 +186,27 @@ def test_a_list_of_brokers_wins_over_zookeeper_as_in_0_8(caplog):
         config = load("metadata.broker.list=b:1\nzookeeper.connect=z:2181")
     assert config.zookeeper_connect == ""
     assert "zookeeper.connect has no effect" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("lines", "full", "limit"),
+    [
+        ("producer.type=async", 200, 2**31 - 1),
+        ("producer.type=async\nbatch.size=50", 50, 50),
+        ("producer.type=async\nbatch.num.messages=1", 1, 1),
+        ("producer.type=sync\nbatch.num.messages=50", 50, 2**31 - 1),
+    ],
+)
+def test_a_batch_size_that_is_given_bounds_async_batches(lines, full, limit):
+    config = load(f"broker.list=b:1\n{lines}")
+    assert (config.batch_full_messages, config.batch_limit_messages) == (full, limit)
+
+
+@pytest.mark.parametrize("spelled", ["-1", "all", "ALL"])
+def test_all_acknowledgements_are_spelled_in_two_ways(spelled):
+    assert load(f"broker.list=b:1\nacks={spelled}").required_acks == -1
+
+
+def test_an_election_is_waited_for_unless_retries_are_given():
+    assert load("broker.list=b:1\nrequest.timeout.ms=7000").leader_wait_ms == 7000
+    assert load("broker.list=b:1\nretries=3").leader_wait_ms == 0

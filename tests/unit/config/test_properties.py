@@ -45,3 +45,39 @@ def test_reads_what_editors_of_all_ages_saved(tmp_path, encoding):
     path = tmp_path / "server.properties"
     path.write_bytes("broker.id=1\n# für Zürich\nrack=Zürich\n".encode(encoding))
     assert load_properties(path) == {"broker.id": "1", "rack": "Zürich"}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("<html>\n", r"line 1 of .*server\.properties cannot be read: '<html>' is not a name"),
+        ('# fine\nbroker.id=1\n{"port": 1}\n', "line 3 .* is not a name"),
+        ("a=1\nb=one,\\\n  two\n=x\n", "line 4 .* '' is not a name"),
+        ("[broker]\nid=1", "line 1 .* is not a name"),
+        ("a=1\nx=\x00\x7fELF", "line 2 .* control characters"),
+        ("a=1\nx=\\u12g4", "line 2 .* four hexadecimal digits"),
+        ("PK\x03\x04", "line 1 .* control characters"),
+    ],
+)
+def test_a_line_that_is_no_setting_is_named(tmp_path, text, problem):
+    path = tmp_path / "server.properties"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=problem):
+        load_properties(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a=C:\\\\users",
+        "log4j.logger.kafka.network.Processor$=INFO",
+        "listener.name.sasl_ssl.scram-sha-256.jaas=x y;",
+        "k\\:1=x",
+        "broker.id",
+        "a\tb",
+    ],
+)
+def test_lines_that_real_files_hold_are_read(tmp_path, text):
+    path = tmp_path / "server.properties"
+    path.write_text(text, encoding="utf-8")
+    assert load_properties(path) == parse_properties(text)

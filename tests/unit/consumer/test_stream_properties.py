@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tests.support.message_sets import message_set
 from zkbroker.consumer import ConsumerTimeout, KafkaStream
-from zkbroker.consumer.partition import Chunk, ConsumedPartition
+from zkbroker.consumer.fetching.partition import Chunk, ConsumedPartition
 from zkbroker.runtime import get_runtime
 
 PARTITIONS = 2

@@ -8,8 +8,8 @@ import random
 from dataclasses import dataclass, field
 
 from tests.support.group_driver import GroupDriver
-from zkbroker.coordinator.election import elect
-from zkbroker.coordinator.group import GroupState
+from zkbroker.coordinator.groups.election import elect
+from zkbroker.coordinator.groups.group import GroupState
 from zkbroker.errors import ErrorCode
 
 SESSION_MS = 10_000

@@ -10,7 +10,6 @@ from zkbroker.log.checkpoints import (
     write_meta,
     write_offsets,
 )
-from zkbroker.log.epochs import LeaderEpochs
 
 FS = FileSystem()
 
@@ -26,7 +25,19 @@ def test_an_offset_checkpoint_comes_back(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["1\n0\n", "0\n", "0\nx\n", "0\n2\na 0 1\n", "0\n1\na 0\n", "0\n1\na 0 y\n", "0\n1\na x 1\n"],
+    [
+        "1\n0\n",
+        "0\n",
+        "0\nx\n",
+        "0\n2\na 0 1\n",
+        "0\n1\na 0\n",
+        "0\n1\na 0 y\n",
+        "0\n1\na x 1\n",
+        "0\n1\na 0 -1\n",
+        "0\n1\na -1 0\n",
+        f"0\n1\na 0 {2**63}\n",
+        f"0\n1\na {2**31} 0\n",
+    ],
 )
 def test_a_malformed_checkpoint_names_its_file(tmp_path, text):
     (tmp_path / "x").write_text(text)
@@ -42,26 +53,6 @@ def test_the_ids_of_a_directory_come_back(tmp_path):
     (tmp_path / "meta.properties").write_text("broker.id=x\n")
     with pytest.raises(StorageError, match=r"meta\.properties"):
         read_meta(tmp_path)
-
-
-def test_leader_epochs_grow_are_kept_and_cut(tmp_path):
-    epochs = LeaderEpochs(FS, tmp_path)
-    assert epochs.latest == -1
-    assert epochs.assign(0, 0)
-    assert epochs.assign(2, 10)
-    assert not epochs.assign(2, 12)
-    # Nothing was appended under 2.
-    assert epochs.assign(3, 10)
-    assert epochs.assign(5, 30)
-    assert read_epochs(tmp_path / names.LEADER_EPOCHS) == [(0, 0), (3, 10), (5, 30)]
-    again = LeaderEpochs(FS, tmp_path)
-    assert [again.end_of(epoch, 44) for epoch in (0, 2, 3, 5)] == [10, -1, 30, 44]
-    again.truncate_start(15)
-    assert read_epochs(tmp_path / names.LEADER_EPOCHS) == [(3, 15), (5, 30)]
-    again.truncate(20)
-    assert LeaderEpochs(FS, tmp_path).latest == 3
-    (tmp_path / names.LEADER_EPOCHS).write_text("junk")
-    assert LeaderEpochs(FS, tmp_path).latest == -1
 
 
 @pytest.mark.parametrize("text", ["a-0", "a-b-12", "a.b_c--3", "0-0"])
@@ -81,3 +72,12 @@ def test_the_directory_of_a_deleted_partition_fits_the_file_system():
     name = names.delete_directory_name(TopicPartition("t" * 249, 123))
     assert len(name) <= 255
     assert name.endswith("-delete")
+
+
+@pytest.mark.parametrize(
+    "rows", ["5 0\n3 9", "3 9\n5 2", "3 9\n3 9", "-1 0\n3 9", f"1 0\n{2**31} 9", f"1 0\n2 {2**63}"]
+)
+def test_epochs_that_do_not_grow_or_that_nobody_can_be_told_are_refused(tmp_path, rows):
+    (tmp_path / "x").write_text(f"0\n2\n{rows}\n")
+    with pytest.raises(StorageError, match="x line"):
+        read_epochs(tmp_path / "x")

@@ -39,14 +39,16 @@ def test_readers_go_on_while_segments_are_rolled_deleted_and_flushed(tmp_path):
 
         def write():
             for at in range(APPENDS):
-                result = log.append(message_set(2, magic=at % 3, prefix=f"{log.log_end_offset}-"))
+                result = log.append_as_leader(
+                    message_set(2, magic=at % 3, prefix=f"{log.log_end_offset}-"), leader_epoch=0
+                )
                 if at % 10 == 0:
                     log.wait_durable(result.last_offset, timeout_s=60)
             done.set()
 
         def delete():
             while not done.is_set():
-                log.delete_records_before(max(log.log_end_offset - 100, 0))
+                log.advance_start_to(max(log.log_end_offset - 100, 0))
                 manager.run_deletions()
                 manager.checkpoint()
 
@@ -55,7 +57,7 @@ def test_readers_go_on_while_segments_are_rolled_deleted_and_flushed(tmp_path):
             while True:
                 finished = done.is_set()
                 try:
-                    found = log.read(offset, 700)
+                    found = log.read(offset, 700, end=log.log_end_offset)
                 except OffsetOutOfRange as error:
                     offset = max(error.earliest, offset + 1)
                     continue
@@ -87,7 +89,7 @@ def test_appends_of_many_tasks_get_dense_offsets(tmp_path, runtime):
 
         def produce():
             for _ in range(10):
-                result = log.append(message_set(3))
+                result = log.append_as_leader(message_set(3), leader_epoch=0)
                 log.wait_durable(result.last_offset, timeout_s=60)
                 results.append(result.base_offset)
 
@@ -104,11 +106,11 @@ def test_start_offsets_written_side_by_side_do_not_go_back(tmp_path, runtime):
     manager.start()
     partitions = [TP._replace(partition=at) for at in range(6)]
     for tp in partitions:
-        manager.get_or_create(tp).append(message_set(50))
+        manager.get_or_create(tp).append_as_leader(message_set(50), leader_epoch=0)
 
     def trim(tp):
         for offset in range(1, 40):
-            manager.get(tp).delete_records_before(offset)
+            manager.get(tp).advance_start_to(offset)
 
     tasks = [get_runtime(runtime).spawn(trim, tp, name=str(tp)) for tp in partitions]
     for task in tasks:

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from zkbroker.log import FileSystem
-from zkbroker.log.index import OffsetIndex, TimeIndex
+from zkbroker.log.segments.index import OffsetIndex, TimeIndex
 
 FS = FileSystem()
 

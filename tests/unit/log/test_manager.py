@@ -1,4 +1,5 @@
 import errno
+import os
 import subprocess
 import sys
 
@@ -7,6 +8,7 @@ import pytest
 from tests.support.logs import (
     TP,
     Clock,
+    InlineRuntime,
     UnsyncedFileSystem,
     crash,
     make_manager,
@@ -16,6 +18,7 @@ from tests.support.logs import (
 )
 from zkbroker.errors import ConfigError, StorageError
 from zkbroker.log import FileSystem, Log, TopicPartition
+from zkbroker.records import iter_entries
 
 PARTITIONS = [TopicPartition("t", at) for at in range(6)]
 
@@ -60,7 +63,7 @@ def test_partitions_are_spread_over_the_directories_and_found_again(tmp_path):
     directories = [tmp_path / name for name in "abc"]
     with started(*directories) as manager:
         for tp in PARTITIONS:
-            manager.get_or_create(tp).append(message_set(1))
+            manager.get_or_create(tp).append_as_leader(message_set(1), leader_epoch=0)
     assert [len(list(each.glob("t-*"))) for each in directories] == [2, 2, 2]
     with started(*directories) as manager:
         assert set(manager.logs()) == set(PARTITIONS)
@@ -139,7 +142,7 @@ def test_after_a_clean_stop_no_message_is_verified(tmp_path):
     with started(tmp_path, segment_bytes=1000) as manager:
         log = manager.get_or_create(TP)
         for _ in range(20):
-            log.append(message_set(3))
+            log.append_as_leader(message_set(3), leader_epoch=0)
         path = log.segments[1].path(".log")
     data = bytearray(path.read_bytes())
     data[40] ^= 1
@@ -159,11 +162,11 @@ def test_recovery_begins_at_the_recovery_point(tmp_path):
     manager.start()
     log = manager.get_or_create(TP)
     for _ in range(20):
-        log.append(message_set(3))
+        log.append_as_leader(message_set(3), leader_epoch=0)
     log.flush()
     manager.checkpoint()
     for _ in range(5):
-        log.append(message_set(3))
+        log.append_as_leader(message_set(3), leader_epoch=0)
     path = log.segments[0].path(".log")
     crash(manager)
     data = bytearray(path.read_bytes())
@@ -176,16 +179,39 @@ def test_recovery_begins_at_the_recovery_point(tmp_path):
     again.close()
 
 
+def test_a_compacted_log_loses_the_end_of_a_segment_with_all_that_follows(tmp_path):
+    settings = {"segment_bytes": 1000, "cleanup_policy": "compact", "runtime": InlineRuntime()}
+    manager = make_manager(tmp_path, **settings)
+    manager.start()
+    log = manager.get_or_create(TP)
+    log.append_as_leader(message_set(3), leader_epoch=0)
+    log.flush()
+    manager.checkpoint()
+    for _ in range(9):
+        log.append_as_leader(message_set(3), leader_epoch=0)
+    path, following = log.segments[1].path(".log"), log.segments[2].base_offset
+    crash(manager)
+    # What a power cut may leave of files that were not flushed: one is shorter, the next is whole.
+    last = list(iter_entries(path.read_bytes()))[-1]
+    os.truncate(path, last.position)
+    again = make_manager(tmp_path, **settings)
+    first, *_ = again.start()
+    assert (first.file, first.offset) == (path, last.base_offset)
+    assert first.reason == f"offsets {last.base_offset} to {following - 1} are missing"
+    assert [record.offset for record in read_all(again.get(TP))] == list(range(last.base_offset))
+    again.close()
+
+
 def test_a_deleted_partition_is_gone_at_once_and_its_files_after_the_delay(tmp_path):
     clock = Clock()
     with started(tmp_path, clock=clock, file_delete_delay_ms=1000) as manager:
         log = manager.get_or_create(TP)
-        log.append(message_set(3))
-        held = log.read(0, 1000)
+        log.append_as_leader(message_set(3), leader_epoch=0)
+        held = log.read(0, 1000, end=log.log_end_offset)
         manager.delete(TP)
         assert manager.get(TP) is None
         with pytest.raises(StorageError, match="deleted"):
-            log.append(message_set(1))
+            log.append_as_leader(message_set(1), leader_epoch=0)
         (doomed,) = tmp_path.glob("*-delete")
         assert doomed.name.startswith("my-topic-0.")
         assert manager.get_or_create(TP).log_end_offset == 0
@@ -199,7 +225,7 @@ def test_a_deleted_partition_is_gone_at_once_and_its_files_after_the_delay(tmp_p
 def test_a_deleted_partition_does_not_come_back_with_a_restart(tmp_path):
     manager = make_manager(tmp_path)
     manager.start()
-    manager.get_or_create(TP).append(message_set(3))
+    manager.get_or_create(TP).append_as_leader(message_set(3), leader_epoch=0)
     manager.delete(TP)
     crash(manager)
     with started(tmp_path) as manager:
@@ -216,23 +242,25 @@ def test_a_failing_disk_takes_its_partitions_offline_and_the_rest_serves_on(tmp_
     manager.on_offline(lambda *args: told.append(args))
     logs = {tp: manager.get_or_create(tp) for tp in PARTITIONS}
     for log in logs.values():
-        log.append(message_set(2))
+        log.append_as_leader(message_set(2), leader_epoch=0)
         log.add_append_listener(lambda: woken.append(1))
-    broken = [tp for tp, log in logs.items() if log.directory.parent == tmp_path / "a"]
+    broken = [tp for tp, log in logs.items() if log.path.parent == tmp_path / "a"]
     assert len(broken) == 3
     fs.on = True
     for tp in broken:
         with pytest.raises(StorageError, match="cannot be used"):
-            logs[tp].append(message_set(2))
+            logs[tp].append_as_leader(message_set(2), leader_epoch=0)
         assert logs[tp].offline
     assert len(woken) == 3
     assert [(path, set(tps)) for path, tps, _ in told] == [(str(tmp_path / "a"), set(broken))]
     assert list(manager.offline_dirs()) == [str(tmp_path / "a")]
     for tp in set(PARTITIONS) - set(broken):
-        assert logs[tp].append(message_set(2)).base_offset == 2
-    assert manager.get_or_create(TopicPartition("new", 0)).directory.parent == tmp_path / "b"
+        assert logs[tp].append_as_leader(message_set(2), leader_epoch=0).base_offset == 2
+    assert manager.get_or_create(TopicPartition("new", 0)).path.parent == tmp_path / "b"
     with pytest.raises(StorageError):
-        manager.get_or_create(broken[0]).read(0, 100)
+        manager.get_or_create(broken[0]).read(
+            0, 100, end=manager.get_or_create(broken[0]).log_end_offset
+        )
     with pytest.raises(StorageError):
         manager.delete(broken[0])
     manager.run_retention()
@@ -254,8 +282,8 @@ def test_a_directory_that_cannot_be_used_is_offline_from_the_start(tmp_path):
         # Its log may be where nobody can look; an empty one elsewhere would pass for it.
         with pytest.raises(StorageError, match="could not be read"):
             manager.get_or_create(TP)
-        manager.get_or_create(TP, is_new=True).append(message_set(1))
-        manager.get_or_create(TP).append(message_set(1))
+        manager.get_or_create(TP, is_new=True).append_as_leader(message_set(1), leader_epoch=0)
+        manager.get_or_create(TP).append_as_leader(message_set(1), leader_epoch=0)
     with pytest.raises(StorageError, match="no data directory"):
         make_manager(*unusable).start()
 
@@ -264,14 +292,14 @@ def test_a_file_that_was_taken_away_fails_its_reads_and_nothing_else(tmp_path):
     with started(tmp_path, segment_bytes=1000) as manager:
         log = manager.get_or_create(TP)
         for _ in range(10):
-            log.append(message_set(3))
+            log.append_as_leader(message_set(3), leader_epoch=0)
     with started(tmp_path, segment_bytes=1000) as manager:
         log = manager.get(TP)
         log.segments[0].path(".log").unlink()
         with pytest.raises(StorageError):
-            log.read(0, 100)
+            log.read(0, 100, end=log.log_end_offset)
         assert manager.offline_dirs() == {}
-        assert log.append(message_set(3)).base_offset == 30
+        assert log.append_as_leader(message_set(3), leader_epoch=0).base_offset == 30
 
 
 def test_a_log_that_is_being_closed_takes_nothing_more(tmp_path):
@@ -283,13 +311,13 @@ def test_a_log_that_is_being_closed_takes_nothing_more(tmp_path):
         def fsync(self, fd):
             if log.offline and not self.refused:
                 with pytest.raises(StorageError, match="closed"):
-                    log.append(message_set(1))
+                    log.append_as_leader(message_set(1), leader_epoch=0)
                 self.refused += 1
 
     fs = Interfering()
     with started(tmp_path, fs=fs) as manager:
         log = manager.get_or_create(TP)
-        log.append(message_set(3))
+        log.append_as_leader(message_set(3), leader_epoch=0)
     assert fs.refused == 1
     with started(tmp_path) as manager:
         assert manager.get(TP).log_end_offset == 3
@@ -319,7 +347,7 @@ def test_names_that_are_no_partitions_are_left_alone(tmp_path):
 
 def test_a_damaged_checkpoint_only_costs_time(tmp_path):
     with started(tmp_path) as manager:
-        manager.get_or_create(TP).append(message_set(5))
+        manager.get_or_create(TP).append_as_leader(message_set(5), leader_epoch=0)
     (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n3\nmy-topic 0 x\n")
     with started(tmp_path) as manager:
         assert manager.get(TP).log_end_offset == 5
@@ -342,18 +370,18 @@ def test_a_lack_of_file_descriptors_fails_the_call_and_not_the_directory(tmp_pat
     with started(tmp_path, fs=fs, segment_bytes=1000, manager={"open_segments": 1}) as manager:
         log = manager.get_or_create(TP)
         for _ in range(10):
-            log.append(message_set(3))
+            log.append_as_leader(message_set(3), leader_epoch=0)
         fs.on = True
         with pytest.raises(StorageError, match="Too many open files"):
             for _ in range(5):
-                log.append(message_set(3))
+                log.append_as_leader(message_set(3), leader_epoch=0)
         with pytest.raises(StorageError, match="Too many open files"):
-            log.read(0, 100)
+            log.read(0, 100, end=log.log_end_offset)
         fs.on = False
         end = log.log_end_offset
         assert manager.offline_dirs() == {}
         for _ in range(5):
-            log.append(message_set(3))
+            log.append_as_leader(message_set(3), leader_epoch=0)
         assert [record.offset for record in read_all(log)] == list(range(end + 15))
 
 
@@ -370,14 +398,14 @@ def test_a_segment_that_could_not_be_begun_leaves_no_file_that_hides_messages(tm
     fs = Scarce()
     with started(tmp_path, fs=fs, segment_bytes=2000) as manager:
         log = manager.get_or_create(TP)
-        log.append(message_set(8))
+        log.append_as_leader(message_set(8), leader_epoch=0)
         fs.on = True
         with pytest.raises(StorageError, match="Too many open files"):
-            log.append(message_set(10))
+            log.append_as_leader(message_set(10), leader_epoch=0)
         # A smaller set still fits, so the next segment begins elsewhere than the one that failed.
-        log.append(message_set(4))
+        log.append_as_leader(message_set(4), leader_epoch=0)
         fs.on = False
-        log.append(message_set(10))
+        log.append_as_leader(message_set(10), leader_epoch=0)
         assert [each.base_offset for each in log.segments] == [0, 12]
     with started(tmp_path) as manager:
         log = manager.get(TP)
@@ -385,10 +413,10 @@ def test_a_segment_that_could_not_be_begun_leaves_no_file_that_hides_messages(tm
         assert [record.offset for record in read_all(log)] == list(range(22))
 
 
-def test_a_start_without_enough_file_descriptors_fails_as_a_whole(tmp_path):
+def test_a_start_without_enough_file_descriptors_opens_what_it_can_and_loses_nothing(tmp_path):
     with started(tmp_path) as manager:
         for tp in PARTITIONS:
-            manager.get_or_create(tp).append(message_set(1))
+            manager.get_or_create(tp).append_as_leader(message_set(1), leader_epoch=0)
 
     class Scarce(UnsyncedFileSystem):
         """Opens so many files and no more."""
@@ -402,24 +430,26 @@ def test_a_start_without_enough_file_descriptors_fails_as_a_whole(tmp_path):
                 raise OSError(errno.EMFILE, "Too many open files", str(path))
             return super().open(path, flags)
 
-    refusals = []
-    for left in range(0, 200, 7):
+    refusals, opened = [], set()
+    for left in range(0, 200, 3):
         manager = make_manager(tmp_path, fs=Scarce(left))
         try:
             manager.start()
         except StorageError as error:
             refusals.append(str(error))
             continue
-        assert set(manager.logs()) == set(PARTITIONS)
+        opened.add(len(manager.logs()))
         manager.abandon()
-        break
     assert refusals
+    assert {1, 3, len(PARTITIONS)} < opened
+    with started(tmp_path) as manager:
+        assert [manager.get(tp).log_end_offset for tp in PARTITIONS] == [1] * len(PARTITIONS)
     assert all("Too many open files" in refusal for refusal in refusals)
 
 
 def test_a_replacement_that_cannot_be_understood_is_not_guessed_at(tmp_path):
     with started(tmp_path) as manager:
-        manager.get_or_create(TP).append(message_set(1))
+        manager.get_or_create(TP).append_as_leader(message_set(1), leader_epoch=0)
     (tmp_path / str(TP) / "replace-plan").write_text("junk")
     with pytest.raises(StorageError, match="replace-plan"):
         make_manager(tmp_path).start()
@@ -431,9 +461,9 @@ def test_a_partition_made_again_under_an_old_name_inherits_nothing(tmp_path, cra
     manager.start()
     log = manager.get_or_create(TP)
     for _ in range(10):
-        log.append(message_set(4))
+        log.append_as_leader(message_set(4), leader_epoch=0)
     log.flush()
-    log.delete_records_before(26)
+    log.advance_start_to(26)
     manager.checkpoint()
     manager.delete(TP)
     if crashed_between:
@@ -442,7 +472,7 @@ def test_a_partition_made_again_under_an_old_name_inherits_nothing(tmp_path, cra
         manager.start()
     log = manager.get_or_create(TP)
     for _ in range(8):
-        log.append(message_set(4))
+        log.append_as_leader(message_set(4), leader_epoch=0)
     damaged = log.segments[1].path(".log")
     crash(manager)
     data = bytearray(damaged.read_bytes())
@@ -477,13 +507,71 @@ def test_a_partition_that_is_made_while_a_checkpoint_is_taken_does_no_harm(tmp_p
         manager.get_or_create(PARTITIONS[0])
         left = iter(PARTITIONS[1:])
 
-        def recovery_point(log):
+        def recovery_start(log):
             # As another task may while this one waits for the log's lock.
             for tp in left:
                 manager.get_or_create(tp)
                 break
-            return log._durability.recovery_point
+            return log._durability.recovery_start
 
-        monkeypatch.setattr(Log, "recovery_point", property(recovery_point))
+        monkeypatch.setattr(Log, "recovery_start", property(recovery_start))
         manager.checkpoint()
     assert "t 0 0" in (tmp_path / "recovery-point-offset-checkpoint").read_text()
+
+
+def test_a_partition_that_finds_no_free_descriptor_at_the_start_is_not_open_and_the_others_are(
+    tmp_path,
+):
+    with started(tmp_path) as manager:
+        for each in PARTITIONS:
+            manager.get_or_create(each).append_as_leader(message_set(1), leader_epoch=0)
+    fs = FailingFileSystem(tmp_path / str(PARTITIONS[2]), errno.EMFILE)
+    fs.on = True
+    with started(tmp_path, fs=fs) as manager:
+        assert sorted(manager.logs()) == [each for each in PARTITIONS if each != PARTITIONS[2]]
+        with pytest.raises(StorageError):
+            manager.get_or_create(PARTITIONS[2])
+        manager.checkpoint()
+        fs.on = False
+        assert manager.get_or_create(PARTITIONS[2]).log_end_offset == 1
+
+
+def test_no_more_logs_are_open_at_the_start_than_allowed(tmp_path):
+    with started(tmp_path) as manager:
+        for each in PARTITIONS:
+            manager.get_or_create(each).append_as_leader(message_set(1), leader_epoch=0)
+    with started(tmp_path, open_limit=4) as manager:
+        assert len(manager.logs()) == 4
+        assert manager.get_or_create(PARTITIONS[5]).log_end_offset == 1
+
+
+def test_a_log_that_was_not_opened_is_deleted_all_the_same(tmp_path):
+    with started(tmp_path) as manager:
+        for each in PARTITIONS:
+            manager.get_or_create(each)
+    with started(tmp_path, open_limit=4) as manager:
+        manager.delete(PARTITIONS[5])
+        assert not (tmp_path / str(PARTITIONS[5])).exists()
+        assert (tmp_path / str(PARTITIONS[4])).exists()
+
+
+@pytest.mark.parametrize("topic", ["x" * 300, "a/b", "..", "", "a\0b"])
+def test_a_name_that_no_directory_can_have_does_not_take_the_disk_offline(tmp_path, topic):
+    with started(tmp_path) as manager:
+        with pytest.raises(ValueError, match="not topic-partition"):
+            manager.get_or_create(TopicPartition(topic, 0))
+        manager.get_or_create(TopicPartition("good", 0))
+
+
+def test_new_directories_are_told_until_they_are_marked(tmp_path):
+    old, new = tmp_path / "old", tmp_path / "new"
+    with started(old) as manager:
+        assert manager.new_directories == [str(old)]
+        manager.write_meta(1, "c")
+        assert manager.new_directories == []
+    with started(old, new) as manager:
+        assert manager.new_directories == [str(new)]
+        manager.write_meta(1, "c", new_directories=False)
+        assert not (new / "meta.properties").exists()
+        manager.write_meta(1, "c")
+        assert (new / "meta.properties").exists()

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.support.logs import TP, InlineRuntime, make_manager, message_set, read_all, started
-from zkbroker.log import TopicPartition
-from zkbroker.log.recovery import count_valid_messages, scan_segment
+from zkbroker.log import TopicPartition, names
+from zkbroker.log.recovery.scan import count_valid_messages, scan_segment
 from zkbroker.records import Codec, set_offsets
 
 
@@ -83,9 +83,7 @@ def write(directory, name, *entries):
 def offsets(tmp_path):
     with started(tmp_path, runtime=InlineRuntime()) as manager:
         log = manager.get(TopicPartition("c", 0))
-        assert not [
-            path for path in log.directory.iterdir() if path.suffix in (".swap", ".cleaned")
-        ]
+        assert not [path for path in log.path.iterdir() if path.suffix in (".swap", ".cleaned")]
         return [record.offset for record in read_all(log)]
 
 
@@ -122,15 +120,44 @@ def test_leftovers_of_deletions_and_orphaned_indexes_are_removed(tmp_path, compa
     assert not list(compacted.glob("*.deleted"))
 
 
+def test_what_has_the_name_of_a_segment_and_is_no_file_is_ignored(tmp_path, compacted):
+    (compacted / f"{3:020d}.log").mkdir()
+    (compacted / f"{3:020d}.index.deleted").mkdir()
+    assert offsets(tmp_path) == list(range(8))
+
+
 def test_recovery_under_gevent_leaves_the_hub_free(tmp_path):
     with started(tmp_path, segment_bytes=2000) as manager:
         log = manager.get_or_create(TP)
         for _ in range(30):
-            log.append(message_set(3))
+            log.append_as_leader(message_set(3), leader_epoch=0)
     (tmp_path / ".kafka_cleanshutdown").unlink()
     manager = make_manager(tmp_path, runtime="gevent")
     assert manager.start() == []
     assert len(read_all(manager.get(TP))) == 90
-    manager.get(TP).append(message_set(1))
+    manager.get(TP).append_as_leader(message_set(1), leader_epoch=0)
     manager.checkpoint()
     manager.close()
+
+
+@pytest.mark.parametrize("file", ["lost", "torn", "old", "whole"])
+def test_leader_epochs_that_the_file_lacks_are_taken_from_the_batches(tmp_path, file):
+    with started(tmp_path, runtime=InlineRuntime()) as manager:
+        log = manager.get_or_create(TP)
+        for epoch in (0, 3, 7):
+            log.begin_epoch(epoch)
+            log.append_as_leader(message_set(2), leader_epoch=epoch)
+        log.begin_epoch(8)
+        path = log.path / names.LEADER_EPOCHS
+    (tmp_path / names.CLEAN_SHUTDOWN).unlink()
+    known = [(0, 0), (3, 2), (7, 4)]
+    if file == "lost":
+        path.unlink()
+    elif file == "torn":
+        path.write_bytes(b"0\n3\n0 ")
+    elif file == "old":
+        path.write_bytes(b"0\n1\n0 0\n")
+    else:
+        known.append((8, 6))
+    with started(tmp_path, runtime=InlineRuntime()) as manager:
+        assert manager.get(TP).epochs.all() == known

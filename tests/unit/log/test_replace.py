@@ -1,8 +1,12 @@
+import errno
+
 import pytest
 
 from tests.support.logs import TP, InlineRuntime, make_manager, message_set, read_all, started
+from tests.support.powercut import PowerCutFileSystem
+from zkbroker.errors import StorageError
 from zkbroker.log import FileSystem
-from zkbroker.log.replace import PLAN
+from zkbroker.log.segments.replacement import PLAN
 from zkbroker.records import iter_entries
 
 SETTINGS = {"segment_bytes": 1500, "cleanup_policy": "compact"}
@@ -45,15 +49,31 @@ class CrashingFileSystem(FileSystem):
 
 def fill(log):
     for index in range(24):
-        log.append(message_set(1, magic=index % 3, size=300, prefix=f"{index}-"))
+        log.append_as_leader(
+            message_set(1, magic=index % 3, size=300, prefix=f"{index}-"), leader_epoch=0
+        )
     log.roll()
+
+
+def replace(log, end, kept):
+    """Have the segments below an offset hold given entries."""
+    old = [segment for segment in log.segments if segment.base_offset < end]
+    writers = []
+    for data in kept:
+        if not writers or writers[-1].size + len(data) > log.config.segment_bytes:
+            offset = next(iter_entries(data)).base_offset
+            writers.append(log.segment_writer(offset if writers else old[0].base_offset))
+        writers[-1].append(data)
+    for writer in writers:
+        writer.finish()
+    log.replace_segments(old, writers)
 
 
 def every_third(log):
     end = log.segments[-1].base_offset
     kept = []
     for offset in range(0, end, 3):
-        data = log.read_bytes(offset, 1)
+        data = log.read_bytes(offset, 1, end=log.log_end_offset)
         entry = next(iter_entries(data))
         kept.append(data[entry.position : entry.position + entry.size])
     return end, kept
@@ -64,10 +84,10 @@ def test_replaced_segments_hold_what_was_kept_at_its_offsets(tmp_path):
         log = manager.get_or_create(TP)
         fill(log)
         before = {record.offset: record for record in read_all(log)}
-        held = log.read(1, 300)
-        log.replace_segments(*every_third(log))
+        held = log.read(1, 300, end=log.log_end_offset)
+        replace(log, *every_third(log))
         held.slice.close()
-        log.append(message_set(2))
+        log.append_as_leader(message_set(2), leader_epoch=0)
         check(read_all(log), before)
         assert log.size_bytes < 300 * 12
     with started(tmp_path, **SETTINGS) as manager:
@@ -92,7 +112,7 @@ def test_a_crash_at_any_step_leaves_all_of_the_old_or_all_of_the_new(tmp_path):
         end, kept = every_third(log)
         fs.left = steps
         try:
-            log.replace_segments(end, kept)
+            replace(log, end, kept)
         except Crash:
             finished = False
         else:
@@ -103,7 +123,7 @@ def test_a_crash_at_any_step_leaves_all_of_the_old_or_all_of_the_new(tmp_path):
             records = read_all(again.get(TP))
             assert records in (old, old[::3])
             seen.add(len(records))
-            names = [path.name for path in again.get(TP).directory.iterdir()]
+            names = [path.name for path in again.get(TP).path.iterdir()]
             assert not [name for name in names if name.endswith((".swap", ".cleaned", PLAN))]
         if finished:
             break
@@ -117,10 +137,16 @@ def test_a_range_that_is_no_segment_s_and_offsets_that_go_back_are_refused(tmp_p
         log = manager.get_or_create(TP)
         fill(log)
         end, kept = every_third(log)
-        with pytest.raises(ValueError, match="no segment"):
-            log.replace_segments(end - 1, kept)
-        with pytest.raises(ValueError, match="offset 0 is not in"):
-            log.replace_segments(end, [kept[1], kept[0]])
+        segments = log.segments
+        for wrong in ([], segments[::2], segments[-1:], segments[1::-1]):
+            with pytest.raises(ValueError, match="no closed neighbours"):
+                log.replace_segments(wrong, [])
+        with pytest.raises(ValueError, match="offset 0 is below"):
+            replace(log, end, [kept[1], kept[0]])
+        outside = log.segment_writer(segments[2].base_offset)
+        outside.finish()
+        with pytest.raises(ValueError, match="is not in"):
+            log.replace_segments(segments[:2], [outside])
         assert len(read_all(log)) == 24
 
 
@@ -128,8 +154,62 @@ def test_everything_may_go(tmp_path):
     with started(tmp_path, **SETTINGS) as manager:
         log = manager.get_or_create(TP)
         fill(log)
-        log.replace_segments(24, [])
+        log.replace_segments(log.segments[:-1], [])
         assert read_all(log) == []
-        log.append(message_set(1))
+        log.append_as_leader(message_set(1), leader_epoch=0)
     with started(tmp_path, **SETTINGS) as manager:
         assert [record.offset for record in read_all(manager.get(TP), start=24)] == [24]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_plan_that_was_carried_out_does_not_come_back_with_the_power(tmp_path, seed):
+    (tmp_path / "data").mkdir()
+    fs = PowerCutFileSystem(tmp_path / "data", tmp_path / "after", seed)
+    settings = {**SETTINGS, "runtime": InlineRuntime()}
+    manager = make_manager(tmp_path / "data", fs=fs, **settings)
+    manager.start()
+    log = manager.get_or_create(TP)
+    fill(log)
+    log.flush()
+    manager.checkpoint()
+    end, kept = every_third(log)
+    replace(log, end, kept)
+    found = read_all(log)
+    # The next compaction has only begun when the power goes: its files are not whole.
+    writer = log.segment_writer(0)
+    for data in kept[:4]:
+        writer.append(data)
+    fs.cut()
+    writer.abandon()
+    manager.abandon()
+    with started(tmp_path / "after", **settings) as again:
+        assert read_all(again.get(TP)) == found
+    fs.close_all()
+
+
+def test_a_replacement_that_cannot_be_ended_takes_its_directory_offline(tmp_path):
+    class NoDescriptors(FileSystem):
+        """Has none left once the plan is there."""
+
+        def fsync(self, fd):
+            pass
+
+        def fsync_dir(self, path):
+            if (path / PLAN).exists():
+                raise OSError(errno.EMFILE, "Too many open files")
+
+    settings = {**SETTINGS, "runtime": InlineRuntime()}
+    manager = make_manager(tmp_path, fs=NoDescriptors(), **settings)
+    manager.start()
+    log = manager.get_or_create(TP)
+    fill(log)
+    old = read_all(log)
+    with pytest.raises(StorageError):
+        replace(log, *every_third(log))
+    # What is appended or cut now would be replaced at the next start.
+    assert log.offline is not None
+    with pytest.raises(StorageError):
+        log.truncate_to(2)
+    manager.abandon()
+    with started(tmp_path, **settings) as again:
+        assert read_all(again.get(TP)) == old[::3]

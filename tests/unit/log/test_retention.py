@@ -4,7 +4,15 @@ import time
 
 import pytest
 
-from tests.support.logs import TP, Clock, make_manager, message_set, read_all, started
+from tests.support.logs import (
+    TP,
+    Clock,
+    InlineRuntime,
+    make_manager,
+    message_set,
+    read_all,
+    started,
+)
 from zkbroker.config.log import LogConfig
 from zkbroker.errors import ConfigError, CorruptMessage, OffsetOutOfRange
 from zkbroker.log import TopicPartition
@@ -43,20 +51,23 @@ def test_old_segments_are_renamed_at_once_and_removed_after_the_delay(tmp_path):
     ) as manager:
         log = manager.get_or_create(TP)
         for _ in range(10):
-            log.append(message_set(4, timestamp=clock.now))
+            log.append_as_leader(message_set(4, timestamp=clock.now), leader_epoch=0)
         clock.advance(HOUR // 2)
-        log.append(message_set(4, timestamp=clock.now))
-        files = len(list(log.directory.glob("*.log")))
-        held, first = log.read(0, 500), message_set(4, timestamp=clock.now - HOUR // 2)
+        log.append_as_leader(message_set(4, timestamp=clock.now), leader_epoch=0)
+        files = len(list(log.path.glob("*.log")))
+        held, first = (
+            log.read(0, 500, end=log.log_end_offset),
+            message_set(4, timestamp=clock.now - HOUR // 2),
+        )
         clock.advance(HOUR // 2 + 1000)
         assert manager.run_retention() == files - 1
         assert log.log_start_offset == log.segments[0].base_offset == 40
         with pytest.raises(OffsetOutOfRange):
-            log.read(0, 500)
-        assert len(list(log.directory.glob("*.log.deleted"))) == files - 1
+            log.read(0, 500, end=log.log_end_offset)
+        assert len(list(log.path.glob("*.log.deleted"))) == files - 1
         clock.advance(60_001)
         manager.run_deletions()
-        assert list(log.directory.glob("*.deleted")) == []
+        assert list(log.path.glob("*.deleted")) == []
         # The slice that was taken before still has its bytes.
         assert os.pread(held.slice.fd, len(first) - 16, 16) == first[16:]
         held.slice.close()
@@ -67,11 +78,14 @@ def test_a_log_whose_every_segment_is_old_goes_on_empty_at_its_end(tmp_path):
     clock = Clock()
     with started(tmp_path, clock=clock, retention_ms=HOUR) as manager:
         log = manager.get_or_create(TP)
-        log.append(message_set(4, timestamp=clock.now))
+        log.append_as_leader(message_set(4, timestamp=clock.now), leader_epoch=0)
         clock.advance(2 * HOUR)
         assert manager.run_retention() == 1
         assert (log.log_start_offset, log.log_end_offset) == (4, 4)
-        assert log.append(message_set(1, timestamp=clock.now)).base_offset == 4
+        assert (
+            log.append_as_leader(message_set(1, timestamp=clock.now), leader_epoch=0).base_offset
+            == 4
+        )
     with started(tmp_path, clock=clock) as manager:
         log = manager.get(TP)
         assert (log.log_start_offset, log.log_end_offset) == (4, 5)
@@ -80,7 +94,9 @@ def test_a_log_whose_every_segment_is_old_goes_on_empty_at_its_end(tmp_path):
 def test_nothing_is_deleted_before_the_topic_s_own_settings_are_known(tmp_path):
     clock = Clock()
     with started(tmp_path, clock=clock) as manager:
-        manager.get_or_create(TP).append(message_set(4, timestamp=clock.now))
+        manager.get_or_create(TP).append_as_leader(
+            message_set(4, timestamp=clock.now), leader_epoch=0
+        )
     clock.advance(10 * HOUR)
     with started(tmp_path, clock=clock, retention_ms=HOUR) as manager:
         # The broker's default would delete what the topic wants to keep.
@@ -95,7 +111,7 @@ def test_the_age_of_messages_without_timestamps_is_their_file_s(tmp_path):
     clock = Clock(time.time_ns() // 1_000_000)
     with started(tmp_path, clock=clock, retention_ms=HOUR) as manager:
         log = manager.get_or_create(TP)
-        log.append(message_set(4, magic=0))
+        log.append_as_leader(message_set(4, magic=0), leader_epoch=0)
         assert manager.run_retention() == 0
         clock.advance(2 * HOUR)
         assert manager.run_retention() == 1
@@ -104,7 +120,7 @@ def test_the_age_of_messages_without_timestamps_is_their_file_s(tmp_path):
 def test_a_compacted_topic_keeps_its_segments(tmp_path):
     clock = Clock()
     with started(tmp_path, clock=clock, retention_ms=1, cleanup_policy="compact") as manager:
-        manager.get_or_create(TP).append(message_set(4, timestamp=1))
+        manager.get_or_create(TP).append_as_leader(message_set(4, timestamp=1), leader_epoch=0)
         assert manager.run_retention() == 0
 
 
@@ -118,13 +134,13 @@ def test_a_compacted_topic_takes_no_message_without_a_key(tmp_path, magic, codec
             for key in keys:
                 built.append(key, None, NOW)
             if taken:
-                assert log.append(built.build()).base_offset == 0
+                assert log.append_as_leader(built.build(), leader_epoch=0).base_offset == 0
             else:
                 with pytest.raises(CorruptMessage, match="without a key"):
-                    log.append(built.build())
+                    log.append_as_leader(built.build(), leader_epoch=0)
         assert log.log_end_offset == 2
         internal = manager.get_or_create(TopicPartition("__consumer_offsets", 0))
-        assert internal.append(message_set(1)).base_offset == 0
+        assert internal.append_as_leader(message_set(1), leader_epoch=0).base_offset == 0
 
 
 def test_what_was_deleted_is_not_held_open(tmp_path):
@@ -133,12 +149,14 @@ def test_what_was_deleted_is_not_held_open(tmp_path):
         names = [os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
         return [name for name in names if f"{tmp_path}/" in name and name.endswith("(deleted)")]
 
-    with started(tmp_path, segment_bytes=1000, file_delete_delay_ms=0) as manager:
+    # A flush in another thread would hold what it flushes.
+    settings = {"segment_bytes": 1000, "file_delete_delay_ms": 0, "runtime": InlineRuntime()}
+    with started(tmp_path, **settings) as manager:
         log = manager.get_or_create(TP)
         for _ in range(10):
-            log.append(message_set(4))
+            log.append_as_leader(message_set(4), leader_epoch=0)
         assert len(read_all(log)) == 40  # opens every segment
-        log.delete_records_before(-1)
+        log.advance_start_to(log.log_end_offset)
         manager.run_deletions()
         assert held() == []
 
@@ -148,18 +166,18 @@ def test_deleted_records_stay_deleted_after_a_crash(tmp_path):
     manager.start()
     log = manager.get_or_create(TP)
     for _ in range(10):
-        log.append(message_set(4))
-    assert log.delete_records_before(26) == 26
+        log.append_as_leader(message_set(4), leader_epoch=0)
+    assert log.advance_start_to(26) == 26
     assert log.segments[0].base_offset == 24
     with pytest.raises(OffsetOutOfRange):
-        log.delete_records_before(41)
-    assert log.delete_records_before(3) == 26
+        log.advance_start_to(41)
+    assert log.advance_start_to(3) == 26
     manager.abandon()
     with started(tmp_path) as manager:
         log = manager.get(TP)
         assert log.log_start_offset == 26
         assert [record.offset for record in read_all(log)] == list(range(26, 40))
-        assert log.delete_records_before(-1) == 40
+        assert log.advance_start_to(log.log_end_offset) == 40
 
 
 @pytest.fixture
@@ -191,7 +209,7 @@ def test_a_policy_of_an_installed_package_is_found_by_its_name(tmp_path):
         log = manager.get_or_create(TP)
         midnight = clock.now - clock.now % (24 * HOUR)
         for hour in range(0, 48, 4):
-            log.append(message_set(6, timestamp=midnight + hour * HOUR))
+            log.append_as_leader(message_set(6, timestamp=midnight + hour * HOUR), leader_epoch=0)
         clock.now = midnight + 47 * HOUR
         assert manager.run_retention() == 0
         clock.now = midnight + 49 * HOUR
@@ -215,7 +233,7 @@ def test_a_policy_that_fails_stops_neither_the_other_topics_nor_the_disk(
         for name in ("a", "b", "c"):
             overrides = {"retention.bytes": "7"} if name == "b" else {}
             log = manager.get_or_create(TopicPartition(name, 0), overrides)
-            log.append(message_set(4, timestamp=clock.now))
+            log.append_as_leader(message_set(4, timestamp=clock.now), leader_epoch=0)
         clock.advance(2 * HOUR)
         assert manager.run_retention() == 2
         assert manager.offline_dirs() == {}

@@ -17,28 +17,28 @@ def test_a_segment_is_rolled_before_it_grows_past_its_size(tmp_path):
     with started(tmp_path, segment_bytes=1000) as manager:
         log = manager.get_or_create(TP)
         for _ in range(20):
-            log.append(message_set(2))
+            log.append_as_leader(message_set(2), leader_epoch=0)
         assert len(log.segments) > 3
-        sizes = [path.stat().st_size for path in sorted(log.directory.glob("*.log"))]
+        sizes = [path.stat().st_size for path in sorted(log.path.glob("*.log"))]
         assert all(0 < size <= 1000 for size in sizes)
-        assert [int(path.stem) for path in sorted(log.directory.glob("*.log"))] == bases(log)
+        assert [int(path.stem) for path in sorted(log.path.glob("*.log"))] == bases(log)
 
 
 def test_a_segment_is_rolled_when_its_first_message_is_too_old(tmp_path):
     with started(tmp_path, roll_ms=1000) as manager:
         log = manager.get_or_create(TP)
         for timestamp in (5000, 5900, 6000, 6001, 7001, 7002):
-            log.append(message_set(1, timestamp=timestamp))
+            log.append_as_leader(message_set(1, timestamp=timestamp), leader_epoch=0)
         assert bases(log) == [0, 3, 5]
 
 
 def test_the_age_of_a_segment_survives_a_restart(tmp_path):
     with started(tmp_path, roll_ms=1000) as manager:
-        manager.get_or_create(TP).append(message_set(1, timestamp=5000))
+        manager.get_or_create(TP).append_as_leader(message_set(1, timestamp=5000), leader_epoch=0)
     with started(tmp_path, roll_ms=1000) as manager:
         log = manager.get(TP)
-        log.append(message_set(1, timestamp=5500))
-        log.append(message_set(1, timestamp=6001))
+        log.append_as_leader(message_set(1, timestamp=5500), leader_epoch=0)
+        log.append_as_leader(message_set(1, timestamp=6001), leader_epoch=0)
         assert bases(log) == [0, 2]
 
 
@@ -46,11 +46,11 @@ def test_the_age_of_messages_without_timestamps_counts_from_the_segment_s_beginn
     clock = Clock()
     with started(tmp_path, roll_ms=1000, clock=clock) as manager:
         log = manager.get_or_create(TP)
-        log.append(message_set(1, magic=0))
+        log.append_as_leader(message_set(1, magic=0), leader_epoch=0)
         clock.advance(1000)
-        log.append(message_set(1, magic=0))
+        log.append_as_leader(message_set(1, magic=0), leader_epoch=0)
         clock.advance(1)
-        log.append(message_set(1, magic=0))
+        log.append_as_leader(message_set(1, magic=0), leader_epoch=0)
         assert bases(log) == [0, 2]
 
 
@@ -58,7 +58,7 @@ def test_a_full_index_begins_a_new_segment(tmp_path):
     with started(tmp_path, index_max_bytes=36, index_interval_bytes=0) as manager:
         log = manager.get_or_create(TP)
         for at in range(12):
-            log.append(message_set(1, timestamp=1000 + at))
+            log.append_as_leader(message_set(1, timestamp=1000 + at), leader_epoch=0)
         # Three time index entries of 12 bytes; the first append is not indexed.
         assert bases(log) == [0, 4, 8]
         assert [record.offset for record in read_all(log)] == list(range(12))
@@ -67,12 +67,12 @@ def test_a_full_index_begins_a_new_segment(tmp_path):
 def test_a_segment_is_rolled_before_an_offset_does_not_fit_its_indexes(tmp_path):
     with started(tmp_path) as manager:
         log = manager.get_or_create(TP)
-        log.append(message_set(1))
+        log.append_as_leader(message_set(1), leader_epoch=0)
         # As after a compaction: the offsets between are gone.
         log.log_end_offset = 2**31 - 3
-        log.append(message_set(3))
+        log.append_as_leader(message_set(3), leader_epoch=0)
         assert [segment.base_offset for segment in log.segments] == [0]
-        log.append(message_set(1))
+        log.append_as_leader(message_set(1), leader_epoch=0)
         assert [segment.base_offset for segment in log.segments] == [0, 2**31]
         assert [record.offset for record in read_all(log)][-2:] == [2**31 - 1, 2**31]
 
@@ -81,7 +81,7 @@ def test_an_empty_segment_is_not_rolled_again(tmp_path):
     with started(tmp_path) as manager:
         log = manager.get_or_create(TP)
         log.roll()
-        log.append(message_set(1))
+        log.append_as_leader(message_set(1), leader_epoch=0)
         log.roll()
         log.roll()
         assert bases(log) == [0, 1]
@@ -94,8 +94,9 @@ def fill(directory):
         for at in range(80):
             codec = chosen.choice([Codec.NONE, Codec.GZIP])
             size = chosen.randint(1, 80)
-            log.append(
-                message_set(3, magic=at % 3, codec=codec, size=size, timestamp=1000 + 10 * at)
+            log.append_as_leader(
+                message_set(3, magic=at % 3, codec=codec, size=size, timestamp=1000 + 10 * at),
+                leader_epoch=0,
             )
         assert len(log.segments) > 2
     return directory / str(TP)
@@ -106,10 +107,10 @@ def check(directory):
         log = manager.get(TP)
         assert [record.offset for record in read_all(log)] == list(range(240))
         for offset in range(240):
-            data = log.read_bytes(offset, 1)
+            data = log.read_bytes(offset, 1, end=log.log_end_offset)
             assert next(iter_records(data, start_offset=offset)).offset == offset
         for timestamp in range(990, 1800, 13):
-            found = log.offset_for_timestamp(timestamp)
+            found = log.offset_for_timestamp(timestamp, log.log_end_offset)
             records = read_all(log)
             first = next((r for r in records if r.timestamp >= timestamp), None)
             assert found == (None if first is None else (first.offset, first.timestamp))
@@ -135,7 +136,7 @@ def test_a_wrong_offset_index_is_noticed_and_never_believed(tmp_path, seed):
     with started(tmp_path, segment_bytes=6000, index_interval_bytes=300) as manager:
         log = manager.get(TP)
         for offset in range(240):
-            data = log.read_bytes(offset, 1)
+            data = log.read_bytes(offset, 1, end=log.log_end_offset)
             assert next(iter_records(data, start_offset=offset)).offset == offset
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.logs import TP, Clock, message_set, read_all, started
 from zkbroker.errors import UnsupportedForMessageFormat
-from zkbroker.log.timesearch import EARLIEST, LATEST
+from zkbroker.log.segments.time_search import EARLIEST, LATEST
 from zkbroker.records import Codec
 
 
@@ -18,7 +18,9 @@ def test_the_first_message_at_or_after_any_time_is_found_also_when_time_jumps(tm
         for index in range(80):
             base = 1000 + 10 * index + chosen.randint(-300, 300)
             codec = chosen.choice([Codec.NONE, Codec.SNAPPY])
-            log.append(message_set(3, magic=1 + index % 2, timestamp=base, codec=codec))
+            log.append_as_leader(
+                message_set(3, magic=1 + index % 2, timestamp=base, codec=codec), leader_epoch=0
+            )
         if not reopened:
             check(log)
     if reopened:
@@ -32,41 +34,43 @@ def check(log):
         expected = next(
             ((r.offset, r.timestamp) for r in records if r.timestamp >= timestamp), None
         )
-        assert log.offset_for_timestamp(timestamp) == expected
+        assert log.offset_for_timestamp(timestamp, log.log_end_offset) == expected
 
 
 def test_deleted_records_are_not_found_by_time(tmp_path):
     with started(tmp_path) as manager:
         log = manager.get_or_create(TP)
-        log.append(message_set(5, timestamp=1000))
-        log.append(message_set(5, timestamp=2000))
-        log.delete_records_before(3)
-        assert log.offset_for_timestamp(0) == (3, 1003)
+        log.append_as_leader(message_set(5, timestamp=1000), leader_epoch=0)
+        log.append_as_leader(message_set(5, timestamp=2000), leader_epoch=0)
+        log.advance_start_to(3)
+        assert log.offset_for_timestamp(0, log.log_end_offset) == (3, 1003)
 
 
 def test_messages_without_timestamps_are_never_found_and_a_pinned_topic_says_so(tmp_path):
     overrides = {"pinned": {"message.format.version": "0.9.0"}}
     with started(tmp_path, overrides=overrides) as manager:
         log = manager.get_or_create(TP)
-        log.append(message_set(5, magic=0))
-        assert log.offset_for_timestamp(0) is None
+        log.append_as_leader(message_set(5, magic=0), leader_epoch=0)
+        assert log.offset_for_timestamp(0, log.log_end_offset) is None
         with pytest.raises(UnsupportedForMessageFormat):
-            manager.get_or_create(TP._replace(topic="pinned")).offset_for_timestamp(0)
+            manager.get_or_create(TP._replace(topic="pinned")).offset_for_timestamp(
+                0, manager.get_or_create(TP._replace(topic="pinned")).log_end_offset
+            )
 
 
 def test_the_old_question_is_answered_by_the_times_of_files(tmp_path):
     clock = Clock()
     with started(tmp_path, segment_bytes=1000, clock=clock) as manager:
         log = manager.get_or_create(TP)
-        assert log.segment_offsets_before(LATEST, 5) == [0]
+        assert log.segment_offsets_before(LATEST, 5, log.log_end_offset) == [0]
         for _ in range(8):
-            log.append(message_set(4))
+            log.append_as_leader(message_set(4), leader_epoch=0)
         bases = [segment.base_offset for segment in log.segments]
         assert len(bases) > 3
-        for index, path in enumerate(sorted(log.directory.glob("*.log"))):
+        for index, path in enumerate(sorted(log.path.glob("*.log"))):
             os.utime(path, (1000 + index, 1000 + index))
-        assert log.segment_offsets_before(LATEST, 2) == [32, bases[-1]]
-        assert log.segment_offsets_before(EARLIEST, 5) == [0]
-        assert log.segment_offsets_before(1_001_500, 9) == [bases[1], bases[0]]
-        assert log.segment_offsets_before(999_000, 9) == []
-        assert log.segment_offsets_before(clock.now, 1) == [32]
+        assert log.segment_offsets_before(LATEST, 2, log.log_end_offset) == [32, bases[-1]]
+        assert log.segment_offsets_before(EARLIEST, 5, log.log_end_offset) == [0]
+        assert log.segment_offsets_before(1_001_500, 9, log.log_end_offset) == [bases[1], bases[0]]
+        assert log.segment_offsets_before(999_000, 9, log.log_end_offset) == []
+        assert log.segment_offsets_before(clock.now, 1, log.log_end_offset) == [32]

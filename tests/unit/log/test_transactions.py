@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.logs import TP, crash, make_manager, message_set, started
+from tests.support.logs import TP, InlineRuntime, crash, make_manager, message_set, started
+from tests.support.powercut import PowerCutFileSystem
 from tests.support.transactional import TransactionalLog
 from zkbroker.admin.log_check import check_logs, repair_logs
 from zkbroker.errors import ErrorCode, ProtocolError
@@ -20,12 +21,32 @@ from zkbroker.records import (
 )
 
 
+def stable_end(log: Log) -> int:
+    """The last stable offset of a partition whose every message is committed."""
+    first = log.first_unstable_offset
+    return log.log_end_offset if first is None else first
+
+
+def abort_all(log: Log) -> set[int]:
+    """End every open transaction; returns whose."""
+    ended = log.producers.open_transactions()
+    for each in ended:
+        log.end_transaction(
+            each.producer_id,
+            each.producer_epoch,
+            commit=False,
+            coordinator_epoch=3,
+            leader_epoch=0,
+        )
+    return {each.producer_id for each in ended}
+
+
 def read_committed(log: Log, start: int = 0, max_bytes: int = 1 << 20) -> list[int]:
     """Read as a consumer with isolation.level=read_committed does."""
     offsets = []
     at = start
     while True:
-        found = log.read(at, max_bytes, committed=True)
+        found = log.read(at, max_bytes, end=stable_end(log))
         if found.slice is None:
             return offsets
         aborted = [each[:2] for each in log.aborted_transactions(at, found)]
@@ -66,7 +87,7 @@ def stored(tmp_path: Path) -> TransactionalLog:
 def test_readers_of_committed_messages_are_told_what_was_aborted(stored, tmp_path):
     with started(tmp_path) as manager:
         log = manager.get(TP)
-        assert log.last_stable_offset == log.log_end_offset == 12
+        assert stable_end(log) == log.log_end_offset == 12
         assert [read_committed(log, start) for start in (0, 2, 8, 10, 12)] == [
             [0, 6, 8],
             [6, 8],
@@ -74,7 +95,7 @@ def test_readers_of_committed_messages_are_told_what_was_aborted(stored, tmp_pat
             [],
             [],
         ]
-        found = log.read(1, 1 << 20, committed=True)
+        found = log.read(1, 1 << 20, end=stable_end(log))
         assert [tuple(each) for each in log.aborted_transactions(1, found)] == [
             (2, 3, 4, 1),
             (1, 1, 7, 8),
@@ -148,16 +169,16 @@ def test_an_open_transaction_ends_what_is_stable(tmp_path):
     stored.store()
     with started(tmp_path) as manager:
         log = manager.get(TP)
-        assert (log.last_stable_offset, log.high_watermark) == (2, 5)
-        log.append(message_set(1))
-        assert (log.last_stable_offset, log.high_watermark) == (2, 6)
+        assert (stable_end(log), log.log_end_offset) == (2, 5)
+        log.append_as_leader(message_set(1), leader_epoch=0)
+        assert (stable_end(log), log.log_end_offset) == (2, 6)
         assert read_committed(log) == [0, 1]
-        found = log.read(0, 1 << 20)
+        found = log.read(0, 1 << 20, end=log.log_end_offset)
         assert found.slice is not None
         found.slice.close()
-        assert log.read(2, 1 << 20, committed=True).slice is None
+        assert log.read(2, 1 << 20, end=stable_end(log)).slice is None
     with started(tmp_path) as manager:
-        assert manager.get(TP).last_stable_offset == 2
+        assert stable_end(manager.get(TP)) == 2
 
 
 def test_a_transaction_that_left_the_log_holds_nobody_up(tmp_path):
@@ -167,10 +188,10 @@ def test_a_transaction_that_left_the_log_holds_nobody_up(tmp_path):
     stored.store()
     with started(tmp_path) as manager:
         log = manager.get(TP)
-        log.delete_records_before(1)
-        assert log.last_stable_offset == 1
-        log.delete_records_before(2)
-        assert log.last_stable_offset == 4
+        log.advance_start_to(1)
+        assert stable_end(log) == 1
+        log.advance_start_to(2)
+        assert stable_end(log) == 4
         assert read_committed(log, 2) == [2, 3]
 
 
@@ -182,13 +203,13 @@ def test_open_transactions_are_aborted_on_request(tmp_path):
     stored.store()
     with started(tmp_path) as manager:
         log = manager.get(TP)
-        assert {each.producer_id for each in log.abort_transactions()} == {1, 2}
-        assert log.abort_transactions() == []
-        assert log.last_stable_offset == log.high_watermark == 5
+        assert abort_all(log) == {1, 2}
+        assert abort_all(log) == set()
+        assert stable_end(log) == log.log_end_offset == 5
         assert read_committed(log) == [2]
-        log.append(message_set(1))
+        log.append_as_leader(message_set(1), leader_epoch=0)
         assert read_committed(log) == [2, 5]
-        entries = list(iter_entries(log.read_bytes(3, 1 << 20)))
+        entries = list(iter_entries(log.read_bytes(3, 1 << 20, end=log.log_end_offset)))
         assert [entry.is_control for entry in entries] == [True, True, False]
     assert index_file(stored.directory, 0) == [(1, 0, 3, 1), (2, 1, 4, 5)]
     with started(tmp_path) as manager:
@@ -201,29 +222,165 @@ def test_markers_survive_a_crash_that_took_the_index(tmp_path):
     stored.store()
     manager = make_manager(tmp_path)
     manager.start()
-    manager.get(TP).abort_transactions()
+    abort_all(manager.get(TP))
     crash(manager)
     (stored.directory / f"{0:020d}.txnindex").unlink()
     with started(tmp_path) as manager:
         assert read_committed(manager.get(TP)) == []
-        assert manager.get(TP).last_stable_offset == 2
+        assert stable_end(manager.get(TP)) == 2
     assert index_file(stored.directory, 0) == [(1, 0, 1, 2)]
 
 
-def test_no_part_of_a_transaction_is_taken_from_a_producer(tmp_path):
-    batch = encode_message_set(
-        [(None, b"x", 0, ())],
-        producer_id=1,
-        producer_epoch=0,
-        base_sequence=0,
-        is_transactional=True,
+@pytest.mark.parametrize("seed", range(8))
+def test_what_was_aborted_and_flushed_stays_aborted_after_a_power_cut(tmp_path, seed):
+    (tmp_path / "data").mkdir()
+    fs = PowerCutFileSystem(tmp_path / "data", tmp_path / "after", seed)
+    manager = make_manager(tmp_path / "data", fs=fs, runtime=InlineRuntime())
+    manager.start()
+    log = manager.get_or_create(TP)
+    log.append_as_leader(message_set(1), leader_epoch=0)
+    send(log)
+    end(log, commit=False)
+    log.flush()
+    manager.checkpoint()
+    # The next segment begins where the checkpoint says that all before is stable.
+    log._durability.request = lambda end: None
+    log.roll()
+    fs.cut()
+    manager.abandon()
+    fs.close_all()
+    with started(tmp_path / "after") as again:
+        assert again.get(TP).log_end_offset == 3
+        assert read_committed(again.get(TP)) == [0]
+
+
+def batch(sequence=0, *, producer=1, epoch=0, count=1, transactional=True):
+    return encode_message_set(
+        [(None, b"x", 0, ())] * count,
+        producer_id=producer,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        is_transactional=transactional,
     )
+
+
+def send(log, sequence=0, *, producer=1, epoch=0, **more):
+    """Append as a broker does that asked the coordinator."""
+    asked = log.begin_verification(producer, epoch)
+    data = batch(sequence, producer=producer, epoch=epoch, **more)
+    return log.append_as_leader(data, leader_epoch=0, verification=asked)
+
+
+def end(log, *, producer=1, epoch=0, commit=True, coordinator_epoch=0):
+    return log.end_transaction(
+        producer, epoch, commit=commit, coordinator_epoch=coordinator_epoch, leader_epoch=0
+    )
+
+
+def refused(code, call, *args, **more):
+    with pytest.raises(ProtocolError) as raised:
+        call(*args, **more)
+    assert raised.value.code is code
+
+
+@pytest.fixture
+def log(tmp_path):
     with started(tmp_path) as manager:
-        log = manager.get_or_create(TP)
-        with pytest.raises(ProtocolError) as refused:
-            log.append(batch)
-        assert refused.value.code == ErrorCode.INVALID_TXN_STATE
-        assert log.log_end_offset == 0
+        yield manager.get_or_create(TP)
+
+
+def test_a_transaction_begins_only_where_its_coordinator_was_asked(log):
+    refused(ErrorCode.INVALID_TXN_STATE, log.append_as_leader, batch(), leader_epoch=0)
+    assert log.log_end_offset == 0
+    asked = log.begin_verification(1, 0)
+    log.append_as_leader(batch(), leader_epoch=0, verification=asked)
+    # What is open needs no further question.
+    assert log.begin_verification(1, 0) is None
+    log.append_as_leader(batch(1), leader_epoch=0)
+    end(log)
+    refused(ErrorCode.INVALID_TXN_STATE, log.append_as_leader, batch(2), leader_epoch=0)
+    send(log, 2)
+
+
+def test_a_marker_between_the_question_and_the_append_refuses_the_append(log):
+    send(log)
+    end(log)
+    late = log.begin_verification(1, 0)
+    assert log.begin_verification(1, 0) is late
+    end(log)
+    call = log.append_as_leader
+    refused(ErrorCode.INVALID_TXN_STATE, call, batch(1), leader_epoch=0, verification=late)
+    again = log.begin_verification(1, 0)
+    assert again is not late
+    call(batch(1), leader_epoch=0, verification=again)
+
+
+def test_a_higher_epoch_is_asked_about_even_while_a_transaction_is_open(log):
+    send(log)
+    refused(ErrorCode.INVALID_TXN_STATE, log.append_as_leader, batch(epoch=1), leader_epoch=0)
+    refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, send, log, 1, epoch=1)
+    send(log, epoch=1)
+    assert log.last_stable_offset(2) == 0
+
+
+def test_a_batch_of_no_transaction_is_refused_while_one_is_open(log):
+    send(log)
+    plain = batch(1, transactional=False)
+    refused(ErrorCode.INVALID_TXN_STATE, log.append_as_leader, plain, leader_epoch=0)
+    end(log)
+    assert log.append_as_leader(plain, leader_epoch=0).base_offset == 2
+
+
+def test_markers_of_who_was_replaced_are_refused_and_those_of_successors_fence(log):
+    send(log)
+    end(log, epoch=2, coordinator_epoch=5)
+    refused(ErrorCode.INVALID_PRODUCER_EPOCH, end, log, epoch=1, coordinator_epoch=6)
+    refused(ErrorCode.TRANSACTION_COORDINATOR_FENCED, end, log, epoch=2, coordinator_epoch=4)
+    refused(ErrorCode.INVALID_PRODUCER_EPOCH, send, log, 1)
+    # Sent again, it is taken again; the epoch of the coordinator survives one of the producer.
+    end(log, epoch=2, coordinator_epoch=5)
+    send(log, epoch=3)
+    refused(ErrorCode.TRANSACTION_COORDINATOR_FENCED, end, log, epoch=3, coordinator_epoch=4)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_epochs_of_coordinators_are_known_after_a_restart(tmp_path, clean):
+    manager = make_manager(tmp_path)
+    manager.start()
+    log = manager.get_or_create(TP)
+    send(log)
+    end(log, coordinator_epoch=5)
+    (manager.close if clean else lambda: crash(manager))()
+    with started(tmp_path) as manager:
+        known = manager.get(TP)
+        refused(ErrorCode.TRANSACTION_COORDINATOR_FENCED, end, known, coordinator_epoch=4)
+        end(known, coordinator_epoch=5)
+
+
+def test_a_marker_counts_when_it_is_below_the_high_watermark(log):
+    send(log)
+    send(log, producer=2)
+    end(log)
+    assert [log.last_stable_offset(mark) for mark in (0, 1, 2, 3)] == [0, 0, 0, 1]
+    end(log, producer=2, commit=False)
+    assert [log.last_stable_offset(mark) for mark in (2, 3, 4)] == [1, 1, 4]
+
+
+def test_a_transaction_whose_marker_was_cut_off_is_open_again(log):
+    send(log)
+    end(log)
+    log.truncate_to(1)
+    assert log.begin_verification(1, 0) is None
+    assert log.last_stable_offset(1) == 0
+    send(log, 1)
+    end(log)
+    assert log.last_stable_offset(3) == 3
+
+
+def test_a_transactional_batch_without_a_producer_is_of_no_transaction(log):
+    data = encode_message_set([(None, b"x", 0, ())], is_transactional=True)
+    assert log.append_as_leader(data, leader_epoch=0).base_offset == 0
+    assert log.last_stable_offset(1) == 1
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -234,7 +391,7 @@ def test_every_reader_gets_what_was_committed(tmp_path, seed):
     for clean in (False, True, False):
         with started(tmp_path, index_interval_bytes=100) as manager:
             log = manager.get(TP)
-            assert (log.last_stable_offset, log.high_watermark) == (stored.stable, stored.offset)
+            assert (stable_end(log), log.log_end_offset) == (stored.stable, stored.offset)
             assert read_committed(log) == stored.committed
             for start in range(stored.offset):
                 wanted = [each for each in stored.committed if each >= start]

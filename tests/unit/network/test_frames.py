@@ -80,13 +80,24 @@ def test_memory_is_taken_as_bytes_arrive_not_as_announced() -> None:
         assert max(seen) - before < kept + 4_000_000, announced
 
 
-def test_a_large_frame_waits_until_it_is_admitted_and_small_ones_do_not() -> None:
-    admitted: list[int] = []
+def test_of_large_frames_what_has_arrived_is_charged_and_small_ones_are_not() -> None:
+    charged: list[int] = []
     bodies = [b"s" * 60_000, b"m" * 70_000, b"l" * 5_000_000]
     reader = FrameReader(Stream(framed(*bodies), [10] * 30).receive_into, 6_000_000)
-    reader.admit = admitted.append
+    reader.charge = charged.append
     assert [reader.next_frame() == body for body in bodies] == [True] * 3
-    assert admitted == [70_000, 5_000_000]
+    assert sum(charged) == 5_070_000
+    assert max(charged) <= 256 * 1024
+
+
+def test_what_is_only_announced_is_not_charged() -> None:
+    charged: list[int] = []
+    start = (100_000_000).to_bytes(4, "big") + bytes(1000)
+    reader = FrameReader(Stream(start, []).receive_into, 200_000_000)
+    reader.charge = charged.append
+    with pytest.raises(FrameError, match="1000 of"):
+        reader.next_frame()
+    assert sum(charged) == 1000
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 101, 2**31 - 1])

@@ -1,28 +1,21 @@
 """The accumulator on a virtual clock, runs and the bounded queue."""
 
-import threading
-
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zkbroker.producer import KeyedMessage, SendFuture
 from zkbroker.producer.accumulator import Accumulator
-from zkbroker.producer.batch import Batch, next_sequence
-from zkbroker.producer.inbox import Inbox
-from zkbroker.producer.run import Run, futures_of, parts_of, whole
-from zkbroker.records import Codec, iter_records
+from zkbroker.producer.queued_messages import QueuedMessages, whole
 from zkbroker.runtime import get_runtime
 
 RUNTIME = get_runtime("threads")
 
 
-def make_run(count: int, *, size: int = 10, topic: str = "t") -> Run:
-    run = Run(topic, 0.0, RUNTIME)
+def make_run(count: int, *, size: int = 10, topic: str = "t") -> QueuedMessages:
+    queued = QueuedMessages(topic, 0.0, RUNTIME)
     for i in range(count):
-        run.records.append((None, b"%d" % i, i, ()))
-        run.sizes.append(size)
-    return run
+        queued.records.append((None, b"%d" % i, i, ()))
+        queued.sizes.append(size)
+    return queued
 
 
 def make(**options: float) -> Accumulator:
@@ -75,7 +68,7 @@ def test_without_numbers_one_batch_is_in_flight_and_a_failed_one_goes_first_agai
     assert accumulator.ready(6.9, hurry=True) == []
     assert accumulator.next_deadline(6.9) == 7.0
     assert accumulator.take(accumulator.ready(7.0, hurry=True)[0]) is first
-    accumulator.settle(first)
+    accumulator.remove(first)
     assert accumulator.take(queue).ordinal > first.ordinal
 
 
@@ -93,7 +86,7 @@ def test_an_established_partition_has_several_in_flight_and_all_return_in_order(
     accumulator.put_back(first)
     assert accumulator.take(queue) is first
     assert accumulator.ready(0.0, hurry=True) == []
-    accumulator.settle(first)
+    accumulator.remove(first)
     assert accumulator.take(queue) is second
 
 
@@ -108,12 +101,12 @@ def test_messages_leave_once_and_in_order_whatever_fails_and_splits(counts, max_
     sent = []
     number = 0
     for count in counts:
-        run = make_run(count)
+        queued = make_run(count)
         for i in range(count):
-            run.records[i] = (None, b"%d" % number, 0, ())
+            queued.records[i] = (None, b"%d" % number, 0, ())
             sent.append(b"%d" % number)
             number += 1
-        accumulator.extend(0, whole(run), 0.0)
+        accumulator.extend(0, whole(queued), 0.0)
     draws = iter(failures)
     left = []
     while not accumulator.empty:
@@ -124,7 +117,7 @@ def test_messages_leave_once_and_in_order_whatever_fails_and_splits(counts, max_
             else:
                 accumulator.put_back(batch)
             continue
-        accumulator.settle(batch)
+        accumulator.remove(batch)
         left += [record[1] for record in batch.records]
     assert left == sent
 
@@ -132,94 +125,15 @@ def test_messages_leave_once_and_in_order_whatever_fails_and_splits(counts, max_
 # -- batches and runs
 
 
-def test_a_built_batch_is_sent_again_with_the_same_bytes():
-    batch = Batch("t", 0, 0.0)
-    run = make_run(5)
-    batch.add(whole(run), run.records, 50)
-    batch.number(7, 0, 3)
-    data = batch.build(2, Codec.NONE, None)
-    assert batch.build(2, Codec.NONE, None) is data
-    assert [record.value for record in iter_records(data)] == [b"0", b"1", b"2", b"3", b"4"]
-    assert batch.build(1, Codec.NONE, None) != data
-
-
-def test_halves_of_halves_are_numbered_on_and_resolve_their_own_messages():
-    batch = Batch("t", 0, 0.0)
-    one, two = make_run(3), make_run(4)
-    batch.add(whole(one), one.records, 30)
-    batch.add(whole(two), two.records, 40)
-    batch.number(7, 0, 2**31 - 2)
-    first, second = batch.split()
-    third, fourth = second.split()
-    assert [b.base_sequence for b in (first, second, third, fourth)] == [2**31 - 2, 1, 1, 3]
-    first.succeed(10, -1)
-    fourth.succeed(20, 99)
-    third.fail(ValueError("no"))
-    futures = futures_of([whole(one), whole(two)])
-    assert [f.result(0).offset for f in futures[:3]] == [10, 11, 12]
-    assert [str(f.exception(0)) for f in futures[3:5]] == ["no", "no"]
-    assert [f.result(0) for f in futures[5:]] == [("t", 0, 20, 99), ("t", 0, 21, 99)]
-
-
-def test_sequence_numbers_wrap():
-    assert next_sequence(2**31 - 1, 1) == 0
-    assert next_sequence(5, 10) == 15
-
-
-def test_parts_are_the_fewest_that_keep_the_order():
-    one, two = make_run(4), make_run(2)
-    futures = [SendFuture(one, 0), SendFuture(one, 2), SendFuture(two, 1), SendFuture(one, 1)]
-    assert parts_of(futures) == [(one, [0, 2]), (two, [1]), (one, [1])]
-
-
-def test_waiters_run_once_and_only_for_messages_that_are_done():
-    run = make_run(3)
-    called = []
-    run.add_waiter(0, lambda: called.append(0))
-    run.add_waiter(2, lambda: called.append(2))
-    run.fail([2], ValueError())
-    run.wake()
-    assert called == [2]
-    run.add_waiter(2, lambda: called.append("late"))
-    assert called == [2, "late"]
-
-
 # -- the bounded queue
 
 
-def test_the_sender_is_woken_only_when_it_asked_to_be():
-    wake = threading.Event()
-    inbox = Inbox(RUNTIME, wake, 100, 10_000)
-    assert inbox.rest(3)
-    for i in range(2):
-        inbox.put("t", (None, b"x", i, ()), 10, None, 0)
-    assert not wake.is_set()
-    inbox.put("t", (None, b"x", 2, ()), 10, None, 0)
-    assert wake.is_set()
-    assert not inbox.rest(3)
-    (run,) = inbox.drain()
-    assert len(run.records) == 3
-    assert (inbox.open_messages, inbox.open_bytes) == (3, 30)
-    inbox.release(3, 30)
-    assert (inbox.open_messages, inbox.open_bytes) == (0, 0)
-
-
-def test_a_single_message_larger_than_the_byte_bound_is_taken_alone():
-    inbox = Inbox(RUNTIME, threading.Event(), 100, 50)
-    inbox.put("t", (None, b"x" * 80, 0, ()), 80, None, 0)
-    with pytest.raises(Exception, match="stayed full"):
-        inbox.put("t", (None, b"x", 0, ()), 1, None, 0)
-
-
-def test_messages_of_one_topic_share_a_run_and_special_ones_are_kept():
-    inbox = Inbox(RUNTIME, threading.Event(), 100, 10_000)
-    special = KeyedMessage("t", b"y", partition=1)
-    inbox.put("t", (None, b"x", 0, ()), 1, None, 0)
-    inbox.put("u", (None, b"x", 0, ()), 1, None, 0)
-    future = inbox.put("t", (None, b"y", 0, ()), 1, special, 0)
-    first, second = inbox.drain()
-    assert (first.topic, len(first.records), second.topic) == ("t", 2, "u")
-    assert not first.keyless
-    assert second.keyless
-    assert future.message is special
-    assert SendFuture(first, 0).message.message == b"x"
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=12), st.integers(1, 7))
+def test_no_batch_holds_more_messages_than_the_limit(counts, limit):
+    accumulator = make(batch_limit_messages=limit, batch_max_bytes=45)
+    for count in counts:
+        accumulator.extend(0, whole(make_run(count)), 0.0)
+    sizes = [len(batch) for batch in accumulator.waiting()]
+    # Batches are full by messages or by bytes (four of ten bytes), save the last one.
+    assert sizes[:-1] == [min(limit, 4)] * (len(sizes) - 1)
+    assert sum(sizes) == sum(counts)

@@ -4,13 +4,8 @@ import pytest
 
 from zkbroker.errors import ConfigError
 from zkbroker.producer import (
-    DefaultEncoder,
     DefaultPartitioner,
-    IntegerEncoder,
-    JsonEncoder,
     LegacyHashPartitioner,
-    LongEncoder,
-    NullEncoder,
     StringEncoder,
 )
 from zkbroker.producer.plugins import resolve
@@ -72,20 +67,3 @@ def test_entry_points_are_found_by_group_and_name(tmp_path, monkeypatch):
 def test_a_plugin_that_cannot_be_used_says_why(kind, given, message):
     with pytest.raises(ConfigError, match=message):
         resolve(kind, given)
-
-
-def test_encoders_encode_and_keep_null():
-    assert DefaultEncoder().to_bytes(bytearray(b"x")) == b"x"
-    assert StringEncoder().to_bytes("ü") == b"\xc3\xbc"
-    assert StringEncoder("utf-16-be").to_bytes("a") == b"\x00a"
-    assert JsonEncoder().to_bytes({"a": [1, "ü"]}) == '{"a":[1,"ü"]}'.encode()
-    assert IntegerEncoder().to_bytes(-2) == b"\xff\xff\xff\xfe"
-    assert LongEncoder().to_bytes(258) == b"\0\0\0\0\0\0\1\2"
-    assert NullEncoder().to_bytes("x") is None
-    for encoder in (DefaultEncoder, StringEncoder, JsonEncoder, IntegerEncoder, LongEncoder):
-        assert encoder().to_bytes(None) is None
-
-
-def test_the_default_encoder_refuses_text_and_names_the_setting():
-    with pytest.raises(TypeError, match=r"serializer\.class"):
-        DefaultEncoder().to_bytes("text")

@@ -1,21 +1,20 @@
 """The producer against brokers whose answers the test decides, on both runtimes."""
 
-from collections import Counter
+import threading
+import time
 
 import pytest
 
-from tests.support.fake_broker import CLOSE, LOSE_ANSWER, FakeCluster
+from tests.support.fake_broker import FakeCluster
 from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, make
-from zkbroker.errors import ErrorCode
 from zkbroker.producer import (
-    BrokersUnavailable,
+    Cancelled,
     KeyedMessage,
     MessageTooLarge,
-    SendFailed,
-    TopicUnavailable,
+    ProducerClosed,
+    Undelivered,
 )
 from zkbroker.protocol import ApiKey
-from zkbroker.records import iter_entries
 
 
 @RUNTIMES
@@ -54,44 +53,6 @@ def test_close_delivers_what_is_queued_although_it_lingers(runtime):
 
 
 @RUNTIMES
-def test_keyless_messages_are_spread_evenly_over_the_led_partitions(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0, None, 0])
-        with make(fake, runtime) as producer:
-            places = producer.send([KeyedMessage("t", b"x") for _ in range(100)])
-        assert Counter(place.partition for place in places) == {0: 50, 2: 50}
-
-
-@RUNTIMES
-def test_a_topic_is_created_where_the_brokers_create_topics(runtime):
-    with FakeCluster() as fake:
-        fake.auto_create = 2
-        with make(fake, runtime) as producer:
-            assert producer.send(KeyedMessage("new", b"x")).offset == 0
-
-
-@RUNTIMES
-def test_an_unknown_topic_fails_with_the_cure_and_holds_up_no_other(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        with make(fake, runtime) as producer:
-            with pytest.raises(SendFailed, match=r"auto\.create\.topics\.enable") as caught:
-                producer.send([KeyedMessage("none", b"x"), KeyedMessage("t", b"y")])
-            assert [message.topic for message, _ in caught.value.sent] == ["t"]
-            (message, error) = caught.value.failed[0]
-            assert message.topic == "none"
-            assert isinstance(error, TopicUnavailable)
-
-
-@RUNTIMES
-def test_a_partition_that_does_not_exist_fails_with_the_range(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0, 0])
-        with make(fake, runtime) as producer, pytest.raises(SendFailed, match="give 0 to 1"):
-            producer.send(KeyedMessage("t", b"x", partition=2))
-
-
-@RUNTIMES
 def test_a_moved_leader_is_found_and_nothing_is_lost_or_doubled(runtime):
     with FakeCluster(2) as fake:
         fake.create("t", [0])
@@ -103,84 +64,6 @@ def test_a_moved_leader_is_found_and_nothing_is_lost_or_doubled(runtime):
 
 
 @RUNTIMES
-def test_a_broker_that_is_down_longer_than_the_retries_fails_with_the_cure(runtime):
-    with FakeCluster(2) as fake:
-        fake.create("t", [1])
-        with make(fake, runtime, request_timeout_ms=2000) as producer:
-            fake.brokers[1].stop()
-            with pytest.raises(SendFailed, match=r"message\.send\.max\.retries") as caught:
-                producer.send(KeyedMessage("t", b"x"))
-            assert isinstance(caught.value.failed[0][1], BrokersUnavailable)
-
-
-@RUNTIMES
-def test_refusals_that_pass_are_retried_with_the_same_bytes(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        seen = []
-
-        def refuse_twice(request):
-            seen.append(bytes(request.topics[0].partitions[0].records))
-            return ErrorCode.NOT_ENOUGH_REPLICAS if len(seen) < 3 else None
-
-        fake.faults[ApiKey.PRODUCE, 0] = refuse_twice
-        with make(fake, runtime) as producer:
-            assert producer.send(KeyedMessage("t", b"x")).offset == 0
-            assert producer.metrics()["retries"] == 2
-        assert len(seen) == 3
-        assert len(set(seen)) == 1
-
-
-@RUNTIMES
-def test_a_lost_answer_is_stored_once_with_idempotence(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        faults = iter([LOSE_ANSWER, CLOSE, LOSE_ANSWER])
-        fake.faults[ApiKey.PRODUCE, 0] = lambda request: next(faults, None)
-        with make(fake, runtime, enable_idempotence="true") as producer:
-            assert producer.send(KeyedMessage("t", b"x")).offset == 0
-            assert producer.send(KeyedMessage("t", b"y")).offset == 1
-        assert fake.values("t", 0) == [b"x", b"y"]
-
-
-@RUNTIMES
-def test_batches_that_are_too_large_are_split_until_they_fit(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        fake.max_message_bytes = 1000
-        for idempotence in ("false", "true"):
-            with make(fake, runtime, enable_idempotence=idempotence) as producer:
-                messages = [KeyedMessage("t", b"%03d" % i + b"x" * 97) for i in range(50)]
-                producer.send(messages)
-        values = fake.values("t", 0)
-        assert [value[:3] for value in values] == [b"%03d" % i for i in range(50)] * 2
-
-
-@RUNTIMES
-def test_a_message_too_large_for_the_broker_fails_alone(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        fake.max_message_bytes = 1000
-        with make(fake, runtime, enable_idempotence="true") as producer:
-            with pytest.raises(SendFailed, match=r"max\.message\.bytes") as caught:
-                producer.send([KeyedMessage("t", x) for x in (b"a", b"x" * 2000, b"b")])
-            assert isinstance(caught.value.failed[0][1], MessageTooLarge)
-            assert [message.message for message, _ in caught.value.sent] == [b"a", b"b"]
-            producer.send(KeyedMessage("t", b"c"))
-        assert fake.values("t", 0) == [b"a", b"b", b"c"]
-
-
-def test_the_message_format_follows_what_the_broker_understands():
-    for version, magic in ((0, 0), (1, 0), (2, 1), (3, 2), (7, 2)):
-        with FakeCluster(max_produce_version=version) as fake:
-            fake.create("t", [0])
-            with make(fake) as producer:
-                producer.send(KeyedMessage("t", b"x", key=b"k"))
-            data = fake.log("t", 0).sets[0]
-            assert next(iter_entries(data)).magic == magic
-
-
-@RUNTIMES
 def test_without_acknowledgements_the_offset_is_unknown(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
@@ -188,51 +71,89 @@ def test_without_acknowledgements_the_offset_is_unknown(runtime):
             assert producer.send(KeyedMessage("t", b"x")).offset == -1
 
 
-@RUNTIMES
-def test_no_later_batch_is_stored_when_the_very_first_one_is_refused(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        fake.max_message_bytes = 2000
-        options = {"enable_idempotence": "true", "batch_max_bytes": 4000, "queue_time": 0}
-        with asynchronous(fake, runtime, **options) as producer:
-            futures = [producer.send(KeyedMessage("t", b"%03d" % i + b"x" * 97)) for i in range(99)]
-            for future in futures:
-                future.result(WAIT_S)
-        assert [value[:3] for value in fake.values("t", 0)] == [b"%03d" % i for i in range(99)]
+def block(fake: FakeCluster) -> threading.Event:
+    """Have brokers answer no produce request until the event is set."""
+    gate = threading.Event()
+    for broker_id in fake.brokers:
+        fake.faults[ApiKey.PRODUCE, broker_id] = lambda request: gate.wait(WAIT_S) and None
+    return gate
 
 
 @RUNTIMES
-def test_lost_producer_state_starts_new_numbers_and_stores_what_was_refused_once(runtime):
-    with FakeCluster() as fake:
-        fake.create("t", [0])
-        with make(fake, runtime, enable_idempotence="true") as producer:
-            producer.send([KeyedMessage("t", b"%d" % i) for i in range(3)])
-            (number,) = fake.log("t", 0).producers
-            epoch, _ = fake.log("t", 0).producers[number]
-            # The broker lost what it stored last: its idea of the sequence goes back.
-            fake.log("t", 0).producers[number] = (epoch, [(-9, -7, 0)])
-            producer.send([KeyedMessage("t", b"%d" % i) for i in range(3, 6)])
-            producer.send(KeyedMessage("t", b"6"))
-        assert fake.values("t", 0) == [b"%d" % i for i in range(7)]
+def test_a_message_larger_than_a_request_may_be_fails_at_once(runtime):
+    with (
+        FakeCluster() as fake,
+        asynchronous(fake, runtime, max_request_size=1000) as producer,
+        pytest.raises(MessageTooLarge, match=r"max\.request\.size=1000"),
+    ):
+        producer.send(KeyedMessage("t", b"x" * 1000))
 
 
 @RUNTIMES
-def test_after_a_batch_was_refused_for_good_the_next_gets_numbers_without_a_gap(runtime):
+def test_close_returns_within_its_time_and_cancels_what_is_left(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
-        refused = iter([None, ErrorCode.INVALID_TIMESTAMP])
-        fake.faults[ApiKey.PRODUCE, 0] = lambda request: next(refused, None)
-        with make(fake, runtime, enable_idempotence="true") as producer:
-            producer.send(KeyedMessage("t", b"one"))
-            with pytest.raises(SendFailed):
-                producer.send(KeyedMessage("t", b"two"))
-            producer.send(KeyedMessage("t", b"three"))
-        assert fake.values("t", 0) == [b"one", b"three"]
-        sent = [
-            next(iter(iter_entries(bytes(request.topics[0].partitions[0].records))))
-            for key, _, request in fake.brokers[0].requests
-            if key is ApiKey.PRODUCE
-        ]
-        # Three requests: none was tried with numbers that the broker had to refuse.
-        assert [entry.base_sequence for entry in sent] == [0, 1, 0]
-        assert sent[2].producer_id != sent[0].producer_id
+        gate = block(fake)
+        producer = asynchronous(fake, runtime)
+        future = producer.send(KeyedMessage("t", b"x"))
+        started = time.monotonic()
+        with pytest.raises(Undelivered, match="1 messages were not delivered"):
+            producer.close(1.0)
+        assert time.monotonic() - started < WAIT_S
+        assert isinstance(future.exception(0), Cancelled)
+        producer.close(1.0)
+        gate.set()
+
+
+@RUNTIMES
+def test_a_closed_producer_refuses(runtime):
+    with FakeCluster() as fake:
+        producer = asynchronous(fake, runtime)
+        producer.close()
+        with pytest.raises(ProducerClosed):
+            producer.send(KeyedMessage("t", b"x"))
+
+
+@RUNTIMES
+def test_failures_that_nobody_looked_at_are_raised_by_close(runtime):
+    with FakeCluster() as fake:
+        producer = asynchronous(fake, runtime)
+        ignored = producer.send(KeyedMessage("none", b"ignored"))
+        seen = producer.send(KeyedMessage("none", b"seen"))
+        assert seen.exception(WAIT_S) is not None
+        assert ignored.done()
+        with pytest.raises(Undelivered) as caught:
+            producer.close()
+        assert [m.message for m in caught.value.messages] == [b"ignored"]
+
+
+@RUNTIMES
+def test_flush_waits_for_all_and_raises_what_failed(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        with asynchronous(fake, runtime, queue_time=3_600_000) as producer:
+            producer.send(KeyedMessage("t", b"x"))
+            producer.flush(WAIT_S)
+            assert fake.values("t", 0) == [b"x"]
+            producer.send(KeyedMessage("none", b"y"))
+            with pytest.raises(Undelivered, match="topic none"):
+                producer.flush(WAIT_S)
+
+
+def test_many_tasks_send_at_once_and_nothing_is_lost():
+    with FakeCluster(2) as fake:
+        fake.create("t", [0, 1])
+        with asynchronous(fake, queue_size=500) as producer:
+
+            def run(number: int) -> None:
+                for i in range(500):
+                    producer.send(KeyedMessage("t", b"%d-%d" % (number, i), partition=number % 2))
+
+            threads = [threading.Thread(target=run, args=(n,)) for n in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        for number in range(6):
+            mine = [v for v in fake.values("t", number % 2) if v.startswith(b"%d-" % number)]
+            assert mine == [b"%d-%d" % (number, i) for i in range(500)]

@@ -7,6 +7,7 @@ from zkbroker.protocol import (
     ApiKey,
     MalformedFrame,
     RequestHeader,
+    TooManyItems,
     UnsupportedRequest,
     decode_request,
     decode_response,
@@ -19,11 +20,13 @@ from zkbroker.protocol.messages import (
     ApiVersionsResponse,
     FetchResponse,
     HeartbeatRequest,
+    MetadataRequest,
     ProduceRequest,
     served_versions,
 )
 from zkbroker.protocol.messages.fetch import FetchResponsePartition, FetchResponseTopic
 from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
+from zkbroker.protocol.messages.stop_replica import StopReplicaPartition, StopReplicaRequest
 
 # what a client of 2.4 or later sends first: header v2 with tagged fields, compact strings
 FLEXIBLE_API_VERSIONS = bytes.fromhex(
@@ -46,7 +49,7 @@ def test_a_client_id_may_be_null():
 
 
 @pytest.mark.parametrize(
-    ("api_key", "version"), [(0, 8), (0, -1), (4, 0), (99, 0), (-1, 0), (17, 0)]
+    ("api_key", "version"), [(0, 8), (0, -1), (4, 3), (99, 0), (-1, 0), (17, 0)]
 )
 def test_an_unserved_request_is_refused_and_says_who_asked_for_what(api_key, version):
     frame = b"".join(encode_request(RequestHeader(18, 0, 1, "old-app"), ApiVersionsRequest()))[4:]
@@ -130,3 +133,16 @@ def test_a_large_record_set_is_sent_without_a_copy_and_a_small_one_in_one_piece(
         pieces = encode_request(RequestHeader(0, 2, 1, "p"), request)
         assert len(pieces) == parts
         assert (pieces[-1] is data) == (data is large)
+
+
+def test_items_of_a_request_are_bounded_and_a_controllers_tenfold():
+    names = MetadataRequest(["t"] * 50)
+    frame = b"".join(encode_request(RequestHeader(ApiKey.METADATA, 1, 1, "c"), names))[4:]
+    assert len(decode_request(frame, max_items=50)[1].topics) == 50
+    with pytest.raises(TooManyItems, match="MetadataRequest v1 topics"):
+        decode_request(frame, max_items=49)
+    stop = StopReplicaRequest(partitions=[StopReplicaPartition("t", at) for at in range(90)])
+    frame = b"".join(encode_request(RequestHeader(ApiKey.STOP_REPLICA, 0, 1, "c"), stop))[4:]
+    assert len(decode_request(frame, max_items=9)[1].partitions) == 90
+    with pytest.raises(TooManyItems):
+        decode_request(frame, max_items=8)

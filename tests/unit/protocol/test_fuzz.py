@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from zkbroker.protocol import (
-    SUPPORTED_VERSIONS,
+    BROKER_VERSIONS,
     MalformedFrame,
     UnsupportedRequest,
     decode_request,
@@ -82,7 +82,7 @@ def decode_all(count, seed):
 def compile_everything():
     from zkbroker.protocol import MESSAGES, codec
 
-    for api_key, (low, high) in SUPPORTED_VERSIONS.items():
+    for api_key, (low, high) in BROKER_VERSIONS.items():
         for version in range(low, high + 1):
             for message in MESSAGES[api_key]:
                 codec.decoder(message, version)
@@ -110,7 +110,7 @@ def test_mutated_frames_raise_nothing_undeclared_and_leave_no_memory_behind(coun
 @pytest.mark.parametrize("seed", range(20))
 def test_noise_raises_nothing_undeclared(seed):
     rng = random.Random(seed)
-    for api_key, (low, high) in SUPPORTED_VERSIONS.items():
+    for api_key, (low, high) in BROKER_VERSIONS.items():
         for version in range(low, high + 1):
             noise = rng.randbytes(rng.randrange(64))
             try:

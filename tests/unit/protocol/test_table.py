@@ -1,10 +1,10 @@
-from zkbroker.protocol import SUPPORTED_VERSIONS
+from zkbroker.protocol import BROKER_VERSIONS
 from zkbroker.protocol.table import FieldRow, protocol_markdown, protocol_table
 
 
 def test_every_api_is_listed_with_its_versions():
     assert [(r.api_key, r.min_version, r.max_version) for r in protocol_table()] == [
-        (key, *versions) for key, versions in sorted(SUPPORTED_VERSIONS.items())
+        (key, *versions) for key, versions in sorted(BROKER_VERSIONS.items())
     ]
 
 

@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from zkbroker.errors import ConfigError
 from zkbroker.protocol.java_hash import string_hash
 from zkbroker.rebalance import range_assign, roundrobin_assign, thread_ids
+from zkbroker.rebalance.assignor import find_assignor
 
 topics = st.dictionaries(
     st.text("abcxyz.-_09", min_size=1, max_size=6), st.integers(0, 40), max_size=4
@@ -98,3 +100,40 @@ def test_round_robin_deals_in_the_order_of_the_java_hash() -> None:
     order = sorted(range(8), key=lambda n: string_hash(f"[topic,{n}]"))
     shares = roundrobin_assign({"topic": range(8)}, {"topic": ["c-1", "c-0", "c-2"]})
     assert [shares["topic", n] for n in order] == [f"c-{i % 3}" for i in range(8)]
+
+
+def everything_to_the_first(partitions, threads):
+    return {
+        (topic, number): min(threads[topic])
+        for topic, numbers in partitions.items()
+        for number in numbers
+    }
+
+
+class CalledAsOne:
+    def __call__(self, partitions, threads):
+        return everything_to_the_first(partitions, threads)
+
+
+NOT_CALLABLE = object()
+
+
+def test_an_assignor_is_found_by_name_or_import_path():
+    assert find_assignor("range") is range_assign
+    assert find_assignor("roundrobin") is roundrobin_assign
+    for name in ("everything_to_the_first", "CalledAsOne"):
+        assign = find_assignor(f"{__name__}:{name}")
+        assert assign({"t": [0, 1]}, {"t": ["b-0", "a-0"]}) == {("t", 0): "a-0", ("t", 1): "a-0"}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "message"),
+    [
+        ("sticky", "range, roundrobin or the import path"),
+        ("no.such:thing", "cannot be imported"),
+        (f"{__name__}:NOT_CALLABLE", "cannot be called"),
+    ],
+)
+def test_what_is_no_assignor_is_refused(strategy, message):
+    with pytest.raises(ConfigError, match=message):
+        find_assignor(strategy)

@@ -3,8 +3,8 @@
 import logging
 
 from zkbroker.rebalance import Rebalancer
-from zkbroker.registry import ClaimBlocked
-from zkbroker.registry.groups import Subscription
+from zkbroker.registry.groups import StreamSubscription
+from zkbroker.zookeeper import ClaimBlocked
 
 
 class GoneAgain:
@@ -21,7 +21,7 @@ def test_being_blocked_again_and_again_is_warned_of_once(caplog):
     rebalancer = Rebalancer(
         GoneAgain(),
         None,
-        subscription=Subscription({"t": 1}),
+        subscription=StreamSubscription({"t": 1}),
         backoff_ms=1,
         max_retries=2,
     )

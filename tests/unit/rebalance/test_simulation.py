@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.simulated_group import ErrorsSeen, SimGroup
 from zkbroker.rebalance import Rebalancer
-from zkbroker.registry import ClaimBlocked, SessionState
+from zkbroker.zookeeper import ClaimBlocked, SessionState
 
 DEFAULT_SCHEDULES = 600
 FULL_SCHEDULES = 100_000

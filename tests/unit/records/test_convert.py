@@ -2,12 +2,14 @@ import pytest
 
 from zkbroker.errors import CorruptMessage, UnsupportedCompressionType
 from zkbroker.records import (
+    AppendPolicy,
     Codec,
     compress,
     convert,
     encode_message_set,
     iter_entries,
     iter_records,
+    prepare_append,
 )
 from zkbroker.records.batch import build_batch, seal_batch
 
@@ -95,3 +97,21 @@ def test_a_corrupt_batch_is_not_converted():
     damaged[-1] ^= 1
     with pytest.raises(CorruptMessage):
         convert(damaged, 1)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_a_batch_of_many_records_is_converted_in_pieces(codec):
+    records = [(b"k", b"%d" % at, 1000 + at, ()) for at in range(25_001)]
+    data = prepare_append(
+        bytearray(encode_message_set(records, codec=codec)), 700, AppendPolicy(), 0
+    ).data
+    for magic in (0, 1):
+        converted = convert(bytes(data), magic, first_offset=711)
+        found = [(record.offset, record.value) for record in iter_records(converted)]
+        assert found == [(700 + at, b"%d" % at) for at in range(11, 25_001)]
+        if codec:
+            assert [entry.last_offset for entry in iter_entries(converted, verify_crc=True)] == [
+                10_710,
+                20_710,
+                25_700,
+            ]

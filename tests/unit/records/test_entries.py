@@ -10,7 +10,6 @@ from zkbroker.records import (
     set_offsets,
     verify_entry,
 )
-from zkbroker.records.varint import decode_varint, encode_varint
 
 RECORDS = [(b"k", b"value", 1_000, ()), (None, b"other", 2_000, ())]
 
@@ -78,24 +77,3 @@ def test_offset_and_epoch_are_set_in_place_and_the_crc_holds():
     assert (head.base_offset, head.last_offset, head.partition_leader_epoch) == (5_000, 5_001, 9)
     set_offsets(data, 0, 6_000)
     assert verify_entry(data).partition_leader_epoch == 9
-
-
-@pytest.mark.parametrize(
-    ("value", "encoded"),
-    [(0, "00"), (-1, "01"), (1, "02"), (63, "7e"), (64, "8001"), (-65, "8101"), (8192, "808001")],
-)
-def test_varints_have_the_bytes_of_protobuf(value, encoded):
-    assert encode_varint(value).hex() == encoded
-
-
-@pytest.mark.parametrize("value", [0, -1, 2**31, -(2**31), 2**63 - 1, -(2**63)])
-def test_varints_of_64_bits_come_out_again(value):
-    data = encode_varint(value)
-    assert decode_varint(data, 0, len(data)) == (value, len(data))
-
-
-@pytest.mark.parametrize("data", ["", "80", "80" * 10 + "01", "ff" * 9 + "02"])
-def test_malformed_varints_are_refused(data):
-    raw = bytes.fromhex(data)
-    with pytest.raises(CorruptMessage):
-        decode_varint(raw, 0, len(raw))

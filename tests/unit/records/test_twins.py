@@ -142,6 +142,9 @@ def compare_appends(native, raw):
                 args = (0, magic, 500, 1000, -5, 2**62, append_time)
                 results.append((outcome(loops.assign_messages, buffer, *args), bytes(buffer)))
             assert results[0] == results[1]
+    for args in ((0, 10**6), (0, 60), (len(raw) // 2, 10**6)):
+        found = outcome(native.end_of_plain, raw, *args)
+        assert found == outcome(portable.end_of_plain, raw, *args)
     for entry in iter_entries(raw):
         if entry.magic == 2 and not entry.codec:
             payload = raw[BATCH_HEADER_BYTES + entry.position : entry.position + entry.size]

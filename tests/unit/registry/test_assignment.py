@@ -50,6 +50,29 @@ def test_a_start_broker_that_has_gone_gives_way_to_the_next():
     assert assign_replicas({1: None, 5: None}, 1, start_broker=9) == {0: [1]}
 
 
+def test_a_topic_in_racks_grows_from_the_place_of_its_first_broker_among_the_ids():
+    # Genuine brokers look the place up among the ids and count from it in the order of racks.
+    assert alternate_racks({0: "a", 1: "a", 2: "b"}) == [0, 2, 1]
+    assert assign_replicas({0: "a", 1: "a", 2: "b"}, 1, start_broker=2) == {0: [1]}
+
+
+def test_in_racks_each_partition_takes_every_rack_before_one_twice():
+    # Worked out by hand from the rule of Kafka 2.x: order 0 3 5 1 4 2, three racks, start 0.
+    racks = {0: "a", 1: "a", 2: "a", 3: "b", 4: "b", 5: "c"}
+    assert alternate_racks(racks) == [0, 3, 5, 1, 4, 2]
+    assigned = assign_replicas(racks, 7, 3, start_broker=0)
+    assert {len({racks[broker] for broker in each}) for each in assigned.values()} == {3}
+    assert assigned == {
+        0: [0, 3, 5],
+        1: [3, 5, 1],
+        2: [5, 1, 4],
+        3: [1, 4, 5],
+        4: [4, 2, 5],
+        5: [2, 3, 5],
+        6: [0, 4, 5],
+    }
+
+
 def test_racks_take_turns():
     assert alternate_racks({0: "a", 1: "b", 2: "c", 3: "a", 4: "b"}) == [0, 1, 2, 3, 4]
     assert alternate_racks({0: "a", 1: "a", 2: "b"}) == [0, 2, 1]

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from zkbroker.errors import RegistryError
+from zkbroker.registry.broker_registration import SessionRecord, _only_here
 from zkbroker.registry.brokers import BrokerInfo
-from zkbroker.registry.presence import SessionRecord, _only_here
 
 
 @pytest.mark.parametrize(

@@ -2,26 +2,26 @@ import json
 
 import pytest
 
-from zkbroker.registry.groups import Subscription, _is_thread_of
+from zkbroker.registry.groups import StreamSubscription, _is_thread_of
 
 
 def test_a_subscription_reads_back_with_the_keys_of_genuine_consumers() -> None:
-    ours = Subscription({"g08-m.*": 1}, "white_list")
+    ours = StreamSubscription({"g08-m.*": 1}, "white_list")
     node = json.loads(ours.to_json())
     assert node.keys() == {"version", "subscription", "pattern", "timestamp"}
     assert isinstance(node["timestamp"], str)
-    assert Subscription.from_json(ours.to_json()) == ours
+    assert StreamSubscription.from_json(ours.to_json()) == ours
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"null", b"[]", b"{}", b'{"subscription":[]}', b'{"subscription":{"t":"x"}}']
 )
 def test_a_registration_that_says_nothing_yet_is_none(data: bytes) -> None:
-    assert Subscription.from_json(data) is None
+    assert StreamSubscription.from_json(data) is None
 
 
 def test_an_unknown_pattern_means_named_topics() -> None:
-    assert Subscription.from_json(b'{"subscription":{"t":2}}') == Subscription({"t": 2})
+    assert StreamSubscription.from_json(b'{"subscription":{"t":2}}') == StreamSubscription({"t": 2})
 
 
 @pytest.mark.parametrize(

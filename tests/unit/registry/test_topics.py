@@ -1,10 +1,9 @@
 import pytest
 
-from zkbroker.errors import InvalidTopic, RegistryError
+from zkbroker.errors import RegistryError
 from zkbroker.registry.partitions import PartitionState
 from zkbroker.registry.topics import (
     changed_topic,
-    check_topic_name,
     decode_assignment,
     decode_config,
     encode_assignment,
@@ -43,17 +42,6 @@ def test_settings_read_back_and_an_empty_node_has_none() -> None:
     assert decode_config("t", b"") == {}
     with pytest.raises(RegistryError, match="holds no settings"):
         decode_config("t", b"[1]")
-
-
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "x" * 250, "a\n"])
-def test_what_cannot_be_a_topic_name_is_refused(name: str) -> None:
-    with pytest.raises(InvalidTopic):
-        check_topic_name(name)
-
-
-@pytest.mark.parametrize("name", ["a", "A.b_c-9", "x" * 249, "..."])
-def test_a_topic_name_is_accepted(name: str) -> None:
-    check_topic_name(name)
 
 
 def test_a_partition_state_reads_back() -> None:

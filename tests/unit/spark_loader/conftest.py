@@ -2,8 +2,8 @@
 
 import pytest
 
-from spark_loader import Loader, cli_state
-from spark_loader.cli import cli
+from spark_loader import Loader
+from spark_loader.cli import cli, state
 from tests.support.directory_cluster import DirectoryCluster
 from tests.support.inline_spark import InlineSpark
 from tests.support.loading import AT, LOCAL
@@ -33,7 +33,7 @@ def run(cluster, output):
 
 @pytest.fixture
 def command(monkeypatch, cluster, capsys):
-    monkeypatch.setattr(cli_state, "ACCESS", cluster)
+    monkeypatch.setattr(state, "ACCESS", cluster)
 
     def invoke(*arguments):
         cli.main([str(each) for each in arguments], standalone_mode=False)

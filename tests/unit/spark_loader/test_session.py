@@ -1,5 +1,6 @@
 """Starting Spark: from any directory, and with a sentence where it cannot."""
 
+import logging
 import os
 import signal
 import subprocess
@@ -7,7 +8,7 @@ import sys
 
 import pytest
 
-from spark_loader.session import _ctrl_c_later
+from spark_loader.session import _ctrl_c_later, quiet_interrupts
 
 pytestmark = pytest.mark.spark
 
@@ -62,3 +63,45 @@ def test_ctrl_c_waits_until_spark_has_started():
         started = True
     assert started
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_interrupt_is_logged_by_nobody_and_other_trouble_is(caplog):
+    with quiet_interrupts():
+        for error in (KeyboardInterrupt(), OSError("broken")):
+            try:
+                try:
+                    raise error
+                finally:
+                    raise RuntimeError(f"after {error!r}")
+            except RuntimeError:
+                logging.exception("while sending")  # noqa: LOG015 - as Py4J does
+                logging.getLogger("py4j.clientserver").exception("while closing")
+    assert [str(each.exc_info[1]) for each in caplog.records] == ["after OSError('broken')"] * 2
+
+
+PROGRAM = """
+import io, logging, signal, sys
+from spark_loader.session import interruptible_session
+heard = sys.stderr = io.StringIO()
+before = signal.getsignal(signal.SIGINT)
+spark = interruptible_session("local[1]", None)
+print(signal.getsignal(signal.SIGINT) is before)
+spark._jvm.java.lang.System.err.println("from Java")
+for _ in range(100):
+    if "from Java" in heard.getvalue():
+        break
+    import time
+    time.sleep(0.1)
+print(repr(heard.getvalue()))
+spark.stop()
+"""
+
+
+@pytest.mark.timeout(300)
+def test_a_session_leaves_ctrl_c_alone_and_java_speaks_through_python():
+    """So a progress display can make room for what Java says, and an interrupt stays one."""
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False
+    )
+    assert ran.stdout == "True\n'from Java\\n'\n", ran.stderr
+    assert ran.stderr == ""

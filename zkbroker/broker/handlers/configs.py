@@ -4,9 +4,11 @@ Topics have settings that can be changed; a broker's are shown and are changed i
 file.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
-from zkbroker.broker.errors import error_code
+from zkbroker.broker.context import RequestContext
+from zkbroker.broker.errors import error_code, error_message
 from zkbroker.broker.services import BrokerServices
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.config.log import LogConfig, LogManagerConfig
@@ -16,8 +18,6 @@ from zkbroker.errors import (
     ProtocolError,
     ZkbrokerError,
 )
-from zkbroker.network.server import Session
-from zkbroker.protocol import RequestHeader
 from zkbroker.protocol.messages import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -35,6 +35,8 @@ from zkbroker.protocol.messages.configs import (
     ResourceType,
 )
 
+Resource = TypeVar("Resource", DescribeConfigsResource, AlterConfigsResource)
+
 
 class ConfigsHandlers:
     """Handles the configuration APIs."""
@@ -43,22 +45,22 @@ class ConfigsHandlers:
         self._services = services
 
     def describe_configs(
-        self, request: DescribeConfigsRequest, header: RequestHeader, session: Session
+        self, request: DescribeConfigsRequest, context: RequestContext
     ) -> DescribeConfigsResponse:
         return DescribeConfigsResponse(
             resources=[
                 self._describe(resource, synonyms=request.include_synonyms)
-                for resource in request.resources
+                for resource in context.paced(_once(request.resources))
             ]
         )
 
     def alter_configs(
-        self, request: AlterConfigsRequest, header: RequestHeader, session: Session
+        self, request: AlterConfigsRequest, context: RequestContext
     ) -> AlterConfigsResponse:
         return AlterConfigsResponse(
             resources=[
                 self._alter(resource, validate_only=request.validate_only)
-                for resource in request.resources
+                for resource in context.paced(_once(request.resources))
             ]
         )
 
@@ -72,7 +74,7 @@ class ConfigsHandlers:
                 entries = self._broker_entries()
         except ZkbrokerError as error:
             answer.error_code = error_code(error)
-            answer.error_message = str(error)
+            answer.error_message = error_message(error)
             return answer
         wanted = None if resource.config_names is None else set(resource.config_names)
         answer.entries = [entry for entry in entries if wanted is None or entry.name in wanted]
@@ -141,7 +143,7 @@ class ConfigsHandlers:
             )
         except ZkbrokerError as error:
             answer.error_code = error_code(error)
-            answer.error_message = str(error)
+            answer.error_message = error_message(error)
         return answer
 
     def _check_broker(self, kind: int, name: str) -> None:
@@ -155,6 +157,11 @@ class ConfigsHandlers:
                 f"configuration.",
                 code=ErrorCode.INVALID_REQUEST,
             )
+
+
+def _once(resources: Iterable[Resource]) -> list[Resource]:
+    """Take the last of each resource; to name one a thousand times is not to be worth it."""
+    return list({(each.resource_type, each.resource_name): each for each in resources}.values())
 
 
 def _entry(

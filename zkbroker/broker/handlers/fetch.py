@@ -1,38 +1,84 @@
 """Fetch: give readers what is stored, as it is stored, and wait for more where they ask to.
 
-Invariant: a file slice that was read is part of the answer or closed here. Bytes are converted only
-for a reader that is older than them: v0 and v1 read magic 0, v2 and v3 up to magic 1.
+Invariant: a file slice that was read is part of the answer or closed here. Bytes are converted
+only for a reader that is older than them: v0 and v1 read magic 0, v2 and v3 up to magic 1.
+Followers read to the log's end, and what they ask for tells the leader how far they are: once, when
+the fetch arrives, since whoever waits may be dead by the time it is woken. Consumers read to the
+high watermark or the last stable offset.
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
-import gevent
-import gevent.event
-
+from zkbroker.broker.context import RequestContext
+from zkbroker.broker.conversion import DownConversion
 from zkbroker.broker.errors import error_code
-from zkbroker.broker.hosting import Hosted
+from zkbroker.broker.fetch_sessions import FINAL_EPOCH, FetchSession, FetchSessions
 from zkbroker.broker.services import BrokerServices
-from zkbroker.errors import ErrorCode, ProtocolError, UnsupportedCompressionType, ZkbrokerError
+from zkbroker.errors import (
+    ErrorCode,
+    ProtocolError,
+    UnsupportedCompressionType,
+    UnsupportedVersion,
+    ZkbrokerError,
+)
 from zkbroker.fileslice import FileSlice
 from zkbroker.log import ReadResult
-from zkbroker.log.entries import walk
-from zkbroker.network.server import Session
-from zkbroker.protocol import RequestHeader
+from zkbroker.log.segments.entries import walk
+from zkbroker.network.server.server import CloseConnection
 from zkbroker.protocol.messages import FetchRequest, FetchResponse
 from zkbroker.protocol.messages.fetch import (
     READ_COMMITTED,
+    READ_UNCOMMITTED,
     AbortedTransaction,
     FetchRequestPartition,
+    FetchRequestTopic,
     FetchResponsePartition,
     FetchResponseTopic,
 )
-from zkbroker.records import Codec, convert, iter_entries
+from zkbroker.records import Codec
+from zkbroker.replica.delayed import DelayedOperation
+from zkbroker.replica.partition import Partition, ReadEnd
+from zkbroker.replica.throttle import ReplicationThrottle, names_replica
 
 MAX_RESPONSE_BYTES = 2**31 - 1 - 16 * 1024 * 1024
-_OFFLOAD_BYTES = 32 * 1024
 _COALESCE_S = 0.002
+_LIMITED_SINCE = 3
+_SESSIONS_SINCE = 7
 _ZSTD_VERSION = 10
+CONSUMER = -1
+
+
+def reader_of(isolation_level: int) -> ReadEnd:
+    """Return how far a consumer sees.
+
+    Raises:
+        CloseConnection: there is no such isolation level, as genuine brokers answer it.
+    """
+    if isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        raise CloseConnection(f"there is no isolation level {isolation_level}")
+    committed = isolation_level == READ_COMMITTED
+    return ReadEnd.LAST_STABLE if committed else ReadEnd.HIGH_WATERMARK
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one fetch asks for, its session's part included.
+
+    Args:
+        request: as it came.
+        topics: all partitions to read.
+        version: of the request.
+        reader: how far this reader sees.
+        follower: the broker that fetches, -1 for a client.
+    """
+
+    request: FetchRequest
+    topics: list[FetchRequestTopic]
+    version: int
+    reader: ReadEnd
+    follower: int
 
 
 @dataclass(slots=True)
@@ -43,15 +89,17 @@ class Reading:
         topics: the answer so far.
         size: bytes of records in it.
         failed: whether a partition has an error.
-        hosted: partitions that were read, to wait for.
+        partitions: that were read, to wait for.
         cut: whether there was more than memory to convert it in.
+        arriving: whether it is the first look, which tells where a follower is.
     """
 
     topics: list[FetchResponseTopic]
     size: int
     failed: bool
-    hosted: list[Hosted]
+    partitions: list[Partition]
     cut: bool = False
+    arriving: bool = False
 
     def close(self) -> None:
         """Close the slices of a reading that is not answered."""
@@ -62,82 +110,147 @@ class Reading:
 
 
 class FetchHandler:
-    """Handles Fetch."""
+    """Handles Fetch.
 
-    def __init__(self, services: BrokerServices) -> None:
+    Args:
+        services: of the broker.
+        throttle: of this broker as a leader; none by default.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        services: BrokerServices,
+        throttle: ReplicationThrottle | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._services = services
+        self._throttle = throttle or ReplicationThrottle(_monotonic_ms)
+        self._clock = clock
+        self.sessions = FetchSessions(services.config.fetch_session_slots)
+        self._conversion = DownConversion(services.runtime.offload)
 
-    def __call__(
-        self, request: FetchRequest, header: RequestHeader, session: Session
-    ) -> FetchResponse:
-        if request.session_epoch > 0:
-            # No session is ever given out: every answer says session id 0.
+    def __call__(self, request: FetchRequest, context: RequestContext) -> FetchResponse:
+        follower = request.replica_id
+        session: FetchSession | None = None
+        if follower >= 0 and context.api_version >= _SESSIONS_SINCE:
+            session = self.sessions.session(request)
+        elif request.session_epoch > 0:
+            # Clients get no session: every answer to them says session id 0.
             raise ProtocolError(
                 f"there is no fetch session {request.session_id}",
                 code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
             )
-        version = header.api_version
-        reading = self._read(request, version, session)
+        reader = ReadEnd.LOG_END
+        if follower == CONSUMER:
+            reader = reader_of(request.isolation_level)
+        asked = Asked(
+            request,
+            request.topics if session is None else session.topics(),
+            context.api_version,
+            reader,
+            follower,
+        )
+        reading = self._read(asked, context, arriving=True)
         if request.max_wait_ms > 0 and not self._enough(reading, request):
-            reading = self._wait(request, version, session, reading)
+            reading = self._wait(asked, context, reading)
+        if follower < 0:
+            self._count(reading)
+        else:
+            self._count_replicated(reading, follower)
+        if session is None:
+            return FetchResponse(topics=reading.topics)
+        incremental = request.session_epoch not in (0, FINAL_EPOCH)
+        topics = session.answered(reading.topics, incremental=incremental)
+        return FetchResponse(session_id=session.id, topics=topics)
+
+    def _count(self, reading: Reading) -> None:
         for topic in reading.topics:
             for partition in topic.partitions:
                 size = _size(partition)
                 if size:
                     self._services.metrics.topic(topic.topic).bytes_out += size
-        return FetchResponse(topics=reading.topics)
+
+    def _count_replicated(self, reading: Reading, follower: int) -> None:
+        services = self._services
+        for topic in reading.topics:
+            for answer in topic.partitions:
+                size = _size(answer)
+                if not size:
+                    continue
+                services.metrics.replication_bytes_out += size
+                partition = services.replicas.get(topic.topic, answer.partition)
+                if partition is not None and self._throttled(partition, follower):
+                    self._throttle.record(size)
+
+    @staticmethod
+    def _throttled(partition: Partition, follower: int) -> bool:
+        """Whether a follower is to be held back while it is out of sync."""
+        text = partition.log.config.leader_throttled_replicas
+        return (
+            bool(text)
+            and follower not in partition.isr.members
+            # The list names what is read from: the leader's own replica.
+            and names_replica(text, partition.key, partition.broker_id)
+        )
 
     def _enough(self, reading: Reading, request: FetchRequest) -> bool:
         return (
             reading.failed
             or reading.cut
             or reading.size >= request.min_bytes
-            or not reading.hosted
+            or not reading.partitions
             or self._services.stopping()
         )
 
-    def _wait(
-        self, request: FetchRequest, version: int, session: Session, reading: Reading
-    ) -> Reading:
-        deadline = time.monotonic() + request.max_wait_ms / 1000
-        changed = gevent.event.Event()
-        waited_for = reading.hosted
-        for hosted in waited_for:
-            hosted.waiters.add(changed)
+    def _wait(self, asked: Asked, context: RequestContext, reading: Reading) -> Reading:
+        request = asked.request
+        operation = DelayedOperation(self._services.runtime, self._clock)
+        deadline = self._clock() + request.max_wait_ms / 1000
+        watched = reading.partitions
+        for partition in watched:
+            if asked.reader is ReadEnd.LOG_END:
+                partition.watch_appends(operation)
+            else:
+                partition.watch_high_watermark(operation)
         try:
-            with session.parked(changed.set):
+            with context.park(operation.wake):
                 while True:
                     reading.close()
-                    left_s = deadline - time.monotonic()
-                    timed_out = left_s <= 0 or not changed.wait(left_s)
-                    changed.clear()
-                    reading = self._read(request, version, session)
-                    if timed_out or session.peer_gone or self._enough(reading, request):
+                    woken = operation.sleep(deadline)
+                    reading = self._read(asked, context)
+                    if not woken or context.peer_gone or self._enough(reading, request):
                         return reading
                     # Small appends towards a large min_bytes are looked at together.
-                    gevent.sleep(_COALESCE_S)
+                    self._services.runtime.sleep(_COALESCE_S)
         finally:
-            for hosted in waited_for:
-                hosted.waiters.discard(changed)
+            for partition in watched:
+                partition.unwatch(operation)
 
-    def _read(self, request: FetchRequest, version: int, session: Session) -> Reading:
-        left = min(request.max_bytes, MAX_RESPONSE_BYTES) if version >= 3 else MAX_RESPONSE_BYTES
-        reading = Reading([], 0, False, [])
-        session.release_answer()
+    def _read(self, asked: Asked, context: RequestContext, *, arriving: bool = False) -> Reading:
+        limited = asked.version >= _LIMITED_SINCE
+        left = min(asked.request.max_bytes, MAX_RESPONSE_BYTES) if limited else MAX_RESPONSE_BYTES
+        reading = Reading([], 0, False, [], arriving=arriving)
+        context.release_answer()
         try:
-            for topic in request.topics:
+            named: dict[str, set[int]] = {}
+            for topic in context.paced(asked.topics):
+                seen = named.setdefault(topic.topic, set())
                 partitions: list[FetchResponsePartition] = []
                 reading.topics.append(FetchResponseTopic(topic.topic, partitions))
-                for partition in topic.partitions:
+                for partition in context.paced(topic.partitions):
+                    if partition.partition in seen:
+                        continue
+                    seen.add(partition.partition)
                     answer = self._read_partition(
+                        asked,
                         topic.topic,
                         partition,
-                        version,
                         left - reading.size,
-                        whole_entry=version >= 3 and reading.size == 0,
-                        committed=request.isolation_level == READ_COMMITTED,
+                        whole_entry=limited and reading.size == 0,
                         reading=reading,
-                        session=session,
+                        context=context,
                     )
                     partitions.append(answer)
                     reading.size += _size(answer)
@@ -150,67 +263,88 @@ class FetchHandler:
 
     def _read_partition(
         self,
+        asked: Asked,
         topic: str,
-        partition: FetchRequestPartition,
-        version: int,
+        wanted: FetchRequestPartition,
         left: int,
         *,
         whole_entry: bool,
-        committed: bool,
         reading: Reading,
-        session: Session,
+        context: RequestContext,
     ) -> FetchResponsePartition:
-        number = partition.partition
+        number = wanted.partition
         services = self._services
-        hosted: Hosted | None = None
-        aborted: list[AbortedTransaction] | None = [] if committed else None
+        counts = None
+        aborted: list[AbortedTransaction] | None = None
         try:
-            hosted = services.hosting.get(topic, number)
-            if hosted is None or partition.current_leader_epoch >= 0:
-                hosted = services.hosted(topic, number, partition.current_leader_epoch)
-            hosted.metrics.fetches += 1
-            if partition.max_bytes < 0:
+            partition = services.partition(topic, number, copying=asked.follower >= 0)
+            counts = services.metrics.topic(topic)
+            counts.fetches += 1
+            if wanted.max_bytes < 0:
                 raise ProtocolError(
-                    f"max_bytes={partition.max_bytes}", code=ErrorCode.INVALID_FETCH_SIZE
+                    f"max_bytes={wanted.max_bytes}", code=ErrorCode.INVALID_FETCH_SIZE
                 )
-            reading.hosted.append(hosted)
-            limit = min(partition.max_bytes, max(left, 0))
-            log = hosted.log
-            result = log.read(
-                partition.fetch_offset, limit, min_one_entry=whole_entry, committed=committed
+            limit = min(wanted.max_bytes, max(left, 0))
+            if (
+                asked.follower >= 0
+                and self._throttle.exceeded
+                and self._throttled(partition, asked.follower)
+            ):
+                limit, whole_entry = 0, False
+            read = partition.read(
+                wanted.fetch_offset,
+                limit,
+                reader=asked.reader,
+                current_leader_epoch=wanted.current_leader_epoch,
+                min_one_entry=whole_entry,
             )
-            if committed:
+            reading.partitions.append(partition)
+            if asked.follower >= 0 and reading.arriving:
+                # The position of a replica that is not assigned counts for nothing.
+                try:
+                    partition.note_fetch(
+                        asked.follower,
+                        wanted.fetch_offset,
+                        wanted.log_start_offset,
+                        read.log_end_offset,
+                        wanted.current_leader_epoch,
+                    )
+                except BaseException:
+                    if read.found.slice is not None:
+                        read.found.slice.close()
+                    raise
+            if read.aborted is not None:
                 aborted = [
-                    AbortedTransaction(each.producer_id, each.first_offset)
-                    for each in log.aborted_transactions(partition.fetch_offset, result)
+                    AbortedTransaction(each.producer_id, each.first_offset) for each in read.aborted
                 ]
-            records = self._records(hosted, partition, version, result, reading, session)
+            records = self._records(partition, asked, wanted, read.found, reading, context)
         except ZkbrokerError as error:
-            if hosted is not None:
-                hosted.metrics.failed_fetches += 1
+            if counts is not None:
+                counts.failed_fetches += 1
             return FetchResponsePartition(number, error_code(error), records=b"")
         return FetchResponsePartition(
             number,
-            0,
-            result.high_watermark,
-            min(result.high_watermark, log.last_stable_offset),
-            result.log_start_offset,
+            ErrorCode.NONE,
+            read.high_watermark,
+            read.last_stable_offset,
+            read.found.log_start_offset,
             aborted,
-            records,
+            records=records,
         )
 
     def _records(
         self,
-        hosted: Hosted,
-        partition: FetchRequestPartition,
-        version: int,
+        partition: Partition,
+        asked: Asked,
+        wanted: FetchRequestPartition,
         result: ReadResult,
         reading: Reading,
-        session: Session,
+        context: RequestContext,
     ) -> FileSlice | bytes:
         part = result.slice
         if part is None:
             return b""
+        version = asked.version
         readable = 0 if version <= 1 else 1 if version <= 3 else 2
         try:
             too_new = readable < 2 and result.max_magic() > readable
@@ -222,25 +356,20 @@ class FetchHandler:
         if not too_new:
             return part
         part.close()
-        # What is converted stands in memory until its reader has taken it.
-        limit = session.reserve_answer(part.size)
-        reading.cut = reading.cut or limit < part.size
-        return self._converted(hosted, partition.fetch_offset, limit, readable)
-
-    def _converted(self, hosted: Hosted, offset: int, limit: int, magic: int) -> bytes:
-        at = offset
-        while True:
-            # An entry that is cut cannot be converted; its converted messages go out whole.
-            data = hosted.log.read_bytes(at, limit, min_one_entry=True)
-            if len(data) < _OFFLOAD_BYTES:
-                converted = convert(data, magic, first_offset=offset)
-            else:
-                converted = self._services.runtime.offload(_convert, data, magic, offset)
-            if converted or not data:
-                return converted
-            # Nothing of it is for this reader (control batches): without what comes after it, the
-            # reader would ask for the same offset for ever.
-            at = max(entry.last_offset for entry in iter_entries(data)) + 1
+        if not partition.log.config.message_downconversion_enable:
+            raise UnsupportedVersion(
+                f"fetch version {version} reads message format {readable}, and "
+                f"message.downconversion.enable=false"
+            )
+        converted, cut = self._conversion.read(
+            lambda at, limit: partition.read_bytes(at, limit, reader=asked.reader),
+            wanted.fetch_offset,
+            part.size,
+            readable,
+            context,
+        )
+        reading.cut = reading.cut or cut
+        return converted
 
     @staticmethod
     def _without_zstd(part: FileSlice) -> FileSlice:
@@ -252,10 +381,10 @@ class FetchHandler:
         return part
 
 
-def _convert(data: bytes, magic: int, offset: int) -> bytes:
-    return convert(data, magic, first_offset=offset)
-
-
 def _size(partition: FetchResponsePartition) -> int:
     records = partition.records
     return 0 if records is None else len(records)
+
+
+def _monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

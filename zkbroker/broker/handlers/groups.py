@@ -8,19 +8,19 @@ its member's removal, or by the coordinator's close.
 import logging
 from typing import Generic, TypeVar
 
+from zkbroker.broker.context import RequestContext
 from zkbroker.broker.handlers.metadata import described_broker
 from zkbroker.broker.services import BrokerServices
 from zkbroker.broker.view import NO_LEADER
-from zkbroker.coordinator import (
+from zkbroker.coordinator.groups import (
     GroupCoordinator,
     JoinRequest,
     JoinResult,
     SyncResult,
-    group_partition,
 )
+from zkbroker.coordinator.stored_log import key_partition
 from zkbroker.errors import ErrorCode, ZkbrokerError
-from zkbroker.network.server import CloseConnection, Session
-from zkbroker.protocol import RequestHeader
+from zkbroker.network.server.server import CloseConnection
 from zkbroker.protocol.messages import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
@@ -45,11 +45,19 @@ from zkbroker.protocol.messages.groups import (
     DescribedMember,
     ListedGroup,
 )
-from zkbroker.protocol.messages.membership import GROUP_COORDINATOR, JoinGroupMember
+from zkbroker.protocol.messages.membership import (
+    GROUP_COORDINATOR,
+    TRANSACTION_COORDINATOR,
+    JoinGroupMember,
+)
 from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC
+from zkbroker.protocol.transaction_topic import TRANSACTION_TOPIC
 from zkbroker.runtime import Runtime
 
 logger = logging.getLogger(__name__)
+
+_TOPICS = {GROUP_COORDINATOR: OFFSETS_TOPIC, TRANSACTION_COORDINATOR: TRANSACTION_TOPIC}
+"""Where coordinators keep what they know, by the type of key in FindCoordinator."""
 
 Result = TypeVar("Result")
 
@@ -65,9 +73,9 @@ class _Answer(Generic[Result]):
         self._result = result
         self._event.set()
 
-    def wait(self, session: Session) -> Result:
+    def wait(self, context: RequestContext) -> Result:
         if not self._event.is_set():
-            with session.parked(self._event.set):
+            with context.park(self._event.set):
                 self._event.wait()
         if self._result is None:
             # Its member is left to the session time-out, as that of any client that goes.
@@ -88,26 +96,33 @@ class GroupHandlers:
         self._coordinator = coordinator
 
     def find_coordinator(
-        self, request: FindCoordinatorRequest, header: RequestHeader, session: Session
+        self, request: FindCoordinatorRequest, context: RequestContext
     ) -> FindCoordinatorResponse:
-        """Name the broker that leads the group's partition; error 15 while there is none."""
-        if request.key_type != GROUP_COORDINATOR:
-            return _no_coordinator(ErrorCode.INVALID_REQUEST, "Transactions are not served.")
+        """Name the broker that leads the key's partition; error 15 while there is none."""
+        topic = _TOPICS.get(request.key_type)
+        if topic is None:
+            return _no_coordinator(ErrorCode.UNKNOWN_SERVER_ERROR)
+        if topic == TRANSACTION_TOPIC and self._services.config.inter_broker_protocol == "0.8.2":
+            # The error that transactional clients take for final: others they ask about again.
+            return _no_coordinator(
+                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                "Transactions need inter.broker.protocol.version=2.1 or later.",
+            )
         view = self._services.view
-        assignment = view.assignment(OFFSETS_TOPIC)
+        assignment = view.assignment(topic)
         if assignment is None:
             try:
-                self._services.topics.create_automatically(OFFSETS_TOPIC)
+                self._services.topics.create_automatically(topic)
             except ZkbrokerError as error:
                 # every client tries again after error 15; others may be final to it
-                logger.warning("topic not created topic=%s error=%s", OFFSETS_TOPIC, error)
+                logger.warning("topic not created topic=%s error=%s", topic, error)
             return _no_coordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        number = group_partition(request.key, len(assignment))
-        leader, _ = view.leader(OFFSETS_TOPIC, number, tuple(assignment.get(number, ())))
+        number = key_partition(request.key, len(assignment))
+        leader, _ = view.leader(topic, number)
         broker = None if leader == NO_LEADER else view.brokers.get(leader)
         if broker is None:
             return _no_coordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        told = described_broker(broker, session.listener)
+        told = described_broker(broker, context.listener)
         return FindCoordinatorResponse(
             error_message=ErrorCode.NONE.name,  # genuine brokers say it in words, too
             node_id=told.node_id,
@@ -115,17 +130,15 @@ class GroupHandlers:
             port=told.port,
         )
 
-    def join_group(
-        self, request: JoinGroupRequest, header: RequestHeader, session: Session
-    ) -> JoinGroupResponse:
+    def join_group(self, request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
         """Have a member join; answered when the rebalance is over."""
         answer: _Answer[JoinResult] = _Answer(self._services.runtime)
         self._coordinator.join(
             request.group_id,
             JoinRequest(
                 member_id=request.member_id,
-                client_id=header.client_id or "",
-                client_host=f"/{session.ip}",
+                client_id=context.client_id or "",
+                client_host=f"/{context.peer}",
                 session_timeout_ms=request.session_timeout_ms,
                 rebalance_timeout_ms=request.rebalance_timeout_ms,
                 protocol_type=request.protocol_type,
@@ -133,7 +146,7 @@ class GroupHandlers:
             ),
             answer,
         )
-        result = answer.wait(session)
+        result = answer.wait(context)
         return JoinGroupResponse(
             error_code=result.error,
             generation_id=result.generation,
@@ -143,9 +156,7 @@ class GroupHandlers:
             members=[JoinGroupMember(*member) for member in result.members],
         )
 
-    def sync_group(
-        self, request: SyncGroupRequest, header: RequestHeader, session: Session
-    ) -> SyncGroupResponse:
+    def sync_group(self, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
         """Hand out assignments; answered when the leader has brought them."""
         answer: _Answer[SyncResult] = _Answer(self._services.runtime)
         self._coordinator.sync(
@@ -155,12 +166,10 @@ class GroupHandlers:
             {each.member_id: each.assignment for each in request.assignments},
             answer,
         )
-        result = answer.wait(session)
+        result = answer.wait(context)
         return SyncGroupResponse(error_code=result.error, assignment=result.assignment)
 
-    def heartbeat(
-        self, request: HeartbeatRequest, header: RequestHeader, session: Session
-    ) -> HeartbeatResponse:
+    def heartbeat(self, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
         """Note that a member is alive."""
         error = self._coordinator.heartbeat(
             request.group_id, request.member_id, request.generation_id
@@ -168,7 +177,7 @@ class GroupHandlers:
         return HeartbeatResponse(error_code=error)
 
     def leave_group(
-        self, request: LeaveGroupRequest, header: RequestHeader, session: Session
+        self, request: LeaveGroupRequest, context: RequestContext
     ) -> LeaveGroupResponse:
         """Let a member go."""
         return LeaveGroupResponse(
@@ -176,10 +185,10 @@ class GroupHandlers:
         )
 
     def describe_groups(
-        self, request: DescribeGroupsRequest, header: RequestHeader, session: Session
+        self, request: DescribeGroupsRequest, context: RequestContext
     ) -> DescribeGroupsResponse:
         """Describe groups that are coordinated here."""
-        described = map(self._coordinator.describe, request.groups)
+        described = map(self._coordinator.describe, context.paced(dict.fromkeys(request.groups)))
         return DescribeGroupsResponse(
             groups=[
                 DescribedGroup(
@@ -195,7 +204,7 @@ class GroupHandlers:
         )
 
     def list_groups(
-        self, request: ListGroupsRequest, header: RequestHeader, session: Session
+        self, request: ListGroupsRequest, context: RequestContext
     ) -> ListGroupsResponse:
         """List the groups that are coordinated here."""
         error, groups = self._coordinator.list_groups()
@@ -204,13 +213,13 @@ class GroupHandlers:
         )
 
     def delete_groups(
-        self, request: DeleteGroupsRequest, header: RequestHeader, session: Session
+        self, request: DeleteGroupsRequest, context: RequestContext
     ) -> DeleteGroupsResponse:
         """Delete empty groups with their offsets."""
         return DeleteGroupsResponse(
             groups=[
-                DeletedGroup(group_id, self._coordinator.delete(group_id))
-                for group_id in dict.fromkeys(request.groups)
+                DeletedGroup(group_id, self._coordinator.delete(group_id, context.park))
+                for group_id in context.paced(dict.fromkeys(request.groups))
             ]
         )
 

@@ -1,12 +1,11 @@
 """ListOffsets: which offset a point in time has."""
 
+from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
+from zkbroker.broker.handlers.fetch import reader_of
 from zkbroker.broker.services import BrokerServices
-from zkbroker.errors import ZkbrokerError
-from zkbroker.network.server import Session
-from zkbroker.protocol import RequestHeader
+from zkbroker.errors import ErrorCode, ProtocolError, ZkbrokerError
 from zkbroker.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
-from zkbroker.protocol.messages.fetch import READ_COMMITTED
 from zkbroker.protocol.messages.list_offsets import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -14,63 +13,85 @@ from zkbroker.protocol.messages.list_offsets import (
     ListOffsetsResponsePartition,
     ListOffsetsResponseTopic,
 )
+from zkbroker.replica.partition import Partition, ReadEnd
+
+CONSUMER = -1
+_NOT_AVAILABLE_SINCE = 5
 
 
 class ListOffsetsHandler:
     """Handles ListOffsets: base offsets of segments in v0, one offset and timestamp from v1 on.
 
-    To a reader of committed messages the log ends at the last stable offset.
+    To a consumer the log ends at the high watermark, to a reader of committed messages at the last
+    stable offset, and to a follower at its end.
     """
 
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
 
-    def __call__(
-        self, request: ListOffsetsRequest, header: RequestHeader, session: Session
-    ) -> ListOffsetsResponse:
+    def __call__(self, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+        if request.replica_id != CONSUMER:
+            reader = ReadEnd.LOG_END
+        else:
+            reader = reader_of(request.isolation_level)
+        topics: dict[str, dict[int, ListOffsetsResponsePartition]] = {}
+        for topic in context.paced(request.topics):
+            answers = topics.setdefault(topic.topic, {})
+            for partition in context.paced(topic.partitions):
+                if partition.partition not in answers:
+                    answers[partition.partition] = self._look_up(
+                        topic.topic, partition, context.api_version, reader
+                    )
         return ListOffsetsResponse(
             topics=[
-                ListOffsetsResponseTopic(
-                    topic.topic,
-                    [
-                        self._look_up(
-                            topic.topic,
-                            partition,
-                            header.api_version,
-                            committed=request.isolation_level == READ_COMMITTED,
-                        )
-                        for partition in topic.partitions
-                    ],
-                )
-                for topic in request.topics
+                ListOffsetsResponseTopic(name, list(answers.values()))
+                for name, answers in topics.items()
             ]
         )
 
     def _look_up(
-        self,
-        topic: str,
-        partition: ListOffsetsRequestPartition,
-        version: int,
-        *,
-        committed: bool,
+        self, topic: str, asked: ListOffsetsRequestPartition, version: int, reader: ReadEnd
     ) -> ListOffsetsResponsePartition:
-        number = partition.partition
-        timestamp = partition.timestamp
+        number = asked.partition
+        timestamp = asked.timestamp
         try:
-            hosted = self._services.hosted(topic, number, partition.current_leader_epoch)
-            log = hosted.log
+            partition = self._services.partition(topic, number)
+            partition.require_leader(asked.current_leader_epoch)
             if version == 0:
-                offsets = log.segment_offsets_before(timestamp, max(0, partition.max_num_offsets))
+                count = max(0, asked.max_num_offsets)
+                offsets = partition.segment_offsets_before(timestamp, count, reader)
                 return ListOffsetsResponsePartition(number, 0, offsets)
-            epoch = hosted.leader_epoch
-            end = log.last_stable_offset if committed else log.high_watermark
-            if timestamp == LATEST_TIMESTAMP:
-                return ListOffsetsResponsePartition(number, 0, [], -1, end, epoch)
+            epoch = partition.leader_epoch
             if timestamp == EARLIEST_TIMESTAMP:
-                return ListOffsetsResponsePartition(number, 0, [], -1, log.log_start_offset, epoch)
-            found = log.offset_for_timestamp(timestamp)
-            if found is None or found.offset >= end:
+                start = partition.log_start_offset
+                return ListOffsetsResponsePartition(number, 0, [], -1, start, epoch)
+            if timestamp == LATEST_TIMESTAMP:
+                self._require_known_end(partition, version, reader)
+                end = partition.end_for(reader)
+                return ListOffsetsResponsePartition(number, 0, [], -1, end, epoch)
+            found = partition.offset_for_timestamp(timestamp, reader)
+            if found is None:
+                self._require_known_end(partition, version, reader)
                 return ListOffsetsResponsePartition(number, 0, [], -1, -1, -1)
             return ListOffsetsResponsePartition(number, 0, [], found.timestamp, found.offset, epoch)
         except ZkbrokerError as error:
             return ListOffsetsResponsePartition(number, error_code(error))
+
+    @staticmethod
+    def _require_known_end(partition: Partition, version: int, reader: ReadEnd) -> None:
+        """Refuse to tell a consumer an end that would lie before one that it was told earlier.
+
+        A new leader may not know yet how far its predecessor's high watermark was (KIP-207).
+
+        Raises:
+            ProtocolError: OFFSET_NOT_AVAILABLE (78), to older readers LEADER_NOT_AVAILABLE (5).
+        """
+        if reader is not ReadEnd.LOG_END and partition.high_watermark < partition.epoch_start:
+            code = (
+                ErrorCode.OFFSET_NOT_AVAILABLE
+                if version >= _NOT_AVAILABLE_SINCE
+                else ErrorCode.LEADER_NOT_AVAILABLE
+            )
+            raise ProtocolError(
+                f"the high watermark of {partition.key} is not known yet", code=code
+            )

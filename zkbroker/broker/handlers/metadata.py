@@ -1,15 +1,16 @@
 """Metadata and ApiVersions: what there is, and what is spoken."""
 
 import logging
+import time
 from collections.abc import Callable, Iterable
 
+from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
 from zkbroker.broker.services import BrokerServices
-from zkbroker.broker.view import NO_LEADER
+from zkbroker.broker.view import DECIDED_WITHIN_S, NO_LEADER
 from zkbroker.config.listeners import parse_endpoint
 from zkbroker.errors import ConfigError, ErrorCode, ProtocolError, ZkbrokerError
-from zkbroker.network.server import Session
-from zkbroker.protocol import ApiKey, RequestHeader, supported
+from zkbroker.protocol import ApiKey, supported
 from zkbroker.protocol.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -20,9 +21,12 @@ from zkbroker.protocol.messages import (
 from zkbroker.protocol.messages.metadata import MetadataBroker, MetadataPartition, MetadataTopic
 from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS
 from zkbroker.registry.brokers import BrokerInfo
-from zkbroker.registry.topics import check_topic_name
+from zkbroker.registry.topic_rules import check_topic_name
 
 logger = logging.getLogger(__name__)
+
+CREATE_WITHIN_S = 5.0
+"""How long one request creates topics: a request may name thousands."""
 
 
 class ApiVersionsHandler:
@@ -35,11 +39,9 @@ class ApiVersionsHandler:
     def __init__(self, served: Callable[[], Iterable[int]]) -> None:
         self._served = served
 
-    def __call__(
-        self, request: ApiVersionsRequest, header: RequestHeader, session: Session
-    ) -> ApiVersionsResponse:
+    def __call__(self, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
         served = {int(key) for key in self._served()}
-        known = supported(ApiKey.API_VERSIONS, header.api_version)
+        known = supported(ApiKey.API_VERSIONS, context.api_version)
         return ApiVersionsResponse(
             ErrorCode.NONE if known else ErrorCode.UNSUPPORTED_VERSION,
             [span for span in served_versions() if span.key in served],
@@ -50,70 +52,100 @@ class MetadataHandler:
     """Handles Metadata.
 
     Asking for an unknown topic may create it: it is answered with error 5 (LEADER_NOT_AVAILABLE)
-    then, and the client asks again.
+    then, and the client asks again. So are those that one request had no time to create: they are
+    created when the client asks again.
     """
 
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
 
-    def __call__(
-        self, request: MetadataRequest, header: RequestHeader, session: Session
-    ) -> MetadataResponse:
+    def __call__(self, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
         view = self._services.view
         names = request.topics
-        if names is None or (header.api_version == 0 and not names):
+        if names is None or (context.api_version == 0 and not names):
             names = sorted(view.topics.assignments)
+        self._await_decisions(names, context)
         controller = self._services.controller_id()
+        create_until = time.monotonic() + CREATE_WITHIN_S
         return MetadataResponse(
             brokers=[
-                described_broker(broker, session.listener)
+                described_broker(broker, context.listener)
                 for _, broker in sorted(view.brokers.items())
             ],
             cluster_id=view.cluster_id,
             controller_id=NO_LEADER if controller is None else controller,
             topics=[
-                self._topic(name, create=request.allow_auto_topic_creation)
-                for name in dict.fromkeys(names)
+                self._topic(
+                    name,
+                    context.api_version,
+                    create_until=create_until if request.allow_auto_topic_creation else None,
+                )
+                for name in context.paced(dict.fromkeys(names))
             ],
         )
 
-    def _topic(self, name: str, *, create: bool) -> MetadataTopic:
+    def _await_decisions(self, names: Iterable[str], context: RequestContext) -> None:
+        view = self._services.view
+        new = [name for name in names if view.awaits_decision(name)]
+        if new:
+            with context.park(view.notify):
+                view.wait_for(
+                    lambda: (
+                        self._services.stopping()
+                        or context.peer_gone
+                        or not any(map(view.awaits_decision, new))
+                    ),
+                    DECIDED_WITHIN_S,
+                )
+
+    def _topic(self, name: str, version: int, *, create_until: float | None) -> MetadataTopic:
         view = self._services.view
         internal = name in INTERNAL_TOPICS
         assignment = view.assignment(name)
         if assignment is None:
-            return MetadataTopic(self._missing(name, create=create), name, internal, [])
+            return MetadataTopic(self._missing(name, create_until), name, internal, [])
         return MetadataTopic(
             ErrorCode.NONE,
             name,
             internal,
             [
-                self._partition(name, number, replicas)
+                self._partition(name, number, replicas, version)
                 for number, replicas in sorted(assignment.items())
             ],
         )
 
-    def _partition(self, topic: str, number: int, replicas: tuple[int, ...]) -> MetadataPartition:
+    def _partition(
+        self, topic: str, number: int, replicas: tuple[int, ...], version: int
+    ) -> MetadataPartition:
         view = self._services.view
-        leader, epoch = view.leader(topic, number, replicas)
+        state = view.decided(topic, number)
+        leader, epoch = view.leader(topic, number)
+        told = replicas if state is None else tuple(state.replicas)
+        offline = {each for each in told if each not in view.brokers}
+        if state is not None:
+            offline.update(each for each in state.offline_replicas if each in told)
+        in_sync = [] if state is None or leader == NO_LEADER else list(state.isr)
+        code = ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE
+        if version == 0:
+            # Such clients are told of live replicas alone, and that some are missing.
+            in_sync = [each for each in in_sync if each not in offline]
+            if offline and not code:
+                code = ErrorCode.REPLICA_NOT_AVAILABLE
+            told = tuple(each for each in told if each not in offline)
         return MetadataPartition(
-            ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE,
-            number,
-            leader,
-            epoch,
-            list(replicas),
-            [] if leader == NO_LEADER else [leader],
-            [broker for broker in replicas if broker not in view.brokers],
+            code, number, leader, epoch, list(told), in_sync, [e for e in replicas if e in offline]
         )
 
-    def _missing(self, name: str, *, create: bool) -> ErrorCode:
+    def _missing(self, name: str, create_until: float | None) -> ErrorCode:
         services = self._services
         try:
             check_topic_name(name)
             if name in services.view.topics.deleting:
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if not (create and services.config.auto_create_topics):
+            if create_until is None or not services.config.auto_create_topics:
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if time.monotonic() > create_until:
+                return ErrorCode.LEADER_NOT_AVAILABLE
             services.topics.create_automatically(name)
         except ProtocolError as error:
             return error.code

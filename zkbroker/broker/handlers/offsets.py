@@ -1,19 +1,31 @@
-"""OffsetCommit and OffsetFetch: version 0 in ZooKeeper, later ones with the group's coordinator."""
+"""OffsetCommit, TxnOffsetCommit and OffsetFetch.
+
+Version 0 of the first and the last keeps offsets in ZooKeeper, all others keep them with the
+group's coordinator.
+"""
 
 import logging
 from collections.abc import Collection, Mapping
 
+from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
+from zkbroker.broker.handlers.produce import Verify
 from zkbroker.broker.services import BrokerServices
-from zkbroker.coordinator import GroupCoordinator
-from zkbroker.errors import ErrorCode, InvalidTopic, ProtocolError, RegistryError
-from zkbroker.network.server import Session
-from zkbroker.protocol import RequestHeader
+from zkbroker.coordinator.groups import GroupCoordinator
+from zkbroker.errors import (
+    ErrorCode,
+    InvalidTopic,
+    NotEnoughReplicas,
+    ProtocolError,
+    RegistryError,
+)
 from zkbroker.protocol.messages import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
 )
 from zkbroker.protocol.messages.offsets import (
     OffsetCommitRequestPartition,
@@ -23,10 +35,16 @@ from zkbroker.protocol.messages.offsets import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
-from zkbroker.protocol.offsets_topic import OffsetValue
+from zkbroker.protocol.messages.transactions import (
+    TxnOffsetCommitRequestPartition,
+    TxnPartitionError,
+    TxnTopicErrors,
+)
+from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC, OffsetValue
 from zkbroker.registry.groups import commit_offsets, read_offsets
+from zkbroker.registry.topic_rules import check_topic_name
 from zkbroker.registry.topics import assignment as read_assignment
-from zkbroker.registry.topics import check_topic_name
+from zkbroker.runtime import Park
 
 logger = logging.getLogger(__name__)
 
@@ -35,36 +53,44 @@ Key = tuple[str, int]
 _FROM_ZOOKEEPER = 0
 _ERROR_FOR_ALL_SINCE = 2
 _UNSET = -1
+_LATEST_MS = 2**63 - 1
 
 
 class OffsetsHandlers:
-    """Handles OffsetCommit and OffsetFetch.
+    """Handles OffsetCommit, TxnOffsetCommit and OffsetFetch.
 
     Args:
         services: of the broker.
         coordinator: of the groups whose partition is hosted here.
+        verify: asks the coordinator of a transaction whether partitions are part of it.
     """
 
-    def __init__(self, services: BrokerServices, coordinator: GroupCoordinator) -> None:
+    def __init__(
+        self,
+        services: BrokerServices,
+        coordinator: GroupCoordinator,
+        verify: Verify | None = None,
+    ) -> None:
         self._services = services
         self._coordinator = coordinator
+        self._verify = verify
 
     # -- OffsetCommit
 
     def offset_commit(
-        self, request: OffsetCommitRequest, header: RequestHeader, session: Session
+        self, request: OffsetCommitRequest, context: RequestContext
     ) -> OffsetCommitResponse:
         """Commit what can be committed; each partition is told how it went."""
         found: dict[Key, int] = {}
         good: dict[Key, OffsetCommitRequestPartition] = {}
-        for topic in request.topics:
+        for topic in context.paced(request.topics):
             numbers = self._partitions(topic.topic)
-            for partition in topic.partitions:
+            for partition in context.paced(topic.partitions):
                 key = (topic.topic, partition.partition)
                 found[key] = self._check(numbers, partition)
                 if found[key] == ErrorCode.NONE:
                     good[key] = partition
-        if header.api_version == _FROM_ZOOKEEPER:
+        if context.api_version == _FROM_ZOOKEEPER:
             found.update(self._commit_to_zookeeper(request.group_id, good))
         else:
             error = self._coordinator.commit(
@@ -72,6 +98,7 @@ class OffsetsHandlers:
                 request.member_id,
                 request.generation_id,
                 {key: self._value(request, each) for key, each in good.items()},
+                context.park,
             )
             found.update(dict.fromkeys(good, error))
         return OffsetCommitResponse(
@@ -89,8 +116,71 @@ class OffsetsHandlers:
             ]
         )
 
+    def txn_offset_commit(
+        self, request: TxnOffsetCommitRequest, context: RequestContext
+    ) -> TxnOffsetCommitResponse:
+        """Commit offsets that count once the producer's transaction is committed."""
+        found: dict[Key, int] = {}
+        good: dict[Key, OffsetValue] = {}
+        now_ms = self._services.now_ms()
+        for topic in request.topics:
+            numbers = self._partitions(topic.topic)
+            for partition in context.paced(topic.partitions):
+                key = (topic.topic, partition.partition)
+                found[key] = self._check(numbers, partition)
+                if found[key] == ErrorCode.NONE:
+                    good[key] = OffsetValue(
+                        offset=partition.offset,
+                        leader_epoch=partition.leader_epoch,
+                        metadata=partition.metadata or "",
+                        commit_timestamp_ms=now_ms,
+                        expire_timestamp_ms=_UNSET,
+                    )
+        error = self._coordinator.commit_transactional(
+            request.group_id,
+            (request.producer_id, request.producer_epoch),
+            good,
+            lambda number: self._verified(request, number, context.park),
+            context.park,
+        )
+        found.update(dict.fromkeys(good, error))
+        return TxnOffsetCommitResponse(
+            topics=[
+                TxnTopicErrors(
+                    topic.topic,
+                    [
+                        TxnPartitionError(each.partition, found[topic.topic, each.partition])
+                        for each in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+
+    def _verified(self, request: TxnOffsetCommitRequest, number: int, park: Park) -> ErrorCode:
+        """Ask whether a partition of `__consumer_offsets` is part of the transaction."""
+        if self._verify is None:
+            return ErrorCode.NONE
+        try:
+            self._verify(
+                request.transactional_id,
+                request.producer_id,
+                request.producer_epoch,
+                ((OFFSETS_TOPIC, number),),
+                park,
+            )
+        except NotEnoughReplicas as error:
+            logger.info("transactional commit not verified error=%s", error)
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE  # which the client tries again after
+        except ProtocolError as error:
+            logger.info("transactional commit refused error=%s", error)
+            return error.code
+        return ErrorCode.NONE
+
     def _check(
-        self, numbers: Collection[int], partition: OffsetCommitRequestPartition
+        self,
+        numbers: Collection[int],
+        partition: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
     ) -> ErrorCode:
         if partition.partition not in numbers:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -122,12 +212,16 @@ class OffsetsHandlers:
             leader_epoch=partition.leader_epoch,
             metadata=partition.metadata or "",
             commit_timestamp_ms=now_ms if partition.timestamp == _UNSET else partition.timestamp,
-            expire_timestamp_ms=_UNSET if retention_ms < 0 else now_ms + retention_ms,
+            expire_timestamp_ms=(
+                _UNSET if retention_ms < 0 else min(now_ms + retention_ms, _LATEST_MS)
+            ),
         )
 
     def _commit_to_zookeeper(
         self, group: str, offsets: Mapping[Key, OffsetCommitRequestPartition]
     ) -> dict[Key, int]:
+        if not _can_be_node(group):
+            return dict.fromkeys(offsets, ErrorCode.INVALID_GROUP_ID)
         answers = commit_offsets(
             self._services.session,
             group,
@@ -141,14 +235,14 @@ class OffsetsHandlers:
     # -- OffsetFetch
 
     def offset_fetch(
-        self, request: OffsetFetchRequest, header: RequestHeader, session: Session
+        self, request: OffsetFetchRequest, context: RequestContext
     ) -> OffsetFetchResponse:
         """Tell committed offsets; -1 where there is none."""
-        if header.api_version == _FROM_ZOOKEEPER:
+        if context.api_version == _FROM_ZOOKEEPER:
             return self._fetch_from_zookeeper(request.group_id, request.topics or [])
         error, offsets = self._coordinator.offsets(request.group_id)
         if error is not ErrorCode.NONE:
-            if header.api_version >= _ERROR_FOR_ALL_SINCE:
+            if context.api_version >= _ERROR_FOR_ALL_SINCE:
                 return OffsetFetchResponse(error_code=error)
             return OffsetFetchResponse(topics=_failed(request.topics or [], error))
         topics = request.topics
@@ -160,10 +254,10 @@ class OffsetsHandlers:
                     topic.topic,
                     [
                         _told(number, offsets.get((topic.topic, number)))
-                        for number in topic.partitions
+                        for number in context.paced(topic.partitions)
                     ],
                 )
-                for topic in topics
+                for topic in context.paced(topics)
             ]
         )
 
@@ -172,6 +266,8 @@ class OffsetsHandlers:
     ) -> OffsetFetchResponse:
         keys = [(topic.topic, number) for topic in topics for number in topic.partitions]
         try:
+            if not _can_be_node(group):
+                raise ProtocolError(code=ErrorCode.INVALID_GROUP_ID)
             found = read_offsets(
                 self._services.session,
                 group,
@@ -195,6 +291,11 @@ class OffsetsHandlers:
                 for topic in topics
             ]
         )
+
+
+def _can_be_node(group: str) -> bool:
+    """Whether a group's name can be the name of a node: no path, nothing unprintable."""
+    return group not in ("", ".", "..") and "/" not in group and group.isprintable()
 
 
 def _told(number: int, value: OffsetValue | None) -> OffsetFetchResponsePartition:

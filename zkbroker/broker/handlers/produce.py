@@ -2,19 +2,23 @@
 
 import logging
 import struct
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
 from zkbroker.broker.services import BrokerServices
 from zkbroker.errors import (
     CorruptMessage,
     ErrorCode,
     InvalidTopic,
-    NotEnoughReplicas,
     ProtocolError,
     ZkbrokerError,
 )
-from zkbroker.network.server import CloseConnection, Session
-from zkbroker.protocol import RequestHeader
+from zkbroker.log.producers.stability import Verification
+from zkbroker.measures import OTHER
+from zkbroker.network.server.server import CloseConnection
 from zkbroker.protocol.messages import ProduceRequest, ProduceResponse
 from zkbroker.protocol.messages.produce import (
     ProduceRequestPartition,
@@ -22,60 +26,78 @@ from zkbroker.protocol.messages.produce import (
     ProduceResponseTopic,
 )
 from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS
-from zkbroker.records import check_produce
+from zkbroker.records import RequestBudget, check_produce
+from zkbroker.records.layout import CONTROL_BIT, TRANSACTIONAL_BIT
+from zkbroker.replica.delayed import wait_for_acks
+from zkbroker.replica.partition import Appended, Partition
+from zkbroker.runtime import Park
 
 logger = logging.getLogger(__name__)
 
 ADMIN_CLIENT = "__admin_client"
-IN_SYNC = 1
-"""Replicas in sync of every hosted partition: its leader."""
 _BATCH_HEADER_BYTES = 61
 _LENGTH_AT, _MAGIC_AT, _ATTRIBUTES_AT = 8, 16, 22
 _CODEC_BITS = 0x07
 _LENGTH = struct.Struct(">i")
+_PRODUCER_AT = 43
+_PRODUCER = struct.Struct(">qh")
+
+
+Verify = Callable[[str, int, int, Sequence[tuple[str, int]], Park], object]
+"""Asks the coordinator of a transaction whether partitions are part of it, and raises if not."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """What was appended for a partition, and the answer that depends on what becomes of it."""
+
+    topic: str
+    asked: ProduceRequestPartition
+    appended: Appended
+    answer: ProduceResponsePartition
 
 
 class ProduceHandler:
     """Handles Produce.
 
-    With acks 1 and -1 the answer waits until the log's flush policy is met, or the request's
-    time-out passed (error 7: the messages are appended, whether they are on disk is unknown); with
-    one replica both mean the same. A partition that asks for more replicas in sync than that
-    (`min.insync.replicas`) takes nothing with acks -1. With acks 0 there is no answer, and an error
-    closes the connection, which is the only way to tell a client that listens to nothing.
+    Everything is appended first; then the request waits once, parked, for all of it. With acks 1
+    until the logs' flush policy is met, with -1 until every replica in sync has it as well, or the
+    request's time-out passed (error 7: the messages are appended, whether they survive is unknown).
+    A partition with fewer replicas in sync than `min.insync.replicas` takes nothing with acks -1.
+    A batch that begins a transaction waits for the transaction's coordinator first.
+    With acks 0 there is no answer, and an error closes the connection, which is the only way to
+    tell a client that listens to nothing.
     """
 
-    def __init__(self, services: BrokerServices) -> None:
+    def __init__(self, services: BrokerServices, verify: Verify | None = None) -> None:
         self._services = services
+        self._verify = verify
 
-    def __call__(
-        self, request: ProduceRequest, header: RequestHeader, session: Session
-    ) -> ProduceResponse | None:
-        version = header.api_version
+    def __call__(self, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
         acks = request.acks
-        # Without a time-out of its own the request waits as long as the disk takes.
-        timeout_s = request.timeout_ms / 1000 if request.timeout_ms > 0 else None
         refused: ProtocolError | None = None
         if acks not in (0, 1, -1):
             refused = ProtocolError(
                 f"acks={acks} is not 0, 1 or -1", code=ErrorCode.INVALID_REQUIRED_ACKS
             )
-        elif request.transactional_id is not None:
-            refused = ProtocolError(
-                "transactions are not served",
-                code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            )
+        config = self._services.config
+        budget = RequestBudget(config.max_decompressed_bytes, config.max_request_records)
         answered = []
+        waiting: list[_Waiting] = []
         for topic in request.topics:
             name = topic.topic
             problem = refused
-            if problem is None and name in INTERNAL_TOPICS and header.client_id != ADMIN_CLIENT:
+            if problem is None and name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT:
                 problem = InvalidTopic(f"{name} is internal")
-            partitions = [
-                self._append(name, partition, version, acks, timeout_s, problem)
-                for partition in topic.partitions
-            ]
-            answered.append(ProduceResponseTopic(name, partitions))
+            answers: list[ProduceResponsePartition] = []
+            answered.append(ProduceResponseTopic(name, answers))
+            for partition in topic.partitions:
+                answers.append(
+                    self._append(name, partition, request, context, problem, budget, waiting)
+                )
+                context.give_way()
+        if acks and waiting:
+            self._wait(request, context, waiting)
         if acks == 0:
             for response_topic in answered:
                 for response in response_topic.partitions:
@@ -91,56 +113,108 @@ class ProduceHandler:
         self,
         topic: str,
         partition: ProduceRequestPartition,
-        version: int,
-        acks: int,
-        timeout_s: float | None,
+        request: ProduceRequest,
+        context: RequestContext,
         problem: ProtocolError | None,
+        budget: RequestBudget,
+        waiting: "list[_Waiting]",
     ) -> ProduceResponsePartition:
         data = partition.records
+        version = context.api_version
         try:
             if problem is not None:
                 raise problem
-            services = self._services
-            hosted = services.hosting.get(topic, partition.partition)
-            if hosted is None:
-                hosted = services.hosted(topic, partition.partition)
+            replica = self._services.partition(topic, partition.partition)
             if not isinstance(data, memoryview) or (version >= 3 and not len(data)):
                 raise CorruptMessage("no message in the record set")
             if not len(data):
                 # An old producer may send nothing at all; Kafka answers no error and no offset.
+                replica.require_leader()
                 return ProduceResponsePartition(partition.partition, 0)
             if version >= 3 and not _is_plain_batch(data):
                 check_produce(data, version)
-            metrics = hosted.metrics
+            metrics = self._services.metrics.topic(topic)
             metrics.produces += 1
-            log = hosted.log
-            if acks == -1 and log.config.min_insync_replicas > IN_SYNC:
-                raise NotEnoughReplicas(
-                    f"min.insync.replicas={log.config.min_insync_replicas}, in sync {IN_SYNC}"
+            verification = None
+            if _is_transactional(data):
+                key = (topic, partition.partition)
+                verification = self._verified(
+                    request.transactional_id, key, replica, data, context.park
                 )
-            result = log.append(data)
+            appended = replica.append(
+                data, acks=request.acks, budget=budget, verification=verification
+            )
+            result = appended.result
             if not result.duplicate:
                 metrics.messages_in += result.count
                 metrics.bytes_in += result.size_bytes
-            if acks:
-                log.wait_durable(result.last_offset, timeout_s)
         except ZkbrokerError as error:
-            return self._failed(topic, partition, error)
-        return ProduceResponsePartition(
+            return ProduceResponsePartition(
+                partition.partition, self._failed(topic, partition, error)
+            )
+        answer = ProduceResponsePartition(
             partition.partition,
             0,
             result.base_offset,
             result.log_append_time_ms,
             result.log_start_offset,
         )
+        waiting.append(_Waiting(topic, partition, appended, answer))
+        return answer
+
+    def _verified(
+        self,
+        transactional_id: str | None,
+        key: tuple[str, int],
+        replica: Partition,
+        data: memoryview,
+        park: Park,
+    ) -> Verification | None:
+        """Have the coordinator asked about a transaction that a batch would begin.
+
+        Raises:
+            ProtocolError: it may not begin here, see `zkbroker.broker.verification`; or the batch
+                comes without the transactional id (53).
+        """
+        if transactional_id is None:
+            raise ProtocolError(
+                "a transactional batch without a transactional id",
+                code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            )
+        producer_id, epoch = _PRODUCER.unpack_from(data, _PRODUCER_AT)
+        if producer_id < 0:
+            return None
+        verification = replica.begin_verification(producer_id, epoch)
+        if verification is not None and self._verify is not None:
+            self._verify(transactional_id, producer_id, epoch, (key,), park)
+        return verification
+
+    def _wait(
+        self, request: ProduceRequest, context: RequestContext, waiting: "list[_Waiting]"
+    ) -> None:
+        """Wait once for all that was appended, and say of each what became of it."""
+        # Without a time-out of its own the request waits as long as it takes.
+        timeout_s = request.timeout_ms / 1000 if request.timeout_ms > 0 else None
+        results = wait_for_acks(
+            [each.appended for each in waiting],
+            request.acks,
+            timeout_s,
+            runtime=self._services.runtime,
+            clock=time.monotonic,
+            park=context.park,
+        )
+        for each, error in zip(waiting, results, strict=True):
+            if error is not None:
+                each.answer.error_code = self._failed(each.topic, each.asked, error)
+                each.answer.base_offset = -1
 
     def _failed(
         self, topic: str, partition: ProduceRequestPartition, error: ZkbrokerError
-    ) -> ProduceResponsePartition:
+    ) -> ErrorCode:
         code = error_code(error)
         # Topics that do not exist get no counts of their own: their names are without bound.
-        hosted = self._services.hosting.get(topic, partition.partition)
-        metrics = hosted.metrics if hosted is not None else self._services.metrics.topic("other")
+        here = self._services.replicas.get(topic, partition.partition) is not None
+        metrics = self._services.metrics.topic(topic if here else OTHER)
         metrics.failed_produces += 1
         if code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
             data = partition.records
@@ -152,7 +226,16 @@ class ProduceHandler:
             code.name,
             error,
         )
-        return ProduceResponsePartition(partition.partition, code)
+        return code
+
+
+def _is_transactional(data: memoryview) -> bool:
+    return (
+        len(data) >= _BATCH_HEADER_BYTES
+        and data[_MAGIC_AT] == 2
+        and bool(data[_ATTRIBUTES_AT] & TRANSACTIONAL_BIT)
+        and not data[_ATTRIBUTES_AT] & CONTROL_BIT
+    )
 
 
 def _is_plain_batch(data: memoryview) -> bool:

@@ -5,15 +5,17 @@ to the request's time-out, until what was asked has taken effect on this broker'
 """
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
-from zkbroker.broker.errors import error_code
+from zkbroker.broker.context import RequestContext
+from zkbroker.broker.errors import error_code, error_message
 from zkbroker.broker.services import BrokerServices
-from zkbroker.errors import ErrorCode, OffsetOutOfRange, ProtocolError, ZkbrokerError
-from zkbroker.network.server import Session
-from zkbroker.protocol import RequestHeader
+from zkbroker.errors import ErrorCode, ProtocolError, ZkbrokerError
+from zkbroker.protocol import ApiKey
+from zkbroker.protocol.inter_broker import inter_broker_version
 from zkbroker.protocol.messages import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -34,8 +36,13 @@ from zkbroker.protocol.messages.topics import (
     NewPartitions,
     NewTopic,
 )
+from zkbroker.replica.delayed import wait_for_log_starts
+from zkbroker.replica.partition import Partition
 
 logger = logging.getLogger(__name__)
+
+_SAYS_LOG_START_SINCE = 5
+"""Version of Fetch in which a follower says where its log begins."""
 
 Answer = TypeVar("Answer", CreatedTopic, DeletedTopic, CreatedPartitions)
 
@@ -47,12 +54,12 @@ class TopicsHandlers:
         self._services = services
 
     def create_topics(
-        self, request: CreateTopicsRequest, header: RequestHeader, session: Session
+        self, request: CreateTopicsRequest, context: RequestContext
     ) -> CreateTopicsResponse:
         times = Counter(topic.topic for topic in request.topics)
         answers: list[CreatedTopic] = []
         created: list[CreatedTopic] = []
-        for topic in {topic.topic: topic for topic in request.topics}.values():
+        for topic in context.paced({topic.topic: topic for topic in request.topics}.values()):
             answer = CreatedTopic(topic.topic)
             answers.append(answer)
             try:
@@ -67,15 +74,15 @@ class TopicsHandlers:
                 if not request.validate_only:
                     created.append(answer)
         view = self._services.view
-        self._wait(session, request.timeout_ms, created, lambda answer: view.led(answer.topic))
+        self._wait(context, request.timeout_ms, created, lambda answer: view.led(answer.topic))
         return CreateTopicsResponse(topics=answers)
 
     def delete_topics(
-        self, request: DeleteTopicsRequest, header: RequestHeader, session: Session
+        self, request: DeleteTopicsRequest, context: RequestContext
     ) -> DeleteTopicsResponse:
         answers: list[DeletedTopic] = []
         deleted: list[DeletedTopic] = []
-        for name in dict.fromkeys(request.topics):
+        for name in context.paced(dict.fromkeys(request.topics)):
             answer = DeletedTopic(name)
             answers.append(answer)
             try:
@@ -85,7 +92,7 @@ class TopicsHandlers:
                 answer.error_code = error_code(error)
         assignments = self._services.view
         self._wait(
-            session,
+            context,
             request.timeout_ms,
             deleted,
             lambda answer: answer.topic not in assignments.topics.assignments,
@@ -93,11 +100,11 @@ class TopicsHandlers:
         return DeleteTopicsResponse(topics=answers)
 
     def create_partitions(
-        self, request: CreatePartitionsRequest, header: RequestHeader, session: Session
+        self, request: CreatePartitionsRequest, context: RequestContext
     ) -> CreatePartitionsResponse:
         answers: list[CreatedPartitions] = []
         grown: list[CreatedPartitions] = []
-        for topic in {topic.topic: topic for topic in request.topics}.values():
+        for topic in context.paced({topic.topic: topic for topic in request.topics}.values()):
             answer = CreatedPartitions(topic.topic)
             answers.append(answer)
             try:
@@ -118,24 +125,47 @@ class TopicsHandlers:
                 and view.led(answer.topic)
             )
 
-        self._wait(session, request.timeout_ms, grown, has_grown)
+        self._wait(context, request.timeout_ms, grown, has_grown)
         return CreatePartitionsResponse(topics=answers)
 
     def delete_records(
-        self, request: DeleteRecordsRequest, header: RequestHeader, session: Session
+        self, request: DeleteRecordsRequest, context: RequestContext
     ) -> DeleteRecordsResponse:
-        return DeleteRecordsResponse(
-            topics=[
-                DeleteRecordsResponseTopic(
-                    topic.topic,
-                    [
-                        self._delete_records(topic.topic, partition)
-                        for partition in topic.partitions
-                    ],
-                )
-                for topic in request.topics
-            ]
+        """Delete on the leader, and wait until the followers have followed."""
+        waiting: list[tuple[DeleteRecordsResponsePartition, Partition, int]] = []
+        topics = [
+            DeleteRecordsResponseTopic(
+                topic.topic,
+                [
+                    self._delete_records(topic.topic, partition, waiting)
+                    for partition in context.paced(topic.partitions)
+                ],
+            )
+            for topic in context.paced(request.topics)
+        ]
+        services = self._services
+        marks = wait_for_log_starts(
+            [(partition, start) for _, partition, start in waiting],
+            max(0, request.timeout_ms) / 1000,
+            lambda: services.view.brokers if self._followers_tell_starts else (),
+            runtime=services.runtime,
+            clock=time.monotonic,
+            park=context.park,
         )
+        for (answer, _, start), mark in zip(waiting, marks, strict=True):
+            if isinstance(mark, ZkbrokerError):
+                answer.error_code = error_code(mark)
+                continue
+            answer.low_watermark = mark
+            if mark < start:
+                answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+        return DeleteRecordsResponse(topics=topics)
+
+    @property
+    def _followers_tell_starts(self) -> bool:
+        """Whether followers of this `inter.broker.protocol.version` say where their logs begin."""
+        level = self._services.config.inter_broker_protocol
+        return inter_broker_version(level, ApiKey.FETCH) >= _SAYS_LOG_START_SINCE
 
     def _create(self, topic: NewTopic, *, validate_only: bool) -> None:
         settings = {
@@ -165,21 +195,22 @@ class TopicsHandlers:
         )
 
     def _delete_records(
-        self, topic: str, partition: DeleteRecordsRequestPartition
+        self,
+        topic: str,
+        partition: DeleteRecordsRequestPartition,
+        waiting: list[tuple[DeleteRecordsResponsePartition, Partition, int]],
     ) -> DeleteRecordsResponsePartition:
+        answer = DeleteRecordsResponsePartition(partition.partition, -1)
         try:
-            log = self._services.hosted(topic, partition.partition).log
-            if not -1 <= partition.offset <= log.high_watermark:
-                raise OffsetOutOfRange(f"there is no offset {partition.offset}")
-            return DeleteRecordsResponsePartition(
-                partition.partition, log.delete_records_before(partition.offset)
-            )
+            replica = self._services.partition(topic, partition.partition)
+            waiting.append((answer, replica, replica.delete_records_before(partition.offset)))
         except ZkbrokerError as error:
-            return DeleteRecordsResponsePartition(partition.partition, -1, error_code(error))
+            answer.error_code = error_code(error)
+        return answer
 
     def _wait(
         self,
-        session: Session,
+        context: RequestContext,
         timeout_ms: int,
         answers: list[Answer],
         arrived: Callable[[Answer], bool],
@@ -187,10 +218,10 @@ class TopicsHandlers:
         if not answers:
             return
         view = self._services.view
-        with session.parked(view.notify):
+        with context.park(view.notify):
             view.wait_for(
                 lambda: (
-                    all(map(arrived, answers)) or self._services.stopping() or session.peer_gone
+                    all(map(arrived, answers)) or self._services.stopping() or context.peer_gone
                 ),
                 max(0, timeout_ms) / 1000,
             )
@@ -201,4 +232,4 @@ class TopicsHandlers:
 
 def _fail(answer: CreatedTopic | CreatedPartitions, error: ZkbrokerError) -> None:
     answer.error_code = error_code(error)
-    answer.error_message = str(error)
+    answer.error_message = error_message(error)

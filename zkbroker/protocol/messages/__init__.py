@@ -3,6 +3,14 @@
 from typing import Any
 
 from zkbroker.protocol.api import ApiKey
+from zkbroker.protocol.messages.acls import (
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+)
 from zkbroker.protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -14,6 +22,14 @@ from zkbroker.protocol.messages.configs import (
     AlterConfigsResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
+)
+from zkbroker.protocol.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+)
+from zkbroker.protocol.messages.elect_preferred_leaders import (
+    ElectPreferredLeadersRequest,
+    ElectPreferredLeadersResponse,
 )
 from zkbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from zkbroker.protocol.messages.groups import (
@@ -28,7 +44,12 @@ from zkbroker.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from zkbroker.protocol.messages.leader_and_isr import (
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+)
 from zkbroker.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from zkbroker.protocol.messages.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from zkbroker.protocol.messages.membership import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -42,6 +63,10 @@ from zkbroker.protocol.messages.membership import (
     SyncGroupResponse,
 )
 from zkbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from zkbroker.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
 from zkbroker.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -49,6 +74,10 @@ from zkbroker.protocol.messages.offsets import (
     OffsetFetchResponse,
 )
 from zkbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
+from zkbroker.protocol.messages.stop_replica import (
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
 from zkbroker.protocol.messages.topics import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -58,6 +87,28 @@ from zkbroker.protocol.messages.topics import (
     DeleteRecordsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+)
+from zkbroker.protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+from zkbroker.protocol.messages.update_metadata import (
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from zkbroker.protocol.messages.verify_transaction import (
+    VerifyTransactionRequest,
+    VerifyTransactionResponse,
+)
+from zkbroker.protocol.messages.write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
 )
 
 MESSAGES: dict[ApiKey, tuple[type[Any], type[Any]]] = {
@@ -79,13 +130,53 @@ MESSAGES: dict[ApiKey, tuple[type[Any], type[Any]]] = {
     ApiKey.DELETE_TOPICS: (DeleteTopicsRequest, DeleteTopicsResponse),
     ApiKey.DELETE_RECORDS: (DeleteRecordsRequest, DeleteRecordsResponse),
     ApiKey.INIT_PRODUCER_ID: (InitProducerIdRequest, InitProducerIdResponse),
+    ApiKey.DESCRIBE_ACLS: (DescribeAclsRequest, DescribeAclsResponse),
+    ApiKey.CREATE_ACLS: (CreateAclsRequest, CreateAclsResponse),
+    ApiKey.DELETE_ACLS: (DeleteAclsRequest, DeleteAclsResponse),
     ApiKey.DESCRIBE_CONFIGS: (DescribeConfigsRequest, DescribeConfigsResponse),
     ApiKey.ALTER_CONFIGS: (AlterConfigsRequest, AlterConfigsResponse),
+    ApiKey.DESCRIBE_LOG_DIRS: (DescribeLogDirsRequest, DescribeLogDirsResponse),
     ApiKey.CREATE_PARTITIONS: (CreatePartitionsRequest, CreatePartitionsResponse),
     ApiKey.DELETE_GROUPS: (DeleteGroupsRequest, DeleteGroupsResponse),
+    ApiKey.CONTROLLED_SHUTDOWN: (ControlledShutdownRequest, ControlledShutdownResponse),
+    ApiKey.ELECT_PREFERRED_LEADERS: (ElectPreferredLeadersRequest, ElectPreferredLeadersResponse),
+    ApiKey.LEADER_AND_ISR: (LeaderAndIsrRequest, LeaderAndIsrResponse),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
+    ApiKey.STOP_REPLICA: (StopReplicaRequest, StopReplicaResponse),
+    ApiKey.UPDATE_METADATA: (UpdateMetadataRequest, UpdateMetadataResponse),
+    ApiKey.ADD_PARTITIONS_TO_TXN: (AddPartitionsToTxnRequest, AddPartitionsToTxnResponse),
+    ApiKey.ADD_OFFSETS_TO_TXN: (AddOffsetsToTxnRequest, AddOffsetsToTxnResponse),
+    ApiKey.END_TXN: (EndTxnRequest, EndTxnResponse),
+    ApiKey.WRITE_TXN_MARKERS: (WriteTxnMarkersRequest, WriteTxnMarkersResponse),
+    ApiKey.VERIFY_TRANSACTION: (VerifyTransactionRequest, VerifyTransactionResponse),
+    ApiKey.TXN_OFFSET_COMMIT: (TxnOffsetCommitRequest, TxnOffsetCommitResponse),
 }
 
 __all__ = [
+    "AddPartitionsToTxnRequest",
+    "AddPartitionsToTxnResponse",
+    "AddOffsetsToTxnRequest",
+    "AddOffsetsToTxnResponse",
+    "EndTxnRequest",
+    "EndTxnResponse",
+    "VerifyTransactionRequest",
+    "VerifyTransactionResponse",
+    "WriteTxnMarkersRequest",
+    "WriteTxnMarkersResponse",
+    "TxnOffsetCommitRequest",
+    "TxnOffsetCommitResponse",
+    "ControlledShutdownRequest",
+    "ControlledShutdownResponse",
+    "ElectPreferredLeadersRequest",
+    "ElectPreferredLeadersResponse",
+    "LeaderAndIsrRequest",
+    "LeaderAndIsrResponse",
+    "OffsetForLeaderEpochRequest",
+    "OffsetForLeaderEpochResponse",
+    "StopReplicaRequest",
+    "StopReplicaResponse",
+    "UpdateMetadataRequest",
+    "UpdateMetadataResponse",
     "MESSAGES",
     "ApiVersion",
     "served_versions",
@@ -93,20 +184,28 @@ __all__ = [
     "AlterConfigsResponse",
     "ApiVersionsRequest",
     "ApiVersionsResponse",
+    "CreateAclsRequest",
+    "CreateAclsResponse",
     "CreatePartitionsRequest",
     "CreatePartitionsResponse",
     "CreateTopicsRequest",
     "CreateTopicsResponse",
+    "DeleteAclsRequest",
+    "DeleteAclsResponse",
     "DeleteGroupsRequest",
     "DeleteGroupsResponse",
     "DeleteRecordsRequest",
     "DeleteRecordsResponse",
     "DeleteTopicsRequest",
     "DeleteTopicsResponse",
+    "DescribeAclsRequest",
+    "DescribeAclsResponse",
     "DescribeConfigsRequest",
     "DescribeConfigsResponse",
     "DescribeGroupsRequest",
     "DescribeGroupsResponse",
+    "DescribeLogDirsRequest",
+    "DescribeLogDirsResponse",
     "FetchRequest",
     "FetchResponse",
     "FindCoordinatorRequest",

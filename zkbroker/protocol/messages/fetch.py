@@ -1,7 +1,8 @@
 """Fetch (1): read record sets from partitions, waiting for data if asked to.
 
 `max_bytes` of the whole answer came with 3, transactions with 4, the log start offset with 5, fetch
-sessions with 7 (session id 0 and epoch -1 mean none), leader epochs with 9, zstd with 10.
+sessions with 7 (session id 0 and epoch -1 mean none), leader epochs with 9, zstd with 10, racks
+with 11.
 """
 
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from zkbroker.protocol.pieces import Records
 from zkbroker.protocol.schema import Kind, array, int8, int16, int32, int64, records, string
 
 NO_LIMIT_BYTES = 0x7FFFFFFF
+READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 
 
@@ -53,6 +55,7 @@ class FetchRequest:
     session_epoch: int = int32(since=7, default=-1)
     topics: list[FetchRequestTopic] = array(FetchRequestTopic)
     forgotten_topics: list[ForgottenTopic] = array(ForgottenTopic, since=7)
+    rack_id: str = string(since=11)
 
 
 @dataclass(slots=True)
@@ -73,6 +76,7 @@ class FetchResponsePartition:
     aborted_transactions: list[AbortedTransaction] | None = array(
         AbortedTransaction, since=4, nullable=4, default=None
     )
+    preferred_read_replica: int = int32(since=11, default=-1)
     records: Records = records()
 
 

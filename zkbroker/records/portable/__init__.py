@@ -5,7 +5,13 @@ same class of error; the property tests run against both.
 """
 
 from zkbroker.records.portable.batch import encode_records, place_batch, scan_records
-from zkbroker.records.portable.messages import assign_messages, encode_messages
+from zkbroker.records.portable.compact import filter_entries, map_keys
+from zkbroker.records.portable.messages import (
+    assign_messages,
+    encode_messages,
+    end_of_plain,
+)
+from zkbroker.records.portable.plain07 import plain_messages
 from zkbroker.records.portable.walk import (
     decode_columns,
     decode_lists,
@@ -22,7 +28,11 @@ __all__ = [
     "encode_messages",
     "encode_records",
     "end_of_entries",
+    "end_of_plain",
     "entry_head",
+    "filter_entries",
+    "map_keys",
     "place_batch",
+    "plain_messages",
     "scan_records",
 ]

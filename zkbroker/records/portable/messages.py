@@ -84,6 +84,36 @@ def encode_messages(
     )
 
 
+def end_of_plain(data: Data, position: int, max_bytes: int) -> int:
+    """Return where the first entry begins that is not a whole, uncompressed message; or the end.
+
+    Nothing but heads is looked at: what is inside may be damaged.
+
+    Args:
+        data: entries.
+        position: of the first one.
+        max_bytes: a larger message is where it ends.
+
+    Raises:
+        ValueError: the position is not in the data.
+    """
+    end = len(data)
+    if not 0 <= position <= end:
+        raise ValueError("position out of range")
+    smallest = MESSAGE_V0.size + 4, MESSAGE_V1.size + 4
+    while end - position >= smallest[0]:
+        size = INT32.unpack_from(data, position + OFFSET.size)[0] + ENTRY_HEADER_BYTES
+        magic = data[position + MAGIC_AT]
+        if (
+            magic > 1
+            or data[position + ATTRIBUTES_V01_AT] & CODEC_MASK
+            or not smallest[magic] <= size <= min(max_bytes, end - position)
+        ):
+            break
+        position += size
+    return position
+
+
 def assign_messages(
     buffer: memoryview,
     position: int,

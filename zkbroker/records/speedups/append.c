@@ -9,6 +9,21 @@ typedef struct {
     int dense;
 } scanned;
 
+/* A loop over this many bytes takes milliseconds; giving up the interpreter for less costs more
+ * than it gives. */
+enum { MUCH_BYTES = 512 * 1024 };
+
+static PyThreadState *let_others_run(Py_ssize_t size)
+{
+    return size > MUCH_BYTES ? PyEval_SaveThread() : NULL;
+}
+
+static void take_turn(PyThreadState *others)
+{
+    if (others != NULL)
+        PyEval_RestoreThread(others);
+}
+
 /* 1 when `count` good records fill the bytes exactly. */
 static int scan(const uint8_t *p, const uint8_t *end, int64_t count, int64_t last_delta,
                 int64_t base_timestamp, scanned *s)
@@ -42,11 +57,14 @@ PyObject *zk_scan_records(PyObject *self, PyObject *args)
     long long count, last_delta, base_timestamp;
     scanned s;
     int good;
+    PyThreadState *others;
     (void)self;
     if (!PyArg_ParseTuple(args, "y*LLL", &data, &count, &last_delta, &base_timestamp))
         return NULL;
+    others = let_others_run(data.len);
     good = scan(data.buf, (const uint8_t *)data.buf + data.len, count, last_delta, base_timestamp,
                 &s);
+    take_turn(others);
     PyBuffer_Release(&data);
     if (!good) {
         PyErr_Format(zk_corrupt_message, "the bytes of a batch do not hold its %lld records",
@@ -55,6 +73,35 @@ PyObject *zk_scan_records(PyObject *self, PyObject *args)
     }
     return Py_BuildValue("LLnO", (long long)s.oldest, (long long)s.newest, s.newest_at,
                          s.dense ? Py_True : Py_False);
+}
+
+PyObject *zk_end_of_plain(PyObject *self, PyObject *args)
+{
+    Py_buffer data;
+    Py_ssize_t position;
+    long long max_bytes;
+    const uint8_t *p, *end;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*nL", &data, &position, &max_bytes))
+        return NULL;
+    if (position < 0 || position > data.len) {
+        PyBuffer_Release(&data);
+        PyErr_SetString(PyExc_ValueError, "position out of range");
+        return NULL;
+    }
+    p = (const uint8_t *)data.buf + position;
+    end = (const uint8_t *)data.buf + data.len;
+    while (end - p >= HEAD_V0 + 4) {
+        int64_t size = (int64_t)(int32_t)get32(p + 8) + ENTRY_HEADER;
+        int magic = p[MAGIC_AT];
+        if (magic > 1 || (p[ATTRIBUTES_V01_AT] & CODEC_MASK) != 0 ||
+            size < (magic ? HEAD_V1 : HEAD_V0) + 4 || size > max_bytes || size > end - p)
+            break;
+        p += size;
+    }
+    position = p - (const uint8_t *)data.buf;
+    PyBuffer_Release(&data);
+    return PyLong_FromSsize_t(position);
 }
 
 PyObject *zk_assign_messages(PyObject *self, PyObject *args)
@@ -66,6 +113,7 @@ PyObject *zk_assign_messages(PyObject *self, PyObject *args)
     PyObject *append_time_object;
     int64_t count = 0, newest = -1, newest_at = 0;
     uint8_t *p, *end;
+    PyThreadState *others;
     (void)self;
     if (!PyArg_ParseTuple(args, "w*niLLLLO", &data, &position, &magic, &next_offset, &max_bytes,
                           &earliest, &latest, &append_time_object))
@@ -84,6 +132,7 @@ PyObject *zk_assign_messages(PyObject *self, PyObject *args)
     }
     p = (uint8_t *)data.buf + position;
     end = (uint8_t *)data.buf + data.len;
+    others = let_others_run(data.len);
     while (end - p >= (magic ? HEAD_V1 : HEAD_V0) + 4) {
         int64_t timestamp = -1;
         int64_t size = (int64_t)(int32_t)get32(p + 8) + ENTRY_HEADER;
@@ -116,6 +165,7 @@ PyObject *zk_assign_messages(PyObject *self, PyObject *args)
         count++;
         p = stop;
     }
+    take_turn(others);
     position = p - (uint8_t *)data.buf;
     PyBuffer_Release(&data);
     return Py_BuildValue("nLLL", position, (long long)count, (long long)newest,

@@ -183,6 +183,7 @@ static inline int get_message(const uint8_t *p, const uint8_t *stop, int magic, 
 void zk_crc_init(void);
 uint32_t zk_crc32(const uint8_t *p, size_t size);
 uint32_t zk_crc32c(const uint8_t *p, size_t size);
+void zk_md5(const uint8_t *p, size_t size, uint8_t digest[16]);
 
 extern PyObject *zk_corrupt_message, *zk_too_large, *zk_decompress;
 extern PyTypeObject *zk_record_type, *zk_entry_type;
@@ -198,6 +199,10 @@ PyObject *zk_encode_records(PyObject *self, PyObject *args);
 PyObject *zk_encode_messages(PyObject *self, PyObject *args);
 PyObject *zk_scan_records(PyObject *self, PyObject *args);
 PyObject *zk_assign_messages(PyObject *self, PyObject *args);
+PyObject *zk_end_of_plain(PyObject *self, PyObject *args);
 PyObject *zk_place_batch(PyObject *self, PyObject *args);
+PyObject *zk_plain_messages(PyObject *self, PyObject *args);
+PyObject *zk_map_keys(PyObject *self, PyObject *args);
+PyObject *zk_filter_entries(PyObject *self, PyObject *args);
 
 #endif

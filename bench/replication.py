@@ -1,0 +1,211 @@
+"""Three replicas beside one on the same three brokers, beside genuine ones, and a large controller.
+
+`all`: N messages of 1000 bytes at acks=all by librdkafka, from the first send to the last
+acknowledgement, and the CPU-seconds that the brokers took for a GB. `single`: single sends, p50 and
+p99. Genuine Kafka 0.8.2.2 takes part where `make java-clients` put it. Then a topic of many
+partitions: how long until every partition is led again after its controller, and after another
+broker, was killed (from the kill; the session's time is in it), and the controller's memory.
+
+    python -m bench.replication [--messages 100000] [--rounds 3] [--singles 300]
+                                [--partitions 1000]
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import confluent_kafka
+
+from bench.producer import latencies
+from bench.raw_socket import cpu_seconds, resident_mb
+from tests.support import java_clients
+from tests.support.genuine_broker import GenuineBroker
+from zkbroker.cluster import ClusterProcesses
+from zkbroker.registry.controller_election import current_controller
+from zkbroker.registry.partition_states import PartitionStates, StateForm
+from zkbroker.registry.topics import create_topic
+from zkbroker.zookeeper import ZkSession
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
+
+VALUE = b"x" * 1000
+SESSION_MS = 3000
+LED_WITHIN_S = 120
+
+
+@dataclass
+class Contender:
+    """Args: address of the brokers, what librdkafka needs, their processes, and the topic."""
+
+    address: str
+    options: dict[str, object]
+    pids: list[int]
+    topic: str
+    rates: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    singles: list[tuple[float, float]] = field(default_factory=list)
+
+    def producer(self, linger_ms: int) -> confluent_kafka.Producer:
+        return confluent_kafka.Producer(
+            {
+                "bootstrap.servers": self.address,
+                "acks": "all",
+                "linger.ms": linger_ms,
+                **self.options,
+            }
+        )
+
+    def send_all(self, count: int) -> None:
+        producer = self.producer(5)
+        failed = 0
+
+        def delivered(error: object, message: object) -> None:
+            nonlocal failed
+            failed += error is not None
+
+        before, started = cpu_of(self.pids), time.perf_counter()
+        for number in range(count):
+            while True:
+                try:
+                    producer.produce(
+                        self.topic, VALUE, partition=number // 500 % 3, on_delivery=delivered
+                    )
+                    break
+                except BufferError:
+                    producer.poll(0.05)
+        assert producer.flush(300) == 0
+        assert not failed
+        self.rates.append(count * len(VALUE) / 1e6 / (time.perf_counter() - started))
+        self.cpu.append((cpu_of(self.pids) - before) / (count * len(VALUE) / 1e9))
+
+    def send_singly(self, count: int) -> None:
+        producer = self.producer(0)
+
+        def send() -> None:
+            producer.produce(self.topic, VALUE, partition=0)
+            assert producer.flush(30) == 0
+
+        self.singles.append(latencies(send, count))
+
+
+def cpu_of(pids: list[int]) -> float:
+    return sum(cpu_seconds(pid) for pid in pids)
+
+
+def assignment(ids: list[int], factor: int, partitions: int = 3) -> dict[int, list[int]]:
+    return {
+        number: [ids[(number + at) % len(ids)] for at in range(factor)]
+        for number in range(partitions)
+    }
+
+
+def wait_led(states: PartitionStates, topic: str, partitions: int, gone: int, isr: int = 0) -> None:
+    """Wait until every partition is led by another broker than one that is gone."""
+    keys = [(topic, number) for number in range(partitions)]
+    deadline = time.monotonic() + LED_WITHIN_S
+    while time.monotonic() < deadline:
+        found = states.read(keys)
+        if len(found) == partitions and all(
+            each.leader not in (-1, gone) and len(each.isr) >= isr for each in found.values()
+        ):
+            return
+        time.sleep(0.02)
+    raise TimeoutError(f"{topic} is not led after {LED_WITHIN_S} s")
+
+
+def genuine(directory: Path, stack: ExitStack) -> Contender:
+    zookeeper = stack.enter_context(EmbeddedZooKeeper())
+    brokers = []
+    for number in range(3):
+        place = directory / f"genuine-{number}"
+        place.mkdir()
+        broker = GenuineBroker(
+            place, zookeeper.connect_string, place / "data", {"broker.id": str(number)}
+        )
+        stack.callback(broker.kill)
+        broker.start()
+        brokers.append(broker)
+    with ZkSession(zookeeper.connect_string) as session:
+        create_topic(session, "r3", assignment([0, 1, 2], 3), {"min.insync.replicas": "2"})
+        wait_led(PartitionStates(session, StateForm.PERSISTENT), "r3", 3, -1, isr=3)
+    pids = [each._process.pid for each in brokers if each._process is not None]
+    options = {"api.version.request": False, "broker.version.fallback": "0.8.2.2"}
+    address = ",".join(f"127.0.0.1:{each.port}" for each in brokers)
+    return Contender(address, options, pids, "r3")
+
+
+def failovers(cluster: ClusterProcesses, session: ZkSession, partitions: int) -> None:
+    states = PartitionStates(session, StateForm.EPHEMERAL)
+    started = time.monotonic()
+    create_topic(session, "many", assignment([1, 2, 3], 3, partitions), {})
+    wait_led(states, "many", partitions, -1, isr=3)
+    print(f"{partitions} partitions of 3 replicas: made in {time.monotonic() - started:.1f} s")
+    for what in ("its controller", "another broker"):
+        controller = current_controller(session)
+        assert controller is not None
+        chief = cluster.broker(controller)
+        if what == "its controller":
+            assert chief.pid is not None
+            print(f"  controller's memory {resident_mb(chief.pid):.0f} MB")
+        victim = chief if what == "its controller" else cluster.broker(controller % 3 + 1)
+        killed = time.monotonic()
+        victim.kill()
+        wait_led(states, "many", partitions, victim.id)
+        took = time.monotonic() - killed
+        print(f"  all led again after {what} was killed: {took:.2f} s (session {SESSION_MS} ms)")
+        victim.start()
+        wait_led(states, "many", partitions, -1, isr=3)
+        print(f"  all in sync again after {time.monotonic() - killed:.1f} s", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--singles", type=int, default=300)
+    parser.add_argument("--partitions", type=int, default=1000)
+    arguments = parser.parse_args()
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        properties = {"zookeeper.session.timeout.ms": str(SESSION_MS)}
+        cluster = stack.enter_context(
+            ClusterProcesses(directory / "ours", brokers=3, properties=properties)
+        )
+        session = stack.enter_context(ZkSession(cluster.zookeeper))
+        create_topic(session, "r1", assignment([1, 2, 3], 1), {"min.insync.replicas": "1"})
+        create_topic(session, "r3", assignment([1, 2, 3], 3), {})
+        states = PartitionStates(session, StateForm.EPHEMERAL)
+        wait_led(states, "r1", 3, -1, isr=1)
+        wait_led(states, "r3", 3, -1, isr=3)
+        pids = [each.pid for each in cluster.brokers if each.pid is not None]
+        contenders = {
+            f"zkbroker, {factor[1]} replica(s)": Contender(
+                cluster.bootstrap_servers, {}, pids, factor
+            )
+            for factor in ("r1", "r3")
+        }
+        if not java_clients.old_missing():
+            contenders["Kafka 0.8.2.2, 3 replicas"] = genuine(directory, stack)
+        for _ in range(arguments.rounds):
+            for each in contenders.values():
+                each.send_all(arguments.messages)
+            for each in contenders.values():
+                each.send_singly(arguments.singles)
+        print(f"acks=all, {arguments.messages} x {len(VALUE)} B, medians of {arguments.rounds}:")
+        for name, each in contenders.items():
+            p50 = statistics.median(p for p, _ in each.singles)
+            p99 = statistics.median(p for _, p in each.singles)
+            print(
+                f"  {name:26} {statistics.median(each.rates):7.1f} MB/s  "
+                f"{statistics.median(each.cpu):6.1f} CPU s/GB  p50 {p50:.2f} ms  p99 {p99:.2f} ms",
+                flush=True,
+            )
+        if arguments.partitions:
+            failovers(cluster, session, arguments.partitions)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+"""Names every module without unit tests: `python scripts/check_unit_tests.py`.
+
+Rule: what `zkbroker/a/b.py` decides is tested in `tests/unit/a/test_b.py`, or, for a module in a
+folder of its room, in the room's own folder. What `spark_loader/a/b.py` decides is tested in
+`tests/unit/spark_loader/a/test_b.py`. The exceptions stand below, each with its reason; one that
+is no exception any more, or names a file that is gone, is an error too.
+"""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("zkbroker", "spark_loader")
+UNTESTED_NAMES = ("__init__.py", "__main__.py")
+
+NOTHING_TO_DECIDE = {
+    "spark_loader/cli/output.py": "prints one table",
+    "spark_loader/errors.py": "names of errors",
+    "spark_loader/reading/access.py": "a protocol",
+    "spark_loader/words.py": "one line",
+    "zkbroker/broker/services.py": "data",
+    "zkbroker/client/view.py": "data and protocols",
+    "zkbroker/cluster/broker.py": "data",
+    "zkbroker/config/ignored_broker_keys.py": "a table",
+    "zkbroker/config/levels.py": "a table",
+    "zkbroker/consumer/fetching/messages.py": "data and names of errors",
+    "zkbroker/consumer/group/listener.py": "a base class without behaviour",
+    "zkbroker/coordinator/groups/member.py": "data",
+    "zkbroker/fileslice.py": "data",
+    "zkbroker/log/results.py": "data",
+    "zkbroker/network/client/versions.py": "a table",
+    "zkbroker/producer/errors.py": "names of errors",
+    "zkbroker/producer/handlers.py": "base classes without behaviour",
+    "zkbroker/producer/message.py": "data",
+    "zkbroker/protocol/api.py": "a table",
+    "zkbroker/protocol/errors.py": "names of errors",
+    "zkbroker/protocol/header.py": "data",
+    "zkbroker/protocol/pieces.py": "a name of a type",
+    "zkbroker/rebalance/member.py": "protocols",
+    "zkbroker/records/checksum.py": "chooses a library",
+    "zkbroker/records/layout.py": "tables",
+    "zkbroker/records/record.py": "data",
+    "zkbroker/replica/following.py": "data and protocols",
+    "zkbroker/runtime/base.py": "protocols",
+    "zkbroker/security/authorizer.py": "numbers of the protocol, and a protocol class",
+    "zkbroker/security/principal.py": "data",
+    "zkbroker/zookeeper/errors.py": "names of errors",
+}
+
+TOGETHER = {
+    # Modules that make sense together only, and the unit tests of the whole.
+    "zkbroker/log/base.py": "log/test_log.py",
+    "zkbroker/log/legacy07/segment.py": "log/legacy07/test_log.py",
+    "zkbroker/log/managed.py": "log/test_manager.py",
+    "zkbroker/log/opening.py": "log/test_manager.py",
+    "zkbroker/log/reading.py": "log/test_log.py",
+    "zkbroker/log/trimming.py": "log/test_log.py",
+    "zkbroker/log/upkeep.py": "log/test_manager.py",
+    "zkbroker/log/writing.py": "log/test_log.py",
+    "spark_loader/cli/state.py": "spark_loader/cli/test_cli.py",
+    "spark_loader/lake/contents.py": "spark_loader/lake/test_adopt.py",
+    "spark_loader/source/stream.py": "spark_loader/source/test_datasource.py",
+    "spark_loader/source/tasks.py": "spark_loader/source/test_datasource.py",
+    "zkbroker/admin/log_clean.py": "cli/test_log.py",
+    "zkbroker/consumer/fetching/fetcher.py": "consumer/fetching/test_fetchers.py",
+    "zkbroker/consumer/group/sticky.py": "consumer/group/test_assignors.py",
+    "zkbroker/controller/partitions.py": "controller/test_term.py",
+    "zkbroker/coordinator/groups/partitions.py": "coordinator/groups/test_coordinator.py",
+    "zkbroker/coordinator/groups/stored.py": "coordinator/groups/test_group.py",
+    "zkbroker/coordinator/transactions/markers.py": "coordinator/transactions/test_coordinator.py",
+    "zkbroker/coordinator/transactions/store.py": "coordinator/transactions/test_coordinator.py",
+    "zkbroker/log/appending.py": "log/test_log.py",
+    "zkbroker/log/cleaner/cleaning.py": "log/cleaner/test_cleaner.py",
+    "zkbroker/log/cleaner/copying.py": "log/cleaner/test_cleaner.py",
+    "zkbroker/log/cleaner/grouping.py": "log/cleaner/test_cleaner.py",
+    "zkbroker/log/cleaner/mapping.py": "log/cleaner/test_cleaner.py",
+    "zkbroker/log/cleaner/offset_map.py": "log/cleaner/test_cleaner.py",
+    "zkbroker/log/cleaner/reading.py": "log/cleaner/test_cleaner.py",
+    "zkbroker/log/cleaner/selection.py": "log/cleaner/test_cleaner.py",
+    "zkbroker/log/cleaner/throttle.py": "log/cleaner/test_cleaner.py",
+    "zkbroker/log/cleaner/unpacking.py": "log/cleaner/test_cleaner.py",
+    "zkbroker/consumer/fetching/fetch_loop.py": "consumer/fetching/test_fetchers.py",
+    "zkbroker/log/lock.py": "log/test_manager.py",
+    "zkbroker/log/maintenance.py": "log/test_manager.py",
+    "zkbroker/log/names.py": "log/test_manager.py",
+    "zkbroker/log/producers/loading.py": "log/test_producer_state.py",
+    "zkbroker/log/producers/stability.py": "log/test_transactions.py",
+    "zkbroker/log/producers/state.py": "log/test_producer_state.py",
+    "zkbroker/log/recovery/loading.py": "log/test_recovery.py",
+    "zkbroker/log/recovery/scan.py": "log/test_recovery.py",
+    "zkbroker/log/segment_list.py": "log/test_segments.py",
+    "zkbroker/log/segments/entries.py": "log/test_segments.py",
+    "zkbroker/log/segments/files.py": "log/test_segments.py",
+    "zkbroker/log/segments/open_files.py": "log/test_manager.py",
+    "zkbroker/log/segments/replacement.py": "log/test_replace.py",
+    "zkbroker/log/segments/segment.py": "log/test_segments.py",
+    "zkbroker/log/segments/time_search.py": "log/test_timesearch.py",
+    "zkbroker/log/segments/transaction_index.py": "log/test_transactions.py",
+    "zkbroker/network/server/session.py": "network/server/test_server.py",
+    "zkbroker/network/client/channel.py": "network/client/test_connection.py",
+    "zkbroker/protocol/codegen.py": "protocol/test_codec.py",
+    "zkbroker/protocol/schema.py": "protocol/test_codec.py",
+    "zkbroker/records/batch.py": "records/test_roundtrip.py",
+    "zkbroker/records/builder.py": "records/test_roundtrip.py",
+    "zkbroker/records/decode.py": "records/test_roundtrip.py",
+    "zkbroker/records/heads.py": "records/test_roundtrip.py",
+    "zkbroker/records/messages.py": "records/test_roundtrip.py",
+    "zkbroker/records/output.py": "records/test_append.py",
+    "zkbroker/records/payload.py": "records/test_append.py",
+    "zkbroker/runtime/greenlets.py": "runtime/test_runtime.py",
+    "zkbroker/runtime/threads.py": "runtime/test_runtime.py",
+}
+TOGETHER_FOLDERS = {
+    "zkbroker/protocol/messages": "protocol/test_messages.py",
+    "zkbroker/records/portable": "records/test_twins.py",
+}
+
+REAL_THING = {
+    # Modules that only a real ZooKeeper, real brokers or real processes can show.
+    "zkbroker/admin/adopt.py": "integration/test_adopt.py",
+    "zkbroker/admin/legacy07.py": "golden/test_legacy07_dump.py",
+    "zkbroker/broker/legacy07/listener.py": "integration/test_legacy07_broker.py",
+    "zkbroker/broker/legacy07/views.py": "integration/test_legacy07_views.py",
+    "zkbroker/cli/generation.py": "integration/test_legacy07_cli.py",
+    "zkbroker/cli/reading07.py": "integration/test_legacy07_cli.py",
+    "zkbroker/client/legacy07.py": "integration/test_legacy07_consumer.py",
+    "zkbroker/consumer/legacy07/cluster.py": "integration/test_legacy07_broker.py",
+    "zkbroker/consumer/legacy07/fetcher.py": "integration/test_legacy07_consumer.py",
+    "zkbroker/consumer/legacy07/generation.py": "integration/test_legacy07_consumer.py",
+    "zkbroker/consumer/streams/generation.py": "integration/test_consumer_group.py",
+    "zkbroker/producer/legacy07/channel.py": "integration/test_legacy07_producer.py",
+    "zkbroker/producer/legacy07/cluster.py": "integration/test_legacy07_producer.py",
+    "spark_loader/brokers07.py": "integration/test_spark_load_07.py",
+    "spark_loader/network.py": "integration/test_spark_load_07.py",
+    "zkbroker/protocol/legacy07/answers.py": "golden/test_legacy07_wire.py",
+    "zkbroker/protocol/legacy07/requests.py": "golden/test_legacy07_wire.py",
+    "zkbroker/registry/legacy07.py": "integration/test_registry_legacy07.py",
+    "zkbroker/admin/dump_log.py": "golden/test_dump_log.py",
+    "zkbroker/admin/min_isr.py": "integration/test_min_isr.py",
+    "zkbroker/admin/transactions.py": "interop/test_adopted_transactions.py",
+    "zkbroker/broker/coordination.py": "integration/test_group_apis.py",
+    "zkbroker/broker/handlers/acls.py": "faults/test_hostile_requests.py",
+    "zkbroker/broker/handlers/configs.py": "integration/test_broker_topics.py",
+    "zkbroker/broker/handlers/groups.py": "integration/test_group_apis.py",
+    "zkbroker/broker/handlers/list_offsets.py": "integration/test_broker_serving.py",
+    "zkbroker/broker/handlers/log_dirs.py": "faults/test_hostile_requests.py",
+    "zkbroker/broker/handlers/offsets.py": "integration/test_group_apis.py",
+    "zkbroker/broker/handlers/replication.py": "integration/test_replication.py",
+    "zkbroker/broker/handlers/topics.py": "integration/test_broker_topics.py",
+    "zkbroker/broker/process.py": "integration/test_broker_serving.py",
+    "zkbroker/broker/topics.py": "integration/test_broker_topics.py",
+    "zkbroker/cli/adopt.py": "integration/test_adopt.py",
+    "zkbroker/cli/broker.py": "integration/test_broker_serving.py",
+    "zkbroker/cli/clients.py": "integration/test_watching_tools.py",
+    "zkbroker/cli/consume.py": "integration/test_produce_consume.py",
+    "zkbroker/cli/doctor.py": "integration/test_mistakes.py",
+    "zkbroker/cli/drain.py": "integration/test_reassign_tool.py",
+    "zkbroker/cli/elect.py": "integration/test_reassign_tool.py",
+    "zkbroker/cli/groups.py": "integration/test_group_tools.py",
+    "zkbroker/cli/load.py": "integration/test_spark_load.py",
+    "zkbroker/cli/metadata.py": "integration/test_produce_consume.py",
+    "zkbroker/cli/perf.py": "integration/test_watching_tools.py",
+    "zkbroker/cli/reading.py": "integration/test_produce_consume.py",
+    "zkbroker/cli/reassign.py": "integration/test_reassign_tool.py",
+    "zkbroker/cli/replay.py": "golden/test_replay.py",
+    "zkbroker/cli/topics.py": "integration/test_topics_tool.py",
+    "zkbroker/cli/up.py": "integration/test_up.py",
+    "zkbroker/cli/zookeeper.py": "integration/test_up.py",
+    "zkbroker/cluster/process.py": "integration/test_broker_cluster.py",
+    "zkbroker/controller/connections.py": "integration/test_controller.py",
+    "zkbroker/consumer/group/consumer.py": "integration/test_group_consumer.py",
+    "zkbroker/protocol/transaction_topic.py": "golden/test_transaction_state.py",
+    "zkbroker/registry/partitions.py": "integration/test_registry_topics.py",
+    "zkbroker/testing/in_process.py": "integration/test_testing.py",
+    "zkbroker/testing/local.py": "integration/test_testing.py",
+    "zkbroker/testing/plugin.py": "integration/test_testing.py",
+}
+
+
+def main() -> int:
+    """Print what is wrong; return 1 if anything is."""
+    problems = find_problems(ROOT)
+    for problem in problems:
+        print(problem)
+    return bool(problems)
+
+
+def find_problems(root: Path) -> list[str]:
+    """Return modules without tests, and exceptions that are none."""
+    tests = root / "tests"
+    elsewhere = {
+        **{module: f"unit/{name}" for module, name in TOGETHER.items()},
+        **REAL_THING,
+    }
+    problems = []
+    modules = [path.relative_to(root) for package in PACKAGES for path in _modules(root / package)]
+    for module in modules:
+        name = module.as_posix()
+        tested = any(path.is_file() for path in own_tests(root, module))
+        if name in NOTHING_TO_DECIDE or name in elsewhere:
+            if tested:
+                problems.append(f"{name} has tests: take it off the list of exceptions")
+            continue
+        if not tested and module.parent.as_posix() not in TOGETHER_FOLDERS:
+            wanted = own_tests(root, module)[0].relative_to(root)
+            problems.append(f"{name} has no tests: write {wanted}")
+    problems += [
+        f"{name} is an exception and does not exist"
+        for name in [*NOTHING_TO_DECIDE, *elsewhere]
+        if not (root / name).is_file()
+    ]
+    folders = {module: f"unit/{name}" for module, name in TOGETHER_FOLDERS.items()}
+    for name, test in {**elsewhere, **folders}.items():
+        if not (tests / test).is_file():
+            problems.append(f"{name} is said to be tested by tests/{test}, which does not exist")
+    return problems
+
+
+def own_tests(root: Path, module: Path) -> list[Path]:
+    """Return where the tests of a module may be, the best place first."""
+    inside = module if module.parts[0] == "spark_loader" else Path(*module.parts[1:])
+    unit = root / "tests" / "unit"
+    name = f"test_{module.stem}.py"
+    return [unit / inside.parent / name, unit / inside.parts[0] / name]
+
+
+def _modules(package: Path) -> list[Path]:
+    found = sorted(package.rglob("*.py"))
+    return [path for path in found if path.name not in UNTESTED_NAMES]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,200 @@
+"""`zkbroker-load`: load topics, look at what was loaded, prove it, move positions.
+
+Without a command it loads. Exit status: 0 all is well, 1 the load or the check failed (the message
+says why and what to do), 2 the command line is wrong.
+"""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+from rich.table import Table
+
+from spark_loader.cli.options import (
+    cluster_options,
+    event_time_options,
+    load_options,
+    run_options,
+    spark_options,
+    spark_settings,
+)
+from spark_loader.cli.output import print_table
+from spark_loader.cli.state import COMMANDS
+from spark_loader.errors import LoadError
+from spark_loader.load.job import Loader
+from spark_loader.load.options import LoadOptions
+from spark_loader.load.progress import Progress
+from spark_loader.load.result import LoadResult
+from spark_loader.words import counted
+from zkbroker import __version__
+from zkbroker.cli.main import run
+from zkbroker.errors import ZkbrokerError
+
+# What people read while a load is at a stage.
+_DOING = {
+    "plan": "planning",
+    "start": "starting Spark, which takes some seconds",
+    "load": "loading",
+    "publish": "publishing",
+    "done": "done",
+}
+
+
+class LoadByDefault(click.Group):
+    """Runs `load` when the first word is no command."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (
+            args[0] not in self.commands and args[0] not in ("-h", "--help", "--version")
+        ):
+            args = ["load", *args]
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; what disk, network or Spark say becomes an error of one line."""
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            if isinstance(error, BrokenPipeError | ZkbrokerError):
+                raise
+            raise LoadError(str(error)) from error
+        except Exception as error:
+            if not type(error).__module__.startswith(("py4j", "pyspark")):
+                raise
+            thrown = getattr(error, "java_exception", None)
+            raise LoadError(f"Spark: {thrown.toString() if thrown else error}") from error
+
+
+@click.group(
+    cls=LoadByDefault,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, "--version", message="zkbroker-load %(version)s")
+def cli() -> None:
+    """Load topics into a lake with Spark; each record counts exactly once.
+
+    Run it again at any time: it goes on where the last run ended, and takes up a run that was
+    stopped with the same offset ranges. `zkbroker-load load --help` lists the options of a load.
+    """
+
+
+@cli.command()
+@cluster_options
+@event_time_options
+@run_options
+@spark_options
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON only.")
+def load(as_json: bool, quiet: bool, master: str, **given: Any) -> None:
+    """Load what is new."""
+    options = load_options(given)
+    spark_conf = spark_settings(given)
+    try:
+        if quiet or as_json or not sys.stderr.isatty():
+            result = Loader(options, master=master, spark_conf=spark_conf).run()
+        else:
+            with ProgressBar() as bar:
+                loader = Loader(options, master=master, spark_conf=spark_conf, progress=bar.update)
+                result = loader.run()
+    except KeyboardInterrupt:
+        click.echo("stopped: the next load takes up what this one planned", err=True)
+        raise
+    if as_json:
+        click.echo(json.dumps(result_as_json(result)))
+    elif result.ranges or result.gaps:
+        show(result, options)
+    else:
+        click.echo(f"nothing new: {options.output} holds all there is to load")
+
+
+class ProgressBar:
+    """Shows what a load is doing, on the terminal's error stream: rows, their rate and the lag."""
+
+    def __init__(self) -> None:
+        self._bars = Bars(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[figures]}"),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            # Nothing is left of it: the summary says the same.
+            transient=True,
+        )
+        self._task = self._bars.add_task(_DOING["plan"], total=None, figures="")
+
+    def __enter__(self) -> "ProgressBar":
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def update(self, progress: Progress) -> None:
+        """Take a report of the load."""
+        speed = next((each.speed for each in self._bars.tasks if each.id == self._task), None)
+        figures = ""
+        if progress.planned_rows:
+            rate = f"{speed:,.0f}" if speed else "-"
+            figures = (
+                f"{progress.rows:,}/{counted(progress.planned_rows, 'row')}  {rate}/s  "
+                f"lag {progress.lag:,}"
+            )
+        self._bars.update(
+            self._task,
+            description=_DOING[progress.stage],
+            completed=progress.rows,
+            total=progress.planned_rows or None,
+            figures=figures,
+        )
+
+
+def show(result: LoadResult, options: LoadOptions) -> None:
+    """Print what a load did."""
+    rate = result.rows / result.seconds if result.seconds else 0.0
+    click.echo(
+        f"{counted(result.rows, 'row')} in {result.seconds:.1f} s ({rate:,.0f}/s) "
+        f"→ {options.output}"
+    )
+    table = Table()
+    for name in ("topic", "partition", "from", "until", "offsets"):
+        table.add_column(name, justify="left" if name == "topic" else "right")
+    for each in result.ranges:
+        table.add_row(
+            each.topic, str(each.partition), str(each.start), str(each.until), f"{each.size:,}"
+        )
+    for gap in result.gaps:
+        table.add_row(
+            gap.topic, str(gap.partition), str(gap.start), str(gap.until), f"gap: {gap.cause}"
+        )
+    if table.row_count:
+        print_table(table)
+    click.echo(
+        f"run {result.run}: {counted(len(result.files), 'file')}, "
+        f"{counted(result.bytes, 'byte')}, {result.quarantined:,} quarantined, lag {result.lag:,}"
+        + (f", resumed ({counted(result.adopted, 'mapper')} kept)" if result.resumed else "")
+    )
+
+
+def result_as_json(result: LoadResult) -> dict[str, Any]:
+    """Return a result as JSON holds it."""
+    content = dataclasses.asdict(result)
+    for name in ("ranges", "gaps"):
+        for each in content[name]:
+            each["from"] = each.pop("start")
+            each.pop("estimated_bytes", None)
+    return content
+
+
+for command in COMMANDS:
+    cli.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Entry point of the `zkbroker-load` script."""
+    run(cli, arguments, "zkbroker-load")

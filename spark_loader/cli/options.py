@@ -1,0 +1,286 @@
+"""Options of the command line that several commands share, and what they mean."""
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from spark_loader.load.options import LoadOptions
+from spark_loader.reading.options import ISOLATION_LEVELS, parse_duration_ms
+from spark_loader.reading.positions import (
+    EARLIEST_BOUND,
+    LATEST_BOUND,
+    AtOffsets,
+    AtTime,
+    Bound,
+    parse_partition_numbers,
+)
+from spark_loader.reading.reader import POLICIES
+from spark_loader.sink.event_time import EventTime
+from spark_loader.sink.partition import FALLBACKS, SinkOptions
+from spark_loader.sink.rows import FORMATS
+from zkbroker.errors import ConfigError
+
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+class Bytes(click.ParamType[int]):
+    """A number of bytes, with k, m, g or t for powers of 1024."""
+
+    name = "bytes"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:
+        if isinstance(value, int):
+            return value
+        text = str(value).strip().lower().removesuffix("b").removesuffix("i")
+        unit = text[-1:] if text[-1:].isalpha() else ""
+        number = text.removesuffix(unit)
+        if unit not in _UNITS or not number.isdecimal():
+            self.fail(f"{value!r} is not a size: give 1000000, 512k, 128m or 1g", param, ctx)
+        return int(number) * _UNITS[unit]
+
+
+output_option = click.option("--output", required=True, metavar="DIR", help="Path or Hadoop URI.")
+
+
+generation_option = click.option(
+    "--kafka-generation",
+    "generation",
+    default="",
+    metavar="0.7",
+    help="For a cluster of Kafka 0.7, found by its ZooKeeper.",
+)
+
+
+def cluster_options(command: Any) -> Any:
+    """Add the options that say which cluster and which topics."""
+    for option in reversed(
+        (
+            click.option("--zookeeper", default="", metavar="HOST:PORT[/CHROOT]"),
+            click.option("--bootstrap", default="", metavar="HOST:PORT,…", help="Some brokers."),
+            generation_option,
+            click.option(
+                "--isolation-level",
+                type=click.Choice(ISOLATION_LEVELS),
+                default=ISOLATION_LEVELS[0],
+                show_default=True,
+                help="read_committed leaves out what aborted transactions wrote, and waits for "
+                "open ones.",
+            ),
+            click.option("--topic", "topics", multiple=True, help="Topic to load; repeatable."),
+            click.option("--whitelist", default="", metavar="REGEX", help="Topics to load."),
+            click.option("--blacklist", default="", metavar="REGEX", help="Topics to leave out."),
+            output_option,
+            click.option("--group", default="", help="Consumer group to commit offsets for."),
+            click.option(
+                "--from",
+                "starting",
+                default="earliest",
+                show_default=True,
+                metavar="WHERE",
+                help="Where the first run begins: earliest, latest, a time (ISO 8601 or "
+                "milliseconds) or JSON offsets.",
+            ),
+            click.option(
+                "--on-out-of-range",
+                "policies",
+                multiple=True,
+                metavar="[TOPIC[:PARTITION]=]POLICY",
+                help=f"When offsets are gone: {', '.join(POLICIES)}; repeatable.  [default: fail]",
+            ),
+            click.option("--max-records", type=click.IntRange(1), help="Most records per run."),
+            click.option("--max-bytes", type=Bytes(), help="About the most log bytes per run."),
+            click.option("--split-bytes", type=Bytes(), help="Split partitions larger than this."),
+            click.option("--group-bytes", type=Bytes(), help="Let smaller ones share a mapper."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def event_time_options(command: Any) -> Any:
+    """Add the options that say how rows become files."""
+    for option in reversed(
+        (
+            click.option(
+                "--format", "format_", type=click.Choice(list(FORMATS)), default="parquet"
+            ),
+            click.option("--event-time-regex", metavar="REGEX", help="Event time by a regex."),
+            click.option("--event-time-json", metavar="FIELD", help="Event time in JSON."),
+            click.option("--access-log", is_flag=True, help="Event time of log lines."),
+            click.option("--event-time-format", default="", help="strptime, or iso, s, ms, us."),
+            click.option(
+                "--time-zone", default="UTC", show_default=True, help="Of times and hours."
+            ),
+            click.option(
+                "--event-time-fallback",
+                type=click.Choice(FALLBACKS),
+                default="quarantine",
+                show_default=True,
+                help="For records without an event time.",
+            ),
+            click.option("--target-file-bytes", type=Bytes(), help="Size of files."),
+            click.option("--compression", type=click.Choice(["snappy", "zstd", "gzip", "none"])),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def run_options(command: Any) -> Any:
+    """Add the options that say how a load goes on once it is planned."""
+    for option in reversed(
+        (
+            click.option(
+                "--max-time", metavar="DURATION", help="Stop after about this: 90s, 15m, 2h."
+            ),
+            click.option("--headers", is_flag=True, help="Load record headers too."),
+            click.option("--keep-damaged", is_flag=True, help="Quarantine damaged log entries."),
+            click.option(
+                "--max-quarantined",
+                type=int,
+                default=1000,
+                show_default=True,
+                help="Per mapper; -1 for any.",
+            ),
+            click.option(
+                "--adopt",
+                is_flag=True,
+                help="Where checkpoints are lost, take the data files over as a new beginning.",
+            ),
+            click.option("--master", default="local[*,4]", show_default=True, help="Spark master."),
+            click.option("--quiet", is_flag=True, help="No progress bar."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def spark_options(command: Any) -> Any:
+    """Add the options that give Spark properties; see `spark_settings`."""
+    for option in reversed(
+        (
+            click.option(
+                "--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable."
+            ),
+            click.option(
+                "--properties-file",
+                type=click.Path(exists=True, dir_okay=False, path_type=Path),
+                help="Spark properties, as in spark-defaults.conf; --conf wins.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def spark_settings(given: dict[str, Any]) -> dict[str, str]:
+    """Return the Spark properties of the command line; raise ConfigError for one without `=`."""
+    settings: dict[str, str] = {}
+    file: Path | None = given.get("properties_file")
+    for line in file.read_text().splitlines() if file is not None else ():
+        found = re.match(r"\s*([^#\s=:][^\s=:]*)(?:\s*[=:]\s*|\s+)(.*?)\s*$", line)
+        if found:
+            settings[found[1]] = found[2]
+    for each in given.get("conf", ()):
+        key, equals, value = each.partition("=")
+        if not equals:
+            raise ConfigError(f"--conf {each!r} is not KEY=VALUE")
+        settings[key] = value
+    return settings
+
+
+def load_options(given: dict[str, Any]) -> LoadOptions:
+    """Make the options of a load from those of the command line."""
+    policies: dict[str, str] = {}
+    default_policy = "fail"
+    for each in given.get("policies", ()):
+        name, equals, policy = each.rpartition("=")
+        if equals:
+            policies[name] = policy
+        else:
+            default_policy = policy
+    max_time = given.get("max_time")
+    optional: dict[str, Any] = {
+        "max_records": given.get("max_records"),
+        "max_bytes": given.get("max_bytes"),
+        "max_seconds": parse_duration_ms(max_time) / 1000 if max_time else None,
+        "split_bytes": given.get("split_bytes"),
+        "group_bytes": given.get("group_bytes"),
+        "target_bytes": given.get("target_file_bytes"),
+        "compression": given.get("compression"),
+        "format": given.get("format_"),
+        "fallback": given.get("event_time_fallback"),
+    }
+    limit = given.get("max_quarantined", 1000)
+    return LoadOptions(
+        output=given["output"],
+        topics=given["topics"],
+        whitelist=given["whitelist"],
+        blacklist=given["blacklist"],
+        generation=given.get("generation", ""),
+        isolation_level=given.get("isolation_level", ISOLATION_LEVELS[0]),
+        zookeeper=given["zookeeper"],
+        bootstrap=given["bootstrap"],
+        group=given["group"],
+        starting=starting_bound(given["starting"]),
+        on_out_of_range=default_policy,
+        policies=policies,
+        event_time=event_time(given),
+        headers=given.get("headers", False),
+        keep_damaged=given.get("keep_damaged", False),
+        max_quarantined=limit if limit >= 0 else None,
+        adopt=given.get("adopt", False),
+        **{name: value for name, value in optional.items() if value is not None},
+    )
+
+
+def event_time(given: dict[str, Any]) -> EventTime:
+    """Make the event time from the options of the command line."""
+    regex, field = given.get("event_time_regex"), given.get("event_time_json")
+    log = given.get("access_log", False)
+    if sum((bool(regex), bool(field), log)) > 1:
+        raise ConfigError("give one of --event-time-regex, --event-time-json and --access-log")
+    layout, zone = given.get("event_time_format", ""), given.get("time_zone", "UTC")
+    if log:
+        return EventTime.access_log(zone=zone)
+    if regex:
+        return EventTime.regex(regex, layout, zone=zone)
+    if field:
+        return EventTime.json(field, layout, zone=zone)
+    return EventTime(zone=zone)
+
+
+def starting_bound(text: str) -> Bound:
+    """Parse `--from`; raise ConfigError when it is none of the forms."""
+    named = {"earliest": EARLIEST_BOUND, "latest": LATEST_BOUND}.get(text)
+    if named is not None:
+        return named
+    if text.startswith("{"):
+        return AtOffsets(parse_partition_numbers(text, "--from"))
+    if text.isdecimal():
+        return AtTime(int(text))
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(
+            f"--from {text!r}: give earliest, latest, a time such as 2015-05-17T10:00:00Z, "
+            'milliseconds since 1970 or JSON such as {"topic": {"0": 23}}'
+        ) from None
+    return AtTime(int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000))
+
+
+def sink_options(given: dict[str, Any]) -> SinkOptions:
+    """Make the options of a sink from those of the command line."""
+    optional = {
+        "format": given.get("format_"),
+        "fallback": given.get("event_time_fallback"),
+        "target_bytes": given.get("target_file_bytes"),
+        "compression": given.get("compression"),
+    }
+    return SinkOptions(
+        event_time=event_time(given),
+        **{name: value for name, value in optional.items() if value is not None},
+    )

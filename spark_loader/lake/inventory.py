@@ -1,0 +1,61 @@
+"""What files there are, in a few bytes: how many, how long, and one fingerprint of all.
+
+    fingerprint = sum over the files of the first 16 bytes of SHA-256(path, length), modulo 2^128
+
+Invariant: inventories of the same names and lengths are equal, in whatever order the files were
+counted, and a file can be added or taken away without looking at the others. So a manifest says
+in one line what the directory must hold, and a listing is enough to compare it.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+_MODULUS = 1 << 128
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """The number of files, their bytes and their fingerprint."""
+
+    files: int = 0
+    size_bytes: int = 0
+    fingerprint: int = 0
+
+    @classmethod
+    def of(cls, files: Iterable[tuple[str, int]]) -> "Inventory":
+        """Count files, given as path and length in bytes."""
+        return cls().changed(added=files)
+
+    def changed(
+        self, *, added: Iterable[tuple[str, int]] = (), removed: Iterable[tuple[str, int]] = ()
+    ) -> "Inventory":
+        """Return the inventory after files came and went."""
+        count, total, fingerprint = self.files, self.size_bytes, self.fingerprint
+        for sign, files in ((1, added), (-1, removed)):
+            for path, size in files:
+                count += sign
+                total += sign * size
+                fingerprint += sign * _fingerprint(path, size)
+        return Inventory(count, total, fingerprint % _MODULUS)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as manifests hold it."""
+        return {
+            "files": self.files,
+            "bytes": self.size_bytes,
+            "fingerprint": f"{self.fingerprint:032x}",
+        }
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any] | None) -> "Inventory | None":
+        """Read what `to_json` wrote; None where a manifest of an older release has none."""
+        if found is None:
+            return None
+        return cls(found["files"], found["bytes"], int(found["fingerprint"], 16))
+
+
+def _fingerprint(path: str, size: int) -> int:
+    digest = hashlib.sha256(f"{path}\0{size}".encode()).digest()
+    return int.from_bytes(digest[:16], "big")

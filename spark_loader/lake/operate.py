@@ -1,0 +1,377 @@
+"""What operators do between loads: look, compare, move positions.
+
+Invariant: a position is moved only by a manifest of its own, published at once like any other, so
+`verify` holds after as before: going back withdraws every file from there on, going forward enters
+the offsets passed over in the gap ledger.
+"""
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from spark_loader.errors import LoadError
+from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.lake.integrity import require_whole
+from spark_loader.lake.ledger import DataFile, Gap, Manifest, live, now_text
+from spark_loader.lake.settle import settle
+from spark_loader.reading.positions import TopicPartition
+from spark_loader.reading.reader import ABORTED
+from spark_loader.reading.resolve import SourceCluster
+from spark_loader.reading.splits import OffsetRange
+from spark_loader.storage.files import LakeFileSystem
+from zkbroker.errors import UnknownTopicOrPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far a partition is loaded.
+
+    Attributes:
+        position: next offset to load; None when its topic was loaded before it was added.
+        log_start, log_end: what the log holds now; None when no cluster was asked.
+        group: offset of the consumer group, or None.
+        gone: whether it is no longer in the cluster.
+    """
+
+    source: TopicPartition
+    position: int | None
+    log_start: int | None = None
+    log_end: int | None = None
+    group: int | None = None
+    gone: bool = False
+
+    @property
+    def lag(self) -> int | None:
+        """Offsets in the log that are not loaded."""
+        if self.log_end is None:
+            return None
+        begin = self.log_start or 0 if self.position is None else self.position
+        return max(0, self.log_end - begin)
+
+    @property
+    def lost(self) -> int:
+        """Offsets that were deleted from the log before they were loaded."""
+        if self.log_start is None or self.position is None:
+            return 0
+        return max(0, self.log_start - self.position)
+
+
+def require_loaded(checkpoints: Checkpoints) -> None:
+    """Raise LoadError when nothing was ever published in a directory: it may be misspelt.
+
+    Raises:
+        DamagedLake: there are data files, and their checkpoints are gone.
+    """
+    if not checkpoints.manifest_numbers():
+        require_whole(checkpoints, checkpoints.filesystem)
+        raise LoadError(f"nothing was loaded into {checkpoints.output} yet: it has no manifest")
+
+
+def in_cluster(view: SourceCluster, topics: Iterable[str]) -> set[TopicPartition]:
+    """Return the partitions that topics have now; none of a topic that does not exist."""
+    found: set[TopicPartition] = set()
+    for topic in topics:
+        with contextlib.suppress(UnknownTopicOrPartition):
+            found.update(TopicPartition(topic, each) for each in view.partitions(topic))
+    return found
+
+
+def status(
+    checkpoints: Checkpoints, view: SourceCluster | None = None, group: str = ""
+) -> list[Standing]:
+    """Return how far each partition is loaded, with lags when a cluster is given."""
+    latest = checkpoints.latest()
+    if latest is None:
+        return []
+    sources = sorted(latest.positions)
+    if view is None:
+        return [Standing(each, latest.positions[each]) for each in sources]
+    there = in_cluster(view, sorted({each.topic for each in sources}))
+    asked = sorted(there)
+    starts, ends = view.earliest(asked), view.latest(asked)
+    group = group or latest.group
+    committed = view.group_offsets(group, sources) if group else {}
+    return [
+        Standing(
+            each,
+            latest.positions.get(each),
+            starts.get(each),
+            ends.get(each),
+            committed.get(each),
+            gone=each not in there,
+        )
+        for each in sorted({*sources, *there})
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """One partition's books: what the log took in against what was written.
+
+    All of it is counted in offsets, so in bytes of a log of Kafka 0.7.
+
+    `appended` = rows + quarantined + gaps + absent + aborted + pending, when all is accounted for.
+
+    Attributes:
+        appended: from the first offset loaded to the log end.
+        absent: control records, and what was compacted.
+        aborted: records that aborted transactions wrote, left out.
+        pending: in the log and not loaded yet.
+    """
+
+    source: TopicPartition
+    appended: int
+    rows: int
+    quarantined: int
+    gaps: int
+    absent: int
+    aborted: int
+    pending: int
+
+    @property
+    def difference(self) -> int:
+        """Offsets that are in no book, or in two (negative)."""
+        left_out = self.gaps + self.absent + self.aborted
+        return self.appended - (self.rows + self.quarantined + left_out + self.pending)
+
+
+def audit(checkpoints: Checkpoints, view: SourceCluster | None = None) -> list[Audit]:
+    """Reconcile what the brokers' logs took in with what was written, per partition.
+
+    Log ends are those that the runs recorded, or those of now when a cluster is given; what was
+    written comes from the files that count.
+    """
+    require_loaded(checkpoints)
+    manifests = list(checkpoints.manifests())
+    data, quarantined = live(manifests)
+    first: dict[TopicPartition, int] = {}
+    ends: dict[TopicPartition, int] = {}
+    for manifest in manifests:
+        ends.update(manifest.log_ends)
+        spans = [(each.source, each.start) for each in manifest.ranges]
+        spans += [(_of(gap), gap.start) for gap in manifest.gaps]
+        for source, start in spans:
+            first[source] = min(first.get(source, start), start)
+    positions = manifests[-1].positions
+    if view is not None:
+        there = in_cluster(view, sorted({each.topic for each in positions}))
+        ends.update(view.latest(sorted(there & positions.keys())))
+    gaps, absent = kept_ledgers(manifests)
+    books = []
+    for source, position in sorted(positions.items()):
+        end = max(ends.get(source, position), position)
+        begin = first.get(source, position)
+        mine = [each for each in absent if _of(each) == source]
+        books.append(
+            Audit(
+                source,
+                appended=end - begin,
+                rows=sum(each.accounted for each in data if _of(each) == source),
+                quarantined=sum(
+                    until - start
+                    for each in quarantined
+                    if _of(each) == source
+                    for start, until in each.offsets
+                ),
+                gaps=_sum(each for each in gaps if _of(each) == source),
+                absent=_sum(each for each in mine if each.cause != ABORTED),
+                aborted=_sum(each for each in mine if each.cause == ABORTED),
+                pending=end - position,
+            )
+        )
+    return books
+
+
+def _sum(gaps: Iterable[Gap]) -> int:
+    return sum(each.until - each.start for each in gaps)
+
+
+def gap_ledger(checkpoints: Checkpoints) -> list[Gap]:
+    """Return every gap that still counts, in order."""
+    gaps, _ = kept_ledgers(checkpoints.manifests())
+    return gaps
+
+
+def aborted_offsets(checkpoints: Checkpoints) -> int:
+    """Return how many offsets were left out since their transactions were aborted."""
+    _, absent = kept_ledgers(checkpoints.manifests())
+    return _sum(each for each in absent if each.cause == ABORTED)
+
+
+def kept_ledgers(manifests: Iterable[Manifest]) -> tuple[list[Gap], list[Gap]]:
+    """Return gaps, and absent or aborted offsets, without those that a rewind took back."""
+    gaps: list[Gap] = []
+    absent: list[Gap] = []
+    for manifest in manifests:
+        if manifest.kind == "rewind":
+            cuts = {each.source: each.start for each in manifest.ranges}
+            gaps = _cut(gaps, cuts)
+            absent = _cut(absent, cuts)
+            continue
+        gaps.extend(manifest.gaps)
+        absent.extend(manifest.absent)
+    return sorted(gaps, key=_place), sorted(absent, key=_place)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A position in one place and in another."""
+
+    source: TopicPartition
+    here: int | None
+    there: int | None
+
+
+def diff(here: dict[TopicPartition, int], there: dict[TopicPartition, int]) -> list[Difference]:
+    """Return where two sets of positions differ."""
+    return [
+        Difference(source, here.get(source), there.get(source))
+        for source in sorted(here.keys() | there.keys())
+        if here.get(source) != there.get(source)
+    ]
+
+
+def positions_at(checkpoints: Checkpoints, run: int | None) -> dict[TopicPartition, int]:
+    """Return the positions after a run, the latest one by default; raise when there is none."""
+    require_loaded(checkpoints)
+    numbers = checkpoints.manifest_numbers()
+    if run is None:
+        return dict(checkpoints.manifest(numbers[-1]).positions)
+    if run not in numbers:
+        raise LoadError(f"run {run} has no manifest; there are {numbers or 'none'}")
+    return dict(checkpoints.manifest(run).positions)
+
+
+def rewind(
+    checkpoints: Checkpoints,
+    filesystem: LakeFileSystem,
+    sources: Sequence[TopicPartition],
+    to: int,
+) -> dict[TopicPartition, int]:
+    """Go back, so that offsets from `to` on are loaded again.
+
+    Files hold whole stretches of offsets, so a partition goes back to the beginning of the
+    stretch that holds `to`: everything loaded from there on is withdrawn and its files removed.
+
+    Returns:
+        the new position of each partition.
+
+    Raises:
+        LoadError: a run is unfinished, or a partition has no offset as old.
+    """
+    settle(checkpoints, filesystem)
+    latest = _idle(checkpoints)
+    manifests = list(checkpoints.manifests())
+    data, quarantined = live(manifests)
+    files = [*data, *quarantined]
+    positions: dict[TopicPartition, int] = {}
+    for source in sources:
+        position = latest.positions.get(source)
+        if position is None or to > position:
+            raise LoadError(f"{source}: offset {to} is not loaded; the position is {position}")
+        positions[source] = _stretch_start(files, source, to)
+    withdrawn = [
+        each for each in files if _of(each) in positions and each.until > positions[_of(each)]
+    ]
+    manifest = Manifest(
+        run=checkpoints.next_run(),
+        created=now_text(),
+        kind="rewind",
+        ranges=tuple(
+            OffsetRange(each.topic, each.partition, start, latest.positions[each])
+            for each, start in sorted(positions.items())
+        ),
+        withdrawn=tuple(each.path for each in withdrawn),
+        positions={**latest.positions, **positions},
+        topics_created_ms=latest.topics_created_ms,
+        group=latest.group,
+        note=f"back to offset {to}",
+    )
+    checkpoints.write_manifest(manifest)
+    settle(checkpoints, filesystem)
+    return positions
+
+
+def set_position(
+    checkpoints: Checkpoints,
+    filesystem: LakeFileSystem,
+    source: TopicPartition,
+    to: int,
+) -> int:
+    """Move a position: forward, entering what is passed over in the gap ledger, or back.
+
+    Returns:
+        the new position; going back it may lie before `to`, see `rewind`.
+    """
+    settle(checkpoints, filesystem)
+    latest = checkpoints.latest()
+    position = latest.positions.get(source) if latest is not None else None
+    if position is not None and to < position:
+        return rewind(checkpoints, filesystem, [source], to)[source]
+    if latest is not None:
+        _idle(checkpoints)
+    elif checkpoints.unfinished() is not None:
+        raise _unfinished()
+    gaps: tuple[Gap, ...] = ()
+    if position is not None and to > position:
+        gaps = (Gap(source.topic, source.partition, position, to, "passed over by an operator"),)
+    manifest = Manifest(
+        run=checkpoints.next_run(),
+        created=now_text(),
+        kind="set",
+        gaps=gaps,
+        positions={**(latest.positions if latest is not None else {}), source: to},
+        # The operator says that this position is right in the topic that there is.
+        topics_created_ms={
+            topic: created
+            for topic, created in (latest.topics_created_ms if latest is not None else {}).items()
+            if topic != source.topic
+        },
+        group=latest.group if latest is not None else "",
+        note=f"{source} set to {to}",
+    )
+    checkpoints.write_manifest(manifest)
+    return to
+
+
+def _stretch_start(files: Iterable[DataFile], source: TopicPartition, to: int) -> int:
+    """Return the offset nearest below `to` where no file of the partition is cut in two."""
+    start = to
+    spans = sorted(((f.start, f.until) for f in files if _of(f) == source), reverse=True)
+    moved = True
+    while moved:
+        moved = False
+        for first, until in spans:
+            if first < start < until:
+                start, moved = first, True
+    return start
+
+
+def _idle(checkpoints: Checkpoints) -> Manifest:
+    if checkpoints.unfinished() is not None:
+        raise _unfinished()
+    latest = checkpoints.latest()
+    if latest is None:
+        raise LoadError("nothing was loaded here yet")
+    return latest
+
+
+def _unfinished() -> LoadError:
+    return LoadError("a run is unfinished: run the load again to finish it, then move positions")
+
+
+def _cut(gaps: list[Gap], cuts: dict[TopicPartition, int]) -> list[Gap]:
+    kept = []
+    for gap in gaps:
+        cut = cuts.get(_of(gap), gap.until)
+        if gap.start < cut:
+            kept.append(replace(gap, until=min(gap.until, cut)))
+    return kept
+
+
+def _of(each: DataFile | Gap) -> TopicPartition:
+    return TopicPartition(each.topic, each.partition)
+
+
+def _place(gap: Gap) -> tuple[str, int, int]:
+    return gap.topic, gap.partition, gap.start

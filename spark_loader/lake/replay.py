@@ -1,0 +1,127 @@
+"""Replays quarantined records: those that have an event time by now become data.
+
+    quarantine files ─▶ records ─▶ sink ─▶ data files + what is still unparsable ─▶ offsets
+      ─▶ names ─▶ manifest
+
+Invariant: a replay is a manifest like any other. Every record it reads is afterwards in exactly one
+data file or one quarantine file, and the quarantine files it read are withdrawn.
+"""
+
+import base64
+import json
+import uuid
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from spark_loader.errors import LoadError
+from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.lake.ledger import DataFile, Manifest, MapperOffsets, live
+from spark_loader.lake.settle import publish_replay, settle
+from spark_loader.reading.damage import DamagedEntry
+from spark_loader.reading.positions import TopicPartition, partition_from_json
+from spark_loader.reading.reader import POSITION, arrow_schema
+from spark_loader.sink.partition import PartitionSink, SinkOptions
+from spark_loader.storage.files import LakeFileSystem, join
+
+
+def replay(
+    checkpoints: Checkpoints,
+    filesystem: LakeFileSystem,
+    options: SinkOptions,
+    *,
+    headers: bool = False,
+) -> Manifest | None:
+    """Replay everything in quarantine; None when there is nothing.
+
+    Args:
+        checkpoints: of the output directory.
+        filesystem: where it lies.
+        options: with the event time to try; records without one go back into quarantine.
+        headers: whether the files get a column of headers, as those loaded before.
+
+    Raises:
+        LoadError: a run is unfinished.
+    """
+    settle(checkpoints, filesystem)
+    if checkpoints.unfinished() is not None:
+        raise LoadError("a run is unfinished: run the load again to finish it, then replay")
+    latest = checkpoints.latest()
+    _, quarantined = live(checkpoints.manifests())
+    if latest is None or not quarantined:
+        return None
+    run = checkpoints.next_run()
+    token = uuid.uuid4().hex[:8]
+    files: list[DataFile] = []
+    still: list[DataFile] = []
+    rows = 0
+    by_source: dict[TopicPartition, list[DataFile]] = {}
+    for file in quarantined:
+        by_source.setdefault(TopicPartition(file.topic, file.partition), []).append(file)
+    for number, (source, found) in enumerate(sorted(by_source.items())):
+        sink = PartitionSink(
+            filesystem,
+            checkpoints.output,
+            source,
+            checkpoints.staging(run),
+            f"{token}-{number}",
+            replace(options, max_quarantined=None),
+        )
+        records = sorted(_records(checkpoints, filesystem, found), key=lambda r: r["offset"])
+        for record in records:
+            if "entry" in record:
+                raw = base64.b64decode(record["entry"])
+                entry = DamagedEntry(record["offset"], record["until"], raw, record["reason"])
+                sink.quarantine.add_damaged(entry)
+        parsable = [_row(record) for record in records if "entry" not in record]
+        if parsable:
+            schema = arrow_schema(headers=headers, positions=POSITION in parsable[0])
+            columns = {name: [row.get(name) for row in parsable] for name in schema.names}
+            sink.write(pa.RecordBatch.from_pydict(columns, schema=schema))
+        sink.finish()
+        files.extend(sink.files)
+        still.extend(sink.quarantine.files)
+        rows += sink.rows
+    done = MapperOffsets(
+        run=run,
+        mapper=0,
+        attempt=token,
+        ranges=(),
+        files=tuple(files),
+        quarantined=tuple(still),
+        rows=rows,
+    )
+    if not checkpoints.write_mapper_offsets(done):
+        raise LoadError("another replay of this directory is running")
+    manifest = publish_replay(checkpoints, filesystem, done)
+    settle(checkpoints, filesystem)
+    return manifest
+
+
+def _records(
+    checkpoints: Checkpoints, filesystem: LakeFileSystem, files: Iterable[DataFile]
+) -> Iterable[dict[str, Any]]:
+    for file in files:
+        for line in filesystem.read(join(checkpoints.output, file.path)).splitlines():
+            yield json.loads(line)
+
+
+def _row(record: dict[str, Any]) -> dict[str, Any]:
+    headers = [{"key": each["key"], "value": _bytes(each["value"])} for each in record["headers"]]
+    return {
+        "key": _bytes(record["key"]),
+        "value": _bytes(record["value"]),
+        "topic": record["topic"],
+        "partition": int(partition_from_json(record["partition"])),
+        **({POSITION: record[POSITION]} if POSITION in record else {}),
+        "offset": record["offset"],
+        "timestamp": record["timestamp"] * 1000,
+        "timestampType": record["timestampType"],
+        "headers": headers or None,
+    }
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)

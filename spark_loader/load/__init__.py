@@ -1,0 +1,1 @@
+"""A load: plan, mappers, publication, progress and result."""

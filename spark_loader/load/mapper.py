@@ -1,0 +1,221 @@
+"""One mapper: reads its ranges, makes its files durable, then writes its offsets.
+
+    read ─▶ files (staged, durable) ─▶ offsets file, published once ─▶ done
+
+Invariant: a mapper is done when its offsets file exists, and that names every file that counts.
+Attempts share nothing but that name, so retries and speculative copies do no harm: the first to
+publish wins and the others remove what they wrote.
+
+Trouble that lies in the data (lost offsets, a damaged entry, a topic that is gone, too much to
+quarantine) is an outcome, not an exception: another attempt would meet it again, and other mappers
+are to finish. Anything else is raised, and Spark tries again.
+"""
+
+import json
+import logging
+import socket
+import time
+import uuid
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from spark_loader.errors import DamagedLog, DataLoss, QuarantineLimit
+from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.lake.ledger import Gap, MapperOffsets
+from spark_loader.reading.access import Access
+from spark_loader.reading.damage import DamagedEntry
+from spark_loader.reading.options import ConnectOptions
+from spark_loader.reading.reader import NOT_LOADED
+from spark_loader.reading.reader07 import range_reader
+from spark_loader.reading.splits import OffsetRange
+from spark_loader.sink.partition import PartitionSink, SinkOptions
+from spark_loader.storage.files import LakeFileSystem
+from zkbroker.errors import UnknownTopicOrPartition
+
+logger = logging.getLogger(__name__)
+
+_REPORT_EVERY_S = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapperTask:
+    """Everything a worker needs; pickled into the task.
+
+    Attributes:
+        policies: what to do when offsets are out of range, for each of `ranges`.
+        report_to: UDP address for progress, or None; nothing depends on it arriving.
+    """
+
+    run: int
+    mapper: int
+    ranges: tuple[OffsetRange, ...]
+    policies: tuple[str, ...]
+    output: str
+    filesystem: LakeFileSystem
+    access: Access
+    connect: ConnectOptions
+    sink: SinkOptions
+    headers: bool = False
+    keep_damaged: bool = False
+    report_to: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a mapper: finished with its offsets written, or what is in its way."""
+
+    mapper: int
+    rows: int = 0
+    trouble: DataLoss | DamagedLog | QuarantineLimit | None = None
+
+
+@dataclass(slots=True)
+class _Work:
+    """What an attempt has written so far."""
+
+    sinks: list[PartitionSink] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    absent: list[Gap] = field(default_factory=list)
+
+
+def run_mapper(task: MapperTask) -> Outcome:
+    """Do the task unless it is done.
+
+    Raises:
+        OSError, ProtocolError, …: what another attempt may cure; nothing counts and what was
+            written is removed.
+    """
+    try:
+        return Outcome(task.mapper, _run(task))
+    except UnknownTopicOrPartition as error:
+        gone = DataLoss(f"{', '.join(map(str, task.ranges))}: {error}")
+        return Outcome(task.mapper, trouble=gone)
+    except (DataLoss, DamagedLog, QuarantineLimit) as error:
+        return Outcome(task.mapper, trouble=error)
+
+
+def _run(task: MapperTask) -> int:
+    checkpoints = Checkpoints(task.filesystem, task.output)
+    done = checkpoints.mapper_offsets(task.run, task.mapper)
+    if done is not None:
+        return done.rows
+    token = uuid.uuid4().hex[:8]
+    work = _Work()
+    won = False
+    try:
+        _load(task, token, checkpoints.staging(task.run), work)
+        offsets = MapperOffsets(
+            run=task.run,
+            mapper=task.mapper,
+            attempt=token,
+            ranges=task.ranges,
+            files=tuple(each for sink in work.sinks for each in sink.files),
+            quarantined=tuple(each for sink in work.sinks for each in sink.quarantine.files),
+            gaps=tuple(work.gaps),
+            absent=tuple(work.absent),
+            rows=sum(sink.rows for sink in work.sinks),
+            value_bytes=sum(sink.value_bytes for sink in work.sinks),
+        )
+        won = checkpoints.write_mapper_offsets(offsets)
+    finally:
+        if not won and not _published(checkpoints, task, token):
+            _discard(work)
+    logger.info(
+        "mapper done run=%d mapper=%d rows=%d files=%d counted=%s",
+        task.run,
+        task.mapper,
+        offsets.rows,
+        len(offsets.files),
+        won,
+    )
+    return offsets.rows
+
+
+def _published(checkpoints: Checkpoints, task: MapperTask, token: str) -> bool:
+    """Whether this attempt's offsets count although writing them seemed to fail."""
+    try:
+        found = checkpoints.mapper_offsets(task.run, task.mapper)
+    except OSError:
+        # Unknown: files are left, the driver removes those that do not count.
+        return True
+    return found is not None and found.attempt == token
+
+
+def _discard(work: _Work) -> None:
+    for sink in work.sinks:
+        try:
+            sink.discard()
+        except OSError as error:
+            # The driver removes what is left over once the run is published.
+            logger.warning("mapper left files behind error=%s", error)
+
+
+def _load(task: MapperTask, token: str, staging: str, work: _Work) -> None:
+    report = _Reporter(task)
+    fetcher = task.access.fetcher(task.connect)
+    try:
+        for number, (wanted, policy) in enumerate(zip(task.ranges, task.policies, strict=True)):
+            reader = range_reader(
+                task.connect,
+                fetcher,
+                fetch_bytes=task.connect.fetch_bytes,
+                headers=task.headers,
+                on_out_of_range=policy,
+                keep_damaged=task.keep_damaged,
+                verify_crc=task.connect.check_crcs,
+                positions=task.connect.legacy07,
+            )
+            sink = PartitionSink(
+                task.filesystem,
+                task.output,
+                wanted.source,
+                staging,
+                f"{token}-{number}",
+                task.sink,
+            )
+            work.sinks.append(sink)
+            for piece in reader.read(wanted):
+                if isinstance(piece, pa.RecordBatch):
+                    sink.write(piece)
+                    report.add(piece.num_rows, piece.nbytes)
+                elif isinstance(piece, DamagedEntry):
+                    sink.quarantine.add_damaged(piece)
+                else:
+                    (work.absent if piece.cause in NOT_LOADED else work.gaps).append(piece)
+            sink.finish()
+        report.close()
+    finally:
+        fetcher.close()
+
+
+class _Reporter:
+    """Sends counts to the driver's progress display; a lost datagram does no harm."""
+
+    def __init__(self, task: MapperTask) -> None:
+        self._task = task
+        self._rows = 0
+        self._bytes = 0
+        self._next = time.monotonic() + _REPORT_EVERY_S
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM) if task.report_to else None
+
+    def add(self, rows: int, size_bytes: int) -> None:
+        self._rows += rows
+        self._bytes += size_bytes
+        if self._socket is not None and time.monotonic() >= self._next:
+            self._next = time.monotonic() + _REPORT_EVERY_S
+            self._send(finished=False)
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._send(finished=True)
+            self._socket.close()
+
+    def _send(self, *, finished: bool) -> None:
+        assert self._socket is not None
+        assert self._task.report_to is not None
+        counts = [self._task.run, self._task.mapper, self._rows, self._bytes, finished]
+        try:
+            self._socket.sendto(json.dumps(counts).encode(), self._task.report_to)
+        except OSError as error:
+            logger.debug("progress not sent error=%s", error)

@@ -1,0 +1,146 @@
+"""The options of a load, checked once."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from spark_loader.reading.options import (
+    FETCH_BYTES,
+    ISOLATION_LEVELS,
+    ConnectOptions,
+    parse_isolation,
+)
+from spark_loader.reading.positions import EARLIEST_BOUND, Bound, TopicPartition
+from spark_loader.reading.reader import POLICIES
+from spark_loader.sink.event_time import EventTime
+from spark_loader.sink.partition import FALLBACKS
+from spark_loader.sink.rows import FORMATS
+from zkbroker.config.generation import parse_generation
+from zkbroker.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadOptions:
+    """What is loaded, from where, to where and how.
+
+    Attributes:
+        output: directory, or URI of a Hadoop file system; the checkpoints lie in it too.
+        topics: names; or give `whitelist` and/or `blacklist`.
+        whitelist: regex over whole topic names to load.
+        blacklist: regex over whole topic names to leave out.
+        generation: `0.7` for a cluster of Kafka 0.7, found by `zookeeper`; empty for all others.
+        isolation_level: `read_uncommitted`, or `read_committed` to leave out what transactions
+            that were aborted wrote, and to wait for those that are open.
+        zookeeper: `HOST:PORT[/chroot]`; or give `bootstrap`.
+        bootstrap: `HOST:PORT,…` of some brokers.
+        group: consumer group whose offsets are committed after a run; empty for none.
+        starting: where the first run begins in each partition; later ones go on.
+        latest_when_no_time_matches: a starting time newer than every record means the log end.
+        on_out_of_range: `fail`, `earliest`, `latest` or `nearest` when a position is no longer
+            in the log.
+        policies: the same for a topic (`name`) or partition (`name:3`) of its own.
+        max_records: most records per run.
+        max_bytes: about the most bytes of the log per run.
+        max_seconds: about the longest a run goes on; it then stops between two rounds, each of
+            which counts on its own.
+        split_bytes: partitions with more to load are split among mappers.
+        group_bytes: partitions with less to load share a mapper.
+        format: `parquet`, `json` or `raw`.
+        event_time: where the time of an event comes from.
+        fallback: for records without one: `quarantine`, `timestamp` or `load-time`.
+        target_bytes: a file is closed at about this size.
+        headers: whether record headers are loaded.
+        keep_damaged: whether damaged entries of the log go into quarantine or fail the load.
+        max_quarantined: records one mapper may quarantine; None for any number.
+        compression: codec of Parquet pages: snappy, zstd, gzip or none.
+        fetch_bytes: asked of a broker at once.
+        adopt: when the checkpoints do not fit what is there, the data files that are there are
+            taken over as a new beginning; see `spark_loader.lake.adopt`.
+    """
+
+    output: str
+    topics: tuple[str, ...] = ()
+    whitelist: str = ""
+    blacklist: str = ""
+    generation: str = ""
+    isolation_level: str = ISOLATION_LEVELS[0]
+    zookeeper: str = ""
+    bootstrap: str = ""
+    group: str = ""
+    starting: Bound = EARLIEST_BOUND
+    latest_when_no_time_matches: bool = False
+    on_out_of_range: str = "fail"
+    policies: Mapping[str, str] = field(default_factory=dict)
+    max_records: int | None = None
+    max_bytes: int | None = None
+    max_seconds: float | None = None
+    split_bytes: int = 1024 * 1024 * 1024
+    group_bytes: int = 0
+    format: str = "parquet"
+    event_time: EventTime = field(default_factory=EventTime)
+    fallback: str = "quarantine"
+    target_bytes: int = 128 * 1024 * 1024
+    headers: bool = False
+    keep_damaged: bool = False
+    max_quarantined: int | None = 1000
+    compression: str = "snappy"
+    fetch_bytes: int = FETCH_BYTES
+    adopt: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "topics", tuple(self.topics))
+        if not self.output:
+            raise ConfigError("no output directory is named")
+        if bool(self.topics) == bool(self.whitelist or self.blacklist):
+            raise ConfigError("name topics, or give a whitelist and/or blacklist regex")
+        if parse_generation(self.generation) and not self.zookeeper:
+            raise ConfigError("a cluster of Kafka 0.7 is found by its ZooKeeper: give zookeeper")
+        if self.read_committed and parse_generation(self.generation):
+            raise ConfigError("Kafka 0.7 has no transactions: leave isolation_level out")
+        for name in ("whitelist", "blacklist"):
+            try:
+                re.compile(getattr(self, name))
+            except re.error as error:
+                raise ConfigError(f"{name}={getattr(self, name)!r}: {error}") from None
+        for choice, allowed in (
+            (self.on_out_of_range, POLICIES),
+            (self.format, tuple(FORMATS)),
+            (self.fallback, FALLBACKS),
+            (self.compression, ("snappy", "zstd", "gzip", "none")),
+            *((policy, POLICIES) for policy in self.policies.values()),
+        ):
+            if choice not in allowed:
+                raise ConfigError(f"{choice!r} is not allowed: give one of {', '.join(allowed)}")
+        for name in ("max_records", "max_bytes", "max_seconds", "split_bytes", "target_bytes"):
+            number = getattr(self, name)
+            if number is not None and number <= 0:
+                raise ConfigError(f"{name}={number} is not allowed: give a number above 0")
+
+    @property
+    def read_committed(self) -> bool:
+        """Whether only committed records are loaded."""
+        return parse_isolation(self.isolation_level)
+
+    def connect(self) -> ConnectOptions:
+        """Return how the driver reaches the cluster."""
+        return ConnectOptions(
+            legacy07=parse_generation(self.generation),
+            zookeeper=self.zookeeper or None,
+            bootstrap=tuple(each.strip() for each in self.bootstrap.split(",") if each.strip()),
+            client_id="zkbroker-load",
+            fetch_bytes=self.fetch_bytes,
+            read_committed=self.read_committed,
+        )
+
+    def policy(self, source: TopicPartition) -> str:
+        """Return what to do when an offset of this partition is out of the log's range."""
+        for name in (f"{source.topic}:{source.partition}", source.topic):
+            if name in self.policies:
+                return self.policies[name]
+        return self.on_out_of_range
+
+    def wants(self, topic: str) -> bool:
+        """Return whether a topic passes the whitelist and the blacklist."""
+        if self.whitelist and not re.fullmatch(self.whitelist, topic):
+            return False
+        return not (self.blacklist and re.fullmatch(self.blacklist, topic))

@@ -1,0 +1,223 @@
+"""The plan of a run: the offsets to load, fixed once, and the gaps with their causes.
+
+Invariant: for every partition planned, `[position, end)` is covered by ranges and gaps, disjoint
+and in order; a partition that cannot be is left out whole. Positions come from the last manifest; a
+partition it does not know starts where the options say, or at its beginning when its topic was
+loaded before (records may have come since).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from spark_loader.errors import DataLoss, LoadError
+from spark_loader.lake.ledger import Gap, Manifest, Plan, now_text
+from spark_loader.load.options import LoadOptions
+from spark_loader.reading.cuts import at_cuts, split_at_cuts
+from spark_loader.reading.options import TopicSelection
+from spark_loader.reading.positions import AtOffsets, AtTimes, Bound, TopicPartition
+from spark_loader.reading.resolve import SourceCluster, estimate_bytes, find_partitions, resolve
+from spark_loader.reading.splits import OffsetRange, cap_records, split_for_loading
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What the log of a partition holds: `[start, end)`.
+
+    Attributes:
+        readable: where reading ends: before the end where committed records are read and a
+            transaction is open; the end itself by default.
+    """
+
+    start: int
+    end: int
+    readable: int | None = None
+
+    @property
+    def until(self) -> int:
+        """Where reading ends."""
+        return self.end if self.readable is None else self.readable
+
+
+def make_plan(
+    run: int, options: LoadOptions, view: SourceCluster, latest: Manifest | None
+) -> tuple[Plan | None, list[DataLoss]]:
+    """Plan a run; None when there is nothing new at all.
+
+    Returns:
+        the plan, and what stands in the way of partitions that it leaves out: a position out of
+        the log's range where the policy is `fail`.
+
+    Raises:
+        LoadError: no topic matches.
+    """
+    known = latest.positions if latest is not None else {}
+    partitions = wanted_partitions(options, view)
+    # Asked first, so that it is never above the end.
+    readable = view.latest(partitions)
+    starts, ends = view.earliest(partitions), view.log_ends(partitions)
+    extents = {tp: Extent(starts[tp], ends[tp], readable[tp]) for tp in partitions}
+    positions = first_positions(options, view, partitions, known, extents)
+    gaps: list[Gap] = []
+    held: dict[TopicPartition, DataLoss] = {}
+    begin: dict[TopicPartition, int] = {}
+    created = view.created_ms(sorted({tp.topic for tp in partitions}))
+    before = latest.topics_created_ms if latest is not None else {}
+    for tp in partitions:
+        try:
+            check_same_topic(tp, known.get(tp, 0), before, created)
+            begin[tp], gap = place(tp, positions[tp], extents[tp], options.policy(tp))
+        except DataLoss as error:
+            held[tp] = error
+            continue
+        if gap is not None:
+            gaps.append(gap)
+    partitions = sorted(begin)
+    until = {tp: max(begin[tp], extents[tp].until) for tp in partitions}
+    if options.max_records is not None:
+        until = at_cuts(view, begin, cap_records(begin, until, options.max_records))
+    sizes = estimate_bytes(view, begin, until)
+    if options.max_bytes is not None and sum(sizes.values()) > options.max_bytes:
+        records = sum(until[tp] - begin[tp] for tp in partitions)
+        most = max(1, records * options.max_bytes // sum(sizes.values()))
+        until = at_cuts(view, begin, cap_records(begin, until, most))
+        sizes = estimate_bytes(view, begin, until)
+    ranges = [
+        OffsetRange(tp.topic, tp.partition, begin[tp], until[tp], sizes[tp])
+        for tp in partitions
+        if until[tp] > begin[tp]
+    ]
+    unknown = [tp for tp in partitions if tp not in known]
+    if not ranges and not gaps and not unknown:
+        return None, list(held.values())
+    mappers = split_for_loading(
+        ranges, split_bytes=options.split_bytes, group_bytes=options.group_bytes
+    )
+    mappers = _at_cuts(view, mappers)
+    plan = Plan(
+        run=run,
+        created=now_text(),
+        mappers=tuple(map(tuple, mappers)),
+        gaps=tuple(gaps),
+        positions={tp: gap_free(tp, positions[tp], begin[tp], gaps) for tp in partitions},
+        log_starts=starts,
+        log_ends=ends,
+        read_committed=options.read_committed,
+        # Of a topic with partitions held back the old time stays, so that they are the next time.
+        topics_created_ms={
+            **created,
+            **{tp.topic: before[tp.topic] for tp in held if tp.topic in before},
+        },
+    )
+    return plan, list(held.values())
+
+
+def _at_cuts(view: SourceCluster, mappers: list[list[OffsetRange]]) -> list[list[OffsetRange]]:
+    """Move the cuts within partitions that were split to where these may be cut."""
+    split = [mapper[0] for mapper in mappers if len(mapper) == 1]
+    whole = [mapper for mapper in mappers if len(mapper) != 1]
+    pieces = split_at_cuts(view, sorted(split, key=lambda r: (r.topic, r.partition, r.start)))
+    if len(pieces) == len(split) and set(pieces) == set(split):
+        return mappers
+    moved = [[each] for each in pieces] + whole
+    return sorted(moved, key=lambda m: (-sum(r.size for r in m), m[0].topic, m[0].partition))
+
+
+def check_same_topic(
+    tp: TopicPartition, position: int, before: Mapping[str, int], now: Mapping[str, int]
+) -> None:
+    """Check that a position is one in the topic that there is now.
+
+    Raises:
+        DataLoss: the topic was deleted and made anew since, so its offsets would repeat.
+    """
+    was, now_is = before.get(tp.topic), now.get(tp.topic)
+    if position and was is not None and now_is is not None and was != now_is:
+        raise DataLoss(
+            f"{tp}: the topic was made anew since offsets below {position} were loaded, so they "
+            "would repeat. Load it into another output directory; or, if it is the same log, say "
+            f"so with `zkbroker-load set --topic {tp.topic} --partition {tp.partition} --to "
+            f"{position}`"
+        )
+
+
+def gap_free(tp: TopicPartition, position: int, begin: int, gaps: Iterable[Gap]) -> int:
+    """Return where a run's account of a partition starts: before its gap, if it has one."""
+    starts = [gap.start for gap in gaps if (gap.topic, gap.partition) == tp]
+    return min([begin, *starts]) if starts else min(begin, position)
+
+
+def wanted_partitions(options: LoadOptions, view: SourceCluster) -> list[TopicPartition]:
+    """Return the partitions to load, in order; raise LoadError when no topic matches."""
+    topics = options.topics or tuple(topic for topic in view.topics() if options.wants(topic))
+    if not topics:
+        raise LoadError(
+            f"no topic matches whitelist={options.whitelist!r} blacklist={options.blacklist!r}"
+        )
+    return find_partitions(TopicSelection(subscribe=topics), view)
+
+
+def first_positions(
+    options: LoadOptions,
+    view: SourceCluster,
+    partitions: list[TopicPartition],
+    known: Mapping[TopicPartition, int],
+    extents: Mapping[TopicPartition, Extent],
+) -> dict[TopicPartition, int]:
+    """Return where each partition goes on, or starts."""
+    loaded_topics = {tp.topic for tp in known}
+    positions = {tp: known[tp] for tp in partitions if tp in known}
+    new = [tp for tp in partitions if tp not in known]
+    grown = [tp for tp in new if tp.topic in loaded_topics]
+    positions.update((tp, extents[tp].start) for tp in grown)
+    first = [tp for tp in new if tp.topic not in loaded_topics]
+    if first:
+        positions.update(
+            resolve(
+                only(options.starting, set(first)),
+                first,
+                view,
+                option="starting offsets",
+                latest_when_no_time_matches=options.latest_when_no_time_matches,
+            )
+        )
+    return positions
+
+
+def only(bound: Bound, wanted: set[TopicPartition]) -> Bound:
+    """Leave out of a bound per partition what is not wanted: it was used by an earlier run."""
+    if isinstance(bound, AtOffsets):
+        return replace(bound, offsets={tp: o for tp, o in bound.offsets.items() if tp in wanted})
+    if isinstance(bound, AtTimes):
+        kept = {tp: t for tp, t in bound.timestamps_ms.items() if tp in wanted}
+        return replace(bound, timestamps_ms=kept)
+    return bound
+
+
+def place(tp: TopicPartition, position: int, extent: Extent, policy: str) -> tuple[int, Gap | None]:
+    """Return where reading begins in a log, and what is given up before it.
+
+    `earliest` and `nearest` go on at the first offset the log has; `latest` gives up all it has.
+
+    Raises:
+        DataLoss: the position is out of range and the policy is `fail`, or the log ends before
+            it: then offsets would repeat, which no policy may decide.
+    """
+    if position > extent.end:
+        raise DataLoss(
+            f"{tp}: the next offset to load is {position}, but the log ends at {extent.end}: it "
+            "was cut or the topic was made anew. Load it into another output directory, or move "
+            "the position with `zkbroker-load rewind`"
+        )
+    if position >= extent.start:
+        return position, None
+    if policy == "fail":
+        raise DataLoss(
+            f"{tp} [{position}, {extent.start}): deleted from the log, which begins at offset "
+            f"{extent.start}. Nothing was given up; to go on without these offsets choose another "
+            "policy for offsets out of range (earliest, latest or nearest)"
+        )
+    begin = extent.until if policy == "latest" else extent.start
+    cause = f"deleted from the log, which begins at offset {extent.start}"
+    if policy == "latest":
+        cause += "; the policy was to go on at the end"
+    return begin, Gap(tp.topic, tp.partition, position, begin, cause)

@@ -1,0 +1,1 @@
+"""Offset ranges of a cluster: found, resolved, split, fetched and decoded into Arrow."""

@@ -1,0 +1,402 @@
+"""Split → Arrow: reads an offset range of a partition as record batches.
+
+    fetch ──▶ decode into columns ──▶ record batch        (the next fetch is sent before the batch
+       ▲                                                    is handed over, so both overlap)
+       └──── next offset
+
+Invariant: what `RangeReader` yields accounts for every offset of the range exactly once, rows in
+order: as a row, as absent from the log, as aborted, as lost, or as part of a damaged entry. Nothing
+is passed over in silence.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_loader.errors import DamagedLog, DataLoss, LoadError
+from spark_loader.lake.ledger import Gap
+from spark_loader.reading.committed import Aborted, LookedOver, look_over, parted
+from spark_loader.reading.damage import DamagedEntry, by_entry
+from spark_loader.reading.positions import TopicPartition
+from spark_loader.reading.runs import Runs, joined, minus, runs
+from spark_loader.reading.splits import OffsetRange
+from zkbroker.errors import CorruptMessage, MessageSizeTooLarge, OffsetOutOfRange
+from zkbroker.records import AbortedBatches, Columns, decode_columns
+
+POLICIES = ("fail", "earliest", "latest", "nearest")
+POLICY_ADVICE = (
+    "Nothing was given up; to go on without these offsets choose another policy for offsets out "
+    "of range (earliest, latest or nearest)"
+)
+ABSENT = "no record in the log: control record or compacted"
+ABORTED = "written in a transaction that was aborted"
+NOT_LOADED = (ABSENT, ABORTED)
+"""Causes that are in the nature of a log: nothing of it is lost."""
+
+_LARGEST_FETCH_BYTES = 512 * 1024 * 1024
+_EMPTY_ANSWERS = 20
+_CUT_OFF_BYTES = 1024 * 1024
+_LAST_MS = (2**63 - 1) // 1000
+_HEADERS = pa.list_(
+    pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+)
+
+
+POSITION = "position"
+"""Column of a load from Kafka 0.7: where the log entry of a row begins."""
+
+
+def arrow_schema(*, headers: bool, positions: bool = False) -> pa.Schema:
+    """Return the schema of the batches: that of Spark's own Kafka source, in Arrow's types.
+
+    Args:
+        headers: with the column of headers.
+        positions: with that of positions, for Kafka 0.7.
+    """
+    fields = [
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+        pa.field("timestampType", pa.int32()),
+    ]
+    if headers:
+        fields.append(pa.field("headers", _HEADERS))
+    if positions:
+        fields.append(pa.field(POSITION, pa.int64()))
+    return pa.schema(fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """An answer to a fetch: whole message-set bytes, perhaps with a partial entry at the end.
+
+    Attributes:
+        aborted: transactions to leave out; none for a reader of uncommitted records.
+        stable: first offset that a reader of committed records may not see yet; None for others.
+    """
+
+    records: bytes | memoryview
+    high_watermark: int
+    aborted: Aborted = ()
+    stable: int | None = None
+
+
+class PendingFetch(Protocol):
+    """A fetch under way."""
+
+    def result(self) -> Fetched:
+        """Wait for the answer, repeating the request where that may help.
+
+        Raises:
+            OffsetOutOfRange: the offset is not in the log; `earliest` and `latest` are filled in.
+            ProtocolError: the answer is an error that repeating did not cure.
+        """
+
+
+class Fetcher(Protocol):
+    """Where message sets come from."""
+
+    def send(self, source: TopicPartition, offset: int, max_bytes: int) -> PendingFetch: ...
+
+    def close(self) -> None: ...
+
+
+Piece: TypeAlias = pa.RecordBatch | Gap | DamagedEntry
+
+
+class RangeReader:
+    """Reads offset ranges through a fetcher.
+
+    Args:
+        fetcher: where message sets come from; not closed.
+        fetch_bytes: bytes asked for at once; doubled while an entry does not fit.
+        headers: whether batches have the column `headers`.
+        on_out_of_range: `fail`, `earliest`, `latest` or `nearest`; see `_lost`.
+        keep_damaged: whether a damaged entry is yielded and passed over rather than raised.
+        verify_crc: whether CRCs are checked.
+        advice: what the message of a DataLoss says to do.
+    """
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        *,
+        fetch_bytes: int,
+        headers: bool = False,
+        on_out_of_range: str = "fail",
+        keep_damaged: bool = False,
+        verify_crc: bool = True,
+        advice: str = POLICY_ADVICE,
+    ) -> None:
+        self._fetcher = fetcher
+        self._fetch_bytes = fetch_bytes
+        self._headers = headers
+        self._policy = on_out_of_range
+        self._keep_damaged = keep_damaged
+        self._verify_crc = verify_crc
+        self._advice = advice
+        self._schema = arrow_schema(headers=headers)
+
+    def read(self, wanted: OffsetRange) -> Iterator[Piece]:
+        """Yield batches, and a `Gap` or `DamagedEntry` wherever offsets have no record.
+
+        Raises:
+            DataLoss: offsets are out of the log's range and the policy is `fail`.
+            DamagedLog: an entry is damaged, or larger than the largest fetch, and `keep_damaged`
+                is off; the message names partition and offsets.
+        """
+        position = wanted.start
+        fetch_bytes = self._fetch_bytes
+        empty = partial = 0
+        pending = self._fetcher.send(wanted.source, position, fetch_bytes) if wanted.size else None
+        while pending is not None:
+            try:
+                fetched = pending.result()
+            except OffsetOutOfRange as error:
+                lost = self._lost(wanted, position, error)
+                yield lost
+                position = lost.until
+                pending = self._next(wanted, position, fetch_bytes)
+                continue
+            except CorruptMessage as error:
+                # The broker could not find its way past the damage; from a later offset it may.
+                found = self._kept(wanted, DamagedEntry(position, position + 1, b"", str(error)))
+                yield found
+                position = found.until
+                pending = self._next(wanted, position, fetch_bytes)
+                continue
+            if len(fetched.records) == 0 and fetched.high_watermark <= position:
+                # The log ends before the range that was planned: it was cut or made anew.
+                past = OffsetOutOfRange(latest=max(fetched.high_watermark, 0), earliest=0)
+                yield self._lost(wanted, position, past)
+                return
+            pieces, reached = self._decode(wanted, position, fetched)
+            if reached <= position:
+                size = len(fetched.records)
+                if size == 0:
+                    if (empty := empty + 1) > _EMPTY_ANSWERS:
+                        if fetched.stable is not None and fetched.stable <= position:
+                            raise LoadError(
+                                f"{wanted.source}: offsets [{position}, {wanted.until}) are not "
+                                "stable yet: a transaction that began there is open. Try again "
+                                "when it has ended, or read with isolation level read_uncommitted"
+                            )
+                        raise LoadError(
+                            f"{wanted.source}: the broker answers nothing at offset {position} "
+                            f"though its high watermark is {fetched.high_watermark}"
+                        )
+                elif fetch_bytes >= _LARGEST_FETCH_BYTES or 0 < size == partial < fetch_bytes:
+                    # There is no more to get, and still the entry is not whole.
+                    cut = self._cut_off(wanted, position, fetched.records)
+                    yield cut
+                    position, partial, fetch_bytes = cut.until, 0, self._fetch_bytes
+                else:
+                    partial = size
+                    fetch_bytes *= 2
+                pending = self._next(wanted, position, fetch_bytes)
+                continue
+            position = reached
+            empty = partial = 0
+            pending = self._next(wanted, position, fetch_bytes)
+            yield from pieces
+
+    def _next(self, wanted: OffsetRange, position: int, fetch_bytes: int) -> PendingFetch | None:
+        if position >= wanted.until:
+            return None
+        return self._fetcher.send(wanted.source, position, fetch_bytes)
+
+    def _lost(self, wanted: OffsetRange, position: int, error: OffsetOutOfRange) -> Gap:
+        """Return the part of the range that is given up, by the policy.
+
+        `earliest` and `nearest` go on at the first offset the log still has; `latest` gives up
+        the rest of the range; past the end of the log every policy gives up the rest.
+        """
+        earliest = error.earliest if error.earliest is not None else position
+        latest = error.latest if error.latest is not None else wanted.until
+        if position < earliest:
+            until = wanted.until if self._policy == "latest" else min(earliest, wanted.until)
+            cause = f"deleted from the log, which begins at offset {earliest}"
+        else:
+            until = wanted.until
+            cause = f"beyond the log, which ends at offset {latest}: it was cut or made anew"
+        gap = Gap(wanted.topic, wanted.partition, position, until, cause)
+        if self._policy == "fail":
+            raise DataLoss(f"{gap}. {self._advice}")
+        return gap
+
+    def _decode(
+        self, wanted: OffsetRange, position: int, fetched: Fetched
+    ) -> tuple[list[Piece], int]:
+        """Decode message-set bytes; return what they hold and the offset after it."""
+        seen: LookedOver | None = None
+        records = fetched.records
+        try:
+            if fetched.aborted:
+                seen = look_over(
+                    records,
+                    position,
+                    fetched.high_watermark,
+                    fetched.aborted,
+                    verify_crc=self._verify_crc,
+                )
+                if seen is None:
+                    return self._decode_by_entry(wanted, position, fetched)
+                records = seen.kept
+            columns = self._columns(records, position, wanted.until)
+        except (CorruptMessage, MessageSizeTooLarge):
+            return self._decode_by_entry(wanted, position, fetched)
+        offsets = _array(pa.int64(), columns.count, columns.offsets)
+        if seen is None:
+            reached = min(columns.next_offset, wanted.until)
+            if columns.count == reached - position > 0 and ascending(offsets):
+                return [self._batch(wanted, columns, offsets)], reached
+            seen = look_over(records, position, fetched.high_watermark, ())
+        if seen is None or not ascending(offsets):
+            # Offsets without a record may be those of an entry whose own are damaged.
+            return self._decode_by_entry(wanted, position, fetched)
+        pieces: list[Piece] = []
+        reached = min(seen.end, wanted.until)
+        self._collect(pieces, wanted, columns, offsets, position, reached, seen.aborted)
+        return pieces, reached
+
+    def _columns(self, records: bytes | memoryview, start: int, until: int) -> Columns:
+        return decode_columns(
+            records,
+            start_offset=start,
+            end_offset=until,
+            verify_crc=self._verify_crc,
+            headers=self._headers,
+        )
+
+    def _decode_by_entry(
+        self, wanted: OffsetRange, position: int, fetched: Fetched
+    ) -> tuple[list[Piece], int]:
+        """Decode entry by entry, setting damaged ones aside as they are."""
+        pieces: list[Piece] = []
+        batches = AbortedBatches(fetched.aborted)
+        found = by_entry(
+            fetched.records, position, wanted.until, fetched.high_watermark, self._columns
+        )
+        for each in found:
+            if isinstance(each, DamagedEntry):
+                pieces.append(self._kept(wanted, each))
+                if fetched.aborted:
+                    # It may have been a marker: what follows is asked for anew.
+                    return pieces, each.until
+            elif fetched.aborted and batches.has(each.entry, each.raw):
+                start = min(max(position, each.entry.base_offset), each.until)
+                self._leave_out(pieces, wanted, [(position, each.until)], [(start, each.until)])
+            else:
+                offsets = _array(pa.int64(), each.columns.count, each.columns.offsets)
+                self._collect(pieces, wanted, each.columns, offsets, position, each.until)
+            position = each.until
+        return pieces, position
+
+    def _cut_off(
+        self, wanted: OffsetRange, position: int, records: bytes | memoryview
+    ) -> DamagedEntry:
+        """Return an entry that says it is larger than what there is of it."""
+        reason = f"it says it is larger than the {len(records)} bytes there are of it"
+        raw = bytes(memoryview(records)[:_CUT_OFF_BYTES])
+        return self._kept(wanted, DamagedEntry(position, position + 1, raw, reason))
+
+    def _kept(self, wanted: OffsetRange, entry: DamagedEntry) -> DamagedEntry:
+        """Return a damaged entry where those are kept.
+
+        Raises:
+            DamagedLog: they are not.
+        """
+        if self._keep_damaged:
+            return entry
+        raise DamagedLog(
+            f"{wanted.source} [{entry.start}, {entry.until}): the entry of the log is damaged: "
+            f"{entry.reason}"
+        )
+
+    def _collect(
+        self,
+        pieces: list[Piece],
+        wanted: OffsetRange,
+        columns: Columns,
+        offsets: pa.Array,
+        position: int,
+        reached: int,
+        aborted: Runs | None = None,
+    ) -> None:
+        self._leave_out(pieces, wanted, missing(offsets, position, reached), aborted or [])
+        if columns.count:
+            pieces.append(self._batch(wanted, columns, offsets))
+
+    def _leave_out(
+        self, pieces: list[Piece], wanted: OffsetRange, offsets: Runs, aborted: Runs
+    ) -> None:
+        pieces.extend(
+            Gap(wanted.topic, wanted.partition, start, until, ABORTED if is_aborted else ABSENT)
+            for start, until, is_aborted in parted(offsets, aborted)
+        )
+
+    def _batch(self, wanted: OffsetRange, columns: Columns, offsets: pa.Array) -> pa.RecordBatch:
+        count = columns.count
+        timestamps = _array(pa.timestamp("ms", tz="UTC"), count, columns.timestamps)
+        arrays = [
+            _binary(count, columns.key_validity, columns.key_offsets, columns.key_data),
+            _binary(count, columns.value_validity, columns.value_offsets, columns.value_data),
+            pa.repeat(wanted.topic, count),
+            pa.repeat(pa.scalar(wanted.partition, pa.int32()), count),
+            offsets,
+            in_microseconds(timestamps),
+            _array(pa.int32(), count, columns.timestamp_types),
+        ]
+        if self._headers:
+            rows = [
+                [{"key": key, "value": value} for key, value in record] if record else None
+                for record in columns.headers or ()
+            ]
+            arrays.append(pa.array(rows, type=_HEADERS))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def in_microseconds(timestamps: pa.Array) -> pa.Array:
+    """Return times in ms as times in µs; those that µs cannot hold become the nearest they can.
+
+    Producers that put other units into the field make such times; their records are to be read.
+    """
+    kind = pa.timestamp("us", tz="UTC")
+    try:
+        return timestamps.cast(kind)
+    except pa.ArrowInvalid:
+        whole = pc.min_element_wise(timestamps.cast(pa.int64()), pa.scalar(_LAST_MS))
+        whole = pc.max_element_wise(whole, pa.scalar(-_LAST_MS))
+        return pc.multiply(whole, 1000).cast(kind)
+
+
+def ascending(offsets: pa.Array) -> bool:
+    """Return whether each offset is above the one before."""
+    count = len(offsets)
+    if count < 2:
+        return True
+    return bool(pc.all(pc.greater(offsets.slice(1), offsets.slice(0, count - 1))).as_py())
+
+
+def missing(offsets: pa.Array, start: int, until: int) -> list[tuple[int, int]]:
+    """Return the runs of `[start, until)` that ascending `offsets` leave out."""
+    if until - start == len(offsets):
+        return []
+    return minus([(start, until)], joined(runs(offsets)))
+
+
+def _array(kind: pa.DataType, count: int, data: Any) -> pa.Array:
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(data)])
+
+
+def _binary(count: int, validity: Any, offsets: Any, data: Any) -> pa.Array:
+    bitmap = None if validity is None else pa.py_buffer(validity)
+    return pa.Array.from_buffers(
+        pa.binary(), count, [bitmap, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )

@@ -1,0 +1,1 @@
+"""Rows into files by event hour; those without a time into quarantine."""

@@ -1,0 +1,368 @@
+"""Writes rows into one file per topic, partition and hour: Parquet, JSON lines or raw.
+
+    batch ─▶ event time per row ─▶ rows by hour ─▶ buffers ─▶ staged file
+                    │                                 └─▶ spool, when too many hours have one open
+                    └─▶ rows without one ─▶ quarantine
+
+Invariant: every row given is in exactly one file or in quarantine. The files of one partition and
+hour hold disjoint, ascending offset ranges; there is another one only when one has reached
+`target_bytes`, however many hours the events lie in. Memory is bounded by `buffer_bytes`, open
+files by `open_files`.
+"""
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_loader.lake.contents import extent_of
+from spark_loader.lake.ledger import DataFile
+from spark_loader.reading.positions import TopicPartition
+from spark_loader.reading.reader import POSITION
+from spark_loader.reading.runs import covered, joined, runs
+from spark_loader.sink.event_time import EventTime, Extractor, HourNames, TimeError
+from spark_loader.sink.quarantine import Quarantine
+from spark_loader.sink.rows import FORMATS, RowWriter, row_writer
+from spark_loader.sink.spool import Spool
+from spark_loader.storage.files import (
+    HashingFile,
+    LakeFileSystem,
+    OutputFile,
+    file_name,
+    join,
+)
+
+FALLBACKS = ("quarantine", "timestamp", "load-time")
+
+_QUARTER_MS = 900_000
+_COMMITS_AT_ONCE = 8
+# Every calendar of the world holds the times before it: the last days of 9999 are looked at.
+_SURE_MS = 253_402_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    """How rows become files.
+
+    Attributes:
+        format: `parquet`, `json` (one object per line) or `raw` (values, one per line).
+        event_time: where the time of an event comes from.
+        fallback: what becomes of a record without one: `quarantine`, the message `timestamp`
+            or the `load-time` (when the run was planned).
+        load_time_ms: that time.
+        target_bytes: a file is closed when it has about this many bytes.
+        buffer_bytes: rows held back, over all files, before the largest buffer is written.
+        open_files: files open at once in one mapper; rows of more hours wait on local disk.
+        compression: codec of Parquet pages.
+        max_quarantined: records one mapper may quarantine before it fails; None for any number.
+    """
+
+    format: str = "parquet"
+    event_time: EventTime = field(default_factory=EventTime)
+    fallback: str = "quarantine"
+    load_time_ms: int = 0
+    target_bytes: int = 128 * 1024 * 1024
+    buffer_bytes: int = 64 * 1024 * 1024
+    open_files: int = 64
+    compression: str = "snappy"
+    max_quarantined: int | None = 1000
+
+
+@dataclass(slots=True)
+class _OpenFile:
+    directory: str
+    staged: str
+    output: OutputFile
+    sink: HashingFile
+    rows: RowWriter
+    start: int
+    until: int = 0
+    count: int = 0
+    offsets: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Buffer:
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    size_bytes: int = 0
+
+
+class PartitionSink:
+    """Writes the rows of one partition, offsets ascending, for one attempt of a mapper.
+
+    Args:
+        filesystem: where files go.
+        output: the output directory.
+        source: the partition.
+        staging: directory below it where files lie until the run is published.
+        token: unique to this attempt; part of every file's name.
+        options: formats and sizes.
+    """
+
+    def __init__(
+        self,
+        filesystem: LakeFileSystem,
+        output: str,
+        source: TopicPartition,
+        staging: str,
+        token: str,
+        options: SinkOptions,
+    ) -> None:
+        self._fs = filesystem
+        self._output = output
+        self._source = source
+        self._staging = staging
+        self._token = token
+        self._options = options
+        self._hours = HourNames(options.event_time.zone)
+        self._extractor = (
+            None if options.event_time.source == "timestamp" else Extractor(options.event_time)
+        )
+        self._buffers: dict[str, _Buffer] = {}
+        self._buffered = 0
+        self._open: dict[str, _OpenFile] = {}
+        self._spool = Spool()
+        self._closed: list[OutputFile] = []
+        self._made = 0
+        self.files: list[DataFile] = []
+        self.quarantine = Quarantine(
+            filesystem, output, source, staging, token, options.max_quarantined
+        )
+        self.rows = 0
+        self.value_bytes = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take rows; raise QuarantineLimit when too many have no event time."""
+        self.value_bytes += batch.column("value").nbytes
+        timed, times = self._timed(batch)
+        if timed.num_rows == 0:
+            return
+        self.rows += timed.num_rows
+        stored = _stored(timed, times)
+        for hour, rows in self._by_hour(stored, times):
+            self._buffer(hour, rows)
+        while self._buffered > self._options.buffer_bytes:
+            self._flush(max(self._buffers, key=lambda hour: self._buffers[hour].size_bytes))
+
+    def finish(self) -> None:
+        """Make every file durable; `files` and `quarantine.files` are complete after."""
+        for hour in sorted(self._buffers):
+            self._flush(hour)
+        for hour in list(self._open):
+            self._close(hour)
+        for hour in self._spool.hours():
+            for table in _joined(self._spool.take(hour), self._flush_bytes):
+                self._append(hour, table)
+            if hour in self._open:
+                self._close(hour)
+        self._spool.close()
+        self._commit()
+        self.quarantine.finish()
+
+    def discard(self) -> None:
+        """Remove every file this attempt wrote."""
+        for each in self._open.values():
+            each.sink.cancel()
+            each.rows.close()
+            each.output.discard()
+        self._open.clear()
+        self._spool.close()
+        for output in self._closed:
+            output.discard()
+        self.quarantine.discard()
+        for done in [*self.files, *self.quarantine.files]:
+            self._fs.delete(join(self._output, done.staged))
+
+    def _commit(self) -> None:
+        """Make the files that are complete durable, together: devices do that far faster."""
+        outputs, self._closed = self._closed, []
+        with ThreadPoolExecutor(_COMMITS_AT_ONCE) as pool:
+            list(pool.map(lambda output: output.commit(), outputs))
+
+    def _timed(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array]:
+        """Return the rows that have an event time, and the times in ms; quarantine the others."""
+        stamps = batch.column("timestamp").cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
+        reasons: dict[int, str] = {}
+        if self._extractor is None:
+            times = stamps
+            ends = pc.min_max(stamps)
+            if ends["min"].as_py() >= 0 and ends["max"].as_py() < _SURE_MS:
+                return batch, times
+            negative = pc.indices_nonzero(pc.less(stamps, 0)).to_pylist()
+            reasons = dict.fromkeys(negative, "the message has no timestamp (message format 0)")
+            late = pc.indices_nonzero(pc.greater_equal(stamps, _SURE_MS)).to_pylist()
+            for index in late:
+                self._check_time(index, stamps[index].as_py(), reasons)
+        else:
+            found, reasons = self._extractor.times_ms(batch.column("value").to_pylist())
+            self._check_calendar(found, reasons)
+            times = pa.array(found, pa.int64())
+        if not reasons:
+            return batch, times
+        if self._options.fallback == "load-time":
+            times = self._filled(times, reasons, pa.scalar(self._options.load_time_ms, pa.int64()))
+            return batch, times
+        if self._options.fallback == "timestamp" and self._extractor is not None:
+            times = self._filled(times, reasons, stamps)
+            reasons = {
+                index: f"{reason}, and the message has no timestamp"
+                for index, reason in reasons.items()
+                if not 0 <= times[index].as_py() < _SURE_MS
+            }
+            if not reasons:
+                return batch, times
+        self.quarantine.add(batch, reasons)
+        bad = pa.array(sorted(reasons), pa.int64())
+        good = pc.invert(pc.is_in(pa.array(range(batch.num_rows), pa.int64()), bad))
+        return batch.filter(good), times.filter(good)
+
+    def _filled(self, times: pa.Array, reasons: dict[int, str], instead: Any) -> pa.Array:
+        bad = pa.array(sorted(reasons), pa.int64())
+        mask = pc.is_in(pa.array(range(len(times)), pa.int64()), bad)
+        return pc.if_else(mask, instead, times)
+
+    def _check_calendar(self, times: list[int | None], reasons: dict[int, str]) -> None:
+        for index, time_ms in enumerate(times):
+            if time_ms is not None and not self._check_time(index, time_ms, reasons):
+                times[index] = None
+
+    def _check_time(self, index: int, time_ms: int, reasons: dict[int, str]) -> bool:
+        """Return whether a calendar holds a time; else write down the reason."""
+        try:
+            self._hours.of(time_ms)
+        except TimeError as error:
+            reasons[index] = str(error)
+            return False
+        return True
+
+    def _by_hour(self, rows: pa.RecordBatch, times: pa.Array) -> list[tuple[str, pa.RecordBatch]]:
+        quarters = _floor_divide(times, _QUARTER_MS)
+        distinct = pc.unique(quarters)
+        names = [self._hours.of(quarter * _QUARTER_MS) for quarter in distinct.to_pylist()]
+        order = {name: index for index, name in enumerate(dict.fromkeys(names))}
+        if len(order) == 1:
+            return [(names[0], rows)]
+        number_of = pa.array([order[name] for name in names], pa.int32())
+        numbers = number_of.take(pc.index_in(quarters, value_set=distinct))
+        # A stable sort keeps offsets ascending within each hour.
+        arranged = rows.take(pc.array_sort_indices(numbers))
+        counts = {each["values"]: each["counts"] for each in pc.value_counts(numbers).to_pylist()}
+        grouped = []
+        position = 0
+        for name, number in order.items():
+            grouped.append((name, arranged.slice(position, counts[number])))
+            position += counts[number]
+        return grouped
+
+    def _buffer(self, hour: str, rows: pa.RecordBatch) -> None:
+        buffer = self._buffers.setdefault(hour, _Buffer())
+        size_bytes = rows.nbytes
+        buffer.batches.append(rows)
+        buffer.size_bytes += size_bytes
+        self._buffered += size_bytes
+        if buffer.size_bytes >= self._flush_bytes:
+            self._flush(hour)
+
+    @property
+    def _flush_bytes(self) -> int:
+        """Bytes of an hour's rows that are worth a row group."""
+        return min(self._options.buffer_bytes // 2, self._options.target_bytes)
+
+    def _flush(self, hour: str) -> None:
+        """Write the buffer of an hour into its file, or put it aside."""
+        buffer = self._buffers.pop(hour)
+        self._buffered -= buffer.size_bytes
+        table = pa.Table.from_batches(buffer.batches)
+        if table.num_rows == 0:
+            return
+        full = hour not in self._open and len(self._open) >= self._options.open_files
+        # What follows rows that were put aside has to come after them.
+        if full or hour in self._spool:
+            self._spool.put(hour, table)
+        else:
+            self._append(hour, table)
+
+    def _append(self, hour: str, table: pa.Table) -> None:
+        """Write rows into the file of an hour, opening and closing it as needed."""
+        start, until = extent_of(table)
+        opened = self._open.get(hour)
+        if opened is None:
+            opened = self._create(hour, table.schema, start)
+            self._open[hour] = opened
+        opened.rows.write(table)
+        opened.count += table.num_rows
+        opened.until = until
+        offsets = table.column("offset").combine_chunks()
+        if POSITION in table.schema.names:
+            opened.offsets.extend(covered(table.column(POSITION).combine_chunks(), offsets))
+        elif self._options.format == "raw":
+            opened.offsets.extend(runs(offsets))
+        if opened.sink.size_bytes >= self._options.target_bytes:
+            self._close(hour)
+
+    def _create(self, hour: str, schema: pa.Schema, start: int) -> _OpenFile:
+        directory = f"topic={self._source.topic}/{hour}"
+        staged = f"{self._staging}/{self._token}+{self._source}+{self._made}"
+        self._made += 1
+        output = self._fs.create(join(self._output, staged))
+        sink = HashingFile(output)
+        rows = row_writer(self._options.format, sink, schema, self._options.compression)
+        return _OpenFile(directory, staged, output, sink, rows, start)
+
+    def _close(self, hour: str) -> None:
+        opened = self._open[hour]
+        opened.rows.close()
+        self._closed.append(opened.output)
+        if len(self._closed) >= self._options.open_files:
+            self._commit()
+        del self._open[hour]
+        name = file_name(
+            self._source, opened.start, opened.until, self._token, FORMATS[self._options.format]
+        )
+        self.files.append(
+            DataFile(
+                path=f"{opened.directory}/{name}",
+                staged=opened.staged,
+                topic=self._source.topic,
+                partition=self._source.partition,
+                start=opened.start,
+                until=opened.until,
+                rows=opened.count,
+                size_bytes=opened.sink.size_bytes,
+                sha256=opened.sink.sha256,
+                offsets=tuple(joined(opened.offsets)),
+            )
+        )
+
+
+def _joined(batches: Iterable[pa.RecordBatch], size_bytes: int) -> Iterator[pa.Table]:
+    """Join batches into tables of at least `size_bytes`, the last one aside."""
+    waiting: list[pa.RecordBatch] = []
+    waiting_bytes = 0
+    for batch in batches:
+        waiting.append(batch)
+        waiting_bytes += batch.nbytes
+        if waiting_bytes >= size_bytes:
+            yield pa.Table.from_batches(waiting)
+            waiting, waiting_bytes = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _stored(batch: pa.RecordBatch, times: pa.Array) -> pa.RecordBatch:
+    """Return the columns of a data file: all but the topic, which the directory names."""
+    names = [name for name in batch.schema.names if name != "topic"]
+    arrays = [batch.column(name) for name in names]
+    event_time = times.cast(pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", tz="UTC"))
+    return pa.RecordBatch.from_arrays([*arrays, event_time], names=[*names, "event_time"])
+
+
+def _floor_divide(numbers: pa.Array, divisor: int) -> pa.Array:
+    quotient = pc.divide(numbers, divisor)
+    inexact = pc.not_equal(pc.multiply(quotient, divisor), numbers)
+    # Arrow's division cuts towards zero.
+    step = pc.and_(pc.less(numbers, 0), inexact)
+    return pc.subtract(quotient, step.cast(pa.int64()))

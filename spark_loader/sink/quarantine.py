@@ -1,0 +1,133 @@
+"""Records set aside: verbatim, with offset and reason, to be replayed.
+
+{"topic": …, "partition": …, "offset": …, "key": base64, "value": base64, …, "reason": …}
+{"topic": …, "partition": …, "offset": …, "until": …, "entry": base64, "reason": …}  damaged
+
+A message of Kafka 0.7 has the "position" of its entry too.
+"""
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from spark_loader.errors import QuarantineLimit
+from spark_loader.lake.checkpoint import STATE
+from spark_loader.lake.ledger import DataFile
+from spark_loader.reading.damage import DamagedEntry
+from spark_loader.reading.positions import TopicPartition, partition_to_json
+from spark_loader.reading.reader import POSITION
+from spark_loader.reading.runs import joined
+from spark_loader.sink.rows import times_as_ms, to_base64
+from spark_loader.storage.files import HashingFile, LakeFileSystem, file_name, join
+
+
+class Quarantine:
+    """Sets records aside verbatim, one JSON object per line, with offset and reason."""
+
+    def __init__(
+        self,
+        filesystem: LakeFileSystem,
+        output: str,
+        source: TopicPartition,
+        staging: str,
+        token: str,
+        limit: int | None,
+    ) -> None:
+        self._fs = filesystem
+        self._output = output
+        self._source = source
+        self._staging = staging
+        self._token = token
+        self._limit = limit
+        self._lines: list[bytes] = []
+        self._offsets: list[tuple[int, int]] = []
+        self._first: int | None = None
+        self._until = 0
+        self._last_reason = ""
+        self.count = 0
+        self.files: list[DataFile] = []
+
+    def add(self, batch: pa.RecordBatch, reasons: dict[int, str]) -> None:
+        """Set rows aside, by index; raise QuarantineLimit when there are too many."""
+        for index in sorted(reasons):
+            row = times_as_ms(batch.slice(index, 1)).to_pylist()[0]
+            headers = [
+                {"key": each["key"], "value": to_base64(each["value"])}
+                for each in row.get("headers") or ()
+            ]
+            content = {
+                "topic": self._source.topic,
+                "partition": partition_to_json(self._source.partition),
+                "offset": row["offset"],
+                "timestamp": row["timestamp"],
+                "timestampType": row["timestampType"],
+                "key": to_base64(row["key"]),
+                "value": to_base64(row["value"]),
+                "headers": headers,
+                "reason": reasons[index],
+            }
+            if POSITION in row:
+                content[POSITION] = row[POSITION]
+                self._append(content, row[POSITION], row["offset"])
+            else:
+                self._append(content, row["offset"], row["offset"] + 1)
+
+    def add_damaged(self, entry: DamagedEntry) -> None:
+        """Set an entry of the log aside that cannot be decoded."""
+        content = {
+            "topic": self._source.topic,
+            "partition": partition_to_json(self._source.partition),
+            "offset": entry.start,
+            "until": entry.until,
+            "entry": to_base64(entry.raw),
+            "reason": entry.reason,
+        }
+        self._append(content, entry.start, entry.until)
+
+    def _append(self, content: dict[str, Any], start: int, until: int) -> None:
+        self._lines.append(json.dumps(content, ensure_ascii=False).encode() + b"\n")
+        self._first = start if self._first is None else self._first
+        self._until = max(until, start + 1)
+        if until > start:
+            self._offsets.append((start, until))
+        self._last_reason = content["reason"]
+        self.count += 1
+        if self._limit is not None and self.count > self._limit:
+            raise QuarantineLimit(
+                f"more than {self._limit} records of {self._source} could not be parsed; the last "
+                f"one, at offset {start}: {self._last_reason}. Correct the event time options or "
+                "allow more with --max-quarantined"
+            )
+
+    def finish(self) -> None:
+        """Write the quarantine file, if there is anything to write."""
+        if not self._lines:
+            return
+        start, until = self._first or 0, self._until
+        name = file_name(self._source, start, until, self._token, "jsonl")
+        directory = f"{STATE}/quarantine/topic={self._source.topic}"
+        staged = f"{self._staging}/{self._token}+{self._source}+quarantine"
+        output = self._fs.create(join(self._output, staged))
+        sink = HashingFile(output)
+        sink.write(b"".join(self._lines))
+        output.commit()
+        self.files.append(
+            DataFile(
+                path=f"{directory}/{name}",
+                staged=staged,
+                topic=self._source.topic,
+                partition=self._source.partition,
+                start=start,
+                until=until,
+                rows=self.count,
+                size_bytes=sink.size_bytes,
+                sha256=sink.sha256,
+                offsets=tuple(joined(self._offsets)),
+            )
+        )
+        self._lines.clear()
+
+    def discard(self) -> None:
+        """Drop what was not written yet."""
+        self._lines.clear()

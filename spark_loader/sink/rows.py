@@ -1,0 +1,114 @@
+"""The three ways rows are written into a file: Parquet, JSON lines and raw values."""
+
+import base64
+import json
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_loader.storage.files import HashingFile
+
+# Formats and the suffixes of their files.
+FORMATS = {"parquet": "parquet", "json": "jsonl", "raw": "txt"}
+
+
+class RowWriter(Protocol):
+    """Writes batches in one format."""
+
+    def write(self, table: pa.Table) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class ParquetRows:
+    """Parquet; keys and values are bytes, times are microseconds UTC."""
+
+    def __init__(self, sink: HashingFile, schema: pa.Schema, compression: str) -> None:
+        # Dictionaries only where values repeat: for keys and values they cost more than they save.
+        repeating = [name for name in ("timestampType", "partition") if name in schema.names]
+        self._writer = pq.ParquetWriter(
+            pa.PythonFile(sink, mode="w"),
+            schema,
+            compression=compression,
+            use_dictionary=repeating,
+            write_statistics=["offset", "timestamp", "event_time"],
+            store_schema=False,
+        )
+
+    def write(self, table: pa.Table) -> None:
+        self._writer.write_table(table, row_group_size=max(1, table.num_rows))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class JsonRows:
+    """One JSON object per line; bytes that are no UTF-8 text go base64 into `…_base64`."""
+
+    def __init__(self, sink: HashingFile) -> None:
+        self._sink = sink
+
+    def write(self, table: pa.Table) -> None:
+        lines = []
+        for row in times_as_ms(table).to_pylist():
+            content: dict[str, Any] = {}
+            for name, value in row.items():
+                if isinstance(value, bytes):
+                    content.update(_text_or_base64(name, value))
+                elif name == "headers":
+                    content[name] = [
+                        {"key": each["key"], **_text_or_base64("value", each["value"])}
+                        for each in value or ()
+                    ]
+                else:
+                    content[name] = value
+            lines.append(json.dumps(content, ensure_ascii=False))
+        lines.append("")
+        self._sink.write("\n".join(lines).encode())
+
+    def close(self) -> None:
+        """Nothing is held back."""
+
+
+class RawRows:
+    """Values as they are, each followed by a newline; a null value is an empty line."""
+
+    def __init__(self, sink: HashingFile) -> None:
+        self._sink = sink
+
+    def write(self, table: pa.Table) -> None:
+        values = table.column("value").to_pylist()
+        self._sink.write(b"".join(b"\n" if value is None else value + b"\n" for value in values))
+
+    def close(self) -> None:
+        """Nothing is held back."""
+
+
+def row_writer(kind: str, sink: HashingFile, schema: pa.Schema, compression: str) -> RowWriter:
+    """Return the writer of a format."""
+    if kind == "parquet":
+        return ParquetRows(sink, schema, compression)
+    return JsonRows(sink) if kind == "json" else RawRows(sink)
+
+
+def times_as_ms(rows: Any) -> Any:
+    """Return rows with times as milliseconds since 1970, which JSON can hold."""
+    for index, column in enumerate(rows.schema):
+        if pa.types.is_timestamp(column.type):
+            values = rows.column(index).cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
+            rows = rows.set_column(index, column.name, values)
+    return rows
+
+
+def _text_or_base64(name: str, value: bytes | None) -> dict[str, str | None]:
+    if value is None:
+        return {name: None}
+    try:
+        return {name: value.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": to_base64(value)}
+
+
+def to_base64(value: bytes | None) -> str | None:
+    return None if value is None else base64.b64encode(value).decode()

@@ -1,0 +1,1 @@
+"""`format("zkbroker")`: Spark's batches, streams and writes over topics."""

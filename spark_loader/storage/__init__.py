@@ -1,0 +1,1 @@
+"""File systems under a lake: local directories, and any that Hadoop knows."""

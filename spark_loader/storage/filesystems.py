@@ -1,0 +1,49 @@
+"""Which file system serves an output directory, by its scheme."""
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from spark_loader.storage.files import LakeFileSystem, LocalFileSystem
+
+# Two letters at least: C:/lake is a path.
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+_FILE_URI = re.compile(r"file:(?://(?:localhost)?)?(?=/)")
+
+
+def filesystem_for(
+    output: str, spark: Any = None, settings: Mapping[str, str] | None = None
+) -> LakeFileSystem:
+    """Return the file system of a path, or of a URI of any scheme that Hadoop knows.
+
+    Args:
+        output: a local path, or a URI such as `hdfs://name:8020/lake` or `s3a://bucket/lake`.
+        spark: a session whose Java machine and Hadoop configuration are used.
+        settings: Hadoop properties, where there is no session.
+    """
+    if is_local(output):
+        return LocalFileSystem()
+    from spark_loader.storage.hadoop import HadoopFileSystem, hadoop_settings, use_session
+
+    if spark is not None:
+        use_session(spark)
+        settings = hadoop_settings(spark)
+    return HadoopFileSystem(output, settings or {})
+
+
+def is_local(output: str) -> bool:
+    """Return whether an output directory is one of this machine's own file system."""
+    scheme = _SCHEME.match(output)
+    return scheme is None or scheme[1] == "file"
+
+
+def output_path(output: str) -> str:
+    """Return an output directory in the form that file names are put behind.
+
+    Local paths become absolute, since tasks run in directories of their own.
+    """
+    if not is_local(output):
+        return output.rstrip("/")
+    path = _FILE_URI.sub("", output, count=1)
+    return os.path.abspath(re.sub("^/+", "/", path))  # noqa: PTH100 - Path.resolve follows links

@@ -1,0 +1,80 @@
+"""A disk that takes nothing more, under a real broker: what is acknowledged stays.
+
+The disk is a limit on the size of the files that the process may write: the kernel refuses the
+write halfway, as it does when a device is full.
+"""
+
+import resource
+from pathlib import Path
+
+from tests.support.broker_requests import fetch, message_set, metadata, produce, values
+from tests.support.brokers import connect
+from tests.support.process import wait_until
+from zkbroker.cluster.process import BrokerProcess
+from zkbroker.errors import ErrorCode
+from zkbroker.network.client.connection import BrokerConnection
+
+_LARGEST_FILE = 100_000
+
+
+def broker(tmp_path: Path, chroot: str, directories: list[Path]) -> BrokerProcess:
+    process = BrokerProcess(
+        tmp_path,
+        {
+            "broker.id": "0",
+            "zookeeper.connect": chroot,
+            "log.dirs": ",".join(map(str, directories)),
+            "log.index.size.max.bytes": "4096",
+        },
+    )
+    process.start()
+    return process
+
+
+def led(connection: BrokerConnection, topic: str) -> bool:
+    found = metadata(connection, topic, 1).partitions
+    return bool(found) and not found[0].error_code
+
+
+def fill(process: BrokerProcess, topic: str) -> int:
+    """Produce until the disk is full; returns how many messages were acknowledged."""
+    with connect(process) as connection:
+        assert wait_until(lambda: led(connection, topic), 20)
+        resource.prlimit(
+            process.pid, resource.RLIMIT_FSIZE, (_LARGEST_FILE, resource.RLIM_INFINITY)
+        )
+        for count in range(1000):
+            answer = produce(connection, topic, message_set(2, [b"%d" % count * 500]))
+            if answer.error_code:
+                assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+                return count
+    raise AssertionError("the disk was never full")
+
+
+def test_a_broker_ends_when_its_last_directory_failed_and_loses_nothing(tmp_path, chroot):
+    process = broker(tmp_path, chroot, [tmp_path / "only"])
+    try:
+        acknowledged = fill(process, "t")
+        assert wait_until(lambda: not process.alive, 20)
+        assert process.ending() == "exited with status 1"
+        assert "error: no data directory can be used" in process.log_tail()
+        process.start()
+        with connect(process) as connection:
+            assert wait_until(lambda: led(connection, "t"), 20)
+            assert len(values(fetch(connection, "t", 0))) == acknowledged
+    finally:
+        process.stop()
+
+
+def test_a_broker_goes_on_with_the_directories_that_are_left(tmp_path, chroot):
+    process = broker(tmp_path, chroot, [tmp_path / "one", tmp_path / "two"])
+    try:
+        fill(process, "first")
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+        with connect(process) as connection:
+            assert wait_until(lambda: led(connection, "second"), 20)
+            assert produce(connection, "second", message_set(2, [b"v"])).error_code == 0
+            assert wait_until(lambda: not led(connection, "first"), 20)
+        assert process.alive
+    finally:
+        process.stop()

@@ -1,0 +1,165 @@
+"""Requests that are well-formed and unreasonable: the broker lives, and nobody else notices."""
+
+import contextlib
+import random
+import resource
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker_requests import fetch, message_set, produce, values
+from tests.support.brokers import connect, running_broker
+from tests.support.random_requests import random_request
+from zkbroker.cluster.process import BrokerProcess
+from zkbroker.protocol.messages import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DescribeAclsRequest,
+    DescribeConfigsRequest,
+    DescribeLogDirsRequest,
+    FindCoordinatorRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+)
+from zkbroker.protocol.messages.configs import DescribeConfigsResource
+from zkbroker.protocol.messages.list_offsets import (
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+)
+from zkbroker.protocol.messages.topics import NewPartitions, NewTopic
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
+
+BYSTANDER = "bystander"
+
+
+@pytest.fixture(scope="module")
+def broker(
+    zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[BrokerProcess]:
+    with running_broker(
+        tmp_path_factory.mktemp("hostile"),
+        f"{zookeeper.connect_string}/hostile",
+        {
+            "auto.create.topics.enable": "false",
+            "offsets.topic.num.partitions": "1",
+            "log.retention.ms": "-1",
+            "group.initial.rebalance.delay.ms": "0",
+        },
+        "t",
+        BYSTANDER,
+    ) as process:
+        yield process
+
+
+def resident_mb(process: BrokerProcess) -> float:
+    text = Path(f"/proc/{process.pid}/status").read_text()
+    return int(text.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def send_random(process: BrokerProcess, count: int, seed: int) -> None:
+    """Send random requests, reading most of the answers, while a bystander works."""
+    chance = random.Random(seed)
+    connection: socket.socket | None = None
+    with connect(process, "good") as good:
+        good.request(FindCoordinatorRequest("g"))
+        for number in range(count):
+            if connection is None:
+                connection = socket.create_connection(process.address, 20)
+                connection.settimeout(0.05)
+            try:
+                connection.sendall(random_request(chance))
+                size = connection.recv(4, socket.MSG_WAITALL)
+                left = struct.unpack(">i", size)[0] if len(size) == 4 else 0
+                while left > 0 and (got := len(connection.recv(min(left, 65536)))):
+                    left -= got
+                if not size or left:
+                    raise ConnectionError
+            except OSError:
+                # Closed, no answer (acks=0), or one that waits: all are fine.
+                connection.close()
+                connection = None
+            if number % 100 == 0:
+                # Some of them delete it.
+                good.request(CreateTopicsRequest([NewTopic("t", 2, 1)], 1000))
+                stored = produce(good, BYSTANDER, message_set(2, [b"between"]))
+                assert stored.error_code == 0
+                found = fetch(good, BYSTANDER, stored.base_offset)
+                assert values(found, stored.base_offset)[0] == b"between"
+    if connection is not None:
+        connection.close()
+
+
+def harmless(process: BrokerProcess, count: int) -> None:
+    send_random(process, max(500, count // 10), 1)
+    before = resident_mb(process)
+    send_random(process, count, count)
+    assert process.alive
+    grown = resident_mb(process) - before
+    assert grown < 100, f"{grown:.1f} MB grown by {count} requests"
+    log = process.log_path.read_text()
+    assert "Traceback" not in log, log[log.index("Traceback") - 500 :][:3000]
+
+
+def test_random_requests_of_every_api_do_no_harm(broker: BrokerProcess) -> None:
+    harmless(broker, 5000)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_very_many_random_requests_do_no_harm(broker: BrokerProcess) -> None:
+    harmless(broker, 87_000)
+
+
+def test_naming_a_thing_many_times_is_answered_once(broker: BrokerProcess) -> None:
+    with connect(broker) as connection:
+        again = DescribeConfigsRequest([DescribeConfigsResource(2, BYSTANDER, None)] * 5000)
+        assert len(connection.request(again).resources) == 1
+        partitions = [ListOffsetsRequestPartition(0, timestamp=-1)] * 5000
+        listed = connection.request(
+            ListOffsetsRequest(topics=[ListOffsetsRequestTopic(BYSTANDER, partitions)])
+        )
+        assert [len(topic.partitions) for topic in listed.topics] == [1]
+
+
+def test_more_items_than_a_request_may_have_close_its_connection(broker: BrokerProcess) -> None:
+    with connect(broker) as connection, contextlib.suppress(Exception):
+        connection.request(MetadataRequest(["t"] * 200_001))
+        pytest.fail("answered")
+    deadline = time.monotonic() + 20
+    while "request.max.items=200000" not in broker.log_path.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_more_partitions_than_files_may_be_open_are_refused(broker: BrokerProcess) -> None:
+    assert broker.pid is not None
+    with connect(broker) as connection:
+        _, hard = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (1000, hard))
+        try:
+            request = CreatePartitionsRequest([NewPartitions(BYSTANDER, 90_000, None)], 1000, False)
+            (answer,) = connection.request(request).topics
+        finally:
+            resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (hard, hard))
+    assert answer.error_code == 37
+    assert "open files (ulimit -n)" in answer.error_message
+
+
+def test_what_is_not_served_gets_an_answer_that_ends_it(broker: BrokerProcess) -> None:
+    with connect(broker) as connection:
+        assert connection.request(DescribeAclsRequest()).error_code == 54
+
+
+def test_log_directories_are_described(broker: BrokerProcess) -> None:
+    with connect(broker) as connection:
+        produce(connection, BYSTANDER, message_set(2, [b"x" * 1000]))
+        (directory,) = connection.request(DescribeLogDirsRequest()).log_dirs
+        assert directory.log_dir == str(broker.data_directory)
+        topics = {topic.topic: topic.partitions for topic in directory.topics}
+        assert topics[BYSTANDER][0].partition == 0
+        assert topics[BYSTANDER][0].size > 1000
+        assert topics[BYSTANDER][0].offset_lag == 0

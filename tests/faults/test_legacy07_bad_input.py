@@ -1,0 +1,303 @@
+"""What no 0.7 client should send: its connection ends, nobody else notices, no log is damaged."""
+
+import random
+import socket
+import struct
+import time
+
+import pytest
+
+from tests.support.broker_requests import fetch, values
+from tests.support.brokers import connect, running_broker
+from tests.support.legacy07_server import Client07, Server07
+from zkbroker.log.legacy07.lookup import ViewMap
+from zkbroker.network.server.server import Limits
+from zkbroker.protocol.legacy07 import (
+    Fetch07,
+    MultiFetch07,
+    MultiProduce07,
+    Offsets07,
+    Produce07,
+    decode_answer,
+    decode_offsets,
+    encode_request,
+)
+from zkbroker.records.codec import Codec
+from zkbroker.records.legacy07 import (
+    Limits07,
+    build_message,
+    build_wrapper,
+    check_set,
+)
+from zkbroker.records.legacy07 import messages as messages_in
+from zkbroker.registry.legacy07 import brokers
+from zkbroker.zookeeper import ZkSession
+
+MAX_REQUEST_BYTES = 2_000_000
+CHECKS = Limits07(
+    max_payload_bytes=1_000_000, max_decompressed_bytes=4_000_000, max_messages=10_000
+)
+SET = build_message(b"one") + build_wrapper(Codec.GZIP, build_message(b"two") * 3)
+GOOD = [
+    encode_request(each)
+    for each in (
+        Produce07("t", 0, SET),
+        Produce07("t", -1, build_wrapper(Codec.SNAPPY, build_message(b"three", magic=0))),
+        Fetch07("t", 0, 0, 1000),
+        Fetch07("t", 0, 10**9, 1000),
+        MultiFetch07((Fetch07("t", 0, 0, 100), Fetch07("u", 1, 0, 100), Fetch07("t", 9, 0, 9))),
+        MultiProduce07((Produce07("t", 0, SET), Produce07("u", 1, SET))),
+        Offsets07("t", 0, -1, 10),
+        Offsets07("u", 1, 5, 10),
+    )
+]
+
+
+@pytest.fixture
+def server(tmp_path):
+    limits = Limits(max_request_bytes=MAX_REQUEST_BYTES, max_frame_s=1.0, max_idle_s=4.0)
+    with Server07(
+        tmp_path / "logs",
+        limits=limits,
+        checks=CHECKS,
+        num_partitions=2,
+        flush_messages=1,
+        max_logs=50,
+        file_bytes=100_000,
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+def bystander(server):
+    """Another client, whose connection must work before and after."""
+    client = server.connect()
+    sent = build_message(b"unharmed")
+
+    def works():
+        client.send(encode_request(Produce07("bystander", 0, sent)))
+        _, body = decode_answer(
+            memoryview(client.ask(encode_request(Offsets07("bystander", 0, -1, 1))))
+        )
+        (end,) = decode_offsets(body)
+        fetch = encode_request(Fetch07("bystander", 0, end - len(sent), 1000))
+        assert client.ask(fetch) == b"\x00\x00" + sent
+
+    works()
+    yield works
+    works()
+    client.socket.close()
+
+
+def mutated(chosen, frame):
+    frame = bytearray(frame)
+    for _ in range(chosen.choice([1, 1, 2, 5])):
+        at = chosen.randrange(len(frame)) if frame else 0
+        kind = chosen.randrange(6)
+        if kind == 0:
+            frame[at : at + 1] = bytes([chosen.randrange(256)])
+        elif kind == 1:
+            frame[at : at + 4] = struct.pack(
+                ">i", chosen.choice([-1, 0, 1, 4, 255, 2**31 - 1, -(2**31), len(frame)])
+            )
+        elif kind == 2:
+            del frame[at : at + chosen.randint(1, 20)]
+        elif kind == 3:
+            frame[at:at] = chosen.randbytes(chosen.randint(1, 20))
+        elif kind == 4:
+            frame[at:at] = frame[at : at + chosen.randint(1, 50)]
+        else:
+            frame = frame[:at]
+    return bytes(frame)
+
+
+def fuzz(server, seed, count):
+    chosen = random.Random(seed)
+    client = server.connect()
+    probe = encode_request(Offsets07("t", 0, -2, 1))
+    closed = 0
+    for _ in range(count):
+        frame = mutated(chosen, chosen.choice(GOOD))
+        try:
+            client.send(frame)
+            client.send(probe)
+            client.socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+        # Whatever comes, it is frames until the end.
+        answers = 0
+        while client.receive() is not None:
+            answers += 1
+        closed += answers == 0
+        assert answers <= 2
+        client.socket.close()
+        client = server.connect()
+    client.socket.close()
+    return closed
+
+
+def test_mutated_frames(server, bystander):
+    closed = fuzz(server, 1, 2000)
+    assert 200 < closed < 1900
+    assert_logs_are_whole(server)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_a_hundred_thousand_mutated_frames(server, bystander):
+    for seed in range(50):
+        fuzz(server, 100 + seed, 2000)
+        bystander()
+    assert_logs_are_whole(server)
+
+
+class SharedTopics:
+    """A broker whose topics are shared by both generations."""
+
+    def __init__(self, address):
+        self.address = address
+
+    def connect(self):
+        return Client07(self.address)
+
+
+def test_mutated_frames_at_topics_that_both_generations_share(tmp_path, chroot):
+    shared = chroot.rpartition("/")[2] + "-07"
+    own = {
+        "legacy07.listener": "127.0.0.1:0",
+        "legacy07.log.dir": str(tmp_path / "legacy"),
+        "legacy07.zookeeper.chroot": f"/{shared}",
+        "legacy07.logs.max": "12",
+        "num.partitions": "2",
+        "log.flush.interval": "1",
+        "max.message.size": "1000000",
+    }
+    with running_broker(tmp_path, chroot, own) as process:
+        with ZkSession(f"{chroot.partition('/')[0]}/{shared}") as session:
+            address = brokers(session)[0]
+        closed = fuzz(SharedTopics(address), 7, 300)
+        assert 20 < closed < 290
+        with connect(process) as connection:
+            for name in (each.name for each in sorted((tmp_path / "legacy").glob("*-[0-9]*"))):
+                topic = name.rpartition("-")[0]
+                view = ViewMap(tmp_path / "legacy" / name)
+                newer = []
+                while (
+                    answer := fetch(connection, topic, len(newer), partition=view.partition)
+                ) and (found := values(answer, len(newer))):
+                    newer += found
+                files = sorted((tmp_path / "legacy" / name).glob("*.kafka"))
+                data = b"".join(path.read_bytes() for path in files)
+                assert [each.payload for each in messages_in(data, 0)] == newer
+                assert view.offset_at(len(data)) == len(newer)
+        assert 4 <= len(list((tmp_path / "legacy").glob("*-[0-9]*"))) <= 12
+
+
+def assert_logs_are_whole(server):
+    """What was stored is valid to the last byte, inside the wrappers too."""
+    checked = 0
+    for log in server.logs.all().values():
+        data = b"".join(path.read_bytes() for path in log.files)
+        assert check_set(
+            data, Limits07(max_decompressed_bytes=10**9, max_messages=10**7)
+        ).size == len(data)
+        checked += len(data)
+    assert checked
+
+
+def test_a_bomb_costs_its_sender_the_connection(server, bystander):
+    bomb = build_wrapper(Codec.GZIP, build_message(bytes(20_000_000)))
+    assert len(bomb) < 100_000
+    for messages in (bomb, build_wrapper(Codec.GZIP, bomb), SET + bomb):
+        with server.connect() as client:
+            assert client.ask(encode_request(Produce07("bombed", 0, messages))) is None
+    many = build_wrapper(Codec.GZIP, build_message(b"") * 10_001)
+    with server.connect() as client:
+        assert client.ask(encode_request(Produce07("bombed", 0, many))) is None
+    assert server.logs.get("bombed", 0).end == 0
+
+
+def test_there_are_not_more_logs_than_allowed(server, bystander):
+    closed = 0
+    for number in range(60):
+        with server.connect() as client:
+            client.send(encode_request(Produce07(f"many{number}", 0, SET)))
+            client.socket.shutdown(socket.SHUT_WR)
+            client.read_to_the_end()
+    assert len(server.logs.all()) == 50
+    closed = sum(server.logs.get(f"many{number}", 0) is None for number in range(60))
+    assert closed == 11  # with that of the bystander
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        struct.pack(">i", MAX_REQUEST_BYTES + 1),
+        struct.pack(">i", -1),
+        struct.pack(">i", 0),
+        b"GET / HTTP/1.1\r\n\r\n",
+    ],
+    ids=["too long", "negative", "empty", "http"],
+)
+def test_no_frame_of_0_7_is_closed_at_once(server, bystander, start):
+    with server.connect() as client:
+        client.socket.sendall(start)
+        assert client.read_to_the_end() == b""
+
+
+def test_a_frame_that_does_not_go_on_is_closed(server, bystander):
+    with server.connect() as client:
+        client.socket.sendall(struct.pack(">i", 1000) + b"\x00\x01")
+        began = time.monotonic()
+        bystander()
+        assert client.read_to_the_end() == b""
+        assert time.monotonic() - began > 0.5
+
+
+def test_peers_that_do_not_read_their_answers_are_closed_and_block_nobody(server, bystander):
+    filler = build_message(bytes(900_000))
+    with server.connect() as client:
+        for _ in range(20):
+            client.send(encode_request(Produce07("large", 0, filler)))
+        assert client.ask(encode_request(Offsets07("large", 0, -2, 1))) is not None
+    fetches = MultiFetch07(tuple(Fetch07("large", 0, 0, 2**31 - 1) for _ in range(1000)))
+    silent = []
+    for _ in range(10):
+        peer = Client07(server.address)
+        peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        peer.send(encode_request(fetches))
+        silent.append(peer)
+    bystander()
+    deadline = time.monotonic() + 60
+    while server.server.connections > 1:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+        bystander()
+    for peer in silent:
+        peer.socket.close()
+
+
+def test_an_answer_of_many_fetches_stays_within_a_frame(server, bystander):
+    filler = build_message(bytes(900_000))
+    with server.connect() as client:
+        client.send(encode_request(Produce07("large", 1, filler)))
+        fetches = MultiFetch07(tuple(Fetch07("large", 1, 0, 2**31 - 1) for _ in range(3000)))
+        client.send(encode_request(fetches))
+        (size,) = struct.unpack(">i", client.read(4))
+        assert 2**31 - 1_000_000 < size < 2**31
+        (error, first) = struct.unpack(">hi", client.read(6))
+        assert (error, first) == (0, 2 + len(filler))
+
+
+def test_after_a_fetch_of_less_than_nothing_the_connection_ends(server, bystander):
+    with server.connect() as client:
+        client.send(encode_request(Produce07("t", 0, SET)))
+        client.send(encode_request(Fetch07("t", 0, 0, -1)))
+        client.send(encode_request(Fetch07("t", 0, 0, 100)))
+        assert client.read_to_the_end() == struct.pack(">ih", 1, 0)
+    with server.connect() as client:
+        good, bad = Fetch07("t", 0, 0, 13), Fetch07("t", 0, 0, -5)
+        client.send(encode_request(MultiFetch07((good, bad, good))))
+        part = struct.pack(">ih", 2 + 13, 0) + SET[:13]
+        announced = struct.pack(">ih", 2 + (6 + 13) + (6 - 5) + (6 + 13), 0)
+        assert client.read_to_the_end() == announced + part + struct.pack(">ih", -3, 0)

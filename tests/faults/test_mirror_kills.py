@@ -1,0 +1,195 @@
+"""Mirrors, brokers and ZooKeeper are killed on both sides while two sources are mirrored into one.
+
+Every message that a source holds is in the target, at least once, and the first occurrences come in
+the order of the source's partition. With exactly.once the partition in the target is that of the
+source, message by message.
+"""
+
+import itertools
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.mirroring import COMMITTED, MirrorProcess, read_all
+from tests.support.process import wait_until
+from tests.support.producing import TestProducer
+from zkbroker.client import Cluster, StaticSource
+from zkbroker.mirror import SourceConfig, group_offsets
+from zkbroker.records import Codec
+from zkbroker.testing import LocalCluster
+
+TOPIC = "orders"
+PARTITIONS = 3
+FORMATS = [
+    (magic, codec)
+    for magic in (0, 1, 2)
+    for codec in Codec
+    if not (codec is Codec.ZSTD and magic < 2)
+]
+
+
+@pytest.fixture
+def clusters() -> Iterator[list[LocalCluster]]:
+    """Two sources and a target, each with a ZooKeeper of its own."""
+    properties = {"zookeeper.session.timeout.ms": "2000", "log.flush.interval.messages": "1"}
+    with (
+        LocalCluster(1, properties=properties) as east,
+        LocalCluster(1, properties=properties) as west,
+        LocalCluster(2, properties=properties) as here,
+    ):
+        yield [east, west, here]
+
+
+class Writer:
+    """Fills both sources, in every format, in the background."""
+
+    def __init__(self, sources: list[LocalCluster], messages: int) -> None:
+        self._sources = sources
+        self._messages = messages
+        self.written = 0
+        self.error: BaseException | None = None
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            senders = [TestProducer(each.bootstrap_servers) for each in self._sources]
+            formats = itertools.cycle(FORMATS)
+            per_set = max(10, self._messages // 20_000)
+            for turn in itertools.count():
+                for index, partition in itertools.product(range(2), range(PARTITIONS)):
+                    magic, codec = next(formats)
+                    values = [
+                        b"%d-%d-%08d-%d" % (index, partition, turn, n) for n in range(per_set)
+                    ]
+                    senders[index].send(
+                        f"{TOPIC}-{index}", partition, values, magic=magic, codec=codec
+                    )
+                    self.written += per_set
+                if self.written >= self._messages:
+                    return
+        except BaseException as error:  # noqa: BLE001 - the test raises it
+            self.error = error
+
+
+def story(
+    clusters: list[LocalCluster],
+    folder: Path,
+    messages: int,
+    kills: int,
+    seed: int,
+    *,
+    exactly_once: bool,
+) -> None:
+    """Kill at seeded points of the progress, then see what arrived."""
+    rolls = random.Random(seed)
+    *sources, here = clusters
+    for index, cluster in enumerate(sources):
+        cluster.create_topic(f"{TOPIC}-{index}", partitions=PARTITIONS)
+        here.create_topic(f"{TOPIC}-{index}", partitions=PARTITIONS)
+    properties = {
+        "whitelist": f"{TOPIC}-.*",
+        "identity.partitions": "true",
+        "offset.commit.interval.ms": "300",
+        "source.east.zookeeper.connect": sources[0].zookeeper,
+        "source.east.group.id": "mirror",
+        "source.east.zookeeper.session.timeout.ms": "2000",
+        "source.west.bootstrap.servers": sources[1].bootstrap_servers,
+        "source.west.group.id": "mirror",
+        "source.west.session.timeout.ms": "6000",
+        "source.west.heartbeat.interval.ms": "500",
+        "target.bootstrap.servers": here.bootstrap_servers,
+        "exactly.once": str(exactly_once).lower(),
+    }
+    mirrors = [MirrorProcess(folder, f"mirror-{n}", properties) for n in range(2)]
+    for each in mirrors:
+        each.start()
+
+    def kill_mirror() -> None:
+        victim = rolls.choice(mirrors)
+        victim.kill()
+        victim.start()
+
+    def kill_broker() -> None:
+        broker = rolls.choice(rolls.choice(clusters).brokers)
+        broker.kill()
+        time.sleep(rolls.uniform(0, 0.5))  # the outage is part of the schedule
+        broker.start()
+
+    def kill_zookeeper() -> None:
+        zookeeper = rolls.choice(clusters).embedded_zookeeper
+        zookeeper.kill()
+        time.sleep(rolls.uniform(0, 0.5))
+        zookeeper.start()
+
+    acts: list[Callable[[], None]] = [kill_mirror, kill_broker, kill_zookeeper]
+    schedule = [acts[n % 3] for n in range(kills)]
+    rolls.shuffle(schedule)
+    points = sorted(rolls.sample(range(messages // 20, messages), kills))
+    writer = Writer(sources, messages)
+    done = 0
+    try:
+        for point, act in zip(points, schedule, strict=True):
+            wait_until(lambda at=point: writer.written >= at or writer.error, 600, 0.01)
+            assert writer.error is None, writer.error
+            act()
+            done += 1
+        writer.thread.join(600)
+        assert writer.error is None, writer.error
+        for each in mirrors:
+            # it ends over nothing that passes; whoever runs it starts it again all the same
+            assert each.alive, each.output
+        stored = [
+            read_all(cluster.bootstrap_servers, f"{TOPIC}-{index}")
+            for index, cluster in enumerate(sources)
+        ]
+        wanted = [
+            {(f"{TOPIC}-{index}", number): len(row) for number, row in found.items()}
+            for index, found in enumerate(stored)
+        ]
+
+        def committed() -> bool:
+            for index, cluster in enumerate(sources):
+                where = {"zookeeper.connect": cluster.zookeeper}
+                if index == 1:
+                    where = {"bootstrap.servers": cluster.bootstrap_servers}
+                source = SourceConfig(properties={"group.id": "mirror", **where})
+                with Cluster(StaticSource(cluster.bootstrap_servers.split(","))) as view:
+                    if group_offsets(source, view) != wanted[index]:
+                        return False
+            return True
+
+        assert wait_until(committed, 300, 0.5), "\n".join(each.output for each in mirrors)
+    finally:
+        for each in mirrors:
+            each.kill()
+    for index, found in enumerate(stored):
+        arrived = read_all(
+            here.bootstrap_servers, f"{TOPIC}-{index}", COMMITTED if exactly_once else None
+        )
+        for number, row in found.items():
+            if exactly_once:
+                assert [m.value for m in arrived[number]] == [m.value for m in row], (index, number)
+                continue
+            # a set whose answer was lost when a source was killed is in the source twice
+            sent, first = (
+                list(dict.fromkeys(m.value for m in each)) for each in (row, arrived[number])
+            )
+            assert first == sent, (index, number)
+    assert done == kills
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_nothing_is_lost_at_a_handful_of_kills(clusters, tmp_path, exactly_once):
+    story(clusters, tmp_path, messages=30_000, kills=6, seed=18, exactly_once=exactly_once)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_nothing_is_lost_at_sixty_kills_of_two_million_messages(clusters, tmp_path, exactly_once):
+    story(clusters, tmp_path, messages=2_000_000, kills=60, seed=60, exactly_once=exactly_once)

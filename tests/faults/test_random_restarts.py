@@ -1,0 +1,231 @@
+"""Topics of one replica on three brokers that are killed, stopped and started again at random.
+
+The controller is hit too. Every partition has one leader or none at any moment, and only a broker
+that it is assigned to; controller and leader epochs only grow; at the end everything is led, and
+each message that was acknowledged is where it was said to be.
+"""
+
+import contextlib
+import random
+import statistics
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.support.brokers import connect
+from tests.support.replicated import START_TIMEOUT_S, eventually
+from zkbroker.admin.topics import create_topic
+from zkbroker.client import Cluster, ZooKeeperSource
+from zkbroker.client.list_offsets import LATEST_TIME, list_offsets
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.consumer import FetchRequest, SimpleConsumer
+from zkbroker.errors import ProtocolError, RegistryError
+from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.producer.errors import Undelivered
+from zkbroker.registry.controller_election import controller_epoch, current_controller
+from zkbroker.registry.partition_states import NO_LEADER, PartitionStates, StateForm
+from zkbroker.registry.topics import assignments
+from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper import ZkSession
+
+BROKERS = (1, 2, 3)
+PROPERTIES = {
+    "zookeeper.connection.timeout.ms": "30000",
+    "log.index.size.max.bytes": "4096",
+    # The offsets topic is not needed.
+    "offsets.topic.num.partitions": "1",
+}
+_STARTS_AT_ONCE = 8
+
+
+class Sender(threading.Thread):
+    """Sends numbers to all topics in turn until `over` is set."""
+
+    def __init__(self, cluster: LocalCluster, topics: list[str]) -> None:
+        super().__init__(name="send")
+        self.topics = topics
+        self.sent: list[tuple[str, bytes, Any]] = []
+        self.over = threading.Event()
+        self._config = ProducerConfig.from_properties(
+            {
+                "zookeeper.connect": cluster.zookeeper,
+                "producer.type": "async",
+                "request.required.acks": "-1",
+                "message.send.max.retries": "10000",
+                "queue.buffering.max.ms": "5",
+                "request.timeout.ms": "10000",
+                "delivery.timeout.ms": "300000",
+            }
+        )
+
+    def acknowledged(self, count: int) -> bool:
+        """Whether the first so many are."""
+        return len(self.sent) >= count and all(each.done() for *_, each in self.sent[:count])
+
+    def run(self) -> None:
+        # What was not delivered in time is no loss: nobody was told that it is stored.
+        with contextlib.suppress(Undelivered), Producer(self._config) as producer:
+            while not self.over.wait(0.05):
+                for _ in range(10):
+                    number = len(self.sent)
+                    topic, value = self.topics[number % len(self.topics)], b"%d" % number
+                    future = producer.send(KeyedMessage(topic, value, partition=0))
+                    self.sent.append((topic, value, future))
+
+
+class Watch(threading.Thread):
+    """Looks at what is decided again and again; `faults` is what must not be."""
+
+    def __init__(self, session: ZkSession, assigned: dict[tuple[str, int], int]) -> None:
+        super().__init__(name="watch")
+        self.over = threading.Event()
+        self.faults: list[str] = []
+        self.looks = 0
+        self._session = session
+        self._assigned = assigned
+        self._states = PartitionStates(session, StateForm.EPHEMERAL)
+        self._known: dict[tuple[str, int], tuple[int, int]] = {}
+        self._controller_epoch = 0
+
+    def run(self) -> None:
+        while not self.over.wait(0.2):
+            try:
+                self._look()
+            except RegistryError:
+                continue  # the next look sees as much
+
+    def _look(self) -> None:
+        # Read first: what it decides is of this epoch or a later one.
+        epoch = controller_epoch(self._session)
+        if epoch < self._controller_epoch:
+            self.faults.append(f"controller epoch {epoch} after {self._controller_epoch}")
+        self._controller_epoch = epoch
+        for key, state in self._states.read(self._assigned).items():
+            now = state.leader_epoch, state.leader
+            before = self._known.get(key, now)
+            if state.leader not in (NO_LEADER, self._assigned[key]):
+                self.faults.append(f"{key} is led by {state.leader}")
+            if now[0] < before[0] or (now[0] == before[0] and now[1] != before[1]):
+                self.faults.append(f"{key}: (epoch, leader) {now} after {before}")
+            self._known[key] = now
+        self.looks += 1
+
+    def all_led(self) -> bool:
+        states = self._states.read(self._assigned)
+        return len(states) == len(self._assigned) and all(
+            state.leader == self._assigned[key] for key, state in states.items()
+        )
+
+    def led_by(self, broker_id: int) -> bool:
+        """Whether a broker leads all that is assigned to it."""
+        mine = [key for key, broker in self._assigned.items() if broker == broker_id]
+        return all(state.leader == broker_id for state in self._states.read(mine).values())
+
+
+def disturb(
+    cluster: LocalCluster, watch: Watch, session: ZkSession, rng: random.Random, seconds: float
+) -> tuple[list[float], int]:
+    """Hit brokers for a time; returns how long each start took to lead all again, and how often
+    the controller was hit."""
+    took: list[float] = []
+    controllers = 0
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        controller = current_controller(session)
+        hit = rng.choice([*BROKERS, controller or 1])
+        controllers += hit == controller
+        broker = cluster.broker(hit)
+        if rng.random() < 0.25:
+            broker.stop(START_TIMEOUT_S)
+        else:
+            broker.kill()
+        time.sleep(rng.choice([0, 0, rng.uniform(0, 8)]))
+        started = time.monotonic()
+        broker.start(START_TIMEOUT_S)
+        if rng.random() < 0.7:
+            eventually(
+                lambda hit=hit: watch.led_by(hit), f"{hit} leads all that it has", START_TIMEOUT_S
+            )
+            took.append(time.monotonic() - started)
+    return took, controllers
+
+
+@pytest.mark.parametrize(
+    ("topics", "seconds", "seed"),
+    [
+        pytest.param(20, 12, 1, marks=pytest.mark.timeout(300)),
+        pytest.param(1000, 600, 2, marks=[pytest.mark.soak, pytest.mark.timeout(3600)]),
+    ],
+)
+def test_partitions_have_one_leader_or_none_and_keep_what_was_acknowledged(
+    tmp_path, topics, seconds, seed
+):
+    names = [f"t-{number}" for number in range(topics)]
+    with (
+        LocalCluster(3, properties=PROPERTIES, directory=tmp_path) as cluster,
+        ZkSession(cluster.zookeeper, session_timeout_ms=30_000) as session,
+    ):
+        started = time.monotonic()
+        with ThreadPoolExecutor(_STARTS_AT_ONCE) as pool:
+            list(pool.map(lambda name: create_topic(session, name), names))
+        assigned = {
+            (name, 0): replicas[0][0] for name, replicas in assignments(session, names).items()
+        }
+        assert len(assigned) == topics
+        watch, sender = Watch(session, assigned), Sender(cluster, names)
+        eventually(watch.all_led, "all topics are led", 300)
+        print(f"{topics} topics created and led in {time.monotonic() - started:.1f} s")
+        watch.start()
+        sender.start()
+        eventually(lambda: sender.acknowledged(topics), "every topic has a message", 300)
+        try:
+            took, controllers = disturb(cluster, watch, session, random.Random(seed), seconds)
+        finally:
+            sender.over.set()
+            eventually(watch.all_led, "all topics are led at the end", START_TIMEOUT_S)
+            sender.join()
+            watch.over.set()
+            watch.join()
+        print(
+            f"{len(took)} starts waited for, {controllers} times the controller: all led after "
+            f"{statistics.median(took):.2f} s, the longest {max(took):.2f} s; "
+            f"{watch.looks} looks"
+        )
+        assert watch.faults == []
+        check_leaders(cluster, assigned)
+        check_messages(cluster, sender)
+
+
+def check_leaders(cluster: LocalCluster, assigned: dict[tuple[str, int], int]) -> None:
+    """Exactly the brokers that lead answer as leaders."""
+    for broker in cluster.brokers:
+        with connect(broker) as connection:
+            answers = list_offsets(connection, dict.fromkeys(assigned, LATEST_TIME))
+        leads = {key for key, found in answers.items() if not isinstance(found, ProtocolError)}
+        assert leads == {key for key, leader in assigned.items() if leader == broker.id}
+
+
+def check_messages(cluster: LocalCluster, sender: Sender) -> None:
+    wanted: dict[str, dict[int, bytes]] = {}
+    for topic, value, future in sender.sent:
+        if future.exception(0) is None:
+            wanted.setdefault(topic, {})[future.result(0).offset] = value
+    print(f"{sum(map(len, wanted.values()))} of {len(sender.sent)} messages acknowledged")
+    with Cluster(ZooKeeperSource(cluster.zookeeper)) as view:
+        view.refresh(sorted(wanted))
+        for topic, values in wanted.items():
+            leader = view.leader(topic, 0)
+            assert leader is not None
+            address = view.brokers()[leader]
+            found: dict[int, bytes] = {}
+            with SimpleConsumer(address.host, address.port) as consumer:
+                at = 0
+                while at <= max(values):
+                    messages = consumer.fetch(FetchRequest(topic, 0, at, 1 << 20))
+                    found |= {each.offset: each.value for each in messages}
+                    assert messages.next_offset > at, f"{topic} ends at {at}"
+                    at = messages.next_offset
+            assert {offset: found.get(offset) for offset in values} == values

@@ -1,0 +1,113 @@
+"""Replicas' logs on disk: what genuine tools read of each, and a disk that is lost."""
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support import java_clients
+from tests.support.process import wait_until
+from tests.support.reading import read_all
+from tests.support.replicated import ReplicatedCluster, eventually, replicated_cluster
+from tests.support.senders import OurSender
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.producer import KeyedMessage, Producer
+
+TOPIC = "visits"
+PARTITIONS = 3
+
+
+@pytest.fixture
+def world(tmp_path) -> Iterator[ReplicatedCluster]:
+    with replicated_cluster(tmp_path, {TOPIC: PARTITIONS}) as made:
+        yield made
+
+
+@pytest.mark.skipif(java_clients.old_missing(), reason=java_clients.REASON)
+def test_genuine_tools_read_the_same_from_every_replica(world):
+    topic = world.cluster.create_topic(
+        "old", partitions=1, config={"message.format.version": "0.8.2"}
+    )
+    config = ProducerConfig.from_properties(
+        {"zookeeper.connect": world.cluster.zookeeper, "request.required.acks": "-1"}
+    )
+    with Producer(config) as producer:
+        for number in range(500):
+            producer.send(KeyedMessage(topic, b"%d" % number, partition=0))
+
+    def dumps() -> list[str]:
+        return [
+            java_clients.run(
+                java_clients.tool_command(
+                    "kafka.tools.DumpLogSegments",
+                    "--deep-iteration",
+                    "--print-data-log",
+                    "--files",
+                    str(world.log_files(each, topic, 0)[0]),
+                )
+            ).partition("\n")[2]
+            for each in world.ids
+        ]
+
+    wait_until(lambda: len(set(dumps())) == 1, timeout_s=60)
+    (shown,) = set(dumps())
+    assert shown.count("isvalid: true") == 500
+    assert "payload: 499" in shown
+
+
+@pytest.mark.timeout(120)
+def test_a_broker_that_lost_its_disk_does_not_lead_empty(world):
+    keys = {(TOPIC, n) for n in range(PARTITIONS)}
+    sender = OurSender(
+        world.cluster,
+        TOPIC,
+        PARTITIONS,
+        **{"message.send.max.retries": "1000", "request.required.acks": "1"},
+    )
+    sender.start()
+    others = [world.cluster.broker(each) for each in (2, 3)]
+
+    def stored(broker: Any) -> bool:
+        logs = [broker.data_directory / f"{t}-{n}" / f"{0:020}.log" for t, n in sorted(keys)]
+        return all(each.stat().st_size for each in logs)
+
+    eventually(lambda: all(map(stored, others)), "all have messages")
+    for each in others:
+        each.kill()
+        live = {1, 3} if each.id == 2 else {1}
+        eventually(
+            lambda live=live: all(set(each.isr) == live for each in world.decided().values()),
+            "those that live are in sync",
+        )
+        assert sender.acknowledges()
+    sender.over.set()
+    lone = world.cluster.broker(1)
+    sender.join()
+    ends = {n: len(values) for n, values in read_all(world.cluster, TOPIC).items()}
+    assert min(ends.values()) > 0
+    lone.kill()
+    kept = lone.data_directory.with_suffix(".kept")
+    lone.data_directory.rename(kept)
+    lone.start()
+    for each in others:
+        each.start()
+
+    def refused() -> bool:
+        return all(world.decided()[key].leader != 1 for key in keys)
+
+    eventually(refused, "broker 1 leads nothing empty")
+    assert f"logs lost count={PARTITIONS}" in lone.log_path.read_text()
+    assert all(map(stored, others))
+    # Another start changes nothing; the disk brought back does.
+    lone.kill()
+    lone.start()
+    eventually(refused, "nor after another start")
+    assert all(map(stored, others))
+    lone.stop()
+    shutil.rmtree(lone.data_directory)
+    kept.rename(lone.data_directory)
+    lone.start()
+    eventually(world.in_sync, "all in sync with the old disk")
+    found = {n: len(values) for n, values in read_all(world.cluster, TOPIC).items()}
+    assert found == ends

@@ -1,0 +1,132 @@
+"""A rolling restart of all brokers, while clients of four makes send and read as groups.
+
+Nothing that is retried fails, in no client: each broker hands over what it leads, and what it
+coordinates, before it goes. What was acknowledged is there and was read, and the longest time in
+which a client got no acknowledgement, or read nothing, is printed.
+"""
+
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.support.process import wait_until
+from tests.support.readers import (
+    AioKafkaReader,
+    KafkaPythonReader,
+    OurReader,
+    Pauses,
+    RdKafkaReader,
+    Reader,
+)
+from tests.support.replicated import START_TIMEOUT_S, eventually, replicated_cluster
+from tests.support.senders import (
+    AIOKAFKA,
+    IDEMPOTENT,
+    KAFKA_PYTHON,
+    RDKAFKA,
+    AioKafkaSender,
+    KafkaPythonSender,
+    OurSender,
+    RdKafkaSender,
+    Sender,
+)
+
+pytest.importorskip("confluent_kafka")
+pytest.importorskip("aiokafka")
+
+PARTITIONS = 3
+_END_S = 60.0
+
+
+class Watch(threading.Thread):
+    """The longest time in which a sender got nothing acknowledged."""
+
+    def __init__(self, sender: Sender) -> None:
+        super().__init__(name=f"watch-{sender.topic}", daemon=True)
+        self.sender = sender
+        self.pauses = Pauses()
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        seen = len(self.sender.sent)
+        while not self.over.wait(0.005):
+            while seen < len(self.sender.sent) and self.sender.sent[seen][2].done():
+                seen += 1
+                self.pauses.tick()
+
+
+def end(tasks: list[Any]) -> None:
+    """End those that run; a client that does not end is named."""
+    for each in tasks:
+        each.over.set()
+    deadline = time.monotonic() + _END_S
+    started = [each for each in tasks if each.ident is not None]
+    for each in started:
+        each.join(max(0.0, deadline - time.monotonic()))
+    left = [type(each).__name__ for each in started if each.is_alive()]
+    assert not left, f"{left} did not end within {_END_S:g} s"
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(300)
+def test_producers_and_groups_go_on_through_a_rolling_restart(tmp_path):
+    topics = dict.fromkeys((IDEMPOTENT, RDKAFKA, AIOKAFKA, KAFKA_PYTHON), PARTITIONS)
+    with replicated_cluster(tmp_path, topics) as world:
+        cluster = world.cluster
+        idempotent = {"enable.idempotence": "true"}
+        senders: list[Sender] = [
+            OurSender(cluster, IDEMPOTENT, PARTITIONS, **idempotent),
+            RdKafkaSender(cluster, RDKAFKA, PARTITIONS),
+            AioKafkaSender(cluster, AIOKAFKA, PARTITIONS),
+            KafkaPythonSender(cluster, KAFKA_PYTHON, PARTITIONS),
+        ]
+        readers: list[Reader] = [
+            OurReader(cluster, IDEMPOTENT),
+            RdKafkaReader(cluster, RDKAFKA),
+            AioKafkaReader(cluster, AIOKAFKA),
+            KafkaPythonReader(cluster, KAFKA_PYTHON),
+        ]
+        watches = [Watch(each) for each in senders]
+        try:
+            for each in (*senders, *readers):
+                each.start()
+            for reader in readers:
+                assert wait_until(lambda reader=reader: len(reader.values) > 200, timeout_s=60), (
+                    reader.topic,
+                    reader.failure,
+                )
+            for reader in readers:
+                reader.pauses = Pauses()
+            for watch in watches:
+                watch.start()
+            for broker_id in world.ids:
+                assert cluster.broker(broker_id).stop(START_TIMEOUT_S)
+                cluster.broker(broker_id).start(START_TIMEOUT_S)
+                eventually(world.in_sync, f"all in sync again after {broker_id}")
+            pauses = [reader.pauses.longest_s for reader in readers]
+            end([*watches, *senders])
+            read = [
+                wait_until(
+                    lambda reader=reader, sender=sender: len(reader.values) >= len(sender.sent),
+                    timeout_s=60,
+                )
+                for sender, reader in zip(senders, readers, strict=True)
+            ]
+        finally:
+            end([*watches, *senders, *readers])
+        for watch, reader, pause in zip(watches, readers, pauses, strict=True):
+            print(
+                f"{reader.topic}: longest pause of the producer {watch.pauses.longest_s:.2f} s, "
+                f"of the group {pause:.2f} s"
+            )
+        for sender in senders:
+            print(sender.check())
+        for sender, reader, complete in zip(senders, readers, read, strict=True):
+            assert reader.failure is None, reader.failure
+            sent = Counter(value for _, value, _ in sender.sent)
+            assert not sent - Counter(reader.values), reader.topic
+            print(f"{reader.topic}: {len(reader.values) - len(sender.sent)} read twice")
+            assert complete, reader.topic

@@ -1,0 +1,332 @@
+"""Consume, transform, produce in transactions, while brokers and programs are killed and paused.
+
+In each round new inputs come and something fails: a broker, the coordinator of the transactions or
+of the group is killed or stands still for longer than its session; a program is killed, or stands
+still for longer than its transaction may take while another one replaces it, and goes on then.
+
+Whoever reads committed messages finds each input exactly once and in order, whatever happened; and
+after each round the last stable offset reaches the end within the time-out of a transaction: none
+is left hanging.
+"""
+
+import contextlib
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.support.process import wait_until
+from zkbroker.client import Cluster, StaticSource
+from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
+from zkbroker.client.resolve_offsets import resolve_offsets
+from zkbroker.consumer import FetchRequest, SimpleConsumer
+from zkbroker.coordinator.stored_log import key_partition
+from zkbroker.errors import ZkbrokerError
+from zkbroker.testing import LocalCluster
+
+BROKERS = 3
+PARTITIONS = 2
+COORDINATED = 5
+INPUTS = 30
+SESSION_S = 3.0
+TIMEOUT_S = 4.0
+CHECK_S = 0.5
+STUCK_S = 15
+DONE_S = 150
+OUT = [("out", number) for number in range(PARTITIONS)]
+OFFSETS = [("__consumer_offsets", number) for number in range(COORDINATED)]
+
+
+class Rounds:
+    """A cluster, the inputs, the programs, and what is done to them."""
+
+    def __init__(self, seed: int, cluster: LocalCluster) -> None:
+        self.chance = random.Random(seed)
+        self.cluster = cluster
+        self.servers = cluster.bootstrap_servers
+        self.fed = 0
+        self.programs: dict[int, subprocess.Popen[bytes]] = {}
+        self.zombies: list[subprocess.Popen[bytes]] = []
+        self.replaced = 0
+        self.stuck = 0
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        topics = [NewTopic(name, PARTITIONS, BROKERS) for name in ("in", "out")]
+        for made in admin.create_topics(topics).values():
+            made.result()
+        self.client = Cluster(StaticSource(self.servers.split(",")), request_timeout_ms=5000)
+        self.client.start()
+
+    def close(self) -> None:
+        self.client.close()
+        for each in [*self.programs.values(), *self.zombies]:
+            each.kill()
+            each.wait()
+
+    # -- programs
+
+    def start(self, partition: int) -> None:
+        self.programs[partition] = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "tests.support.copier"),
+                *(self.servers, str(partition)),
+                *(str(int(TIMEOUT_S * 1000)), str(self.chance.getrandbits(30))),
+            ]
+        )
+
+    def watch(self) -> None:
+        """Start the programs that are not there, as a supervisor would."""
+        for partition in range(PARTITIONS):
+            running = self.programs.get(partition)
+            if running is None or running.poll() is not None:
+                self.replaced += running is not None
+                self.start(partition)
+        self.zombies = [each for each in self.zombies if each.poll() is None]
+
+    def replace_stuck(self) -> None:
+        """Kill programs that do not get on, as a supervisor would.
+
+        librdkafka's `send_offsets_to_transaction` may wait for ever, whatever its time-out, when
+        the group's coordinator was away from the metadata (its issue 5511).
+        """
+        self.stuck += 1
+        for each in self.programs.values():
+            each.send_signal(signal.SIGUSR1)
+        time.sleep(0.5)
+        for each in self.programs.values():
+            each.kill()
+            each.wait()
+
+    # -- faults
+
+    def leader(self, topic: str, partition: int) -> int:
+        while True:
+            self.client.refresh([topic])
+            found = self.client.leader(topic, partition)
+            if found is not None:
+                return found
+            time.sleep(0.1)
+
+    def transactions(self) -> int:
+        chosen = self.chance.randrange(PARTITIONS)
+        return self.leader("__transaction_state", key_partition(f"copier-{chosen}", COORDINATED))
+
+    def group(self) -> int:
+        return self.leader("__consumer_offsets", key_partition("copiers", COORDINATED))
+
+    def output(self) -> int:
+        return self.leader("out", self.chance.randrange(PARTITIONS))
+
+    def kill(self, broker: int) -> None:
+        self.cluster.broker(broker).kill()
+        time.sleep(self.chance.uniform(0.1, 1.5))
+        self.cluster.broker(broker).start()
+
+    def pause(self, broker: int) -> None:
+        self.cluster.broker(broker).pause()
+        time.sleep(SESSION_S * self.chance.uniform(0.3, 2))
+        self.cluster.broker(broker).resume()
+
+    def kill_program(self) -> None:
+        self.programs[self.chance.randrange(PARTITIONS)].kill()
+
+    def pause_program(self) -> None:
+        """Another one comes at once, or the coordinator has aborted what was open, or neither."""
+        partition = self.chance.randrange(PARTITIONS)
+        paused = self.programs[partition]
+        paused.send_signal(signal.SIGSTOP)
+        if self.chance.random() < 0.5:
+            self.zombies.append(paused)
+            self.start(partition)
+        time.sleep(TIMEOUT_S * self.chance.uniform(0.5, 1.6))
+        paused.send_signal(signal.SIGCONT)
+
+    def abandon(self) -> None:
+        """Every program is killed, and nobody comes: what is open is aborted all the same."""
+        for each in self.programs.values():
+            each.kill()
+            each.wait()
+        self.stable("every program is killed and none comes")
+
+    def both(self) -> None:
+        self.kill_program()
+        self.kill(self.transactions())
+
+    def faults(self) -> dict[str, Callable[[], None]]:
+        return {
+            "the transactions' coordinator is killed": lambda: self.kill(self.transactions()),
+            "a program stands still": self.pause_program,
+            "every program is killed and none comes": self.abandon,
+            "the transactions' coordinator stands still": lambda: self.pause(self.transactions()),
+            "a program is killed": self.kill_program,
+            "a leader of the outputs is killed": lambda: self.kill(self.output()),
+            "the group's coordinator is killed": lambda: self.kill(self.group()),
+            "a program and its coordinator are killed": self.both,
+            "the group's coordinator stands still": lambda: self.pause(self.group()),
+            "a leader of the outputs stands still": lambda: self.pause(self.output()),
+        }
+
+    # -- one round
+
+    def play(self, number: int) -> None:
+        self.feed()
+        self.watch()
+        time.sleep(self.chance.uniform(0.2, 1.5))
+        names = list(self.faults())
+        name = names[number % len(names)]
+        began = time.monotonic()
+        self.faults()[name]()
+        ended = time.monotonic()
+        self.copied(name)
+        done = time.monotonic()
+        self.stable(name)
+        print(
+            f"round {number}: {name} for {ended - began:.1f} s, "
+            f"all copied {done - ended:.1f} s later, stable {time.monotonic() - done:.1f} s later, "
+            f"programs replaced {self.replaced}, stuck {self.stuck}"
+        )
+
+    def feed(self) -> None:
+        producer = Producer(
+            {
+                "bootstrap.servers": self.servers,
+                "enable.idempotence": True,
+                "message.timeout.ms": DONE_S * 1000,
+            }
+        )
+        for number in range(self.fed, self.fed + INPUTS):
+            producer.produce("in", b"%d" % number, partition=number % PARTITIONS)
+        self.fed += INPUTS
+        assert producer.flush(DONE_S) == 0
+
+    def copied(self, after: str) -> None:
+        """Wait until every input is committed, by whichever instances it takes."""
+        reader = Consumer({"bootstrap.servers": self.servers, "group.id": "copiers"})
+        seen: list[int] = []
+        moved = time.monotonic()
+
+        def done() -> bool:
+            nonlocal moved
+            self.watch()
+            wanted = [TopicPartition("in", number) for number in range(PARTITIONS)]
+            with contextlib.suppress(KafkaException):  # the group's coordinator is not there yet
+                found[:] = [each.offset for each in reader.committed(wanted, 10)]
+            if found != seen:
+                seen[:], moved = found, time.monotonic()
+            elif time.monotonic() - moved > STUCK_S:
+                self.replace_stuck()
+                moved = time.monotonic()
+            return found == [self.fed // PARTITIONS] * PARTITIONS
+
+        found: list[int] = []
+        try:
+            if not wait_until(done, DONE_S):
+                pytest.fail(f"copied {found} of {self.fed // PARTITIONS} after: {after}")
+        finally:
+            reader.close()
+
+    def stable(self, after: str) -> None:
+        """The last stable offset reaches the end: no transaction hangs."""
+        found: object = None
+
+        def reached() -> bool:
+            nonlocal found
+            wanted = dict.fromkeys([*OUT, *OFFSETS], LATEST_TIME)
+            try:
+                ends = resolve_offsets(self.client, wanted, timeout_s=10)
+                found = resolve_offsets(self.client, wanted, read_committed=True, timeout_s=10)
+            except ZkbrokerError as error:
+                found = error
+                return False
+            return ends == found
+
+        patience_s = TIMEOUT_S + CHECK_S + 10
+        assert wait_until(reached, patience_s), f"a transaction hangs after: {after}: {found}"
+
+    # -- what readers find
+
+    def read(self) -> dict[int, list[int]]:
+        """What a reader of committed messages of another kind finds, by partition."""
+        found: dict[int, list[int]] = {number: [] for number in range(PARTITIONS)}
+        reader = Consumer(
+            {
+                "bootstrap.servers": self.servers,
+                "group.id": "readers",
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+            }
+        )
+        reader.assign([TopicPartition(*key, 0) for key in OUT])
+        ended: set[int] = set()
+        while len(ended) < PARTITIONS:
+            message = reader.poll(30)
+            assert message is not None, "the reader does not get on"
+            if message.error():
+                ended.add(message.partition())
+            else:
+                found[message.partition()].append(int(message.value()))
+        reader.close()
+        return found
+
+    def read_by_ours(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        ends = resolve_offsets(self.client, dict.fromkeys(OUT, LATEST_TIME), timeout_s=10)
+        starts = resolve_offsets(self.client, dict.fromkeys(OUT, EARLIEST_TIME), timeout_s=10)
+        for (topic, number), end in ends.items():
+            values, position = [], starts[topic, number]
+            host, port = self.cluster.broker(self.leader(topic, number)).address
+            with SimpleConsumer(host, port, read_committed=True) as reader:
+                while position < end:
+                    fetched = reader.fetch(FetchRequest(topic, number, position))
+                    values += [int(each.value) for each in fetched]
+                    assert fetched.next_offset > position, "the reader does not get on"
+                    position = fetched.next_offset
+            found[number] = values
+        return found
+
+
+def play(directory: Path, seed: int, rounds: int) -> Rounds:
+    settings = {
+        "zookeeper.session.timeout.ms": str(int(SESSION_S * 1000)),
+        "transaction.state.log.num.partitions": str(COORDINATED),
+        "transaction.state.log.replication.factor": str(BROKERS),
+        "offsets.topic.num.partitions": str(COORDINATED),
+        "offsets.topic.replication.factor": str(BROKERS),
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(int(CHECK_S * 1000)),
+    }
+    with LocalCluster(
+        BROKERS, replication=BROKERS, properties=settings, directory=directory
+    ) as cluster:
+        playing = Rounds(seed, cluster)
+        try:
+            playing.watch()
+            for number in range(rounds):
+                playing.play(number)
+            expected = {
+                number: list(range(number, playing.fed, PARTITIONS)) for number in range(PARTITIONS)
+            }
+            assert playing.read() == expected
+            assert playing.read_by_ours() == expected
+        finally:
+            playing.close()
+        return playing
+
+
+@pytest.mark.timeout(600)
+def test_each_input_is_there_once_whatever_was_killed(tmp_path: Path) -> None:
+    play(tmp_path, seed=1, rounds=3)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_hundred_rounds(seed: int, tmp_path: Path) -> None:
+    """Some of the programs are replaced by themselves, too: that is how zombies end."""
+    assert play(tmp_path, seed=100 + seed, rounds=100).replaced > 0

@@ -1,0 +1,292 @@
+"""Our follower in the places of the recorded genuine ones: it asks the same, field by field.
+
+For each recorded Fetch, OffsetForLeaderEpoch and ListOffsets of a follower our fetcher is brought
+to where the genuine one was (its logs, its session with the leader, the epochs that it was told),
+at the inter-broker level of that run. What it sends then is compared with what the genuine one
+sent; the genuine leader's answer is given to it, and it must take from it what there is to take.
+"""
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.golden.test_replication_wire import plain
+from tests.support.fake_leader import StillRuntime
+from tests.support.logs import message_set, started
+from tests.support.replicas import ReplicaClock, told
+from zkbroker.errors import NetworkError
+from zkbroker.log import LogManager, TopicPartition
+from zkbroker.protocol import ApiKey, decode_request, decode_response
+from zkbroker.protocol.messages import FetchResponse, ListOffsetsResponse
+from zkbroker.protocol.messages.fetch import FetchResponsePartition, FetchResponseTopic
+from zkbroker.protocol.messages.list_offsets import (
+    ListOffsetsResponsePartition,
+    ListOffsetsResponseTopic,
+)
+from zkbroker.records import iter_entries
+from zkbroker.replica.fetch_session import Wanted
+from zkbroker.replica.fetcher import Fetcher
+from zkbroker.replica.following import FetcherSettings
+from zkbroker.replica.partition import Partition
+from zkbroker.replica.throttle import ReplicationThrottle
+
+DATA = Path(__file__).parent / "data" / "replication"
+LEVELS = {"kafka-0.8.2.2": "0.8.2", "kafka-2.3.0-ibp2.1": "2.1", "kafka-2.3.0": "2.3"}
+FOLLOWERS = {ApiKey.FETCH, ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.LIST_OFFSETS}
+OUT_OF_RANGE = 1
+
+
+def frames() -> Iterator[Any]:
+    for run in LEVELS:
+        with gzip.open(DATA / f"{run}.jsonl.gz", "rt") as lines:
+            for number, line in enumerate(lines, 1):
+                entry = json.loads(line)
+                if entry["api_key"] in FOLLOWERS and entry["from"] in (0, 1, 2):
+                    yield pytest.param(run, entry, id=f"{run}:{number} {entry['name']}")
+
+
+FRAMES = list(frames())
+
+
+class Script:
+    """A leader that answers what it is told to, and keeps what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, int]] = []
+        self.answers: dict[ApiKey, list[Any]] = {}
+
+    def connect(self, broker_id: int, number: int) -> "Script":
+        return self
+
+    def close(self) -> None: ...
+
+    def send(self, request: Any, version: int) -> Any:
+        self.asked.append((request, version))
+        if not self.answers.get(request.api_key):
+            raise NetworkError("no answer")
+        return self.answers[request.api_key].pop(0)
+
+
+class Follower:
+    """Our fetcher, with real logs."""
+
+    def __init__(self, logs: LogManager, run: str, broker: int, leader: int) -> None:
+        self.broker, self.leader = broker, leader
+        self.script = Script()
+        self.clock = ReplicaClock()
+        self.logs = logs
+        self.magic = 0 if run == "kafka-0.8.2.2" else 2
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self.fetcher = Fetcher(
+            broker,
+            leader,
+            0,
+            self.script.connect,  # type: ignore[arg-type]
+            FetcherSettings(level=LEVELS[run]),
+            runtime=StillRuntime(),  # type: ignore[arg-type]
+            clock_ms=self.clock,
+            throttle=ReplicationThrottle(self.clock),
+        )
+
+    def follow(
+        self, key: TopicPartition, *, start: int, end: int, epoch: int, last_epoch: int, cut: bool
+    ) -> None:
+        """Follow a partition whose log is from `start` to `end`."""
+        log = self.logs.get_or_create(key)
+        log.truncate_fully_and_start_at(start)
+        if end > start:
+            data = bytearray(message_set(end - start, magic=self.magic))
+            log.append_as_leader(data, leader_epoch=max(0, last_epoch))
+        elif last_epoch >= 0:
+            log.begin_epoch(last_epoch)
+        partition = self.partitions[key] = Partition(
+            key,
+            self.broker,
+            runtime=StillRuntime(),  # type: ignore[arg-type]
+            clock_ms=self.clock,
+            lag_ms=10_000,
+        )
+        partition.open(log, 0)
+        both = (self.leader, self.broker)
+        partition.become_follower(told(self.leader, max(0, epoch), both, both))
+        self.fetcher.follow(partition, truncate=cut)
+
+    def in_session(self, request: Any) -> None:
+        """Be where the genuine one was: in a session, and having asked for something else."""
+        session = self.fetcher._session
+        session._id, session._epoch = request.session_id, request.session_epoch
+        if request.session_epoch <= 0:
+            return
+        for topic in request.topics:
+            for each in topic.partitions:
+                session.asked[TopicPartition(topic.topic, each.partition)] = Wanted(-1, -1, -1, -1)
+        for forgotten in request.forgotten_topics:
+            for number in forgotten.partitions:
+                session.asked[TopicPartition(forgotten.topic, number)] = Wanted(0, 0, 0, 0)
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogManager]:
+    with started(tmp_path_factory.mktemp("follower")) as manager:
+        yield manager
+
+
+@pytest.fixture
+def make(logs: LogManager) -> Iterator[Any]:
+    yield lambda run, entry: Follower(logs, run, entry["from"], entry["to"])
+    for key in logs.logs():
+        logs.delete(key)
+
+
+def in_any_order(message: Any) -> Any:
+    """A decoded request, with topics merged and sorted: their order is a map's."""
+    if isinstance(message, dict):
+        topics: dict[str, list[Any]] = {}
+        for each in message.get("topics", ()):
+            topics.setdefault(each["topic"], []).extend(each["partitions"])
+        if topics:
+            merged = [{"topic": name, "partitions": parts} for name, parts in topics.items()]
+            message = message | {"topics": merged}
+        return {name: in_any_order(each) for name, each in message.items()}
+    if isinstance(message, list):
+        return sorted(map(in_any_order, message), key=lambda each: json.dumps(each))
+    return message
+
+
+@pytest.mark.parametrize(("run", "entry"), FRAMES)
+def test_our_follower_asks_what_the_genuine_one_asked(run: str, entry: Any, make: Any) -> None:
+    _, request = decode_request(bytes.fromhex(entry["request"]))
+    asked: Any = request
+    follower = make(run, entry)
+    version = entry["api_version"]
+    if entry["api_key"] == ApiKey.FETCH:
+        begin_fetch(follower, asked, version)
+    elif entry["api_key"] == ApiKey.OFFSET_FOR_LEADER_EPOCH:
+        for topic in asked.topics:
+            for each in topic.partitions:
+                follower.follow(
+                    TopicPartition(topic.topic, each.partition),
+                    start=0,
+                    end=20,
+                    epoch=each.current_leader_epoch,
+                    last_epoch=each.leader_epoch,
+                    cut=True,
+                )
+    else:
+        begin_out_of_range(follower, asked)
+    follower.fetcher.step()
+    sent = [each for each in follower.script.asked if each[0].api_key == entry["api_key"]]
+    if entry["api_key"] == ApiKey.LIST_OFFSETS:
+        # First where the log ends, then where it begins.
+        kind = asked.topics[0].partitions[0].timestamp
+        sent = [each for each in sent if each[0].topics[0].partitions[0].timestamp == kind]
+    ours, ours_version = sent[0]
+    assert ours_version == version
+    assert in_any_order(plain(ours, version)) == in_any_order(plain(asked, version))
+
+
+def begin_fetch(follower: Follower, asked: Any, version: int) -> None:
+    for topic in asked.topics:
+        for each in topic.partitions:
+            start = max(0, each.log_start_offset) if version >= 5 else 0
+            follower.follow(
+                TopicPartition(topic.topic, each.partition),
+                start=start,
+                end=each.fetch_offset,
+                epoch=each.current_leader_epoch if version >= 9 else 0,
+                last_epoch=-1,
+                cut=False,
+            )
+    follower.in_session(asked)
+    if asked.session_epoch > 0 and not asked.topics:
+        # It goes on to ask for something that the leader knows already.
+        idle = TopicPartition("idle", 0)
+        follower.follow(idle, start=0, end=0, epoch=0, last_epoch=-1, cut=False)
+        most = FetcherSettings().max_bytes
+        follower.fetcher._session.asked[idle] = Wanted(0, 0, 0, most)
+    follower.script.answers[ApiKey.FETCH] = [_answer_to(asked)]
+
+
+def _answer_to(asked: Any) -> Any:
+    return FetchResponse(session_id=max(1, asked.session_id))
+
+
+def begin_out_of_range(follower: Follower, asked: Any) -> None:
+    (topic,) = asked.topics
+    (each,) = topic.partitions
+    key = TopicPartition(topic.topic, each.partition)
+    epoch = getattr(each, "current_leader_epoch", 0)
+    follower.follow(key, start=0, end=5, epoch=epoch, last_epoch=-1, cut=False)
+    refused = FetchResponsePartition(key.partition, OUT_OF_RANGE, records=b"")
+    follower.script.answers[ApiKey.FETCH] = [
+        FetchResponse(session_id=1, topics=[FetchResponseTopic(key.topic, [refused])])
+    ]
+
+    def offset(at: int) -> Any:
+        found = ListOffsetsResponsePartition(key.partition, 0, offset=at, offsets=[at])
+        return ListOffsetsResponse(topics=[ListOffsetsResponseTopic(key.topic, [found])])
+
+    follower.script.answers[ApiKey.LIST_OFFSETS] = [offset(30), offset(10)]
+
+
+ANSWERED = [
+    each
+    for each in FRAMES
+    if each.values[1]["api_key"] == ApiKey.FETCH and each.values[1]["response"] is not None
+]
+
+
+@pytest.mark.parametrize(("run", "entry"), ANSWERED)
+def test_our_follower_takes_what_the_genuine_leader_answered(
+    run: str, entry: Any, make: Any
+) -> None:
+    version = entry["api_version"]
+    _, request = decode_request(bytes.fromhex(entry["request"]))
+    answer: Any = decode_response(1, version, bytes.fromhex(entry["response"]))[1]
+    asked: Any = request
+    follower = make(run, entry)
+    begin_fetch(follower, asked, version)
+    named = {(t.topic, p.partition) for t in asked.topics for p in t.partitions}
+    # What the leader knows already, and answers: the log ends where the first batch begins.
+    for topic in answer.topics:
+        for each in topic.partitions:
+            if (topic.topic, each.partition) in named:
+                continue
+            first = next(iter_entries(bytes(each.records)), None)
+            end = max(0, each.high_watermark) if first is None else first.base_offset
+            key = TopicPartition(topic.topic, each.partition)
+            follower.follow(key, start=0, end=end, epoch=0, last_epoch=-1, cut=False)
+            most = FetcherSettings().max_bytes
+            follower.fetcher._session.asked[key] = Wanted(end, 0, 0, most)
+    follower.script.answers[ApiKey.FETCH] = [answer]
+    follower.fetcher.step()
+    assert follower.fetcher.failed == {
+        TopicPartition(topic.topic, each.partition)
+        for topic in answer.topics
+        for each in topic.partitions
+        if each.error_code == 74
+    }
+    if version >= 7 and not answer.error_code:
+        assert follower.fetcher._session._id == answer.session_id
+    for topic in answer.topics:
+        for each in topic.partitions:
+            partition = follower.partitions[TopicPartition(topic.topic, each.partition)]
+            entries = list(iter_entries(bytes(each.records)))
+            if each.error_code:
+                followed = follower.fetcher._followed.get(partition.key)
+                assert followed is None or followed.delayed_until_ms or each.error_code == 1
+                continue
+            if entries:
+                assert partition.log_end_offset == entries[-1].last_offset + 1
+                size = sum(batch.size for batch in entries)
+                stored = partition.log.read_bytes(
+                    entries[0].base_offset, size, end=partition.log_end_offset
+                )
+                assert stored == bytes(each.records)[:size], "byte for byte"
+            assert partition.high_watermark == min(each.high_watermark, partition.log_end_offset)
+            if version >= 5:
+                assert partition.log_start_offset >= each.log_start_offset

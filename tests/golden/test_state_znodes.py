@@ -1,0 +1,198 @@
+"""State nodes that genuine clusters left, taken over by our controller; and what ours leaves.
+
+The trees are the dumps of recorded clusters: nodes, their kind, their data version and their data.
+"""
+
+import gzip
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.golden.test_controller_sequence import DATA, RUNS, Replay
+from tests.support.controlled_cluster import ControlledCluster
+from tests.support.instant_session import InstantSession
+from tests.support.recorded_story import read_story
+from zkbroker.registry import paths
+from zkbroker.registry.partition_states import Key, LeaderAndIsr, PartitionStates, StateForm
+
+TREES = ("0.8.2.2", "2.3.0", "2.3.0-ibp2.1")
+_NODE = re.compile(r"([EP]) v(\d+) (/\S*)(?:  ->  (.*))?$")
+_STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state$")
+
+
+@dataclass(frozen=True)
+class Node:
+    ephemeral: bool
+    version: int
+    data: bytes
+
+
+Tree = dict[str, Node]
+
+
+def trees(path: Path) -> dict[str, Tree]:
+    """Read the full dumps of a recorded run: by the step after which they were taken."""
+    found: dict[str, Tree] = {}
+    full = ""
+    with gzip.open(path, "rt") as lines:
+        for line in lines:
+            if line.startswith("== after "):
+                full = line.split()[2]
+            elif (node := _NODE.match(line.rstrip("\n"))) is not None:
+                data = (node[4] or "").encode()
+                kept = found.setdefault(full, {})
+                kept[node[3]] = Node(node[1] == "E", int(node[2]), data)
+    return found
+
+
+def last_tree(run: str) -> Tree:
+    return trees(DATA / f"znodes-{run}.txt.gz")["z"]
+
+
+def states_of(tree: Tree) -> dict[Key, LeaderAndIsr]:
+    """The decisions in a tree, each with the version of its node."""
+    found = {}
+    for path, node in tree.items():
+        if state := _STATE.match(path):
+            told = json.loads(node.data)
+            found[state[1], int(state[2])] = LeaderAndIsr(
+                told["leader"],
+                told["leader_epoch"],
+                tuple(told["isr"]),
+                told["controller_epoch"],
+                node.version,
+            )
+    return found
+
+
+def plant(cluster: ControlledCluster, tree: Tree) -> None:
+    """Put a recorded tree, without what went with its sessions, into a server."""
+    server = cluster.server
+    for path, node in sorted(tree.items()):
+        if path == "/" or node.ephemeral:
+            continue
+        if path not in server.nodes:
+            server.create(path, parents=True)
+        server.nodes[path].data = node.data
+        server.nodes[path].version = node.version
+        server.nodes[path].stat = None
+
+
+def at_rest(run: str, form: StateForm) -> ControlledCluster:
+    """All brokers are away; the tree is as a genuine cluster left it."""
+    cluster = ControlledCluster(form)
+    plant(cluster, last_tree(run))
+    cluster.epoch = int(last_tree(run)[paths.CONTROLLER_EPOCH].data)
+    return cluster
+
+
+@pytest.mark.parametrize("form", list(StateForm))
+@pytest.mark.parametrize("run", TREES)
+def test_genuine_states_are_read_as_they_stand(run: str, form: StateForm) -> None:
+    cluster = at_rest(run, form)
+    genuine = states_of(last_tree(run))
+    assert len(genuine) >= 6
+    found = cluster.states.read(genuine)
+    for key, state in genuine.items():
+        read = found[key]
+        assert read.to_json() == last_tree(run)[paths.partition_state(*key)].data, "the same bytes"
+        if form is StateForm.PERSISTENT:
+            assert read.zk_version == state.zk_version
+    assert cluster.states.unreadable == set()
+
+
+@pytest.mark.parametrize("form", list(StateForm))
+@pytest.mark.parametrize("run", TREES)
+def test_our_controller_goes_on_from_what_genuine_brokers_left(run: str, form: StateForm) -> None:
+    cluster = at_rest(run, form)
+    genuine = states_of(last_tree(run))
+    before = cluster.epoch
+    last = {state.leader for state in genuine.values()} - {-1}
+    first = max(last)
+    cluster.start(first)
+    cluster.begin()
+    for key, state in genuine.items():
+        now = cluster.state(key)
+        if first in state.isr:
+            # The last broker that stopped is the one that has everything: nobody else may lead.
+            assert (now.leader, now.isr) == (first, (first,)), key
+            assert now.leader_epoch == state.leader_epoch + 1, "messages of that epoch are there"
+            assert now.controller_epoch == before + 1
+        else:
+            assert now.leader_epoch in (state.leader_epoch, state.leader_epoch + 1)
+            assert set(now.isr) <= set(state.isr)
+        node = (
+            cluster.server.nodes[paths.partition_state(*key)]
+            if (form is StateForm.PERSISTENT)
+            else cluster.server.nodes[paths.partition(*key)]
+        )
+        assert not node.owner
+        if form is StateForm.PERSISTENT and first in state.isr:
+            assert node.version == state.zk_version + 1
+            assert not cluster.server.nodes[paths.partition(*key)].data
+    for broker in {0, 1, 2} - {first}:
+        cluster.start(broker)
+    cluster.settle()
+    for key, state in genuine.items():
+        if first in state.isr:
+            isr = cluster.term.context.replicas(key)
+            cluster.isr_changed(key, *isr)
+            grown = cluster.state(key)
+            assert set(grown.isr) == set(isr)
+            assert grown.leader_epoch == state.leader_epoch + 1, "a leader's change keeps the epoch"
+
+
+@pytest.mark.parametrize("run", TREES)
+def test_the_last_of_our_brokers_leaves_what_a_genuine_one_leaves(run: str) -> None:
+    cluster = at_rest(run, StateForm.EPHEMERAL)
+    genuine = states_of(last_tree(run))
+    first = max({state.leader for state in genuine.values()} - {-1})
+    cluster.start(first)
+    cluster.begin()
+    broker = PartitionStates(cluster.sessions[first], StateForm.EPHEMERAL)
+    led = {key: cluster.state(key) for key in genuine if cluster.state(key).leader == first}
+    assert broker.register_leader(led) == set()
+    assert broker.leave_persistent(genuine) == len(genuine)
+    cluster.kill(first)
+    persistent = PartitionStates(InstantSession(cluster.server), StateForm.PERSISTENT)
+    for key, state in persistent.read(genuine).items():
+        node = cluster.server.nodes[paths.partition_state(*key)]
+        assert not node.owner
+        theirs = json.loads(last_tree(run)[paths.partition_state(*key)].data)
+        ours = json.loads(node.data)
+        assert list(ours) == list(theirs), "the same fields in the same order"
+        assert (ours["version"], ours["isr"]) == (theirs["version"], theirs["isr"])
+        if first in theirs["isr"]:
+            assert (ours["leader"], state.leader) == (first, first), "itself, as leader"
+    assert b" " not in node.data
+
+
+@pytest.mark.parametrize("step", ["a5", "e2", "z"])
+def test_our_controller_leaves_the_tree_of_the_genuine_one(step: str) -> None:
+    """The whole story until a dump, in a tree of ours; then node by node."""
+    run = "2.3.0"
+    replay = Replay(RUNS[run])
+    for told in read_story(DATA / f"sequence-{run}.txt.gz"):
+        replay.play(told)
+        if told.name == step:
+            break
+    nodes = replay.cluster.server.nodes
+    genuine = trees(DATA / f"znodes-{run}.txt.gz")[step]
+    compared = ("/brokers/topics", "/config/topics", "/admin")
+    ours = {path for path in nodes if path.startswith(compared)}
+    assert ours == {path for path in genuine if path.startswith(compared)}
+    for path in ours:
+        assert bool(nodes[path].owner) == genuine[path].ephemeral
+        if nodes[path].data == genuine[path].data:
+            continue
+        now, then = json.loads(nodes[path].data), json.loads(genuine[path].data)
+        if _STATE.match(path):
+            # How often a leader epoch was raised is told, and explained, with the sequence.
+            assert list(now) == list(then)
+            assert (now["leader"], now["isr"]) == (then["leader"], then["isr"]), path
+            assert now["controller_epoch"] >= then["controller_epoch"], path
+        else:
+            assert now == then, path

@@ -1,0 +1,143 @@
+"""Records of `__transaction_state` from genuine brokers, byte for byte."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.logs import started
+from tests.support.stored_partitions import Stored, StoredCluster
+from zkbroker.admin.transactional_ids import list_ids
+from zkbroker.coordinator.transactions.transaction import TransactionMetadata
+from zkbroker.log import TopicPartition
+from zkbroker.protocol.transaction_topic import (
+    TransactionState,
+    decode_transaction,
+    decode_transaction_key,
+    encode_transaction,
+    encode_transaction_key,
+)
+from zkbroker.records import (
+    ABORT,
+    COMMIT,
+    control_batch,
+    encode_message_set,
+    iter_entries,
+    iter_records,
+    read_marker,
+    set_offsets,
+)
+
+STATE = sorted((Path(__file__).parent / "data" / "transactions" / "state").glob("*.log"))
+
+
+@pytest.mark.parametrize("log", STATE, ids=lambda path: path.stem)
+def test_every_record_is_read_and_written_to_the_same_bytes(log):
+    seen = set()
+    for record in iter_records(log.read_bytes()):
+        name = decode_transaction_key(record.key)
+        assert name is not None
+        assert encode_transaction_key(name) == bytes(record.key)
+        if record.value is None:
+            continue
+        value = decode_transaction(record.value)
+        assert encode_transaction(value) == bytes(record.value)
+        assert (value.topics is None) == (value.state == TransactionState.EMPTY)
+        seen.add(value.state)
+    assert seen
+
+
+def test_every_state_that_is_stored_was_met():
+    states = {
+        decode_transaction(record.value).state
+        for log in STATE
+        for record in iter_records(log.read_bytes())
+        if record.value is not None
+    }
+    assert states >= {
+        TransactionState.EMPTY,
+        TransactionState.ONGOING,
+        TransactionState.PREPARE_COMMIT,
+        TransactionState.PREPARE_ABORT,
+        TransactionState.COMPLETE_COMMIT,
+        TransactionState.COMPLETE_ABORT,
+    }
+
+
+def rebuilt(entry, original, data):
+    """A batch of ours with the offset and leader epoch of a stored one."""
+    buffer = bytearray(data)
+    set_offsets(buffer, 0, entry.base_offset, entry.partition_leader_epoch)
+    return bytes(buffer) == original
+
+
+def entries(path):
+    data = path.read_bytes()
+    for entry in iter_entries(data):
+        yield entry, data[entry.position : entry.position + entry.size]
+
+
+@pytest.mark.parametrize("log", STATE, ids=lambda path: path.stem)
+def test_what_the_coordinator_writes_of_an_id_is_the_genuine_batch(log):
+    for entry, original in entries(log):
+        (record,) = iter_records(original)
+        value = record.value
+        if value is not None:
+            stored = decode_transaction(value)
+            ours = TransactionMetadata.from_value(stored).to_value()
+            if stored.topics is not None:
+                # Genuine brokers keep topics and partitions in hash maps.
+                for topic in stored.topics:
+                    topic.partitions.sort()
+                stored.topics.sort(key=lambda topic: topic.topic)
+            assert ours == stored
+        data = encode_message_set([(record.key, value, record.timestamp, ())])
+        assert rebuilt(entry, original, data)
+
+
+def test_markers_are_the_genuine_ones_byte_for_byte():
+    kinds = set()
+    for path in sorted((Path(__file__).parent / "data").rglob("*.log")):
+        for entry, original in entries(path):
+            if entry.magic != 2 or not entry.is_control:
+                continue
+            marker = read_marker(original)
+            data = control_batch(
+                marker.kind,
+                producer_id=entry.producer_id,
+                producer_epoch=entry.producer_epoch,
+                timestamp_ms=entry.max_timestamp,
+                coordinator_epoch=marker.coordinator_epoch,
+            )
+            assert rebuilt(entry, original, data), path
+            assert len(original) == 78
+            kinds.add(marker.kind)
+    assert kinds == {ABORT, COMMIT}
+
+
+def test_a_log_with_genuine_batches_gets_the_genuine_transaction_index(tmp_path):
+    stored = Path(__file__).parent / "data" / "transactions" / "partitions" / "tx-basic-0.log"
+    with started(tmp_path) as manager:
+        log = manager.get_or_create(TopicPartition("tx-basic", 0))
+        log.append_as_follower(stored.read_bytes())
+        path = log.path / f"{0:020d}.txnindex"
+        assert path.read_bytes() == stored.with_suffix(".txnindex").read_bytes()
+        assert log.last_stable_offset(log.log_end_offset) == log.log_end_offset
+
+
+@pytest.mark.parametrize("log", STATE, ids=lambda path: path.stem)
+def test_tools_read_what_genuine_coordinators_wrote(log):
+    """`zkbroker transactions list` has no other source than these records."""
+    data = log.read_bytes()
+    entries = [data[each.position : each.position + each.size] for each in iter_entries(data)]
+    last = {decode_transaction_key(each.key): each.value for each in iter_records(data)}
+    found = {
+        each.name: each
+        for each in list_ids(StoredCluster({("__transaction_state", 0): Stored(entries)}))
+    }
+    assert set(found) == {name for name, value in last.items() if value is not None}
+    assert found
+    for name, each in found.items():
+        value = decode_transaction(last[name])
+        assert (each.producer_id, each.producer_epoch) == (value.producer_id, value.producer_epoch)
+        assert (each.state, each.timeout_ms) == (value.state, value.timeout_ms)
+        assert each.coordinator_epoch >= 0

@@ -1,0 +1,262 @@
+"""Controllers of real broker processes on a real ZooKeeper: who leads, after whatever happens.
+
+The replicas do not have to copy anything here: what is looked at is what the controller decides,
+stores and tells. ISRs are kept from shrinking by a long `replica.lag.time.max.ms`.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.brokers import connect
+from zkbroker.cluster.process import BrokerProcess
+from zkbroker.protocol.messages import ElectPreferredLeadersRequest, MetadataRequest
+from zkbroker.protocol.messages.elect_preferred_leaders import ElectPreferredLeadersTopic
+from zkbroker.registry import paths, topics
+from zkbroker.registry.controller_election import controller_epoch, current_controller
+from zkbroker.registry.partition_states import LeaderAndIsr, PartitionStates
+from zkbroker.zookeeper import ZkSession
+
+pytestmark = pytest.mark.timeout(180)
+
+Brokers = dict[int, BrokerProcess]
+BROKERS = (0, 1, 2)
+
+
+@pytest.fixture
+def brokers(chroot: str, tmp_path: Path) -> Iterator[Brokers]:
+    processes = {
+        broker: BrokerProcess(
+            tmp_path / str(broker),
+            {
+                "broker.id": str(broker),
+                "zookeeper.connect": chroot,
+                "zookeeper.session.timeout.ms": "3000",
+                "log.index.size.max.bytes": "4096",
+                "replica.lag.time.max.ms": "600000",
+                "controlled.shutdown.retry.backoff.ms": "200",
+                "auto.leader.rebalance.enable": "false",
+            },
+        )
+        for broker in BROKERS
+    }
+    for process in processes.values():
+        process.start()
+    yield processes
+    for process in processes.values():
+        process.stop()
+
+
+def until(condition: Callable[[], bool], timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def stored(zk: ZkSession, topic: str, number: int = 0) -> LeaderAndIsr:
+    return PartitionStates(zk).read([(topic, number)])[topic, number]
+
+
+def led_by(zk: ZkSession, topic: str, *leaders: int) -> bool:
+    """Whether the partitions have these leaders, each registered by its own session."""
+    for number, leader in enumerate(leaders):
+        state = PartitionStates(zk).read([(topic, number)]).get((topic, number))
+        if state is None or state.leader != leader:
+            return False
+        registered = zk.exists(paths.partition_state(topic, number))
+        broker = zk.exists(paths.broker(leader))
+        if registered is None or broker is None:
+            return False
+        if registered.ephemeral_owner != broker.ephemeral_owner:
+            return False
+    return True
+
+
+def told(process: BrokerProcess, topic: str) -> dict[int, tuple[int, int]]:
+    """What a broker tells clients: leader and leader epoch of each partition."""
+    with connect(process) as connection:
+        answer = connection.request(MetadataRequest([topic], allow_auto_topic_creation=False), 7)
+    return {
+        p.partition: (p.leader, p.leader_epoch if p.leader >= 0 else -1)
+        for p in answer.topics[0].partitions
+    }
+
+
+def make(zk: ZkSession, topic: str, *replicas: list[int]) -> None:
+    topics.create_topic(zk, topic, dict(enumerate(replicas)))
+
+
+def test_leaders_are_those_of_the_assignment_and_every_broker_says_so(
+    brokers: Brokers, zk: ZkSession
+) -> None:
+    make(zk, "t", [0, 1, 2], [1, 2, 0], [2])
+    until(lambda: led_by(zk, "t", 0, 1, 2))
+    assert stored(zk, "t", 1).isr == (1, 2, 0)
+    for process in brokers.values():
+        until(lambda process=process: told(process, "t") == {0: (0, 0), 1: (1, 0), 2: (2, 0)})
+    data, _ = zk.get(paths.partition_state("t", 0))
+    assert json.loads(data) == json.loads(zk.get(paths.partition("t", 0))[0])
+
+
+def test_a_killed_leader_is_replaced_and_leads_again_when_it_is_asked_to(
+    brokers: Brokers, zk: ZkSession
+) -> None:
+    make(zk, "t", [1, 2, 0], [1])
+    until(lambda: led_by(zk, "t", 1, 1))
+    brokers[1].kill()
+    until(lambda: led_by(zk, "t", 2))
+    until(lambda: stored(zk, "t", 1).leader == -1)
+    assert stored(zk, "t").leader_epoch == 1
+    assert stored(zk, "t").isr == (2, 0)
+    assert stored(zk, "t", 1).isr == (1,), "the last replica in sync"
+    until(lambda: told(brokers[0], "t") == {0: (2, 1), 1: (-1, -1)})
+    brokers[1].start()
+    until(lambda: led_by(zk, "t", 2, 1))
+    until(lambda: told(brokers[1], "t") == {0: (2, 1), 1: (1, 2)})
+    assert zk.exists(paths.partition_state("t", 1)) is not None
+
+
+def test_the_next_controller_takes_over(brokers: Brokers, zk: ZkSession) -> None:
+    make(zk, "t", [0, 1, 2], [1, 2, 0], [2, 0, 1])
+    until(lambda: led_by(zk, "t", 0, 1, 2))
+    epoch = controller_epoch(zk)
+    first = current_controller(zk)
+    assert first is not None
+    brokers[first].kill()
+    # While there is none, another topic is asked for.
+    make(zk, "u", [(first + 1) % 3, first])
+    until(lambda: current_controller(zk) not in (None, first))
+    assert controller_epoch(zk) == epoch + 1
+    until(lambda: stored(zk, "t", first).leader not in (-1, first))
+    until(lambda: led_by(zk, "u", (first + 1) % 3))
+    assert stored(zk, "t", first).controller_epoch == epoch + 1
+    assert stored(zk, "u").isr == ((first + 1) % 3,)
+    brokers[first].start()
+    leader = stored(zk, "t", first).leader
+    until(lambda: told(brokers[first], "t").get(first, (-1, 0))[0] == leader)
+
+
+def test_a_controller_that_is_deposed_by_hand_is_followed_by_one_with_the_next_epoch(
+    brokers: Brokers, zk: ZkSession
+) -> None:
+    make(zk, "t", [0, 1, 2])
+    until(lambda: led_by(zk, "t", 0))
+    epoch = controller_epoch(zk)
+    zk.delete(paths.CONTROLLER)
+    until(lambda: controller_epoch(zk) == epoch + 1 and current_controller(zk) is not None)
+    make(zk, "u", [1, 0])
+    until(lambda: led_by(zk, "u", 1))
+    assert stored(zk, "u").controller_epoch == epoch + 1
+    assert stored(zk, "t").leader_epoch == 0
+
+
+def test_a_topic_is_deleted_once_every_replica_is(
+    brokers: Brokers, zk: ZkSession, tmp_path: Path
+) -> None:
+    make(zk, "t", [0, 1], [1, 2])
+    make(zk, "kept", [2, 1])
+    until(lambda: led_by(zk, "t", 0, 1))
+    logs = [*tmp_path.rglob("t-0"), *tmp_path.rglob("t-1")]
+    assert logs
+    brokers[2].kill()
+    until(lambda: zk.exists(paths.broker(2)) is None)
+    topics.mark_for_deletion(zk, "t")
+    time.sleep(2)
+    assert zk.exists(paths.topic("t")) is not None, "broker 2 still has a copy"
+    brokers[2].start()
+    until(lambda: zk.exists(paths.topic("t")) is None)
+    until(lambda: zk.exists(paths.delete_topic("t")) is None)
+    until(lambda: not [*tmp_path.rglob("t-0"), *tmp_path.rglob("t-1")])
+    assert stored(zk, "kept").leader in (1, 2)
+    make(zk, "t", [2, 0])
+    until(lambda: led_by(zk, "t", 2))
+    assert stored(zk, "t").leader_epoch == 0
+
+
+def test_a_broker_that_stops_hands_its_leaderships_over_first(
+    brokers: Brokers, zk: ZkSession
+) -> None:
+    make(zk, "t", [1, 2, 0], [0, 1], [1])
+    until(lambda: led_by(zk, "t", 1, 0, 1))
+    brokers[1].stop()
+    assert (stored(zk, "t", 0).leader, stored(zk, "t", 0).leader_epoch) == (2, 1)
+    assert stored(zk, "t", 1).isr == (0,)
+    until(lambda: stored(zk, "t", 2).leader == -1)
+    brokers[1].start()
+    until(lambda: led_by(zk, "t", 2, 0, 1))
+
+
+def test_the_last_stop_leaves_what_genuine_brokers_leave_and_epochs_go_on(
+    brokers: Brokers, zk: ZkSession
+) -> None:
+    make(zk, "t", [0, 1, 2], [2])
+    until(lambda: led_by(zk, "t", 0, 2))
+    for broker in (0, 1, 2):
+        brokers[broker].stop()
+    data, stat = zk.get(paths.partition_state("t", 0))
+    assert stat.ephemeral_owner == 0
+    left = json.loads(data)
+    assert (left["leader"], left["isr"]) == (2, [2])
+    assert zk.get(paths.TOPICS)[0] == b""
+    brokers[0].start()
+    until(lambda: current_controller(zk) == 0)
+    time.sleep(1)
+    assert stored(zk, "t").leader in (-1, 2), "broker 0 was not in sync at the end"
+    brokers[2].start()
+    until(lambda: led_by(zk, "t", 2, 2))
+    assert stored(zk, "t").leader_epoch > left["leader_epoch"]
+    brokers[1].start()
+
+
+def test_preferred_leaders_by_node_and_by_request(brokers: Brokers, zk: ZkSession) -> None:
+    make(zk, "t", [0, 1, 2], [0, 2, 1])
+    until(lambda: led_by(zk, "t", 0, 0))
+    # As after a failure, with everybody in sync again.
+    states = PartitionStates(zk)
+    version = zk.exists(paths.CONTROLLER_EPOCH).version  # type: ignore[union-attr]
+    moved = {}
+    for key, state in states.read([("t", 0), ("t", 1)]).items():
+        moved[key] = LeaderAndIsr(
+            1, state.leader_epoch + 1, state.isr, state.controller_epoch, state.zk_version
+        )
+    assert states.write(moved, version).keys() == moved.keys()
+    asked = {"version": 1, "partitions": [{"topic": "t", "partition": 0}]}
+    zk.create(paths.PREFERRED_REPLICA_ELECTION, json.dumps(asked).encode())
+    until(lambda: zk.exists(paths.PREFERRED_REPLICA_ELECTION) is None)
+    # The controller did not know of the move, and found it out.
+    zk.delete(paths.CONTROLLER)
+    until(lambda: current_controller(zk) is not None)
+    controller = current_controller(zk)
+    assert controller is not None
+    wanted = [ElectPreferredLeadersTopic("t", [0, 1]), ElectPreferredLeadersTopic("x", [0])]
+    with connect(brokers[controller]) as connection:
+        until(
+            lambda: (
+                {
+                    (topic.topic, each.partition): each.error_code
+                    for topic in connection.request(
+                        ElectPreferredLeadersRequest(wanted, 10_000), 0
+                    ).topics
+                    for each in topic.partitions
+                }
+                == {("t", 0): 0, ("t", 1): 0, ("x", 0): 3}
+            )
+        )
+    until(lambda: led_by(zk, "t", 0, 0))
+
+
+def test_a_thousand_partitions_are_led_and_follow_a_death(brokers: Brokers, zk: ZkSession) -> None:
+    make(zk, "many", *([n % 3, (n + 1) % 3] for n in range(999)))
+    until(lambda: all(s.leader == k[1] % 3 for k, s in read_all(zk).items()), 60)
+    brokers[0].kill()
+    until(lambda: all(s.leader in (1, 2) for s in read_all(zk).values()), 60)
+    assert {s.leader_epoch for k, s in read_all(zk).items() if k[1] % 3 == 0} == {1}
+
+
+def read_all(zk: ZkSession) -> dict[tuple[str, int], LeaderAndIsr]:
+    found = PartitionStates(zk).read([("many", n) for n in range(999)])
+    return found if len(found) == 999 else {("none", 0): LeaderAndIsr(-9, 0, ())}

@@ -1,0 +1,130 @@
+"""The command line on a 0.7 cluster, and an access log through both generations and back."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from examples.demo import access_log
+from tests.support.client07 import Broker07, Member07, broker_address, parse
+from tests.support.cluster07 import cluster07, commits, ends
+from tests.support.mirroring import caught_up, config
+from tests.support.zookeeper import until
+from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.config.generation import GENERATION
+from zkbroker.config.legacy07_producer import ProducerConfig07
+from zkbroker.consumer import Consumer
+from zkbroker.mirror import SourceConfig
+from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.testing import LocalCluster
+
+# Each command is a process of its own, which takes seconds to start on a busy machine.
+pytestmark = pytest.mark.timeout(300)
+
+
+def zkbroker(*arguments, stdin=b"", status=0):
+    done = subprocess.run(
+        [sys.executable, "-m", "zkbroker.cli", *arguments],
+        input=stdin,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr.decode()
+    return done.stdout if status == 0 else done.stderr
+
+
+def test_produce_and_consume_know_clusters_of_0_7(tmp_path, chroot, tree):
+    with cluster07(tmp_path, chroot, tree):
+        where = ("--kafka-generation", "0.7", "-z", tree.connect_string)
+        lines = [b"%03d" % n for n in range(60)]
+        zkbroker("produce", *where, "-t", "t", "--codec", "gzip", stdin=b"\n".join(lines) + b"\n")
+        until(lambda: len(ends(tree, "t")) == 4)
+        # Both brokers have all their partitions now; a key chooses one of four.
+        keyed = b"".join(b"k%d:keyed %d\n" % (n % 7, n) for n in range(40))
+        zkbroker("produce", *where, "-t", "t", "-K", ":", stdin=keyed)
+        zkbroker("produce", *where, "-t", "t", "-p", "1-1", stdin=b"there\n")
+        host, port = broker_address(tree, 0)
+        listed = ("-X", "kafka.generation=0.7", "-b", f"{host}:{port}")
+        zkbroker("produce", *listed, "-t", "t", stdin=b"listed\n")
+        wanted = sorted([*lines, *(b"keyed %d" % n for n in range(40)), b"there", b"listed"])
+
+        def all_read():
+            out = zkbroker("consume", *where, "-t", "t", "-o", "beginning", "-e")
+            return sorted(out.splitlines()) == wanted
+
+        until(all_read, 120)
+        out = zkbroker("consume", *where, "-t", "t", "-p", "1-1", "-o", "beginning", "-e", "-J")
+        rows = [json.loads(line) for line in out.splitlines()]
+        assert {row["partition"] for row in rows} == {"1-1"}
+        assert rows[-1]["payload"] == "there"
+        assert rows[-1]["offset"] == ends(tree, "t")["1-1"]
+        last = rows[-2]["offset"]
+        again = ("-t", "t", "-p", "1-1", "-o", str(last), "-e", "-f", "%p %o %s\\n")
+        assert zkbroker("consume", *where, *again) == b"1-1 %d there\n" % rows[-1]["offset"]
+        out = zkbroker(
+            "consume", *where, "-G", "g", "t", "-c", str(len(wanted)),
+            "-X", "fetcher.backoff.ms=50",
+        )  # fmt: skip
+        assert sorted(out.splitlines()) == wanted
+        assert commits(tree, "g", "t") == ends(tree, "t")
+        refused = zkbroker("consume", *where, "-t", "t", "-p", "7-0", "-e", status=1)
+        assert b"has no partition 7-0; it has 0-0, 0-1, 1-0, 1-1" in refused
+        refused = zkbroker("consume", *where, "-t", "t", "-o", "-5", "-e", status=1)
+        assert b"a position in bytes" in refused
+        refused = zkbroker("produce", *where, "-t", "t", "-H", "a=b", status=2)
+        assert b"no headers" in refused
+
+
+def test_an_access_log_of_0_7_reaches_newer_consumers_and_comes_back(tmp_path, chroot, tree):
+    access_log.generate(tmp_path / "access.log", 10_000)
+    lines = (tmp_path / "access.log").read_bytes().splitlines()
+    with (
+        cluster07(tmp_path / "old", chroot, tree),
+        LocalCluster(1, zookeeper=f"{chroot}/here") as here,
+    ):
+        where = ("--kafka-generation", "0.7", "-z", tree.connect_string)
+        zkbroker(
+            "produce", *where, "-t", "visits", "--codec", "snappy",
+            stdin=(tmp_path / "access.log").read_bytes(),
+        )  # fmt: skip
+        here.create_topic("visits", partitions=3)
+        old = {GENERATION: "0.7", "zk.connect": tree.connect_string, "groupid": "mirror"}
+        source = SourceConfig(properties=old, label="old")
+        until(lambda: len(ends(tree, "visits")) == 4)
+        with caught_up(config([source], here, whitelist="visits")):
+            pass
+        assert commits(tree, "mirror", "visits") == ends(tree, "visits")
+        newer = ConsumerConfig(
+            group_id="back",
+            zookeeper_connect=here.zookeeper,
+            auto_offset_reset="smallest",
+            consumer_timeout_ms=20_000,
+        )
+        settings = ProducerConfig07(
+            zookeeper_connect=tree.connect_string,
+            producer_type="async",
+            enqueue_timeout_ms=-1,
+            linger_ms=20,
+        )
+        with Consumer.create(newer) as connector, Producer(settings) as producer:
+            (stream,) = connector.create_message_streams({"visits": 1})["visits"]
+            seen = []
+            for message in stream:
+                seen.append(message.value)
+                producer.send(KeyedMessage("back", message.value))
+                if len(seen) == len(lines):
+                    break
+            producer.flush()
+        assert sorted(seen) == sorted(lines)
+        member = Member07(tree.connect_string, "old readers", {"back": 1}).start()
+        until(lambda: len(member.messages) >= len(lines), 90)
+        assert sorted(payload for *_, payload in member.messages) == sorted(lines)
+        member.close()
+        # What the old client has read lies in the logs as 0.7 writes it.
+        broker = Broker07(*broker_address(tree, 0))
+        ((error, data),) = broker.multifetch([("back", 0, 0)])
+        assert error == 0
+        assert parse(data)
+        broker.close()

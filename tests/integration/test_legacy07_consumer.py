@@ -1,0 +1,261 @@
+"""Our stream consumer in groups of a 0.7 cluster, beside a client written from the page alone."""
+
+import pytest
+
+from tests.support.client07 import (
+    Broker07,
+    Member07,
+    broker_address,
+    entry,
+    gzip_wrapper,
+    parse,
+    produce,
+)
+from tests.support.cluster07 import (
+    OurMember07,
+    broker07,
+    cluster07,
+    commits,
+    ends,
+    make_topic,
+)
+from tests.support.legacy07 import unpack, znodes
+from tests.support.zookeeper import until
+from zkbroker.config.legacy07_consumer import ConsumerConfig07
+from zkbroker.consumer import EARLIEST_TIME, Blacklist, Consumer, ConsumerTimeout, Whitelist
+from zkbroker.errors import OffsetOutOfRange
+from zkbroker.types import Partition07
+
+
+def payloads(member):
+    return [message.value for message in member.messages]
+
+
+def test_ours_and_a_foreign_client_share_a_group_split_it_and_take_over(tmp_path, chroot, tree):
+    with cluster07(tmp_path, chroot, tree):
+        sent = make_topic(tree, "t")
+        bodies = [b"%05d" % n for n in range(600)]
+        produce(tree, "t", bodies[:200])
+        ours = OurMember07(tree.connect_string, "g", {"t": 1})
+        until(lambda: len(ours.messages) == 202)
+        names = sorted(["0-0", "0-1", "1-0", "1-1"])
+        assert ours.owned == {("t", name) for name in names}
+        theirs = Member07(tree.connect_string, "g", {"t": 2}).start()
+        until(lambda: len(theirs.owned) + len(ours.owned) == 4 and theirs.owned and ours.owned)
+        threads = sorted([f"{ours.id}-0", f"{theirs.id}-0", f"{theirs.id}-1"])
+        owners = [tree.get(f"/consumers/g/owners/t/{name}")[0].decode() for name in names]
+        assert owners == [threads[0], threads[0], threads[1], threads[2]]
+        produce(tree, "t", bodies[200:400], seed=1)
+        want = {*sent, *bodies[:400]}
+        until(lambda: {*payloads(ours), *(m for *_, m in theirs.messages)} == want)
+        # The foreign member dies with its session; ours takes its partitions over.
+        theirs.die()
+        until(lambda: len(ours.owned) == 4)
+        produce(tree, "t", bodies[400:], seed=2)
+        want |= {*bodies[400:]}
+        until(lambda: {*payloads(ours), *(m for *_, m in theirs.messages)} == want)
+        assert theirs.resets == 0
+        # A foreign member goes on where ours ended: nothing is left, nothing comes again.
+        until(lambda: set(ours.connector.positions().values()) == set(ends(tree, "t").values()))
+        ours.close()
+        assert commits(tree, "g", "t") == ends(tree, "t")
+        after = Member07(tree.connect_string, "g", {"t": 1}).start()
+        until(lambda: len(after.owned) == 4)
+        produce(tree, "t", [b"last"], seed=3)
+        until(lambda: after.messages)
+        assert [m for *_, m in after.messages] == [b"last"]
+        after.close()
+
+
+def test_the_order_of_each_partition_is_kept_over_a_takeover(tmp_path, chroot, tree):
+    with cluster07(tmp_path, chroot, tree):
+        make_topic(tree, "t")
+        one = OurMember07(tree.connect_string, "g", {"t": 1})
+        two = OurMember07(tree.connect_string, "g", {"t": 1})
+        until(lambda: len(one.owned) == len(two.owned) == 2)
+        brokers = [Broker07(*broker_address(tree, n)) for n in range(2)]
+        for n in range(300):
+            for broker, connection in enumerate(brokers):
+                for number in range(2):
+                    body = b"%d-%d %d" % (broker, number, n)
+                    connection.produce("t", number, entry(body))
+            if n == 100:
+                two.close()
+        until(lambda: len(one.owned) == 4)
+        read = lambda: payloads(one) + payloads(two)  # noqa: E731
+        until(lambda: len(read()) >= 1202)
+        for name in (b"0-0", b"0-1", b"1-0", b"1-1"):
+            for member in (one, two):
+                numbers = [int(m.split()[1]) for m in payloads(member) if m.startswith(name + b" ")]
+                assert numbers == sorted(numbers)
+            assert {m for m in read() if m.startswith(name + b" ")} == {
+                name + b" %d" % n for n in range(300)
+            }
+        one.close()
+        for connection in brokers:
+            connection.close()
+
+
+def test_string_order_decides_who_has_what_with_more_than_ten_brokers(tmp_path, chroot, tree):
+    """10-0 comes before 3-0; the registry alone says so, no broker need answer."""
+    with cluster07(tmp_path, chroot, tree, brokers=1):
+        address = tree.get("/brokers/ids/0")[0]
+        for number in (3, 10):
+            tree.create(f"/brokers/ids/{number}", address, ephemeral=True, makepath=True)
+            tree.create(f"/brokers/topics/t/{number}", b"1", ephemeral=True, makepath=True)
+        ours = OurMember07(tree.connect_string, "g", {"t": 1}, consumerid="a")
+        theirs = Member07(tree.connect_string, "g", {"t": 1})
+        until(lambda: len(ours.owned) == 2)
+        theirs.start()
+        until(lambda: ours.owned == {("t", "10-0")})
+        until(lambda: set(theirs.owned) == {("t", "3-0")})
+        theirs.close()
+        until(lambda: len(ours.owned) == 2)
+        ours.close()
+
+
+def test_byte_commits_of_a_genuine_group_stay_valid_on_its_adopted_directory(
+    tmp_path, chroot, tree
+):
+    (tmp_path / "b0").mkdir()
+    unpack(tmp_path, "kafka-0.7.2-more/wire").rename(tmp_path / "b0" / "legacy")
+    genuine = znodes("kafka-0.7.2-2-two-consumers-in-a-group.txt")
+    committed = {
+        path.rpartition("/")[2]: int(value)
+        for path, (_, value) in genuine.items()
+        if path.startswith("/consumers/g07-grp/offsets/") and value is not None
+    }
+    for name, position in committed.items():
+        path = f"/consumers/g07-grp/offsets/g07g/{name}"
+        tree.create(path, b"%d" % position, makepath=True)
+    with cluster07(tmp_path, chroot, tree, brokers=1, num_partitions=4):
+        ours = OurMember07(tree.connect_string, "g07-grp", {"g07g": 2})
+        end = ends(tree, "g07g")
+        until(lambda: {str(p): at for (_, p), at in ours.connector.positions().items()} == end)
+        for name, position in committed.items():
+            log = tmp_path / "b0" / "legacy" / f"g07g-{name[-1]}" / f"{0:020d}.kafka"
+            rest = parse(log.read_bytes()[position:])
+            mine = [m.value for m in ours.messages if str(m.partition) == name]
+            assert mine == [each for _, _, inner in rest for each in inner]
+        assert ours.messages
+        ours.close()
+        assert commits(tree, "g07-grp", "g07g") == end
+
+
+def test_a_commit_inside_a_wrapper_repeats_it_and_skips_nothing(tmp_path, chroot, tree):
+    with cluster07(tmp_path, chroot, tree, brokers=1, num_partitions=1):
+        broker = Broker07(*broker_address(tree, 0))
+        plain, wrapper = entry(b"plain"), gzip_wrapper([b"a", b"b", b"c"])
+        broker.produce("t", 0, plain + wrapper)
+        until(lambda: tree.exists("/brokers/topics/t/0"))
+        config = ConsumerConfig07(
+            group_id="g", zookeeper_connect=tree.connect_string, autocommit_enable=False
+        )
+        start, end = len(plain), len(plain + wrapper)
+        with Consumer.create(config) as connector:
+            (stream,) = connector.create_message_streams({"t": 1})["t"]
+            read = [next(stream) for _ in range(3)]
+            assert [(m.value, m.offset) for m in read] == [
+                (b"plain", start),
+                (b"a", start),
+                (b"b", start),
+            ]
+            assert {type(m.partition) for m in read} == {Partition07}
+            connector.commit_offsets()
+        assert commits(tree, "g", "t") == {"0-0": start}
+        with Consumer.create(config) as connector:
+            (stream,) = connector.create_message_streams({"t": 1})["t"]
+            assert [next(stream).value for _ in range(3)] == [b"a", b"b", b"c"]
+            connector.commit_offsets()
+            assert commits(tree, "g", "t") == {"0-0": end}
+            connector.rewind(EARLIEST_TIME)
+            assert next(stream).value == b"plain"
+        broker.close()
+
+
+def test_filters_are_registered_as_members_of_0_7_read_them(tmp_path, chroot, tree):
+    with cluster07(tmp_path, chroot, tree, brokers=1):
+        white = OurMember07(tree.connect_string, "w", Whitelist("a.*,b"))
+        black = OurMember07(tree.connect_string, "k", Blacklist("a.*|b"))
+        assert tree.get(f"/consumers/w/ids/{white.id}")[0] == b"*1*a.*|b"
+        assert tree.get(f"/consumers/k/ids/{black.id}")[0] == b"!1!a.*|b"
+        static = OurMember07(tree.connect_string, "s", {"ab": 2, "c": 1})
+        assert tree.get(f"/consumers/s/ids/{static.id}")[0] == b'{ "ab": 2,"c": 1 }'
+        broker = Broker07(*broker_address(tree, 0))
+        for topic in ("ab", "b", "c"):
+            broker.produce(topic, 0, entry(topic.encode()))
+        until(lambda: sorted(payloads(white)) == [b"ab", b"b"])
+        until(lambda: payloads(black) == [b"c"])
+        until(lambda: sorted(payloads(static)) == [b"ab", b"c"])
+        for member in (white, black, static):
+            member.close()
+        broker.close()
+
+
+def test_a_killed_broker_takes_its_partitions_along_and_brings_them_back(tmp_path, chroot, tree):
+    with cluster07(tmp_path, chroot, tree) as brokers:
+        sent = make_topic(tree, "t")
+        ours = OurMember07(tree.connect_string, "g", {"t": 1}, autocommit_interval_ms=100)
+        until(lambda: len(ours.messages) == 2)
+        brokers[1].kill()
+        until(lambda: {name for _, name in ours.owned} == {"0-0", "0-1"})
+        broker = Broker07(*broker_address(tree, 0))
+        broker.produce("t", 1, entry(b"meanwhile"))
+        until(lambda: b"meanwhile" in payloads(ours))
+        brokers[1].start()
+        until(lambda: {name for _, name in ours.owned} == {"0-0", "0-1", "1-0", "1-1"})
+        broker.close()
+        broker = Broker07(*broker_address(tree, 1))
+        broker.produce("t", 0, entry(b"again"))
+        until(lambda: b"again" in payloads(ours))
+        assert sorted(payloads(ours)) == sorted([*sent, b"meanwhile", b"again"])
+        ours.close()
+        broker.close()
+
+
+def test_a_position_that_is_not_in_the_log_is_reset_as_the_setting_says(tmp_path, chroot, tree):
+    with cluster07(tmp_path, chroot, tree, brokers=1, num_partitions=1):
+        make_topic(tree, "t", brokers=1)
+        for group in ("small", "large", "fail"):
+            tree.create(f"/consumers/{group}/offsets/t/0-0", b"99999", makepath=True)
+        small = OurMember07(tree.connect_string, "small", {"t": 1})
+        until(lambda: payloads(small) == [b"first-0"])
+        large = OurMember07(tree.connect_string, "large", {"t": 1}, autooffset_reset="largest")
+        until(lambda: set(large.connector.positions().values()) == {ends(tree, "t")["0-0"]})
+        produce(tree, "t", [b"new"])
+        until(lambda: payloads(large) == [b"new"])
+        for member in (small, large):
+            member.close()
+        config = ConsumerConfig07(
+            group_id="fail",
+            zookeeper_connect=tree.connect_string,
+            autooffset_reset="fail",
+            consumer_timeout_ms=20_000,
+        )
+        with Consumer.create(config) as connector:
+            (stream,) = connector.create_message_streams({"t": 1})["t"]
+            with pytest.raises(OffsetOutOfRange, match="no offset 99999") as raised:
+                next(stream)
+            assert (raised.value.earliest, raised.value.latest) == (0, ends(tree, "t")["0-0"])
+
+
+def test_a_stream_times_out_where_nothing_comes_and_tells_the_lag(tmp_path, chroot, tree):
+    process = broker07(tmp_path / "b0", chroot, tree, num_partitions=1)
+    process.start()
+    try:
+        make_topic(tree, "t", brokers=1)
+        config = ConsumerConfig07(
+            group_id="g",
+            zookeeper_connect=tree.connect_string,
+            consumer_timeout_ms=2000,
+            fetcher_backoff_ms=20,
+        )
+        with Consumer.create(config, runtime="gevent") as connector:
+            (stream,) = connector.create_message_streams({"t": 1})["t"]
+            assert next(stream).value == b"first-0"
+            with pytest.raises(ConsumerTimeout):
+                next(stream)
+            assert connector.lag() == {("t", Partition07(0, 0)): 0}
+            assert connector.metrics()["fetches"] > 1
+    finally:
+        process.stop()

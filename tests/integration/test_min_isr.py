@@ -1,0 +1,29 @@
+"""Partitions with too few replicas in sync, where the brokers' setting counts."""
+
+from click.testing import CliRunner
+
+from zkbroker.admin.min_isr import effective_min_isr
+from zkbroker.cli.main import cli
+from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper import ZkSession
+
+
+def under_min_isr(cluster: LocalCluster) -> str:
+    arguments = ["topics", "describe", "--under-min-isr-partitions"]
+    environment = {"ZKBROKER_ZOOKEEPER": cluster.zookeeper}
+    return CliRunner(env=environment).invoke(cli, arguments, catch_exceptions=False).output
+
+
+def test_the_brokers_default_counts_for_topics_that_do_not_say() -> None:
+    with LocalCluster(properties={"min.insync.replicas": "2"}) as cluster:
+        cluster.create_topic("default")
+        cluster.create_topic("own", config={"min.insync.replicas": "1"})
+        shown = under_min_isr(cluster)
+        assert "Topic: default\t" in shown
+        assert "Topic: own\t" not in shown
+        with ZkSession(cluster.zookeeper) as session:
+            assert effective_min_isr(session, ["default", "own"]) == {"default": 2, "own": 1}
+            assert effective_min_isr(session, []) == {}
+            cluster.broker(1).kill()
+            assert effective_min_isr(session, ["default"], timeout_ms=500) == {}
+        assert "1 is taken for them" in under_min_isr(cluster)

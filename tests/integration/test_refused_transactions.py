@@ -1,0 +1,31 @@
+"""Who asks for transactions where they cannot be served hears it at once, and why."""
+
+import time
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from zkbroker.testing import LocalCluster
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    # Beside genuine brokers of 0.8.2, which could not take markers.
+    settings = {
+        "inter.broker.protocol.version": "0.8.2",
+        "log.message.format.version": "0.8.2",
+    }
+    with LocalCluster(properties=settings) as running:
+        yield running
+
+
+def test_a_transactional_producer_is_told_why_and_does_not_wait(cluster):
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "t"})
+    patience_s = 300
+    began = time.monotonic()
+    with pytest.raises(KafkaException) as raised:
+        producer.init_transactions(patience_s)
+    error = raised.value.args[0]
+    assert error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert error.fatal()
+    assert time.monotonic() - began < patience_s / 2  # refused, and not timed out

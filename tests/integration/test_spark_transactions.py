@@ -1,0 +1,246 @@
+"""Spark and transactions: what is aborted is no data and no gap; topic to topic exactly once."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from spark_loader import Loader, register
+from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.lake.operate import audit
+from spark_loader.lake.verify import verify
+from spark_loader.storage.files import LocalFileSystem
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.testing import LocalCluster
+
+# A busy machine takes a minute to start the first session.
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(3600)]
+
+ROOT = Path(__file__).parents[2]
+RESTARTS = int(os.environ.get("ZKBROKER_RESTARTS", "10"))
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(1) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def source(spark, cluster):
+    register(spark)
+
+    def options(reader_or_writer, **more):
+        return reader_or_writer.format("zkbroker").options(
+            **{"kafka.bootstrap.servers": cluster.bootstrap_servers, **more}
+        )
+
+    return options
+
+
+def producer(cluster, transactional_id):
+    properties = {
+        "metadata.broker.list": cluster.bootstrap_servers,
+        "transactional.id": transactional_id,
+    }
+    return Producer(ProducerConfig.from_properties(properties))
+
+
+def send(to, topic, values):
+    to.send([KeyedMessage(topic, value=value, partition=0) for value in values])
+    to.flush()
+
+
+def values(frame):
+    return sorted(bytes(row.value) for row in frame.select("value").collect())
+
+
+def test_aborted_transactions_are_no_rows_and_open_ones_wait(spark, source, cluster, tmp_path):
+    topic = cluster.create_topic()
+    with producer(cluster, f"{topic}-a") as first, producer(cluster, f"{topic}-b") as second:
+        first.begin()
+        send(first, topic, [b"kept 0", b"kept 1"])
+        second.begin()
+        send(second, topic, [b"aborted 0", b"aborted 1", b"aborted 2"])
+        first.commit()
+        second.abort()
+        second.begin()
+        send(second, topic, [b"open 0"])
+        first.begin()
+        send(first, topic, [b"kept 2"])
+        first.commit()
+        committed = [b"kept 0", b"kept 1"]
+        everything = [b"aborted 0", b"aborted 1", b"aborted 2", *committed, b"kept 2", b"open 0"]
+        level = {"kafka.isolation.level": "read_committed"}
+        assert values(source(spark.read, subscribe=topic, **level).load()) == committed
+        assert values(source(spark.read, subscribe=topic).load()) == everything
+        strict, loose = (
+            Loader(
+                bootstrap=cluster.bootstrap_servers,
+                topics=[topic],
+                output=str(tmp_path / name),
+                fallback="timestamp",
+                isolation_level=name,
+            )
+            for name in ("read_committed", "read_uncommitted")
+        )
+        loaded = strict.run(spark)
+        # Two markers and the aborted messages before the one that is open.
+        assert (loaded.rows, [each.until for each in loaded.ranges]) == (2, [7])
+        assert loose.run(spark).rows == 7
+        second.commit()
+    assert strict.run(spark).rows == 2
+    assert loose.run(spark).rows == 0
+    for name, aborted, rows in (("read_committed", 3, 4), ("read_uncommitted", 0, 7)):
+        output = str(tmp_path / name)
+        report = verify(LocalFileSystem(), output)
+        assert report.problems == []
+        assert (report.rows, report.aborted_offsets, report.gap_offsets) == (rows, aborted, 0)
+        [books] = audit(Checkpoints(LocalFileSystem(), output))
+        assert (books.difference, books.pending, books.aborted) == (0, 0, aborted)
+    assert values(source(spark.read, subscribe=topic, **level).load()) == [
+        *committed,
+        b"kept 2",
+        b"open 0",
+    ]
+
+
+def copying(spark, source, cluster, topics, place, **more):
+    return (
+        source(spark.readStream, subscribe=topics[0], startingOffsets="earliest", **more)
+        .load()
+        .selectExpr("key", "value", f"'{topics[1]}' topic")
+        .writeStream.format("zkbroker")
+        .option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+        .option("transactionalIdPrefix", f"copy-{topics[1]}")
+        .option("checkpointLocation", str(place / "checkpoint"))
+    )
+
+
+def test_a_micro_batch_that_is_run_again_writes_nothing_twice(spark, source, cluster, tmp_path):
+    topics = cluster.create_topic(partitions=3), cluster.create_topic(partitions=2)
+
+    def run(**more):
+        query = copying(spark, source, cluster, topics, tmp_path, **more)
+        query.trigger(availableNow=True).start().awaitTermination()
+
+    frame = spark.range(200).selectExpr("cast(id as string) key", "concat('v', id) value")
+    source(frame.write, topic=topics[0]).mode("append").save()
+    run(maxOffsetsPerTrigger="90")
+    commits = tmp_path / "checkpoint" / "commits"
+    done = sorted(int(each.name) for each in commits.iterdir() if each.name.isdecimal())
+    assert len(done) > 1
+    # As if the driver had died after its tasks had committed, before it noted so itself.
+    (commits / str(done[-1])).unlink()
+    (commits / f".{done[-1]}.crc").unlink(missing_ok=True)
+    frame = spark.range(200, 230).selectExpr("cast(id as string) key", "concat('v', id) value")
+    source(frame.write, topic=topics[0]).mode("append").save()
+    run(maxOffsetsPerTrigger="90")
+    for level in ("read_committed", "read_uncommitted"):
+        copied = source(spark.read, subscribe=topics[1], **{"isolation.level": level}).load()
+        assert values(copied) == sorted(b"v%d" % n for n in range(230))
+
+
+def test_tasks_that_committed_before_another_failed_write_nothing_twice(
+    spark, source, cluster, tmp_path
+):
+    topics = cluster.create_topic(partitions=3), cluster.create_topic(partitions=2)
+    frame = spark.range(90).selectExpr("cast(id % 3 as int) partition", "concat('v', id) value")
+    source(frame.write, topic=topics[0]).mode("append").save()
+    # In the middle of the rows of one task.
+    failing = "if(value = cast('v46' as binary), cast(raise_error('told to') as binary), value)"
+
+    def run(value):
+        rows = source(spark.readStream, subscribe=topics[0], startingOffsets="earliest").load()
+        return (
+            rows.selectExpr(f"{value} value", f"'{topics[1]}' topic")
+            .writeStream.format("zkbroker")
+            .option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+            .option("transactionalIdPrefix", f"copy-{topics[1]}")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+
+    def copied():
+        level = {"isolation.level": "read_committed"}
+        return values(source(spark.read, subscribe=topics[1], **level).load())
+
+    records = spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "5")
+    try:
+        with pytest.raises(StreamingQueryException, match="told to"):
+            run(failing).awaitTermination()
+        # Each task committed all of its rows or none; of the one that failed some had been sent.
+        there = set(copied())
+        tasks = [{b"v%d" % n for n in range(90) if n % 3 == task} for task in range(3)]
+        assert all(there >= each or not there & each for each in tasks)
+        assert not there & tasks[1]
+        run("value").awaitTermination()
+    finally:
+        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", records)
+    assert copied() == sorted(b"v%d" % n for n in range(90))
+
+
+QUERY = """
+import os, signal, sys, time
+from spark_loader import register, session
+
+bootstrap, source, target, place, kill = sys.argv[1:]
+spark = session("local[2]")
+register(spark)
+query = (
+    spark.readStream.format("zkbroker")
+    .option("kafka.bootstrap.servers", bootstrap)
+    .option("subscribe", source)
+    .option("startingOffsets", "earliest")
+    .option("maxOffsetsPerTrigger", 150)
+    .load()
+    .selectExpr("value", f"'{target}' topic")
+    .writeStream.format("zkbroker")
+    .option("kafka.bootstrap.servers", bootstrap)
+    .option("transactionalIdPrefix", "copy")
+    .option("checkpointLocation", place + "/checkpoint")
+)
+
+if kill == "no":
+    query.trigger(availableNow=True).start().awaitTermination()
+else:
+    query = query.start()
+    while query.lastProgress is None:
+        time.sleep(0.02)
+    # Anywhere in a later batch: planned, half written or committed.
+    time.sleep(float(kill))
+    os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def run_query(cluster, topics, place, kill):
+    finished = subprocess.run(
+        [sys.executable, "-c", QUERY, cluster.bootstrap_servers, *topics, str(place), kill],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        timeout=900,
+        check=False,
+    )
+    assert finished.returncode == (0 if kill == "no" else -9)
+
+
+@pytest.mark.soak
+def test_killed_drivers_leave_each_row_once(spark, source, cluster, tmp_path):
+    topics = cluster.create_topic(partitions=3), cluster.create_topic(partitions=2)
+    for restart in range(RESTARTS):
+        frame = spark.range(600 * restart, 600 * (restart + 1)).selectExpr("concat('v', id) value")
+        source(frame.write, topic=topics[0]).mode("append").save()
+        run_query(cluster, topics, tmp_path, kill=str(0.07 * restart))
+    run_query(cluster, topics, tmp_path, kill="no")
+    level = {"isolation.level": "read_committed"}
+    copied = values(source(spark.read, subscribe=topics[1], **level).load())
+    assert copied == sorted(b"v%d" % n for n in range(RESTARTS * 600))

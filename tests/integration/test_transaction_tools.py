@@ -1,0 +1,220 @@
+"""`zkbroker transactions` against real brokers: programs that were killed, and hanging ones."""
+
+import json
+import subprocess
+import sys
+import uuid
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import KafkaException, Producer
+
+from zkbroker.cli.main import cli
+from zkbroker.errors import ClientError, ProtocolError, UnknownTopicOrPartition
+from zkbroker.network.client.connection import BrokerConnection
+from zkbroker.protocol.messages import ListOffsetsRequest, ProduceRequest
+from zkbroker.protocol.messages.list_offsets import (
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+)
+from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
+from zkbroker.records import encode_message_set
+from zkbroker.runtime import get_runtime
+from zkbroker.testing import LocalCluster
+
+NEVER_KNOWN = 123_456_789
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    settings = {
+        # As beside genuine brokers of 2.1: a late batch opens a transaction that nobody ends.
+        "transaction.partition.verification.enable": "false",
+        "transaction.state.log.num.partitions": "3",
+    }
+    with LocalCluster(properties=settings) as running:
+        yield running
+
+
+@pytest.fixture
+def topic(cluster):
+    return cluster.create_topic(f"t-{uuid.uuid4().hex[:6]}", partitions=2)
+
+
+@pytest.fixture
+def run(cluster):
+    environment = {"ZKBROKER_BOOTSTRAP": cluster.bootstrap_servers, "COLUMNS": "200"}
+
+    def invoke(*arguments, status=0):
+        ran = CliRunner(env=environment).invoke(
+            cli, ["transactions", *arguments], catch_exceptions=False
+        )
+        assert ran.exit_code == status, ran.output
+        return ran.output
+
+    return invoke
+
+
+@pytest.fixture
+def name():
+    return f"copier-{uuid.uuid4().hex[:6]}"
+
+
+LEAVES_OPEN = """
+import os, signal, sys
+from confluent_kafka import Producer
+servers, name, topic = sys.argv[1:]
+producer = Producer({"bootstrap.servers": servers, "transactional.id": name})
+producer.init_transactions(60)
+producer.begin_transaction()
+for partition in (0, 1):
+    producer.produce(topic, b"x", partition=partition)
+producer.flush(60)
+print("written", flush=True)
+signal.pause()
+"""
+
+
+@pytest.fixture
+def killed(cluster, topic, name):
+    """A program that was killed in the middle of its transaction."""
+    with subprocess.Popen(
+        [sys.executable, "-c", LEAVES_OPEN, cluster.bootstrap_servers, name, topic],
+        stdout=subprocess.PIPE,
+    ) as program:
+        assert program.stdout.readline() == b"written\n"
+        program.kill()
+    return name
+
+
+def stable_offset(cluster, topic, partition):
+    host, port = cluster.broker(1).address
+    with BrokerConnection(get_runtime("threads"), host, port) as connection:
+        answer = connection.request(
+            ListOffsetsRequest(
+                isolation_level=1,
+                topics=[
+                    ListOffsetsRequestTopic(
+                        topic, [ListOffsetsRequestPartition(partition, timestamp=-1)]
+                    )
+                ],
+            )
+        )
+    return answer.topics[0].partitions[0].offset
+
+
+def hang(cluster, topic, partition, producer_id=NEVER_KNOWN, epoch=3):
+    """Write a batch of a transaction that no coordinator has."""
+    data = encode_message_set(
+        [(None, b"late", 1_000, ()), (None, b"late", 2_000, ())],
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=0,
+        is_transactional=True,
+    )
+    host, port = cluster.broker(1).address
+    with BrokerConnection(get_runtime("threads"), host, port) as connection:
+        answer = connection.request(
+            ProduceRequest(
+                "nobody",
+                -1,
+                10_000,
+                [ProduceRequestTopic(topic, [ProduceRequestPartition(partition, data)])],
+            )
+        )
+    assert answer.topics[0].partitions[0].error_code == 0
+
+
+def test_a_program_that_was_killed_is_seen_and_its_transaction_aborted(cluster, run, killed, topic):
+    listed = {each["transactional_id"]: each for each in json.loads(run("list", "--json"))}
+    assert (listed[killed]["state"], listed[killed]["coordinator"]) == ("Ongoing", 1)
+    assert killed in run("list", "--state", "ongoing")
+    assert killed not in run("list", "--state", "Empty")
+    described = json.loads(run("describe", killed, "--json"))
+    assert described["partitions"] == [
+        {"topic": topic, "partition": number, "first_offset": 0} for number in (0, 1)
+    ]
+    assert described["open_ms"] >= 0
+    shown = run("describe", killed)
+    assert "state:            Ongoing" in shown
+    assert "time-out:         1 m" in shown
+    # Its coordinator has it: it hangs nowhere, however long it takes.
+    found = json.loads(run("find-hanging", "-t", topic, "--older-than", "0s", "--all", "--json"))
+    assert [(each["transactional_id"], each["fate"]) for each in found] == [(killed, "ongoing")] * 2
+    assert stable_offset(cluster, topic, 0) == 0
+    with pytest.raises(ClientError, match=f"transactions abort {killed}"):
+        run("abort", "-t", topic, "-p", "0", "--start-offset", "0")
+    assert f"aborted the transaction of {killed} in 2 partitions" in run("abort", killed)
+    assert [stable_offset(cluster, topic, number) for number in (0, 1)] == [2, 2]
+    with pytest.raises(ClientError, match=r"no transaction to abort \(state Empty\)"):
+        run("abort", killed)
+
+
+def test_who_was_aborted_is_fenced(cluster, run, name, topic):
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": name})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(topic, b"x", partition=0)
+    producer.flush(60)
+    run("abort", name)
+    with pytest.raises(KafkaException) as raised:
+        producer.commit_transaction(60)
+    assert raised.value.args[0].fatal()
+    assert stable_offset(cluster, topic, 0) == 2
+
+
+def test_a_hanging_one_is_found_and_aborted_by_a_marker(cluster, run, topic):
+    hang(cluster, topic, 1)
+    assert stable_offset(cluster, topic, 1) == 0
+    assert "1 m" in run("find-hanging", "-t", topic, "-p", "0", "--older-than", "1m")
+    command = f"zkbroker transactions abort -t {topic} -p 1 --start-offset 0"
+    assert command in run("find-hanging", "-t", topic, status=1)
+    everywhere = json.loads(run("find-hanging", "--json", status=1))
+    (found,) = [each for each in everywhere if each["topic"] == topic]
+    assert (found["partition"], found["producer_id"], found["producer_epoch"]) == (
+        1,
+        NEVER_KNOWN,
+        3,
+    )
+    assert (found["first_offset"], found["last_offset"], found["fate"]) == (0, 1, "hanging")
+    assert found["transactional_id"] is None
+    with pytest.raises(ClientError, match="no open transaction begins at offset 1"):
+        run("abort", "-t", topic, "-p", "1", "--start-offset", "1")
+    assert "offsets 0 to 1" in run(*command.split()[2:])
+    assert stable_offset(cluster, topic, 1) == 3
+    run("find-hanging", "-t", topic)
+
+
+def test_a_late_batch_of_a_transaction_that_ended_hangs_and_is_aborted(cluster, run, name, topic):
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": name})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(topic, b"x", partition=0)
+    producer.commit_transaction(60)
+    known = json.loads(run("describe", name, "--json"))
+    hang(cluster, topic, 1, known["producer_id"], known["producer_epoch"])
+    (found,) = json.loads(run("find-hanging", "-t", topic, "--json", status=1))
+    assert (found["transactional_id"], found["fate"]) == (name, "hanging")
+    run("abort", "-t", topic, "-p", "1", "--start-offset", "0")
+    assert stable_offset(cluster, topic, 1) == 3
+    # Its producer has noticed nothing, and goes on.
+    producer.begin_transaction()
+    producer.produce(topic, b"y", partition=0)
+    producer.commit_transaction(60)
+
+
+def test_what_is_not_there_is_named(run, topic):
+    with pytest.raises(ClientError, match=r"no transactional id 'nobody'.*transactions list"):
+        run("describe", "nobody")
+    with pytest.raises(ClientError, match="no transactional id 'nobody'"):
+        run("abort", "nobody")
+    with pytest.raises(ClientError, match=f"topic {topic} has no partition 7: it has 2"):
+        run("find-hanging", "-t", topic, "-p", "7")
+    with pytest.raises(UnknownTopicOrPartition, match="no-such-topic does not exist"):
+        run("find-hanging", "-t", "no-such-topic")
+    with pytest.raises(UnknownTopicOrPartition, match="no-such-topic does not exist"):
+        run("abort", "-t", "no-such-topic", "-p", "0", "--start-offset", "0")
+    with pytest.raises(ClientError, match="none is open in this partition"):
+        run("abort", "-t", topic, "-p", "0", "--start-offset", "0")
+    with pytest.raises(ProtocolError, match=f"{topic}-7"):
+        run("abort", "-t", topic, "-p", "7", "--start-offset", "0")

@@ -1,0 +1,232 @@
+"""A controller's term of office over a simulated ZooKeeper, with brokers that only take notes.
+
+Nothing takes time: `settle` lets the term react to what has changed, and brokers answer, until
+nothing is left to do.
+"""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.support.instant_session import InstantSession, new_server
+from zkbroker.controller.partitions import ElectionCounts
+from zkbroker.controller.term import ControllerTerm, Signal, TermSettings
+from zkbroker.protocol import ApiKey
+from zkbroker.protocol.messages import (
+    LeaderAndIsrResponse,
+    StopReplicaResponse,
+    UpdateMetadataResponse,
+)
+from zkbroker.protocol.messages.leader_and_isr import PartitionError
+from zkbroker.registry import paths, topics
+from zkbroker.registry.brokers import BrokerInfo
+from zkbroker.registry.partition_states import Key, LeaderAndIsr, PartitionStates, StateForm
+from zkbroker.zookeeper import NoNode
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A request, as it went out."""
+
+    broker: int
+    request: Any
+    version: int
+    answered: Any
+
+    def states(self) -> dict[Key, Any]:
+        return {(topic, state.partition): state for topic, state in self.request.partitions()}
+
+
+@dataclass
+class Notes:
+    """Takes the place of the channels: keeps what is sent, and answers it when asked to."""
+
+    sent: list[Sent] = field(default_factory=list)
+    unanswered: list[Sent] = field(default_factory=list)
+    open_to: set[int] = field(default_factory=set)
+    errors: dict[tuple[int, Key], int] = field(default_factory=dict)
+    silent: set[int] = field(default_factory=set)
+    refusals: dict[int, int] = field(default_factory=dict)
+    metadata_refusals: dict[int, int] = field(default_factory=dict)
+    """What a broker answers to every LeaderAndIsr and StopReplica as a whole."""
+
+    def open(self, broker: BrokerInfo) -> None:
+        self.open_to.add(broker.id)
+
+    def drop(self, broker: int) -> None:
+        self.open_to.discard(broker)
+        self.unanswered = [each for each in self.unanswered if each.broker != broker]
+
+    def send(self, broker: int, request: Any, version: int, answered: Any) -> None:
+        assert broker in self.open_to, "said to a broker that is not there"
+        item = Sent(broker, request, version, answered)
+        self.sent.append(item)
+        self.unanswered.append(item)
+
+    def answer(self) -> bool:
+        due = [each for each in self.unanswered if each.broker not in self.silent]
+        self.unanswered = [each for each in self.unanswered if each.broker in self.silent]
+        for item in due:
+            if item.answered is not None:
+                item.answered(item.broker, self._response(item))
+        return bool(due)
+
+    def _response(self, item: Sent) -> Any:
+        if item.request.api_key == ApiKey.UPDATE_METADATA:
+            return UpdateMetadataResponse(self.metadata_refusals.get(item.broker, 0))
+        if item.request.api_key == ApiKey.LEADER_AND_ISR:
+            keys, response = list(item.states()), LeaderAndIsrResponse
+        else:
+            keys, response = list(item.request.replicas()), StopReplicaResponse
+        if item.broker in self.refusals:
+            code = self.refusals[item.broker]
+            return response(code, [PartitionError(*key, code) for key in keys])
+        return response(
+            0, [PartitionError(*key, self.errors.get((item.broker, key), 0)) for key in keys]
+        )
+
+    def of(self, api_key: ApiKey, broker: int | None = None) -> list[Sent]:
+        return [
+            each
+            for each in self.sent
+            if each.request.api_key == api_key and broker in (None, each.broker)
+        ]
+
+    def decided(self, key: Key) -> dict[int, Any]:
+        """The last decision for a partition that each broker was told."""
+        return {
+            each.broker: each.states()[key]
+            for each in self.of(ApiKey.LEADER_AND_ISR)
+            if key in each.states()
+        }
+
+    def metadata(self, key: Key) -> dict[int, Any]:
+        return {
+            each.broker: each.states()[key]
+            for each in self.of(ApiKey.UPDATE_METADATA)
+            if key in each.states()
+        }
+
+    def stopped(self, broker: int, *, delete: bool) -> set[Key]:
+        return {
+            key
+            for each in self.of(ApiKey.STOP_REPLICA, broker)
+            if each.request.delete_partitions == delete
+            for key in each.request.replicas()
+        }
+
+    def kinds(self) -> list[tuple[int, str]]:
+        return [(each.broker, ApiKey(each.request.api_key).name) for each in self.sent]
+
+
+class ControlledCluster:
+    """Brokers, topics and one term of office."""
+
+    def __init__(self, form: StateForm = StateForm.EPHEMERAL, **settings: Any) -> None:
+        self.server = new_server()
+        self.server.create(paths.CONTROLLER_EPOCH, b"0")
+        self.session = InstantSession(self.server)
+        self.states = PartitionStates(self.session, form)
+        self.settings = TermSettings(**{"controller_id": 0, **settings})
+        self.notes = Notes()
+        self.signals: set[Signal] = set()
+        self.counts = ElectionCounts()
+        self.epoch = 0
+        self.sessions: dict[int, InstantSession] = {}
+        self.term: ControllerTerm
+
+    # -- brokers
+
+    def start(self, *brokers: int) -> None:
+        for broker in brokers:
+            session = self.sessions[broker] = InstantSession(self.server)
+            info = BrokerInfo(broker, "127.0.0.1", 9000 + broker)
+            session.create(paths.broker(broker), info.to_json(), ephemeral=True)
+
+    def kill(self, *brokers: int) -> None:
+        for broker in brokers:
+            self.sessions.pop(broker).close()
+
+    def isr_changed(self, key: Key, *isr: int) -> None:
+        """The leader of a partition changes its ISR, without a note."""
+        state = self.state(key)
+        leader = PartitionStates(self.sessions[state.leader], self.states.form)
+        wanted = LeaderAndIsr(
+            state.leader, state.leader_epoch, isr, state.controller_epoch, state.zk_version
+        )
+        assert leader.update_isr({key: wanted})[key].written
+
+    # -- topics
+
+    def topic(self, name: str, *replicas: list[int], **config: str) -> None:
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        topics.create_topic(self.session, name, dict(enumerate(replicas)), settings)
+
+    def ask(self, path: str, data: Any) -> None:
+        self.session.create(path, json.dumps(data).encode())
+
+    def exists(self, path: str) -> bool:
+        return path in self.server.nodes
+
+    def json(self, path: str) -> Any:
+        try:
+            return json.loads(self.server.get(path)[0])
+        except NoNode:
+            return None
+
+    # -- the controller
+
+    def begin(self) -> None:
+        """Elect a controller that knows nothing yet."""
+        self.epoch += 1
+        version = self.session.set(paths.CONTROLLER_EPOCH, b"%d" % self.epoch).version
+        self.signals.clear()
+        self.term = ControllerTerm(
+            self.settings,
+            self.session,
+            self.states,
+            self.notes,
+            self._signal,
+            self.epoch,
+            version,
+            self.counts,
+        )
+        self.term.begin()
+        self.settle()
+
+    def _signal(self, name: Signal) -> Any:
+        return _Signal(self, name)
+
+    def settle(self) -> None:
+        while True:
+            signals, self.signals = self.signals, set()
+            if signals:
+                self.term.work(signals)
+            if not self.notes.answer() and not self.signals:
+                return
+
+    def forget(self) -> None:
+        """Look only at what is sent from now on."""
+        self.notes.sent.clear()
+
+    def state(self, key: Key) -> LeaderAndIsr:
+        return self.states.read([key])[key]
+
+    def led(self, key: Key) -> tuple[int, int, list[int]]:
+        """Leader, leader epoch and ISR of a partition, as stored."""
+        state = self.state(key)
+        return state.leader, state.leader_epoch, list(state.isr)
+
+
+class _Signal:
+    def __init__(self, cluster: ControlledCluster, name: Signal) -> None:
+        self.cluster, self.name = cluster, name
+
+    def set(self) -> None:
+        self.cluster.signals.add(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Signal) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)

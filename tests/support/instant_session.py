@@ -1,0 +1,225 @@
+"""A ZooKeeper session whose requests take no time, for tests of what is written and read.
+
+`InstantSession` answers to the part of `ZkSession` that brokers and the controller use, on the
+simulated server; watches fire within the change that causes them. Nothing fails by itself:
+`suspend`, `reconnect` and `expire` play an outage. It may be used from many threads.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tests.support.simulated_time import Clock
+from tests.support.simulated_zookeeper import SimZooKeeper
+from zkbroker.errors import RegistryError
+from zkbroker.registry import paths
+from zkbroker.runtime import get_runtime
+from zkbroker.zookeeper import (
+    BadVersion,
+    ConnectionLost,
+    NodeExists,
+    NodeStat,
+    NoNode,
+    SessionLost,
+    SessionState,
+    TransactionFailed,
+)
+
+_LOCK = get_runtime("threads").lock()
+
+
+def new_server() -> SimZooKeeper:
+    """A server with the tree that brokers find."""
+    server = SimZooKeeper(Clock(), random.Random(1), 6.0)
+    for path in (*paths.PERSISTENT, "/admin"):
+        if path not in server.nodes:
+            server.create(path, parents=True)
+    return server
+
+
+class InstantSession:
+    """A session without time. `before`, when set, is called before every change.
+
+    `flights` counts the calls; `asked` has every path that they read or changed, in order.
+    """
+
+    session_timeout_ms = 6000
+
+    def __init__(self, server: SimZooKeeper | None = None, runtime: Any = None) -> None:
+        self.server = server or new_server()
+        self.runtime = runtime or get_runtime("threads")
+        self.generation = 0
+        self.closed = False
+        self.state = SessionState.CONNECTED
+        self.session_id = self.server.open(self)
+        self.before: Callable[[], object] = lambda: None
+        self.flights = 0
+        self.asked: list[str] = []
+        self._callbacks: list[Callable[[SessionState], object]] = []
+        # One for all sessions of a server: they share its tree.
+        self._lock = _LOCK
+
+    def deliver(self, act: Callable[[], object]) -> None:
+        act()
+
+    def expire(self) -> None:
+        """The session ends at the server, and another one begins."""
+        with self._lock:
+            watches = self.server.forget_watches(self)
+            self.server.expire(self.session_id)
+            self.generation += 1
+        self._change(SessionState.LOST)
+        self.session_id = self.server.open(self)
+        self._change(SessionState.CONNECTED)
+        for watch in watches:
+            watch.set()
+
+    def suspend(self) -> None:
+        """The connection breaks: every watch fires, and each call fails until `reconnect`."""
+        self._change(SessionState.SUSPENDED)
+        with self._lock:
+            watches = self.server.forget_watches(self)
+        for watch in watches:
+            watch.set()
+
+    def reconnect(self) -> None:
+        self._change(SessionState.CONNECTED)
+
+    def _change(self, state: SessionState) -> None:
+        self.state = state
+        for callback in tuple(self._callbacks):
+            callback(state)
+
+    def close(self) -> None:
+        self.closed = True
+        self.server.expire(self.session_id)
+
+    def wait_connected(self, timeout_s: float | None = None) -> bool:
+        return self.state is SessionState.CONNECTED and not self.closed
+
+    def on_state(self, callback: Callable[[SessionState], object]) -> Callable[[], None]:
+        self._callbacks.append(callback)
+        return lambda: self._callbacks.remove(callback)
+
+    def _flight(self, *asked: str) -> None:
+        if self.closed:
+            raise SessionLost("the session is over")
+        if self.state is not SessionState.CONNECTED:
+            raise ConnectionLost("not connected")
+        self.flights += 1
+        self.asked += asked
+
+    def _find(self, path: str, watch: Any) -> tuple[bytes, NodeStat]:
+        found = self.server.get(path)
+        self.server.watch(path, "data", self, watch)
+        return found
+
+    def _look(self, path: str, watch: Any) -> NodeStat | None:
+        self.server.watch(path, "data", self, watch)
+        return self.server.get(path)[1] if path in self.server.nodes else None
+
+    def get(self, path: str, watch: Any = None) -> tuple[bytes, NodeStat]:
+        with self._lock:
+            self._flight(path)
+            return self._find(path, watch)
+
+    def exists(self, path: str, watch: Any = None) -> NodeStat | None:
+        with self._lock:
+            self._flight(path)
+            return self._look(path, watch)
+
+    def children(self, path: str, watch: Any = None) -> list[str]:
+        with self._lock:
+            self._flight(path)
+            found = self.server.children(path)
+            self.server.watch(path, "children", self, watch)
+            return found
+
+    def get_many(
+        self, names: Sequence[str], watches: Sequence[Any] | None = None
+    ) -> list[tuple[bytes, NodeStat] | None]:
+        with self._lock:
+            self._flight(*names)
+            return [
+                self._find(path, watch) if path in self.server.nodes else None
+                for path, watch in zip(names, watches or [None] * len(names), strict=True)
+            ]
+
+    def exists_many(
+        self, names: Sequence[str], watches: Sequence[Any] | None = None
+    ) -> list[NodeStat | None]:
+        with self._lock:
+            self._flight(*names)
+            return [
+                self._look(path, watch)
+                for path, watch in zip(names, watches or [None] * len(names), strict=True)
+            ]
+
+    def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        *,
+        ephemeral: bool = False,
+        sequential: bool = False,
+        parents: bool = False,
+    ) -> str:
+        with self._lock:
+            self._flight(path)
+            self.before()
+            if sequential:
+                path = self.server.numbered(path)
+            self.server.create(path, data, self.session_id if ephemeral else 0, parents)
+            return path
+
+    def set(self, path: str, data: bytes, version: int = -1) -> NodeStat:
+        with self._lock:
+            self._flight(path)
+            self.before()
+            self.server.set(path, data, version)
+            return self.server.get(path)[1]
+
+    def set_many(self, writes: Sequence[Any]) -> list[NodeStat | RegistryError]:
+        answers: list[NodeStat | RegistryError] = []
+        for write in writes:
+            try:
+                answers.append(self.set(write.path, write.data, write.version))
+            except (NoNode, BadVersion) as error:
+                answers.append(error)
+        return answers
+
+    def delete(
+        self, path: str, version: int = -1, *, recursive: bool = False, missing_ok: bool = False
+    ) -> None:
+        with self._lock:
+            self._flight(path)
+            self.before()
+            if recursive and path in self.server.nodes:
+                for child in self.server.children(path):
+                    self.delete(f"{path}/{child}", recursive=True)
+            try:
+                self.server.delete(path, version)
+            except NoNode:
+                if not (missing_ok or recursive):
+                    raise
+
+    def ensure_path(self, path: str) -> None:
+        with self._lock:
+            self._flight(path)
+            try:
+                self.server.create(path, parents=True)
+            except NodeExists:
+                pass
+
+    def transaction(self, operations: Sequence[Any]) -> None:
+        refused = self.transactions([operations])[0]
+        if refused is not None:
+            raise refused
+
+    def transactions(self, batches: Sequence[Sequence[Any]]) -> list[TransactionFailed | None]:
+        if not batches:
+            return []
+        with self._lock:
+            self._flight(*(batch[0].path for batch in batches))
+            self.before()
+            return [self.server.transaction(batch, self.session_id) for batch in batches]

@@ -1,0 +1,221 @@
+"""The story of a recorded genuine cluster, step by step, as a controller meets and makes it.
+
+    zk WHO: ...                  a write: what befell the controller, or what it decided
+    A>B Request ... => answer    what it said, and what a broker asked of it
+
+Invariant: what others did is an `Event`, in its order; what the controller itself did is kept
+beside it, to be compared with what another controller does when it meets the same events.
+"""
+
+import gzip
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from zkbroker.registry.partition_states import Key
+
+_STEP = re.compile(r"== (\S+)  (.*)")
+_ZK = re.compile(r"\s*[+-][\d.]+ zk (\S+): (.*)")
+_SAID = re.compile(r"\s*[+-][\d.]+ (\S+)>([\d,]+) (\w+) v(\d+) (.*)")
+_WRITE = re.compile(r"(\[ce v\d+\] )?(create|set|delete) (/\S+)(?: \(v\d+\))?(?:  (.*))?$")
+_STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state$")
+_TOLD = re.compile(
+    r"([\w.]+)-(\d+) L(-?\d+) e(\d+) isr\[([\d,]*)\] zv(\d+) r\[([\d,]*)\](?: ce\d+)?( NEW)?"
+    r"(?: offline\[([\d,]*)\])?"
+)
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that a controller meets.
+
+    Args:
+        kind: join, gone, elected, isr, put, delete, shutdown or prefer.
+        broker: whom it befalls; -1 where nobody in particular.
+        key: the partition whose ISR its leader changed.
+        isr: what the leader wrote.
+        path: of the node that somebody wrote.
+        data: what was written.
+        keys: whose preferred leaders are asked for.
+    """
+
+    kind: str
+    broker: int = -1
+    key: Key = ("", -1)
+    isr: tuple[int, ...] = ()
+    path: str = ""
+    data: str = ""
+    keys: tuple[Key, ...] = ()
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a broker was told of a partition, without what counts writes."""
+
+    leader: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    offline: tuple[int, ...] = ()
+
+
+@dataclass
+class Step:
+    """One step. What the controller did, in its order; nothing that was refused."""
+
+    name: str
+    title: str
+    events: list[Event] = field(default_factory=list)
+    decisions: dict[Key, list[tuple[int, frozenset[int]]]] = field(default_factory=dict)
+    """Leader and ISR of each decision that was stored."""
+    assigned: dict[str, list[Any]] = field(default_factory=dict)
+    """The assignments that the controller wrote, by topic."""
+    deleted: set[str] = field(default_factory=set)
+    """The nodes that it deleted."""
+    told: dict[tuple[int, Key], Told] = field(default_factory=dict)
+    """LeaderAndIsr: the last that each broker took."""
+    made: set[tuple[int, Key]] = field(default_factory=set)
+    """LeaderAndIsr with is_new."""
+    metadata: dict[tuple[int, Key], Told] = field(default_factory=dict)
+    """UpdateMetadata: the last that each broker was told."""
+    live: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """The live brokers that each broker was told last."""
+    stopped: set[tuple[int, bool, Key]] = field(default_factory=set)
+    """StopReplica: broker, with deletion or not, partition."""
+
+
+def _ids(text: str | None) -> tuple[int, ...]:
+    return tuple(int(each) for each in (text or "").split(",") if each)
+
+
+def _partitions(text: str) -> list[tuple[Key, Told, bool, int]]:
+    return [
+        (
+            (each[1], int(each[2])),
+            Told(int(each[3]), _ids(each[5]), _ids(each[7]), _ids(each[9])),
+            bool(each[8]),
+            int(each[4]),
+        )
+        for each in _TOLD.finditer(text)
+    ]
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.controller = -1
+        self._bodies: dict[tuple[str, str], str] = {}
+
+    @property
+    def step(self) -> Step:
+        return self.steps[-1]
+
+    def read(self, line: str) -> None:
+        if begun := _STEP.match(line):
+            self.steps.append(Step(begun[1], begun[2]))
+            self._bodies.clear()
+        elif not self.steps:
+            return  # the legend
+        elif written := _ZK.match(line):
+            self._written(written[1], written[2])
+        elif said := _SAID.match(line):
+            at = line.split()[0]
+            self._said(at, said[1], said[2], said[3], said[5])
+
+    def _event(self, kind: str, **more: Any) -> None:
+        self.step.events.append(Event(kind, **more))
+
+    def _written(self, who: str, what: str) -> None:
+        if what.startswith("session closed"):
+            self._event("gone", broker=int(who[1:]))
+        elif what.startswith("multi[ create-ephemeral /brokers/ids/"):
+            self._event("join", broker=int(who[1:]))
+        elif what.startswith("multi[ create-ephemeral /controller "):
+            self.controller = int(who[1:])
+            self._event("elected", broker=self.controller)
+        elif write := _WRITE.match(what):
+            fenced, verb, path, data = bool(write[1]), write[2], write[3], write[4] or ""
+            state = _STATE.match(path)
+            if state and verb != "delete":
+                self._decided((state[1], int(state[2])), json.loads(data), own=fenced)
+            elif fenced:
+                self._own_write(verb, path, data)
+            elif self._concerns_a_controller(path):
+                self._event("delete" if verb == "delete" else "put", path=path, data=data)
+
+    @staticmethod
+    def _concerns_a_controller(path: str) -> bool:
+        return path.startswith(
+            ("/brokers/topics/", "/config/", "/admin/", "/isr_change", "/controller")
+        )
+
+    def _decided(self, key: Key, state: Any, *, own: bool) -> None:
+        if own:
+            decision = (state["leader"], frozenset(state["isr"]))
+            self.step.decisions.setdefault(key, []).append(decision)
+        else:
+            self._event("isr", key=key, isr=tuple(state["isr"]))
+
+    def _own_write(self, verb: str, path: str, data: str) -> None:
+        if verb == "delete":
+            self.step.deleted.add(path)
+        elif path.startswith("/brokers/topics/") and verb == "set":
+            partitions = json.loads(data)["partitions"]
+            self.step.assigned.setdefault(path.rsplit("/", 1)[1], []).append(partitions)
+
+    def _said(self, at: str, sender: str, receivers: str, api: str, text: str) -> None:
+        if sender == "probe":
+            return
+        if api == "ControlledShutdown":
+            for _ in receivers.split(","):
+                self._event("shutdown", broker=int(sender))
+            return
+        if api == "ElectPreferredLeaders":
+            asked = json.loads(text.split(" => ")[0])["topics"]
+            keys = tuple((t["topic"], number) for t in asked for number in t["partitions"])
+            self._event("prefer", keys=keys)
+            return
+        if api not in ("LeaderAndIsr", "UpdateMetadata", "StopReplica"):
+            return
+        if f"ctl={sender}/" not in text:
+            return
+        body, _, answer = text.partition(" => ")
+        if same := re.search(r"\(body as at (\S+)\)", body):
+            body = self._bodies[api, same[1]]
+        else:
+            self._bodies[api, at] = body
+        for broker in _ids(receivers):
+            self._heard(api, broker, body, answer)
+
+    def _heard(self, api: str, broker: int, body: str, answer: str) -> None:
+        step = self.step
+        if api == "StopReplica":
+            delete = "delete=true" in body
+            named = re.search(r"\{(.*?)\}", body)
+            for text in (named[1] if named else "").split():
+                topic, _, number = text.rpartition("-")
+                step.stopped.add((broker, delete, (topic, int(number))))
+            return
+        if api == "UpdateMetadata":
+            for key, told, _, _ in _partitions(body):
+                step.metadata[broker, key] = told
+            live = re.search(r"live_brokers=\[([\d,]*)\]", body)
+            if live:
+                step.live[broker] = _ids(live[1])
+            return
+        for key, told, new, _ in _partitions(body):
+            if re.search(rf"\b{re.escape(key[0])}-{key[1]}: \d+", answer):
+                continue  # an epoch that it had, or a replica that it is not
+            step.told[broker, key] = told
+            if new:
+                step.made.add((broker, key))
+
+
+def read_story(path: Path) -> list[Step]:
+    """Read a recorded sequence."""
+    reader = _Reader()
+    with gzip.open(path, "rt") as lines:
+        for line in lines:
+            reader.read(line.rstrip("\n"))
+    return reader.steps

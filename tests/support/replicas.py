@@ -1,0 +1,204 @@
+"""A log without files, a clock that moves when told, and partitions made of them."""
+
+import contextlib
+import threading
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from zkbroker.errors import ErrorCode, OffsetOutOfRange, ProtocolError, StorageError
+from zkbroker.log import TopicPartition
+from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition
+from zkbroker.replica.partition import Partition
+
+T0 = TopicPartition("t", 0)
+
+
+class ReplicaClock:
+    """Milliseconds."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000
+
+    def __call__(self) -> int:
+        return self.now
+
+
+class PlainRuntime:
+    """What partitions and delayed operations need of a runtime, on threads."""
+
+    name = "plain"
+
+    def lock(self) -> Any:
+        return threading.RLock()
+
+    def event(self) -> Any:
+        return threading.Event()
+
+
+@dataclass
+class EntryLog:
+    """A log of (leader epoch, value) entries; `data` is what is appended, one entry a byte."""
+
+    entries: list[tuple[int, int]] = field(default_factory=list)
+    log_start_offset: int = 0
+    first_unstable_offset: int | None = None
+    min_insync_replicas: int = 1
+    flush_messages: int = 2**63 - 1
+    recovery_point: int = 0
+    broken: bool = False
+    cleanup_policy: str = "delete"
+    reads: list[int] = field(default_factory=list)
+    flush_waits: list[float | None] = field(default_factory=list)
+    epoch_starts: list[tuple[int, int]] = field(default_factory=list)
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        first = self.first_unstable_offset
+        return high_watermark if first is None else min(first, high_watermark)
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.log_start_offset + len(self.entries)
+
+    @property
+    def config(self) -> Any:
+        return SimpleNamespace(
+            min_insync_replicas=self.min_insync_replicas,
+            flush_messages=self.flush_messages,
+            cleanup_policy=self.cleanup_policy,
+        )
+
+    def begin_epoch(self, epoch: int) -> None:
+        if self.broken:
+            raise StorageError("broken")
+        latest = self.epoch_starts[-1][0] if self.epoch_starts else -1
+        if epoch < latest:
+            raise ProtocolError("over", code=ErrorCode.FENCED_LEADER_EPOCH)
+        if epoch > latest:
+            self.epoch_starts.append((epoch, self.log_end_offset))
+
+    def append_as_leader(
+        self, data: bytes, *, leader_epoch: int, now_ms: int | None = None, **given: Any
+    ) -> Any:
+        self.begin_epoch(leader_epoch)
+        base = self.log_end_offset
+        self.entries += [(leader_epoch, value) for value in bytes(data)]
+        return SimpleNamespace(
+            base_offset=base,
+            last_offset=self.log_end_offset - 1,
+            log_append_time_ms=-1,
+            log_start_offset=self.log_start_offset,
+            count=len(data),
+            size_bytes=len(data),
+            duplicate=False,
+        )
+
+    def append_as_follower(self, data: list[tuple[int, int]]) -> None:
+        for epoch, value in data:
+            self.begin_epoch(epoch)
+            self.entries.append((epoch, value))
+
+    def read(self, offset: int, max_bytes: int, *, end: int, min_one_entry: bool = True) -> Any:
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRange(f"offset {offset}")
+        self.reads.append(end)
+        return SimpleNamespace(
+            slice=None, log_start_offset=self.log_start_offset, values=self.values(offset, end)
+        )
+
+    def values(self, offset: int, end: int) -> bytes:
+        start = self.log_start_offset
+        return bytes(value for _, value in self.entries[offset - start : max(0, end - start)])
+
+    def read_bytes(
+        self, offset: int, max_bytes: int, *, end: int, min_one_entry: bool = True
+    ) -> bytes:
+        return self.values(offset, min(end, offset + max_bytes))
+
+    def aborted_transactions(self, offset: int, found: Any) -> list[Any]:
+        return []
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        latest = self.epoch_starts[-1][0] if self.epoch_starts else -1
+        if epoch > latest or epoch < 0:
+            return -1, -1
+        if epoch == latest:
+            return epoch, self.log_end_offset
+        before = epoch
+        for known, start in self.epoch_starts:
+            if known > epoch:
+                return before, start
+            before = known
+        raise AssertionError
+
+    def truncate_to(self, offset: int) -> int:
+        del self.entries[max(0, offset - self.log_start_offset) :]
+        self.epoch_starts = [each for each in self.epoch_starts if each[1] < self.log_end_offset]
+        return self.log_end_offset
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        self.entries, self.epoch_starts = [], []
+        self.log_start_offset = offset
+
+    def advance_start_to(self, offset: int) -> int:
+        if offset > self.log_start_offset:
+            del self.entries[: offset - self.log_start_offset]
+            self.log_start_offset = offset
+        return 0
+
+    def wait_durable(self, last_offset: int, timeout_s: float | None = None) -> None:
+        self.flush_waits.append(timeout_s)
+
+
+class Park:
+    """Counts how often a request parked."""
+
+    def __init__(self, then: Any = lambda: None) -> None:
+        self.times = 0
+        self._then = then
+
+    @contextlib.contextmanager
+    def __call__(self, wake: Any) -> Any:
+        self.times += 1
+        self._then()
+        yield
+
+
+def told(
+    leader: int,
+    epoch: int,
+    isr: tuple[int, ...] = (1, 2, 3),
+    replicas: tuple[int, ...] = (1, 2, 3),
+    *,
+    zk_version: int = 0,
+    controller_epoch: int = 1,
+    is_new: bool = False,
+) -> LeaderAndIsrPartition:
+    """What a controller says of partition t-0."""
+    return LeaderAndIsrPartition(
+        "t", 0, controller_epoch, leader, epoch, list(isr), zk_version, list(replicas), is_new
+    )
+
+
+def make_partition(
+    broker_id: int = 1,
+    *,
+    key: TopicPartition = T0,
+    log: EntryLog | None = None,
+    clock: ReplicaClock | None = None,
+    high_watermark: int = 0,
+    lag_ms: int = 10_000,
+    runtime: Any = None,
+    **more: Any,
+) -> Partition:
+    """A partition on broker 1 with a log in memory."""
+    partition = Partition(
+        key,
+        broker_id,
+        runtime=runtime or PlainRuntime(),
+        clock_ms=clock or ReplicaClock(),
+        lag_ms=lag_ms,
+        **more,
+    )
+    partition.open(log or EntryLog(), high_watermark)  # type: ignore[arg-type]
+    return partition

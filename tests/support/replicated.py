@@ -1,0 +1,220 @@
+"""Replicated clusters whose network can be cut, and what ZooKeeper and the disks say of them.
+
+Every topic has three replicas, two of which must have what is acknowledged with acks=all. Brokers
+reach each other and the ZooKeeper servers through proxies, clients reach the brokers likewise.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support.proxy import Proxy
+from zkbroker.cluster import BrokerProcess
+from zkbroker.errors import RegistryError
+from zkbroker.registry.brokers import list_brokers
+from zkbroker.registry.controller_election import current_controller
+from zkbroker.registry.partition_states import LeaderAndIsr, PartitionStates, StateForm
+from zkbroker.registry.topics import assignment
+from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper import ZkSession
+from zkbroker.zookeeper.embedded import EmbeddedQuorum, free_port
+
+SESSION_S = 3.0
+PROPERTIES = {
+    "zookeeper.session.timeout.ms": str(int(SESSION_S * 1000)),
+    # A machine under load may need long for the first answer.
+    "zookeeper.connection.timeout.ms": "30000",
+    "replica.lag.time.max.ms": "3000",
+    "controlled.shutdown.retry.backoff.ms": "500",
+    "log.segment.bytes": "1000000",
+}
+START_TIMEOUT_S = 180.0
+"""A machine under load may need long for a start."""
+_OWN_SESSION_MS = 30_000
+_POLL_S = 0.01
+
+
+class Network:
+    """What lies between the brokers, and between each of them and each ZooKeeper server."""
+
+    def __init__(self, zookeeper_ports: list[int], stack: ExitStack) -> None:
+        self._stack = stack
+        self._zookeeper_ports = zookeeper_ports
+        self.brokers: dict[int, Proxy] = {}
+        self.zookeepers: dict[int, list[Proxy]] = {}
+
+    def make_broker(self, directory: Path, properties: Any) -> BrokerProcess:
+        number, port = int(properties["broker.id"]), free_port()
+        self.brokers[number] = self._stack.enter_context(Proxy(port))
+        self.zookeepers[number] = [
+            self._stack.enter_context(Proxy(each)) for each in self._zookeeper_ports
+        ]
+        return BrokerProcess(
+            directory,
+            {
+                **properties,
+                "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+                "advertised.host.name": "127.0.0.1",
+                "advertised.port": str(self.brokers[number].port),
+                "zookeeper.connect": ",".join(
+                    f"127.0.0.1:{each.port}" for each in self.zookeepers[number]
+                ),
+            },
+        )
+
+    def cut_brokers(self, one: int, other: int) -> None:
+        self.brokers[one].cut(other)
+        self.brokers[other].cut(one)
+
+    def cut_zookeeper(self, broker: int) -> None:
+        for each in self.zookeepers[broker]:
+            each.cut()
+
+    def heal(self) -> None:
+        for each in (*self.brokers.values(), *(p for ps in self.zookeepers.values() for p in ps)):
+            each.heal()
+
+
+class ReplicatedCluster:
+    """The cluster, and what ZooKeeper says about it."""
+
+    def __init__(
+        self,
+        cluster: LocalCluster,
+        session: ZkSession,
+        network: Network,
+        quorum: EmbeddedQuorum,
+        topics: dict[str, dict[int, list[int]]],
+    ) -> None:
+        self.cluster = cluster
+        self.session = session
+        self.network = network
+        self.quorum = quorum
+        self.ids = sorted(each.id for each in cluster.brokers)
+        self.replicas = {
+            (topic, number): set(found)
+            for topic, numbers in topics.items()
+            for number, found in numbers.items()
+        }
+        self._states = PartitionStates(session, StateForm.EPHEMERAL)
+
+    def decided(self) -> dict[tuple[str, int], LeaderAndIsr]:
+        return self._states.read(self.replicas)
+
+    def in_sync(self) -> bool:
+        states = self.decided()
+        return all(
+            key in states and set(states[key].isr) == found and states[key].leader in found
+            for key, found in self.replicas.items()
+        )
+
+    def victim(self, fault: str, rng: random.Random) -> int:
+        """Return the broker that a fault is to hit."""
+        eventually(self.in_sync, f"all in sync before {fault}")
+        if "controller" in fault:
+            found = current_controller(self.session)
+            return found if found is not None else rng.choice(self.ids)
+        return rng.choice([each.leader for each in self.decided().values()])
+
+    def registered(self, broker_id: int) -> bool:
+        return broker_id in list_brokers(self.session)
+
+    def moved_off(self, broker_id: int) -> bool:
+        return all(each.leader not in (broker_id, -1) for each in self.decided().values())
+
+    def different_logs(self) -> list[str]:
+        """Return the partitions whose replicas have not the same bytes in their log files."""
+        return [
+            f"{topic}-{number}"
+            for (topic, number), found in sorted(self.replicas.items())
+            if len({self.log_bytes(each, topic, number) for each in found}) != 1
+        ]
+
+    def log_files(self, broker_id: int, topic: str, number: int) -> list[Path]:
+        data = self.cluster.broker(broker_id).data_directory
+        return sorted((data / f"{topic}-{number}").glob("*.log"))
+
+    def log_bytes(self, broker_id: int, topic: str, number: int) -> bytes:
+        return b"".join(path.read_bytes() for path in self.log_files(broker_id, topic, number))
+
+
+@dataclass
+class Failover:
+    """How long a change of leaders took, in seconds.
+
+    Args:
+        noticed_s: until the broker was registered no more; 0 where it left by itself.
+        led_s: from then on until all partitions were led by others.
+    """
+
+    noticed_s: float
+    led_s: float
+
+
+def time_failover(world: ReplicatedCluster, broker_id: int, *, leaves: bool) -> Failover:
+    """Wait until nothing is led by a broker any more.
+
+    Args:
+        world: the cluster.
+        broker_id: of the broker that was hit just now.
+        leaves: whether it hands over what it leads before it goes.
+    """
+    started = time.monotonic()
+    if not leaves:
+        eventually(lambda: not world.registered(broker_id), f"{broker_id} is registered no more")
+    noticed = time.monotonic()
+    eventually(lambda: world.moved_off(broker_id), f"other leaders than {broker_id}")
+    return Failover(noticed - started, time.monotonic() - noticed)
+
+
+def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 90) -> None:
+    """Wait for a condition, also while ZooKeeper does not answer."""
+    deadline = time.monotonic() + timeout_s
+
+    def holds() -> bool:
+        try:
+            return condition()
+        except RegistryError:
+            return False
+
+    while not holds():
+        assert time.monotonic() < deadline, f"not in time: {what}"
+        time.sleep(_POLL_S)
+
+
+@contextmanager
+def replicated_cluster(
+    directory: Path, topics: dict[str, int], brokers: int = 3
+) -> Iterator[ReplicatedCluster]:
+    """Start brokers on three ZooKeeper servers, and wait until all replicas are in sync.
+
+    Args:
+        directory: where data and logs go.
+        topics: name -> count of partitions.
+        brokers: how many.
+    """
+    with ExitStack() as stack:
+        quorum = stack.enter_context(EmbeddedQuorum())
+        network = Network([each.port for each in quorum.servers], stack)
+        cluster = LocalCluster(
+            brokers,
+            properties=PROPERTIES,
+            replication=3,
+            zookeeper=quorum.connect_string,
+            directory=directory,
+        )
+        cluster._processes._make_broker = network.make_broker
+        stack.enter_context(cluster)
+        session = stack.enter_context(
+            ZkSession(cluster.zookeeper, session_timeout_ms=_OWN_SESSION_MS)
+        )
+        for topic, count in topics.items():
+            cluster.create_topic(topic, partitions=count)
+        assigned = {topic: assignment(session, topic) or {} for topic in topics}
+        made = ReplicatedCluster(cluster, session, network, quorum, assigned)
+        eventually(made.in_sync, "all in sync")
+        yield made

@@ -1,0 +1,251 @@
+"""Producers that send numbers with acks=all for as long as a test lasts, and what became of them.
+
+Each has its own topic: ours idempotent, ours with plain retries, librdkafka's, aiokafka's,
+kafka-python's, and a Java stream that reads its own topic too.
+"""
+
+import asyncio
+import subprocess
+import threading
+import time
+from collections import Counter, defaultdict
+from concurrent.futures import Future
+from typing import Any
+
+from tests.support import java_clients
+from tests.support.reading import read_all
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.testing import LocalCluster
+
+IDEMPOTENT, PLAIN, RDKAFKA, JAVA = "idempotent", "plain", "rdkafka", "java"
+AIOKAFKA, KAFKA_PYTHON = "aiokafka", "kafka-python"
+_DELIVERY_MS = 120_000
+_BURST = 20
+_PAUSE_S = 0.04
+
+
+class Sender(threading.Thread):
+    """Sends numbers to one topic, partition by partition, until `over` is set.
+
+    Args:
+        cluster: to send to.
+        topic: to send to.
+        partitions: how many the topic has.
+    """
+
+    once = True
+    """Whether each message is to be stored once, and in order."""
+
+    def __init__(self, cluster: LocalCluster, topic: str, partitions: int) -> None:
+        super().__init__(name=f"send-{topic}", daemon=True)
+        self.cluster = cluster
+        self.topic = topic
+        self.partitions = partitions
+        self.sent: list[tuple[int, bytes, Future[Any]]] = []
+        self.over = threading.Event()
+
+    def next(self) -> tuple[int, bytes, "Future[Any]"]:
+        """Return the next partition and value, and the future that takes its offset."""
+        number = len(self.sent)
+        entry = number % self.partitions, b"%d" % number, Future[Any]()
+        self.sent.append(entry)
+        return entry
+
+    def acknowledges(self) -> bool:
+        """Whether something that is sent from now on is acknowledged soon."""
+        before = len(self.sent)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if any(
+                future.done() and future.exception() is None for *_, future in self.sent[before:]
+            ):
+                return True
+            time.sleep(0.02)
+        return False
+
+    def check(self) -> str:
+        """Check that nothing was lost, doubled or put out of order; returns figures."""
+        stored = read_all(self.cluster, self.topic)
+        expected: dict[int, list[bytes]] = defaultdict(list)
+        for partition, value, future in self.sent:
+            offset = future.result(0)
+            if offset >= 0:
+                assert stored[partition][offset] == value, (partition, offset)
+            expected[partition].append(value)
+        for partition, values in expected.items():
+            if self.once:
+                assert stored[partition] == values
+            assert not Counter(values) - Counter(stored[partition])
+        kept = sum(map(len, stored.values()))
+        return f"{self.topic}: {len(self.sent)} sent, {kept} stored"
+
+
+class OurSender(Sender):
+    """Our own producer."""
+
+    def __init__(
+        self, cluster: LocalCluster, topic: str, partitions: int, **properties: str
+    ) -> None:
+        super().__init__(cluster, topic, partitions)
+        self._config = ProducerConfig.from_properties(
+            {
+                "zookeeper.connect": cluster.zookeeper,
+                "producer.type": "async",
+                "request.required.acks": "-1",
+                "queue.buffering.max.messages": "500",
+                "queue.buffering.max.ms": "5",
+                "request.timeout.ms": "3000",
+                "delivery.timeout.ms": str(_DELIVERY_MS),
+                **properties,
+            }
+        )
+        self.once = self._config.idempotence
+
+    def run(self) -> None:
+        with Producer(self._config) as producer:
+            while not self.over.is_set():
+                partition, value, future = self.next()
+
+                def done(sent: Any, future: Future[Any] = future) -> None:
+                    error = sent.exception()
+                    if error is None:
+                        future.set_result(sent.result().offset)
+                    else:
+                        future.set_exception(error)
+
+                message = KeyedMessage(self.topic, value, partition=partition)
+                producer.send(message).add_done_callback(done)
+                if len(self.sent) % _BURST == 0:
+                    self.over.wait(_PAUSE_S)
+
+
+class RdKafkaSender(Sender):
+    """librdkafka's idempotent producer."""
+
+    def run(self) -> None:
+        import confluent_kafka
+
+        producer = confluent_kafka.Producer(
+            {
+                "bootstrap.servers": self.cluster.bootstrap_servers,
+                "enable.idempotence": True,
+                "message.timeout.ms": _DELIVERY_MS,
+                "request.timeout.ms": 3000,
+                "linger.ms": 5,
+            }
+        )
+        while not self.over.is_set():
+            partition, value, future = self.next()
+
+            def done(error: Any, message: Any, future: Future[Any] = future) -> None:
+                if error is None:
+                    future.set_result(message.offset())
+                else:
+                    future.set_exception(RuntimeError(str(error)))
+
+            producer.produce(self.topic, value, partition=partition, on_delivery=done)
+            producer.poll(0)
+            if len(self.sent) % _BURST == 0:
+                producer.poll(_PAUSE_S)
+            while len(producer) > 2000 and not self.over.is_set():
+                producer.poll(0.05)
+        assert producer.flush(120) == 0
+
+
+class AioKafkaSender(Sender):
+    """aiokafka's idempotent producer."""
+
+    def run(self) -> None:
+        asyncio.run(self._send())
+
+    async def _send(self) -> None:
+        import aiokafka
+
+        producer = aiokafka.AIOKafkaProducer(
+            bootstrap_servers=self.cluster.bootstrap_servers,
+            enable_idempotence=True,
+            request_timeout_ms=5000,
+            linger_ms=5,
+        )
+        await producer.start()
+        waiting: list[Any] = []
+        try:
+            while not self.over.is_set():
+                partition, value, future = self.next()
+                sent = await producer.send(self.topic, value, partition=partition)
+                waiting.append(asyncio.ensure_future(_pass_on(sent, future)))
+                if len(self.sent) % _BURST == 0:
+                    await asyncio.sleep(_PAUSE_S)
+                    waiting = [each for each in waiting if not each.done()]
+            await asyncio.gather(*waiting)
+        finally:
+            await producer.stop()
+
+
+async def _pass_on(sent: Any, future: Future[Any]) -> None:
+    try:
+        found = await sent
+    except Exception as error:  # noqa: BLE001 - `check` raises it
+        future.set_exception(error)
+    else:
+        future.set_result(found.offset)
+
+
+class KafkaPythonSender(Sender):
+    """kafka-python's producer with retries."""
+
+    once = False
+
+    def run(self) -> None:
+        from tests.interop.kafka_python import kafka
+
+        producer = kafka.KafkaProducer(
+            bootstrap_servers=self.cluster.bootstrap_servers.split(","),
+            acks="all",
+            retries=1000,
+            enable_idempotence=False,
+            delivery_timeout_ms=_DELIVERY_MS,
+            request_timeout_ms=5000,
+            linger_ms=5,
+        )
+        try:
+            while not self.over.is_set():
+                partition, value, future = self.next()
+                sent = producer.send(self.topic, value, partition=partition)
+                sent.add_callback(lambda found, future=future: future.set_result(found.offset))
+                sent.add_errback(future.set_exception)
+                if len(self.sent) % _BURST == 0:
+                    self.over.wait(_PAUSE_S)
+            producer.flush(120)
+        finally:
+            producer.close(10)
+
+
+class JavaStream:
+    """The newest Java client: an idempotent producer and a group, which check what they read."""
+
+    def __init__(self, cluster: LocalCluster, partitions: int) -> None:
+        self._process = subprocess.Popen(
+            java_clients.command(
+                "Stream",
+                java_clients.versions()[-1],
+                cluster.bootstrap_servers,
+                JAVA,
+                str(partitions),
+            ),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def finish(self) -> int:
+        """How many were sent, acknowledged, and read once and in order."""
+        output, errors = self._process.communicate(timeout=120)
+        assert self._process.returncode == 0, errors[-4000:]
+        return int(output.split()[-1])
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.communicate()

@@ -1,0 +1,421 @@
+"""Situations that chance puts together too seldom, each as steps that wait for one another.
+
+    late high watermark   leaders die while a follower, told of a new epoch, has not fetched yet
+    double failover       two leaders in short order, each with messages that nobody else has
+    unheard epochs        a follower fetches on from its leader, which was another's meanwhile
+    joining behind        a leader dies when a replica joins whose log ends in an earlier epoch
+    growth unheard of     an ISR grows in ZooKeeper, and its leader does not hear of it
+    decided anew          that member is elected, and the leader goes on with another follower
+    chase                 every new leader is killed soon
+    torn                  all power goes just after something was acknowledged
+    zombie controller     a controller is deposed in the middle, and goes on
+    unread directory      a topic is deleted while a broker cannot read what it has of it
+    bounce                a broker loses its power and is back before anybody has missed it
+
+Invariant: an aim causes faults only; what must hold without it must hold with it. Its steps give
+back how long to wait (s); every wait for something ends after some time.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from zkbroker.log import TopicPartition
+from zkbroker.registry import paths
+
+if TYPE_CHECKING:
+    from tests.support.simulated_cluster import SimCluster
+    from tests.support.simulated_node import SimNode
+
+POLL_S = 0.01
+NEVER = 2**63 - 1
+Steps = Iterator[float]
+
+
+@dataclass(frozen=True)
+class Aim:
+    """Args: steps to follow; flush_messages and brokers that it needs, None for any; seconds."""
+
+    steps: Callable[["SimCluster"], Steps]
+    flush_messages: int | None = None
+    brokers: int | None = None
+    seconds: float = 20.0
+
+
+def until(condition: Callable[[], Any], *, for_s: float, every_s: float = POLL_S) -> Steps:
+    """Wait until something is so, or for a time."""
+    for _ in range(int(for_s / every_s)):
+        if condition():
+            return
+        yield every_s
+
+
+def all_in_sync(cluster: "SimCluster", key: TopicPartition) -> bool:
+    state = cluster.truth.decided.get(key)
+    replicas = cluster.assignment(key.topic).get(key.partition, ())
+    return (
+        state is not None
+        and set(state["isr"]) == set(replicas)
+        and cluster.leader_of(key) is not None
+    )
+
+
+def pick(cluster: "SimCluster") -> TopicPartition:
+    return cluster.random.choice([key for key in cluster.keys if key.topic == "t"])
+
+
+def led_by(cluster: "SimCluster", key: TopicPartition, broker: int) -> bool:
+    leader = cluster.leader_of(key)
+    return leader is not None and leader.id == broker
+
+
+def led_by_another(cluster: "SimCluster", key: TopicPartition, than: int) -> bool:
+    leader = cluster.leader_of(key)
+    return leader is not None and leader.id != than
+
+
+def knows(node: "SimNode", key: TopicPartition, epoch: int) -> bool:
+    partition = node.partition(key)
+    return node.alive and partition is not None and partition.leader_epoch >= epoch
+
+
+def others(cluster: "SimCluster", key: TopicPartition, *but: "SimNode") -> list["SimNode"]:
+    ids = {each.id for each in but}
+    replicas = cluster.assignment(key.topic)[key.partition]
+    return [cluster.nodes[each] for each in replicas if each not in ids]
+
+
+def again_and_again(episode: Callable[["SimCluster"], Steps]) -> Callable[["SimCluster"], Steps]:
+    """Return the steps of an episode that begins anew, after some seconds of rest."""
+
+    def steps(cluster: "SimCluster") -> Steps:
+        while True:
+            yield from episode(cluster)
+            yield cluster.random.uniform(0.5, 4.0)
+
+    return steps
+
+
+def late_high_watermark(cluster: "SimCluster") -> Steps:
+    """The next leader dies when a follower was told of it and has perhaps cut its log."""
+    random, faults = cluster.random, cluster.faults
+    key = pick(cluster)
+    yield from until(lambda: all_in_sync(cluster, key), for_s=8.0)
+    leader = cluster.leader_of(key)
+    if leader is None:
+        return
+    acks = cluster.acks
+    cluster.produce(leader, key, 2, -1)
+    yield from until(lambda: cluster.acks > acks, for_s=1.0)
+    yield random.uniform(0.0, 0.01)
+    faults.kill(leader, random.uniform(5.0, 8.0))
+    first = leader.id
+    yield from until(lambda: led_by_another(cluster, key, first), for_s=5.0)
+    second = cluster.leader_of(key)
+    if second is None:
+        return
+    epoch = cluster.truth.decided[key]["leader_epoch"]
+    yield from until(
+        lambda: any(knows(each, key, epoch) for each in others(cluster, key, second)),
+        for_s=1.0,
+        every_s=0.002,
+    )
+    yield random.uniform(0.0, 0.02)
+    faults.kill(second, random.uniform(4.0, 6.0))
+    yield random.uniform(4.0, 5.0)
+
+
+def controlled_from_outside(cluster: "SimCluster", key: TopicPartition) -> Steps:
+    """Have a broker without a replica become the controller, and the second replica the leader."""
+    replicas = cluster.assignment(key.topic)[key.partition]
+    yield from until(lambda: all_in_sync(cluster, key), for_s=8.0)
+    if led_by(cluster, key, replicas[0]):
+        cluster.faults.kill(cluster.nodes[replicas[0]], 3.5)
+        yield 4.0
+    for _ in range(10):
+        active = [each.id for each in cluster.live() if each.controller.active]
+        if active and active[0] not in replicas:
+            break
+        cluster.faults.depose()
+        yield 0.5
+    yield from until(lambda: all_in_sync(cluster, key), for_s=8.0)
+
+
+def double_failover(cluster: "SimCluster") -> Steps:
+    """The first leader has messages that nobody has, and never hears from the second; the second
+    gives some to the third, and dies; the first leads again, unheard by the third; and dies."""
+    random, faults = cluster.random, cluster.faults
+    key = pick(cluster)
+    yield from controlled_from_outside(cluster, key)
+    replicas = cluster.assignment(key.topic)[key.partition]
+    if len(replicas) < 3 or not led_by(cluster, key, replicas[1]):
+        return
+    second, first, third = (cluster.nodes[each] for each in replicas)
+    faults.cut(first.id, second.id, 6.5)
+    faults.cut(first.id, third.id, 6.5)
+    cluster.produce(first, key, random.randint(2, 4), 1)
+    yield random.uniform(0.0, 0.1)
+    faults.elect_preferred()
+    yield from until(lambda: led_by(cluster, key, second.id), for_s=1.0)
+    cluster.produce(second, key, 1, 1)
+    yield random.uniform(0.2, 0.9)
+    faults.kill(second, random.uniform(6.0, 9.0))
+    yield from until(lambda: led_by(cluster, key, first.id), for_s=5.0)
+    cluster.produce(first, key, random.randint(1, 3), 1)
+    yield random.uniform(0.05, 0.9)
+    faults.kill(first, random.uniform(3.5, 5.0))
+    yield from until(lambda: led_by(cluster, key, third.id), for_s=5.0)
+    cluster.produce(third, key, random.randint(1, 3), 1)
+    yield random.uniform(1.0, 8.0)
+
+
+def unheard_epochs(cluster: "SimCluster") -> Steps:
+    """A follower has messages that its leader has cut off since, under another leader, and hears of
+    neither change: it fetches on from the same leader, in the epoch of before."""
+    random, faults = cluster.random, cluster.faults
+    key = pick(cluster)
+    yield from controlled_from_outside(cluster, key)
+    replicas = cluster.assignment(key.topic)[key.partition]
+    if len(replicas) < 3 or not led_by(cluster, key, replicas[1]):
+        return
+    second, first, third = (cluster.nodes[each] for each in replicas)
+    outside = next(each for each in cluster.nodes if each not in replicas)
+    faults.cut(first.id, second.id, 0.7)
+    faults.cut(third.id, outside, 8.0)
+    yield 0.02
+    cluster.produce(first, key, random.randint(1, 3), 1)
+    yield random.uniform(0.1, 0.5)
+    faults.elect_preferred()
+    yield from until(lambda: led_by(cluster, key, second.id), for_s=1.0)
+    cluster.produce(second, key, random.randint(1, 4), 1)
+    yield random.uniform(0.5, 1.2)
+    faults.kill(second, random.uniform(6.0, 9.0))
+    yield from until(lambda: led_by(cluster, key, first.id), for_s=5.0)
+    for _ in range(4):
+        cluster.produce(first, key, random.randint(1, 3), -1)
+        yield random.uniform(0.05, 0.4)
+    if random.random() < 0.5:
+        faults.kill(first, random.uniform(3.5, 5.0))
+    yield random.uniform(3.0, 6.0)
+
+
+def joining_behind(cluster: "SimCluster") -> Steps:
+    """What waits for a replica that lags is acknowledged when it is dropped. The next leader has
+    heard of that not yet; the replica behind joins; and both leaders die."""
+    random, faults = cluster.random, cluster.faults
+    key = pick(cluster)
+    yield from controlled_from_outside(cluster, key)
+    replicas = cluster.assignment(key.topic)[key.partition]
+    if len(replicas) < 3 or not led_by(cluster, key, replicas[1]):
+        return
+    second, first, behind = (cluster.nodes[each] for each in replicas)
+    faults.cut(first.id, behind.id, 4.0)
+    acks = cluster.acks
+    for _ in range(3):
+        cluster.produce(first, key, random.randint(1, 3), -1)
+        yield 0.05
+    yield from until(
+        lambda: behind.id not in cluster.truth.decided[key]["isr"], for_s=4.0, every_s=0.0005
+    )
+    faults.cut(first.id, second.id, 6.0)
+    yield from until(lambda: cluster.acks > acks, for_s=0.2, every_s=0.001)
+    faults.elect_preferred()
+    yield from until(lambda: led_by(cluster, key, second.id), for_s=1.0)
+    yield from until(
+        lambda: behind.id in cluster.truth.decided[key]["isr"], for_s=1.2, every_s=0.0005
+    )
+    faults.cut(second.id, behind.id, 3.0)
+    yield random.uniform(0.0, 0.02)
+    faults.kill(second, random.uniform(5.0, 9.0))
+    faults.kill(first, random.uniform(5.0, 9.0))
+    yield random.uniform(5.0, 7.0)
+
+
+def growth_unheard_of(cluster: "SimCluster") -> Steps:
+    """A leader writes its growing ISR, and does not hear that it is stored; the new member does not
+    hear from it, and is elected."""
+    random, faults = cluster.random, cluster.faults
+    grown: list[int] = []
+    key = pick(cluster)
+
+    def stored(which: Any, last: Any, now: Any) -> None:
+        if which == key and last is not None and last["leader_epoch"] == now["leader_epoch"]:
+            joined = set(now["isr"]) - set(last["isr"])
+            if joined and not grown:
+                grown.extend(joined)
+                leader = cluster.nodes[now["leader"]]
+                faults.part_from_zookeeper(leader, random.uniform(1.0, 6.0))
+                faults.cut(leader.id, grown[0], 4.0)
+
+    leader = cluster.leader_of(key)
+    if leader is None:
+        return
+    behind = random.choice(others(cluster, key, leader))
+    faults.kill(behind, random.uniform(3.5, 4.5))
+    yield 3.2
+    cluster.truth.on_stored.append(stored)
+    yield from until(lambda: grown, for_s=6.0, every_s=0.002)
+    cluster.truth.on_stored.remove(stored)
+    leader = cluster.leader_of(key)
+    if grown and leader is not None:
+        for _ in range(3):
+            cluster.produce(leader, key, 1, -1)
+            yield random.uniform(0.0, 0.3)
+        faults.kill(leader, random.uniform(4.0, 8.0))
+        for each in others(cluster, key, leader, cluster.nodes[grown[0]]):
+            faults.kill(each, random.uniform(4.0, 8.0))
+    yield random.uniform(4.0, 7.0)
+
+
+def decided_anew(cluster: "SimCluster") -> Steps:
+    """A leader does not hear that its grown ISR is stored, nor that the new member was elected
+    since; another follower does not hear of that either, and fetches on."""
+    random, faults = cluster.random, cluster.faults
+    key = pick(cluster)
+    yield from controlled_from_outside(cluster, key)
+    replicas = cluster.assignment(key.topic)[key.partition]
+    if len(replicas) < 3 or not led_by(cluster, key, replicas[1]):
+        return
+    joining, leader, other = (cluster.nodes[each] for each in replicas)
+    outside = next(each for each in cluster.nodes if each not in replicas)
+    faults.kill(joining, 3.4)
+    yield 3.4
+    yield from until(
+        lambda: joining.id not in cluster.truth.decided[key]["isr"], for_s=2.0, every_s=0.001
+    )
+    yield from until(
+        lambda: joining.id in cluster.truth.decided[key]["isr"], for_s=5.0, every_s=0.0005
+    )
+    faults.part_from_zookeeper(leader, random.uniform(0.3, 1.5))
+    faults.cut(leader.id, joining.id, 5.0)
+    for each in (leader, other):
+        faults.cut(each.id, outside, 5.0)
+    faults.elect_preferred()
+    for _ in range(10):
+        cluster.produce(leader, key, 1, -1)
+        yield random.uniform(0.05, 0.5)
+    yield random.uniform(1.0, 4.0)
+
+
+def chase(cluster: "SimCluster") -> Steps:
+    """Every new leader is killed soon."""
+    random = cluster.random
+
+    def hunt(node: "SimNode") -> None:
+        if cluster.disturbing and len(cluster.live()) > 1 and not cluster.faults.alone:
+            cluster.faults.kill(node, random.uniform(0.1, 3.0))
+
+    def leads(node: "SimNode", partition: Any) -> None:
+        if random.random() < 0.7:
+            soon = cluster.clock.now + random.uniform(0.1, 1.5)
+            cluster.clock.at(soon, None, lambda: hunt(node))
+
+    cluster.truth.on_leads.append(leads)
+    while True:
+        yield random.expovariate(1.0)
+        cluster.faults.next()
+
+
+def torn(cluster: "SimCluster") -> Steps:
+    """All power goes just after something was acknowledged."""
+    random, faults = cluster.random, cluster.faults
+    key = pick(cluster)
+    yield from until(lambda: all_in_sync(cluster, key), for_s=8.0)
+    leader = cluster.leader_of(key)
+    if leader is None:
+        return
+    acks = cluster.acks
+    cluster.produce(leader, key, random.randint(1, 3), -1)
+    yield from until(lambda: cluster.acks > acks, for_s=1.0, every_s=0.001)
+    first = random.choice((leader.id, None))
+    for each in cluster.live():
+        # It is back when the next leader is elected, or before anybody else.
+        late = random.uniform(3.5, 6.0) if each.id == first else random.uniform(0.1, 3.0)
+        faults.kill(each, late, power=True)
+    yield random.uniform(3.0, 6.0)
+
+
+def zombie_controller(cluster: "SimCluster") -> Steps:
+    """A controller is deposed, and does not hear of it, while it decides what a death asks for;
+    what it has written arrives when the dead one is back."""
+    random, faults, nodes = cluster.random, cluster.faults, cluster.server.nodes
+    active = [each for each in cluster.live() if each.controller.active]
+    live = [each for each in cluster.live() if each not in active]
+    if len(active) != 1 or not live:
+        return
+    victim = random.choice(live)
+    faults.kill(victim, random.uniform(2.0, 3.3))
+    known = paths.broker(victim.id)
+    owner = nodes[known].owner if known in nodes else 0
+    yield from until(
+        lambda: known not in nodes or nodes[known].owner != owner, for_s=4.0, every_s=0.001
+    )
+    yield random.uniform(0.0, 0.02)
+    if random.random() < 0.3:
+        faults.freeze(active[0], random.uniform(1.0, 5.5))
+    else:
+        faults.part_from_zookeeper(active[0], random.uniform(0.5, 1.9))
+    faults.depose()
+    yield random.uniform(2.0, 4.0)
+    if random.random() < 0.5:
+        faults.elect_preferred()
+
+
+def bounce(cluster: "SimCluster") -> Steps:
+    """A leader loses its power, with what others have and its disk has not, and is back before
+    anybody missed it: the controller died with it. What it appends then is not what others have."""
+    random, faults = cluster.random, cluster.faults
+    key = pick(cluster)
+    yield from until(lambda: all_in_sync(cluster, key), for_s=8.0)
+    leader = cluster.leader_of(key)
+    active = [each for each in cluster.live() if each.controller.active]
+    if leader is None or leader in active or not active or faults.alone:
+        return
+    count = random.randint(1, 3)
+    cluster.produce(leader, key, count, 1)
+    yield random.uniform(0.005, 0.1)
+    faults.kill(leader, random.uniform(0.05, 0.4), power=cluster.flushes)
+    faults.kill(active[0], random.uniform(4.0, 6.0))
+    yield from until(lambda: led_by(cluster, key, leader.id), for_s=5.0, every_s=0.001)
+    if led_by(cluster, key, leader.id):
+        cluster.produce(cluster.nodes[leader.id], key, count, 1)
+    yield random.uniform(1.0, 4.5)
+
+
+def unread_directory(cluster: "SimCluster") -> Steps:
+    """A topic is deleted while a broker cannot read the directory that has it."""
+    random, faults = cluster.random, cluster.faults
+    if not cluster.assignment("d"):
+        faults.make_or_delete_topic()
+    key = TopicPartition("d", 0)
+    yield from until(lambda: all_in_sync(cluster, key), for_s=8.0)
+    replicas = cluster.assignment(key.topic).get(key.partition, ())
+    if cluster.real or not all_in_sync(cluster, key):
+        return
+    node = cluster.nodes[random.choice(replicas)]
+    if node.disk.broken is not None or not node.alive or key not in node.disk.logs:
+        return
+    node.fail_disk(node.disk.logs[key].directory)
+    faults.kill(node, random.uniform(0.3, 4.0))
+    yield random.uniform(0.0, 2.0)
+    if cluster.assignment("d"):
+        faults.make_or_delete_topic()
+    yield random.uniform(5.0, 7.0)
+    if node.disk.broken is not None:
+        faults.repair_disk(node.id, 0.3)
+    yield 4.0
+
+
+AIMS = {
+    "late high watermark": Aim(again_and_again(late_high_watermark)),
+    "double failover": Aim(again_and_again(double_failover), NEVER, 4, 26.0),
+    "unheard epochs": Aim(again_and_again(unheard_epochs), NEVER, 4, 26.0),
+    "joining behind": Aim(again_and_again(joining_behind), NEVER, 4, 26.0),
+    "growth unheard of": Aim(again_and_again(growth_unheard_of), NEVER),
+    "decided anew": Aim(again_and_again(decided_anew), NEVER, 4, 26.0),
+    "chase": Aim(chase),
+    "torn": Aim(again_and_again(torn), 1),
+    "zombie controller": Aim(again_and_again(zombie_controller)),
+    "bounce": Aim(again_and_again(bounce), 1),
+    "unread directory": Aim(again_and_again(unread_directory)),
+}

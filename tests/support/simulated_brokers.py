@@ -1,0 +1,328 @@
+"""Brokers with controllers on a virtual clock, over a network and a ZooKeeper that fail.
+
+A broker here obeys: it fences by controller epoch, broker epoch and leader epoch, registers what it
+leads, and changes ISRs. The world watches everything that is stored and said, and ends the run
+where one of these does not hold:
+
+    - leader epochs of a partition only grow, and each has one leader at most
+    - what a broker is told was stored before
+    - a leader that is not in the ISR before the election is elected nowhere
+"""
+
+import json
+import random as random_module
+import re
+from collections.abc import Callable
+from typing import Any
+
+from tests.support.simulated_session import SimSession
+from tests.support.simulated_time import Clock, Process
+from tests.support.simulated_zookeeper import SimZooKeeper
+from zkbroker.config.broker import BrokerConfig
+from zkbroker.controller.controller import Controller
+from zkbroker.errors import ErrorCode, NetworkError, ProtocolError, RegistryError
+from zkbroker.protocol import ApiKey
+from zkbroker.protocol.messages import (
+    LeaderAndIsrResponse,
+    StopReplicaResponse,
+    UpdateMetadataResponse,
+)
+from zkbroker.protocol.messages.leader_and_isr import PartitionError
+from zkbroker.registry import paths
+from zkbroker.registry.brokers import BrokerInfo
+from zkbroker.registry.partition_states import Key, LeaderAndIsr, PartitionStates, StateForm
+from zkbroker.zookeeper import Delete, NodeExists, SessionState
+
+SESSION_TIMEOUT_S = 6.0
+REQUEST_TIMEOUT_S = 3.0
+_STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)(/state)?$")
+
+
+class WatchedZooKeeper(SimZooKeeper):
+    """Notes every decision that is stored."""
+
+    def __init__(self, world: "World", *args: Any) -> None:
+        self.world = world
+        super().__init__(*args)
+
+    def transaction(self, operations: Any, owner: int) -> Any:
+        before = {each.path: self.nodes.get(each.path) for each in operations}
+        earlier = {path: node.data for path, node in before.items() if node is not None}
+        refused = super().transaction(operations, owner)
+        if refused is None:
+            for each in operations:
+                if isinstance(each, Delete) and each.path.startswith(f"{paths.TOPICS}/"):
+                    gone = each.path.removeprefix(f"{paths.TOPICS}/")
+                    if "/" not in gone:
+                        self.world.forget(gone)
+                found = _STATE.match(each.path)
+                if found and bool(found[3]) is self.world.persistent and each.path in self.nodes:
+                    key = (found[1], int(found[2]))
+                    self.world.stored(key, earlier.get(each.path), self.nodes[each.path].data)
+        return refused
+
+
+class World:
+    """All brokers, and what is known of all that happened."""
+
+    def __init__(self, seed: int, brokers: int, form: StateForm, **config: Any) -> None:
+        self.random = random_module.Random(seed)
+        self.clock = Clock()
+        self.form = form
+        self.persistent = form is StateForm.PERSISTENT
+        self.config = config
+        self.history: dict[Key, dict[int, int]] = {}
+        self.decisions: set[tuple[Key, int, int, tuple[int, ...]]] = set()
+        self.last_epoch: dict[Key, int] = {}
+        self.elections = 0
+        self.server = WatchedZooKeeper(self, self.clock, self.random, SESSION_TIMEOUT_S)
+        for path in (*paths.PERSISTENT, "/admin"):
+            if path not in self.server.nodes:
+                self.server.create(path, parents=True)
+        self.brokers = {number: Broker(self, number) for number in range(brokers)}
+
+    def stored(self, key: Key, before: bytes | None, data: bytes) -> None:
+        if not data:
+            return
+        now = json.loads(data)
+        epoch, leader = now["leader_epoch"], now["leader"]
+        self.decisions.add((key, epoch, leader, tuple(now["isr"])))
+        if key in self.last_epoch:
+            last = self.last_epoch[key]
+            assert epoch >= last, f"{key}: epoch {last} was followed by {epoch}"
+        self.last_epoch[key] = epoch
+        if leader >= 0:
+            known = self.history.setdefault(key, {}).setdefault(epoch, leader)
+            assert known == leader, f"{key}: epoch {epoch} is led by {known} and by {leader}"
+        if before:
+            earlier = json.loads(before)
+            assert set(now["isr"]), f"{key}: the ISR is empty"
+            if epoch > earlier["leader_epoch"]:
+                self.elections += 1
+                assert set(now["isr"]) <= set(earlier["isr"]), f"{key}: a controller grew the ISR"
+                assert leader in (-1, *earlier["isr"]), f"{key}: {leader} was not in sync"
+
+    def forget(self, topic: str) -> None:
+        """A topic is gone; its name may begin anew."""
+        for known in (self.history, self.last_epoch):
+            for key in [key for key in known if key[0] == topic]:
+                del known[key]
+
+    def told(self, broker: int, key: Key, state: Any) -> None:
+        assert (key, state.leader_epoch, state.leader, tuple(state.isr)) in self.decisions, (
+            f"broker {broker} was told of {key} what was never stored: {state}"
+        )
+
+    def controllers(self) -> list[int]:
+        return [
+            broker.number
+            for broker in self.brokers.values()
+            if broker.alive and broker.controller.active
+        ]
+
+    def run(self, seconds: float, done: Callable[[], bool] | None = None) -> bool:
+        return self.clock.run(self.clock.now + seconds, done)
+
+
+class Broker:
+    """A broker that obeys; it may die, and live again."""
+
+    def __init__(self, world: World, number: int) -> None:
+        self.world = world
+        self.number = number
+        self.alive = False
+        self.start()
+
+    def start(self) -> None:
+        world = self.world
+        self.process = Process(f"broker {self.number}")
+        self.session = SimSession(world.server, self.process)
+        self.runtime = self.session.runtime
+        self.alive = True
+        self.epoch = -1
+        self.controller_epoch = 0
+        self.partitions: dict[Key, Any] = {}
+        self.metadata: dict[Key, Any] = {}
+        self.live: list[int] = []
+        self.states = PartitionStates(self.session, world.form)
+        config = BrokerConfig(
+            zookeeper_connect="simulated:1",
+            broker_id=self.number,
+            partition_state_znodes=str(world.form),
+            **world.config,
+        )
+        self.controller = Controller(
+            config,
+            self.session,
+            self.states,
+            self.number,
+            lambda info: Line(self, info.id),
+            clock=lambda: world.clock.now,
+        )
+        self._changed = self.runtime.event()
+        self.session.on_state(lambda state: self._changed.set())
+        self.runtime.spawn(self._register, name="register")
+
+    def kill(self) -> None:
+        self.alive = False
+        self.process.dead = True
+        self.session.hearing_changed()
+
+    def _register(self) -> None:
+        info = BrokerInfo(self.number, "h", 1 + self.number)
+        generation = None
+        standing = False
+        while True:
+            try:
+                if generation != self.session.generation:
+                    generation = self.session.generation
+                    path = paths.broker(self.number)
+                    try:
+                        self.session.create(path, info.to_json(), ephemeral=True)
+                    except NodeExists:
+                        stat = self.session.exists(path)
+                        if stat is None or stat.ephemeral_owner != self.session.session_id:
+                            generation = None
+                            self.runtime.sleep(0.5)
+                            continue
+                    stat = self.session.exists(path)
+                    if stat is not None:
+                        self.epoch = stat.czxid
+                if not standing:
+                    self.controller.start()
+                    standing = True
+            except RegistryError:
+                generation = None
+                self.runtime.sleep(0.5)
+                continue
+            self._changed.wait()
+            self._changed.clear()
+            if self.session.state is not SessionState.CONNECTED:
+                continue
+
+    # -- what it is told
+
+    def handle(self, request: Any) -> Any:
+        if request.api_key == ApiKey.UPDATE_METADATA:
+            return self._update_metadata(request)
+        response = (
+            LeaderAndIsrResponse
+            if request.api_key == ApiKey.LEADER_AND_ISR
+            else StopReplicaResponse
+        )
+        code = self._fence(request)
+        if code:
+            return response(code, [])
+        if request.api_key == ApiKey.STOP_REPLICA:
+            keys = list(request.replicas())
+            for key in keys:
+                self.partitions.pop(key, None)
+            return response(0, [PartitionError(*key, 0) for key in keys])
+        answers = []
+        for topic, state in request.partitions():
+            key = (topic, state.partition)
+            self.world.told(self.number, key, state)
+            known = self.partitions.get(key)
+            if known is not None and known.leader_epoch >= state.leader_epoch:
+                answers.append(PartitionError(*key, ErrorCode.STALE_CONTROLLER_EPOCH))
+                continue
+            self.partitions[key] = state
+            answers.append(PartitionError(*key, 0))
+        return response(0, answers)
+
+    def _update_metadata(self, request: Any) -> Any:
+        code = self._fence(request)
+        if not code:
+            self.live = [broker.id for broker in request.live_brokers]
+            for topic, state in request.partitions():
+                self.metadata[topic, state.partition] = state
+        return UpdateMetadataResponse(code)
+
+    def _fence(self, request: Any) -> int:
+        if request.controller_epoch < self.controller_epoch:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        if 0 <= request.broker_epoch < self.epoch:
+            return ErrorCode.STALE_BROKER_EPOCH
+        self.controller_epoch = request.controller_epoch
+        return 0
+
+    # -- what it does as a leader
+
+    def led(self) -> list[Key]:
+        return sorted(k for k, s in self.partitions.items() if s.leader == self.number)
+
+    def change_isr(self, key: Key, share: float) -> None:
+        """As a leader, take replicas into an ISR or out of it; in a task of its own.
+
+        Args:
+            key: what this broker leads.
+            share: how many of the live replicas are in sync.
+        """
+        state = self.partitions[key]
+        live = [
+            broker
+            for broker in state.replicas
+            if broker != self.number
+            and self.world.brokers[broker].alive
+            and self.world.random.random() < share
+        ]
+        wanted = LeaderAndIsr(
+            self.number,
+            state.leader_epoch,
+            (self.number, *live),
+            state.controller_epoch,
+            state.zk_version,
+        )
+        if set(wanted.isr) == set(state.isr):
+            return
+
+        def change() -> None:
+            try:
+                outcome = self.states.update_isr({key: wanted})[key]
+            except RegistryError:
+                return
+            if outcome.state is not None and outcome.still_leader:
+                known = self.partitions.get(key)
+                if known is not None and known.leader_epoch == outcome.state.leader_epoch:
+                    known.isr = list(outcome.state.isr)
+                    known.zk_version = outcome.state.zk_version
+
+        self.runtime.spawn(change, name="isr")
+
+    def ask_for_shutdown(self, of: int) -> None:
+        epoch = self.world.brokers[of].epoch
+
+        def ask() -> None:
+            try:
+                self.controller.controlled_shutdown(of, epoch)
+            except (ProtocolError, RegistryError):
+                pass
+
+        self.runtime.spawn(ask, name="shutdown")
+
+
+class Line:
+    """A connection between two brokers: slow, lossy, and silent where the other one is."""
+
+    def __init__(self, sender: Broker, to: int) -> None:
+        self.sender = sender
+        self.to = to
+        self.closed = False
+
+    def send(self, request: Any, version: int) -> Any:
+        world, runtime = self.sender.world, self.sender.runtime
+        runtime.sleep(world.random.uniform(0.001, 0.05))
+        target = world.brokers[self.to]
+        if not target.alive:
+            raise NetworkError("refused")
+        if target.process.frozen:
+            runtime.sleep(REQUEST_TIMEOUT_S)
+            raise NetworkError("timed out")
+        answer = target.handle(request)
+        runtime.sleep(world.random.uniform(0.001, 0.05))
+        if world.random.random() < 0.02 or self.closed:
+            raise NetworkError("the answer was lost")
+        return answer
+
+    def close(self) -> None:
+        self.closed = True

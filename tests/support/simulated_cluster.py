@@ -1,0 +1,363 @@
+"""A cluster of brokers on a virtual clock: one schedule, decided by its seed.
+
+    start --> disturbed: faults, requests to the controller, aims; produced and consumed meanwhile
+          --> healed --> at rest, or it is a problem
+
+What happens is chosen by `simulated_faults`, and by `simulated_aims`, which put situations together
+that chance finds too seldom; what must hold is known to `simulated_truth`.
+"""
+
+import copy
+import random as random_module
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.support.simulated_aims import AIMS
+from tests.support.simulated_brokers import WatchedZooKeeper
+from tests.support.simulated_faults import MOVED, SESSION_TIMEOUT_S, Faults
+from tests.support.simulated_logs import NEVER, Disk
+from tests.support.simulated_network import SimNetwork
+from tests.support.simulated_node import SimNode, info
+from tests.support.simulated_real_logs import RealDisk
+from tests.support.simulated_time import Clock
+from tests.support.simulated_truth import Truth
+from zkbroker.config.broker import BrokerConfig
+from zkbroker.config.log import LogConfig
+from zkbroker.log import TopicPartition
+from zkbroker.registry import paths, topics
+from zkbroker.registry.partition_states import StateForm
+
+DISTURBED_S = 16.0
+REST_S = 90.0
+CHECK_S = 0.25
+AIMED = 0.3
+"""Share of the schedules that have an aim."""
+
+
+class SimCluster:
+    """One schedule.
+
+    Args:
+        seed: decides everything.
+        unclean: replicas that are not in sync are elected where no other lives.
+        loss: what is acknowledged may be lost, as with `unclean`; replicas must agree in the end.
+        aim: what the schedule puts together, a name of `AIMS`, or "" for nothing; None: the seed
+            says.
+        directory: where the real logs are to be; None: logs in memory.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        unclean: bool = False,
+        loss: bool = False,
+        aim: str | None = None,
+        directory: Path | None = None,
+    ) -> None:
+        self.seed = seed
+        random = self.random = random_module.Random(seed)
+        self.clock = Clock()
+        self.form = random.choice(list(StateForm))
+        self.flush_messages = random.choice((1, NEVER, NEVER))
+        chosen = random.choice(sorted(AIMS)) if random.random() < AIMED else ""
+        self.aim = chosen if aim is None else aim
+        if self.aim:
+            self.flush_messages = AIMS[self.aim].flush_messages or self.flush_messages
+        self._unclean = unclean
+        brokers = random.choice((3, 3, 3, 4))
+        if self.aim:
+            brokers = AIMS[self.aim].brokers or brokers
+        self.min_insync_replicas = 2
+        ids = list(range(brokers))
+        self.nodes: dict[int, SimNode] = {}
+        self.truth = Truth(
+            lambda: self.clock.now,
+            self.nodes,
+            lambda key: self._assignments[key.topic][1].get(key.partition, ()),
+            persistent=self.form is StateForm.PERSISTENT,
+            loss=loss,
+            torn=self.flushes,
+        )
+        self.infos = {number: info(number) for number in ids}
+        self._config = BrokerConfig(
+            zookeeper_connect="simulated:1",
+            broker_id=0,
+            partition_state_znodes=str(self.form),
+            auto_leader_rebalance=False,
+            log=LogConfig(unclean_leader_election=unclean),
+        )
+        self._values = 0
+        self._assignments: dict[str, tuple[bytes, dict[int, tuple[int, ...]]]] = {}
+        self.server = WatchedZooKeeper(self.truth, self.clock, random, SESSION_TIMEOUT_S)
+        for path in (*paths.PERSISTENT, "/admin"):
+            if path not in self.server.nodes:
+                self.server.create(path, parents=True)
+        replicas = {
+            number: [ids[(number + at) % brokers] for at in range(3)]
+            for number in range(random.choice((1, 1, 2)))
+        }
+        self.server.create(paths.topic_config(MOVED), topics.encode_config({}))
+        self.server.create(paths.topic(MOVED), topics.encode_assignment(replicas))
+        self.network = SimNetwork(self.clock, random)
+        self.disks: dict[int, Disk | RealDisk] = {
+            number: Disk()
+            if directory is None
+            else RealDisk(directory / f"{number}", seed * 100 + number)
+            for number in ids
+        }
+        self.real = directory is not None
+        for number in ids:
+            self.start(number)
+        self.faults = Faults(self)
+        self.disturbing = True
+        self.settle_s = 0.0
+        self.clock.at(CHECK_S, None, self._check_often)
+
+    @property
+    def acks(self) -> int:
+        return self.truth.acks
+
+    @property
+    def flushes(self) -> bool:
+        """Whether what is acknowledged is on stable storage."""
+        return self.flush_messages == 1
+
+    def config(self, broker_id: int) -> BrokerConfig:
+        return replace_id(self._config, broker_id)
+
+    def assignment(self, topic: str) -> dict[int, tuple[int, ...]]:
+        """The replicas of a topic's partitions as they are assigned; none without that topic."""
+        node = self.server.nodes.get(paths.topic(topic))
+        if node is None:
+            return {}
+        known = self._assignments.get(topic)
+        if known is None or known[0] is not node.data:
+            known = (node.data, dict(topics.decode_assignment(topic, node.data)))
+            self._assignments[topic] = known
+        return known[1]
+
+    @property
+    def keys(self) -> list[TopicPartition]:
+        """Every partition that exists."""
+        return [
+            TopicPartition(topic, number)
+            for topic in sorted(self.server.names[paths.TOPICS])
+            for number in self.assignment(topic)
+        ]
+
+    def live(self) -> list[SimNode]:
+        return [each for each in self.nodes.values() if each.alive and not each.leaving]
+
+    def leader_of(self, key: TopicPartition) -> SimNode | None:
+        """The broker that was elected and knows it."""
+        state = self.truth.decided.get(key)
+        node = None if state is None else self.nodes.get(state["leader"])
+        if node is None or not node.alive or node.process.frozen:
+            return None
+        led = node.partition(key)
+        current = led is not None and led.is_leader and led.leader_epoch == state["leader_epoch"]
+        return node if current else None
+
+    def _check_often(self) -> None:
+        self.truth.check()
+        self.clock.at(self.clock.now + CHECK_S, None, self._check_often)
+
+    def unsettled(self) -> str | None:
+        """Why the cluster is not as it should be when nothing is wrong; None when it is.
+
+        While a disk is broken deletions and reassignments may have to wait; all else may not.
+        """
+        active = [node.id for node in self.nodes.values() if node.controller.active]
+        if len(active) != 1:
+            return f"controllers: {active}"
+        deleting = self.server.names[paths.DELETE_TOPICS]
+        if all(disk.broken is None for disk in self.disks.values()):
+            if deleting:
+                return f"not deleted: {deleting}"
+            for path in (paths.REASSIGN_PARTITIONS, paths.PREFERRED_REPLICA_ELECTION):
+                if path in self.server.nodes:
+                    return f"{path} is not carried out"
+        for key in self.keys:
+            wrong = None if key.topic in deleting else self._unsettled(key)
+            if wrong is not None:
+                return f"{key}: {wrong}"
+        return None
+
+    def _unsettled(self, key: TopicPartition) -> str | None:
+        state = self.truth.decided.get(key)
+        if state is None:
+            return "not decided"
+        replicas = [
+            number
+            for number in self.assignment(key.topic)[key.partition]
+            if not self.nodes[number].disk.unusable(key)
+        ]
+        leader = self.nodes.get(state["leader"])
+        if leader is None or set(state["isr"]) != set(replicas):
+            return f"{state} of {replicas}"
+        if len(state["isr"]) != len(set(state["isr"])):
+            return f"{state}"
+        led = leader.partition(key)
+        if led is None or not led.is_leader or led.leader_epoch != state["leader_epoch"]:
+            return f"{led} at {leader.id}, stored is {state}"
+        if led.high_watermark != led.log_end_offset:
+            return f"high watermark {led.high_watermark} of {led.log_end_offset}"
+        logs = [self.nodes[number].disk.records(key) or (0, []) for number in replicas]
+        # One that was a leader may have deleted records that others did not hear of in time.
+        start = max(first for first, _ in logs)
+        if any(
+            records[start - first :] != logs[0][1][start - logs[0][0] :] for first, records in logs
+        ):
+            return f"the logs of {replicas} differ"
+        return None
+
+    # -- what happens
+
+    def start(self, number: int) -> None:
+        node = self.nodes[number] = SimNode(self, number, self.disks[number])
+        self.network.peers[number] = node
+
+    def restart(self, node: SimNode) -> None:
+        """Start a broker again, if that life of it is the last one and over."""
+        if self.nodes[node.id] is node and not node.alive:
+            self.truth.tell(f"start {node.id}")
+            self.start(node.id)
+
+    def left(self, node: SimNode) -> None:
+        """A broker has handed over what it led, or given that up, and ends."""
+        self.truth.tell(f"{node.id} stops")
+        node.close_logs()
+        node.session.close()
+        node.process.dead = True
+        self.network.died(node.process, silently=False)
+        seconds = self.random.uniform(0.2, 5.0)
+        self.faults.lasts(seconds)
+        self.clock.at(self.clock.now + seconds, None, lambda: self.restart(node))
+
+    def _at(self, mean_s: float, act: Callable[[], object]) -> None:
+        def again() -> None:
+            if self.disturbing:
+                act()
+                self._at(mean_s, act)
+
+        self.clock.at(self.clock.now + self.random.expovariate(1 / mean_s), None, again)
+
+    def _produce(self) -> None:
+        random = self.random
+        key = random.choice(self.keys)
+        leaders = [
+            node
+            for node in self.live()
+            if (found := node.partition(key)) is not None and found.is_leader
+        ]
+        if leaders:
+            acks = random.choice((-1, -1, -1, 1))
+            self.produce(random.choice(leaders), key, random.choice((1, 1, 2, 3)), acks)
+
+    def produce(self, node: SimNode, key: TopicPartition, count: int, acks: int) -> None:
+        """Have new values appended; what becomes of it is told to the truth."""
+        values = list(range(self._values, self._values + count))
+        self._values += count
+        self.clock.at(
+            self.clock.now,
+            node.process,
+            lambda: self.clock.spawn(node.process, node.produce, key, values, acks),
+        )
+
+    def _consume(self) -> None:
+        node = self.random.choice(list(self.nodes.values()))
+        if node.alive and not node.process.frozen:
+            key = self.random.choice(self.keys)
+            offset = self.random.choice((0, max(0, self.truth.seen(key) - 3)))
+            node.consume(key, offset)
+
+    def _write_back(self) -> None:
+        node = self.random.choice(list(self.nodes.values()))
+        if node.alive:
+            node.write_back()
+
+    # -- the schedule
+
+    def run(self) -> list[str]:
+        """Run the schedule and return what was wrong, nothing when all held."""
+        try:
+            return self._run()
+        finally:
+            self.clock.close()
+            for node in self.nodes.values():
+                node.ended()
+
+    def _run(self) -> list[str]:
+        random, clock, truth = self.random, self.clock, self.truth
+        while self.unsettled() is not None and clock.now < SESSION_TIMEOUT_S:
+            clock.run(clock.now + CHECK_S)
+        calm = clock.now + random.uniform(4.0, DISTURBED_S)
+        pace = random.choice((0.25, 0.6, 1.5))
+        self._at(random.choice((0.05, 0.2, 0.6)), self._produce)
+        self._at(0.4, self._consume)
+        self._at(1.0, self._write_back)
+        if self.aim:
+            self._follow_aim()
+            # It needs a cluster that is not disturbed by much else.
+            pace, calm = 12.0, clock.now + AIMS[self.aim].seconds
+        while clock.now < calm and not truth.problems:
+            clock.run(clock.now + random.expovariate(1 / pace))
+            self.faults.next()
+        if not truth.problems:
+            clock.run(max(self.faults.quiet_from_s, clock.now))
+        if truth.problems:
+            return truth.problems
+        self.disturbing = False
+        self.network.heal()
+        truth.tell("healed")
+        broken = [number for number, disk in self.disks.items() if disk.broken is not None]
+        if broken and self._led_without(broken):
+            self._settle()
+        for number in broken:
+            self.faults.repair_disk(number, 0.5)
+        self._settle()
+        if not truth.problems:
+            truth.check()
+            truth.check_acknowledged()
+        return truth.problems
+
+    def _led_without(self, broken: list[int]) -> bool:
+        """Whether every partition has a replica in sync that can be used."""
+        return len(self.truth.decided) == len(self.keys) and all(
+            any(
+                broker not in broken or not self.disks[broker].unusable(TopicPartition(*key))
+                for broker in state["isr"]
+            )
+            for key, state in self.truth.decided.items()
+        )
+
+    def _settle(self) -> None:
+        clock, truth = self.clock, self.truth
+        begun = clock.now
+        while clock.now < begun + REST_S and not truth.problems:
+            clock.run(clock.now + 0.5)
+            if self.unsettled() is None:
+                break
+        else:
+            if not truth.problems:
+                truth.problem(f"not settled {REST_S:g} s after all healed: {self.unsettled()}")
+        self.settle_s = max(self.settle_s, clock.now - begun)
+
+    def _follow_aim(self) -> None:
+        steps = AIMS[self.aim].steps(self)
+
+        def go_on() -> None:
+            wait_s: Any = next(steps, None) if self.disturbing else None
+            if wait_s is not None:
+                self.clock.at(self.clock.now + wait_s, None, go_on)
+
+        go_on()
+
+
+def replace_id(config: BrokerConfig, broker_id: int) -> BrokerConfig:
+    """The same settings for another broker; making them anew is slow."""
+    other = copy.copy(config)
+    object.__setattr__(other, "broker_id", broker_id)
+    return other

@@ -1,0 +1,62 @@
+"""Exchanges between brokers, against a plain flow of least cost."""
+
+from collections import Counter
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.support.flows import fewest_moves
+from zkbroker.admin.fewest_moves import with_fewest_moves
+from zkbroker.admin.reassignment_plan import moved_replicas
+
+
+@st.composite
+def targets(draw):
+    """An assignment, any other one of the same size, and the brokers of that one."""
+    factor = draw(st.integers(1, 3))
+    brokers = list(range(draw(st.integers(factor, 6))))
+    old = [*brokers, 10, 11]
+    keys = [("t", number) for number in range(draw(st.integers(0, 16)))]
+    current = {key: tuple(draw(st.permutations(old))[:factor]) for key in keys}
+    return current, {key: draw(st.permutations(brokers))[:factor] for key in keys}, brokers
+
+
+# The lone gap (of broker 9) may only be filled where another replica then has to make room.
+BLOCKED = {("t", 0): (1, 9), ("t", 1): (2, 3), ("t", 2): (2, 3)}
+
+
+@given(targets())
+@example((BLOCKED, {**BLOCKED, ("t", 0): (1, 2)}, [1, 2, 3]))
+def test_any_target_ends_even_with_the_fewest_moves(scene):
+    current, target, brokers = scene
+    found = with_fewest_moves(current, target, brokers)
+    loads = Counter(broker for replicas in found.values() for broker in replicas)
+    assert max(loads[b] for b in brokers) - min(loads[b] for b in brokers) <= 1
+    for key, replicas in found.items():
+        assert len(set(replicas)) == len(replicas) == len(target[key])
+        assert set(replicas) <= set(brokers)
+    assert moved_replicas(current, found) == fewest_moves(current, brokers)
+
+
+def test_a_blocked_gap_costs_one_move_more():
+    found = with_fewest_moves(BLOCKED, {**BLOCKED, ("t", 0): (1, 2)}, [1, 2, 3])
+    assert moved_replicas(BLOCKED, found) == 2
+
+
+def test_what_is_best_already_stays():
+    current = {("t", number): (number % 3, (number + 1) % 3) for number in range(7)}
+    assert with_fewest_moves(current, current, range(3)) == {
+        key: list(replicas) for key, replicas in current.items()
+    }
+
+
+def test_a_replica_that_was_moved_for_nothing_goes_back():
+    current = {("t", 0): (1,), ("t", 1): (2,)}
+    assert with_fewest_moves(current, {("t", 0): (2,), ("t", 1): (1,)}, [1, 2]) == {
+        ("t", 0): [1],
+        ("t", 1): [2],
+    }
+
+
+def test_nothing_is_nothing():
+    assert with_fewest_moves({}, {}, [1, 2]) == {}

@@ -1,0 +1,120 @@
+from collections import Counter
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.support.flows import fewest_moves
+from zkbroker.admin.reassignment_plan import moved_replicas, plan_reassignment
+from zkbroker.errors import ConfigError
+
+
+@st.composite
+def clusters(draw, racks=False):
+    """An assignment over some brokers, and the brokers that shall hold it."""
+    factor = draw(st.integers(1, 3))
+    old = list(range(draw(st.integers(factor, 7))))
+    current = {
+        (f"t{number % 3}", number): tuple(draw(st.permutations(old))[:factor])
+        for number in range(draw(st.integers(0, 24)))
+    }
+    leaving = draw(st.sets(st.sampled_from(old), max_size=3))
+    coming = range(10, 10 + draw(st.integers(0, 3)))
+    allowed = sorted({*old, *coming} - leaving)
+    while len(allowed) < factor:
+        allowed.append(20 + len(allowed))
+    names = st.sampled_from(["a", "b", "c"]) if racks else st.none()
+    return current, {broker: draw(names) for broker in allowed}
+
+
+def after(current, plan):
+    return {**current, **plan}
+
+
+def loads(assignment, brokers):
+    held = Counter(broker for replicas in assignment.values() for broker in replicas)
+    return [held[broker] for broker in brokers]
+
+
+@given(clusters(racks=True))
+def test_every_plan_is_an_assignment_of_the_same_size_on_allowed_brokers(given_cluster):
+    current, brokers = given_cluster
+    plan = plan_reassignment(current, brokers)
+    assert plan == plan_reassignment(dict(reversed(current.items())), brokers)
+    for key, replicas in plan.items():
+        assert replicas != current[key]
+        assert len(replicas) == len(set(replicas)) == len(current[key])
+        assert set(replicas) <= set(brokers)
+    for replicas in after(current, plan).values():
+        assert set(replicas) <= set(brokers)
+
+
+@given(clusters(racks=True))
+def test_racks_are_kept_as_far_as_there_are_any(given_cluster):
+    current, brokers = given_cluster
+    plan = plan_reassignment(current, brokers)
+    available = len(set(brokers.values()))
+    for key, replicas in after(current, plan).items():
+        stay = [broker for broker in current[key] if broker in brokers]
+        gone = len(current[key]) - len(stay)
+        now = len({brokers[broker] for broker in replicas})
+        assert now >= min(len({brokers[broker] for broker in stay}) + gone, available)
+
+
+@given(clusters())
+def test_without_racks_brokers_end_up_even(given_cluster):
+    current, brokers = given_cluster
+    shares = loads(after(current, plan_reassignment(current, brokers)), brokers)
+    assert max(shares) - min(shares) <= 1
+
+
+@given(clusters())
+# The broker that gets one more must not be the one with the lowest id: it has the partition.
+@example(({("t", 0): (3, 4, 5), ("t", 1): (2, 1, 6)}, dict.fromkeys([2, 3, 4, 5, 6])))
+# The gap can be filled only where another replica then has to make room.
+@example(
+    ({("t", 0): (1, 9), ("t", 1): (2, 3), ("t", 2): (2, 3)}, dict.fromkeys([1, 2, 3])),
+)
+def test_without_racks_the_moves_are_the_fewest(given_cluster):
+    current, brokers = given_cluster
+    plan = plan_reassignment(current, brokers)
+    assert moved_replicas(current, plan) == fewest_moves(current, brokers)
+
+
+@given(clusters(racks=True))
+def test_what_need_not_move_stays_where_nothing_is_to_be_evened_out(given_cluster):
+    current, brokers = given_cluster
+    plan = plan_reassignment(current, brokers, balance=False)
+    forced = sum(broker not in brokers for replicas in current.values() for broker in replicas)
+    assert moved_replicas(current, plan) == forced
+    assert all(set(current[key]) - set(brokers) for key in plan)
+
+
+@given(clusters(racks=True), st.integers(1, 3))
+def test_a_replication_factor_is_reached(given_cluster, factor):
+    current, brokers = given_cluster
+    brokers |= {30: "a", 31: "b", 32: "c"} if None not in brokers.values() else {}
+    plan = plan_reassignment(current, brokers, replication_factor=factor)
+    for replicas in after(current, plan).values():
+        assert len(set(replicas)) == len(replicas) == factor
+        assert set(replicas) <= set(brokers)
+
+
+def test_a_broker_that_comes_gets_its_share_of_leaders_too():
+    current = {("t", number): (1 + number % 2, 2 - number % 2) for number in range(12)}
+    plan = plan_reassignment(current, {1: None, 2: None, 3: None})
+    assert moved_replicas(current, plan) == 8
+    leads = Counter(replicas[0] for replicas in after(current, plan).values())
+    assert leads == {1: 4, 2: 4, 3: 4}
+
+
+def test_a_broker_that_leaves_has_nothing_left():
+    current = {("t", number): (1 + number % 3,) for number in range(9)}
+    plan = plan_reassignment(current, {1: None, 2: None})
+    assert set(plan) == {("t", 2), ("t", 5), ("t", 8)}
+    assert sorted(loads(after(current, plan), [1, 2])) == [4, 5]
+
+
+def test_too_few_brokers_are_refused():
+    with pytest.raises(ConfigError, match="2 replicas need 2 brokers, there are 1: 7"):
+        plan_reassignment({("t", 0): (1, 2)}, {7: None})

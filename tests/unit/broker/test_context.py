@@ -1,0 +1,75 @@
+from contextlib import contextmanager
+
+import gevent
+import pytest
+
+from zkbroker.broker import context as module
+from zkbroker.broker.context import RequestContext
+from zkbroker.network.server.server import CloseConnection
+from zkbroker.protocol import RequestHeader
+from zkbroker.security import ANONYMOUS
+
+
+class PlayedSession:
+    listener, ip, peer_gone = "INSIDE", "10.0.0.1", False
+    closed = False
+    parks = 0
+
+    @contextmanager
+    def parked(self, wake):
+        self.parks += 1
+        yield
+
+    def peer_closed(self):
+        return self.closed
+
+
+@pytest.fixture
+def session():
+    return PlayedSession()
+
+
+@pytest.fixture
+def context(session):
+    return RequestContext(session, RequestHeader(1, 10, 7, "c"))
+
+
+def test_it_tells_who_asks_and_how(context):
+    assert (context.api_key, context.api_version, context.correlation_id) == (1, 10, 7)
+    assert (context.client_id, context.listener, context.peer) == ("c", "INSIDE", "10.0.0.1")
+    assert context.principal is ANONYMOUS
+    assert str(context.principal) == "User:ANONYMOUS"
+
+
+def test_parking_is_the_sessions(context, session):
+    with context.park(lambda: None):
+        assert session.parks == 1
+
+
+def test_a_long_loop_lets_others_run(context, monkeypatch):
+    monkeypatch.setattr(module, "RUN_S", 0.0)
+    others = []
+    gevent.spawn(others.append, "ran")
+    context._run_until = 0.0
+    for item in context.paced(range(2)):
+        if item:
+            assert others == ["ran"]
+
+
+def test_a_long_loop_ends_when_the_peer_is_gone(context, session, monkeypatch):
+    monkeypatch.setattr(module, "RUN_S", 0.0)
+    context._run_until = 0.0
+    seen = []
+    session.closed = True
+    with pytest.raises(CloseConnection, match="client went"):
+        seen.extend(context.paced(range(1000)))
+    assert len(seen) < 1000
+    # What must be done for a client that is gone only gives way.
+    assert context.give_way() is True
+
+
+def test_a_short_loop_is_not_interrupted(context, monkeypatch):
+    monkeypatch.setattr(module, "RUN_S", 3600.0)
+    context._run_until += 3600
+    monkeypatch.setattr(gevent, "sleep", pytest.fail)
+    assert list(context.paced("abc")) == ["a", "b", "c"]

@@ -1,0 +1,109 @@
+from contextlib import contextmanager
+
+import gevent
+import pytest
+
+from zkbroker.broker.conversion import LIGHT_BYTES, DownConversion
+from zkbroker.records import (
+    AppendPolicy,
+    Codec,
+    encode_message_set,
+    iter_entries,
+    iter_records,
+    prepare_append,
+)
+
+
+class PlayedLog:
+    """A log of some batches."""
+
+    def __init__(self, *batches):
+        self.batches = batches
+
+    def __call__(self, offset, limit):
+        for batch in self.batches:
+            if next(iter_entries(batch)).last_offset >= offset:
+                return batch
+        return b""
+
+
+class PlayedContext:
+    """Counts memory and parking."""
+
+    def __init__(self, memory=10**9):
+        self.memory, self.reserved, self.parks = memory, 0, 0
+
+    def reserve_answer(self, wanted):
+        self.reserved = min(wanted, self.memory)
+        return self.reserved
+
+    def correct_answer(self, by):
+        self.reserved += by
+
+    @contextmanager
+    def park(self, wake):
+        self.parks += 1
+        yield
+
+
+class Offload:
+    """Runs at once, and notes how many run at the same time and with which bound."""
+
+    def __init__(self):
+        self.bounds, self.running, self.most = [], 0, 0
+
+    def __call__(self, function, *args):
+        self.bounds.append(args[-1])
+        if args[-1] > LIGHT_BYTES:
+            self.running += 1
+            self.most = max(self.most, self.running)
+            gevent.sleep(0.001)
+        try:
+            return function(*args)
+        finally:
+            if args[-1] > LIGHT_BYTES:
+                self.running -= 1
+
+
+@pytest.fixture
+def offload():
+    return Offload()
+
+
+def batch(count, size, codec=Codec.GZIP, base=0):
+    data = encode_message_set([(None, bytes(size), 1000, ())] * count, codec=codec)
+    return bytes(prepare_append(bytearray(data), base, AppendPolicy(), 0).data)
+
+
+def test_little_is_converted_at_once(offload):
+    context = PlayedContext()
+    converted, cut = DownConversion(offload).read(PlayedLog(batch(3, 10)), 0, 5000, 1, context)
+    assert [record.offset for record in iter_records(converted)] == [0, 1, 2]
+    assert (offload.bounds, context.parks, cut) == ([], 0, False)
+    assert context.reserved == len(converted)
+
+
+def test_more_goes_to_another_thread(offload):
+    context = PlayedContext()
+    DownConversion(offload).read(PlayedLog(batch(3000, 10)), 0, 5000, 0, context)
+    assert (offload.bounds, context.parks) == ([LIGHT_BYTES], 0)
+
+
+def test_what_expands_far_is_converted_one_at_a_time_without_a_request_slot(offload):
+    conversion = DownConversion(offload)
+    log = PlayedLog(batch(60, 100_000))
+    contexts = [PlayedContext() for _ in range(5)]
+    tasks = [gevent.spawn(conversion.read, log, 0, 10_000, 1, context) for context in contexts]
+    gevent.joinall(tasks, raise_error=True)
+    assert offload.most == 1
+    assert [context.parks for context in contexts] == [1] * 5
+    assert len(list(iter_records(tasks[0].value[0]))) == 60
+
+
+def test_the_real_size_is_counted_and_little_memory_cuts_the_answer(offload):
+    context = PlayedContext(memory=64)
+    converted, cut = DownConversion(offload).read(
+        PlayedLog(batch(100, 10, Codec.NONE)), 0, 5000, 1, context
+    )
+    assert cut
+    assert context.reserved == len(converted) > 64

@@ -1,0 +1,141 @@
+"""The admin page: when its port is taken, and what it answers while there is nothing to tell."""
+
+import socket
+import sys
+
+import gevent
+import pytest
+
+from zkbroker.broker import BrokerNode
+from zkbroker.broker.exposition import MetricsPage
+from zkbroker.config.broker import BrokerConfig
+from zkbroker.errors import ConfigError, StorageError
+
+
+def node(tmp_path, admin_port):
+    # Nothing listens there: whoever asks ZooKeeper first fails with another error.
+    return BrokerNode(
+        BrokerConfig.from_properties(
+            {
+                "zookeeper.connect": "127.0.0.1:1",
+                "zookeeper.connection.timeout.ms": "1000",
+                "log.dirs": str(tmp_path / "data"),
+                "admin.port": str(admin_port),
+                "admin.host": "127.0.0.1",
+            }
+        )
+    )
+
+
+def test_an_admin_port_in_use_is_noticed_before_anything_else(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(
+            StorageError, match=rf"admin\.port 127\.0\.0\.1:{port}: Address already"
+        ):
+            node(tmp_path, port).start()
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_missing_extra_is_noticed_before_anything_else(tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "zkbroker.broker.exposition")
+    monkeypatch.setitem(sys.modules, "prometheus_client.core", None)
+    with pytest.raises(ConfigError, match=r"pip install 'zkbroker\[metrics\]'"):
+        node(tmp_path, 0).start()
+    assert not (tmp_path / "data").exists()
+
+
+def ask(page, request):
+    def exchange():
+        with gevent.socket.create_connection(("127.0.0.1", page.port), timeout=10) as asked:
+            asked.sendall(request)
+            answer = b""
+            while part := asked.recv(4096):
+                answer += part
+            return answer.decode()
+
+    return gevent.spawn(exchange).get()
+
+
+@pytest.fixture
+def page():
+    opened = MetricsPage("127.0.0.1", 0)
+    opened.start()
+    yield opened
+    opened.stop()
+
+
+def test_a_broker_that_is_not_there_yet_has_no_metrics(page):
+    for path in ("/metrics", "/clients"):
+        answer = ask(page, f"GET {path} HTTP/1.0\r\n\r\n".encode())
+        assert answer.startswith("HTTP/1.1 503 ")
+        assert answer.endswith("the broker is starting or stopping\n")
+    assert ask(page, b"GET / HTTP/1.0\r\n\r\n").startswith("HTTP/1.1 404 ")
+
+
+@pytest.mark.parametrize("headers", [b"a: b\r\n" * 150, b"a: " + b"b" * 70_000 + b"\r\n"])
+def test_too_many_headers_are_refused_without_a_traceback(page, headers, capfd, caplog):
+    answer = ask(page, b"GET /metrics HTTP/1.0\r\n" + headers + b"\r\n")
+    assert answer.startswith("HTTP/1.1 400 ")
+    assert "Traceback" not in capfd.readouterr().err + caplog.text
+
+
+def shown(page, monkeypatch, body=b"figures"):
+    monkeypatch.setattr("zkbroker.broker.exposition.generate_latest", lambda registry: body)
+    page._services = object()
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/nothing"])
+def test_head_is_answered_without_the_page(page, monkeypatch, path):
+    shown(page, monkeypatch)
+    asked = ask(page, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    headers, _, body = asked.partition("\r\n\r\n")
+    head = ask(page, f"HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    assert head.endswith("\r\n\r\n")
+    assert f"Content-Length: {len(body)}" in head
+    assert body
+    assert head.splitlines()[0] == headers.splitlines()[0]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "TRACE"])
+def test_nothing_can_be_done_to_the_page(page, monkeypatch, method):
+    shown(page, monkeypatch)
+    assert ask(page, f"{method} /metrics HTTP/1.0\r\n\r\n".encode()).startswith("HTTP/1.1 405 ")
+
+
+def test_a_page_is_made_for_one_reader_at_a_time_and_others_get_their_turn(page, monkeypatch):
+    shown(page, monkeypatch)
+    turns = []
+    monkeypatch.setattr(
+        "zkbroker.broker.exposition.generate_latest", lambda registry: turns.append("page") or b""
+    )
+
+    def bystander():
+        while turns.count("page") < 20:
+            turns.append("other")
+            gevent.sleep(0)
+
+    others = gevent.spawn(bystander)
+    readers = [gevent.spawn(page._page, "GET", "/metrics") for _ in range(20)]
+    gevent.joinall([others, *readers], timeout=10)
+    assert "page page" not in " ".join(turns)
+
+
+def test_slow_readers_are_few_and_hung_up_on(page, monkeypatch, capfd, caplog):
+    monkeypatch.setattr("zkbroker.broker.exposition._EXCHANGE_TIMEOUT_S", 0.3)
+    made, body = [], bytes(8_000_000)
+    shown(page, monkeypatch)
+    monkeypatch.setattr(
+        "zkbroker.broker.exposition.generate_latest", lambda registry: made.append(1) or body
+    )
+    slow = [gevent.socket.create_connection(("127.0.0.1", page.port)) for _ in range(40)]
+    for each in slow[:-1]:
+        each.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+    slow[-1].sendall(b"GET /metr")
+    gevent.sleep(0.1)
+    assert len(made) <= 32
+    # The next one is served once the slow ones had their time.
+    assert ask(page, b"HEAD /metrics HTTP/1.0\r\n\r\n").startswith("HTTP/1.1 200 ")
+    for each in slow:
+        each.close()
+    assert "Traceback" not in capfd.readouterr().err + caplog.text

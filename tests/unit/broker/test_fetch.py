@@ -1,0 +1,262 @@
+from types import SimpleNamespace
+
+import gevent
+import pytest
+
+from tests.support.replicas import EntryLog, Park, make_partition, told
+from zkbroker.broker.handlers.fetch import FetchHandler
+from zkbroker.broker.metrics import BrokerMetrics
+from zkbroker.config.log import LogConfig
+from zkbroker.errors import ErrorCode, ProtocolError
+from zkbroker.fileslice import FileSlice
+from zkbroker.protocol.messages import FetchRequest
+from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
+from zkbroker.replica.delayed import wait_for_acks
+from zkbroker.runtime import get_runtime
+
+
+class ModernLog:
+    """A log that holds batches of magic 2."""
+
+    log_start_offset = 0
+    log_end_offset = 1
+    first_unstable_offset = None
+
+    def begin_epoch(self, epoch): ...
+
+    def last_stable_offset(self, high_watermark):
+        return high_watermark
+
+    def __init__(self, **settings):
+        self.config = LogConfig(**settings)
+        self.closed = 0
+        self.reads = 0
+
+    def read(self, offset, limit, **given):
+        self.reads += 1
+
+        def close():
+            self.closed += 1
+
+        return SimpleNamespace(
+            slice=FileSlice(0, 0, 100, close),
+            log_start_offset=0,
+            max_magic=lambda: 2,
+            holds_zstd=lambda: False,
+        )
+
+    def read_bytes(self, offset, limit, **given):
+        return b""
+
+
+def fetch(log, version, partitions=(0,)):
+    replica = make_partition(log=log)
+    replica.become_leader(told(1, 0, (1,), (1,)))
+    services = SimpleNamespace(
+        config=SimpleNamespace(fetch_session_slots=10),
+        partition=lambda topic, number, **_: replica,
+        metrics=BrokerMetrics(),
+        runtime=SimpleNamespace(offload=lambda function, *args: function(*args)),
+        stopping=lambda: False,
+    )
+    context = SimpleNamespace(
+        api_version=version,
+        client_id="c",
+        paced=lambda items: items,
+        release_answer=lambda: None,
+        reserve_answer=lambda size: size,
+        correct_answer=lambda by: None,
+    )
+    topic = FetchRequestTopic(
+        "t", [FetchRequestPartition(number, max_bytes=1000) for number in partitions]
+    )
+    return FetchHandler(services)(FetchRequest(topics=[topic]), context).topics[0].partitions
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3])
+def test_a_reader_that_is_too_old_gets_error_35_where_nothing_is_converted(version):
+    log = ModernLog(message_downconversion_enable=False)
+    (answer,) = fetch(log, version)
+    assert (answer.error_code, answer.records) == (ErrorCode.UNSUPPORTED_VERSION, b"")
+    assert log.closed == 1
+
+
+@pytest.mark.parametrize(("version", "enabled"), [(0, True), (4, False), (4, True)])
+def test_other_readers_are_served(version, enabled):
+    log = ModernLog(message_downconversion_enable=enabled)
+    (answer,) = fetch(log, version)
+    assert answer.error_code == 0
+
+
+def test_a_partition_that_is_named_again_and_again_is_read_once():
+    log = ModernLog()
+    answers = fetch(log, 4, [0, 1, 0, 0, 1])
+    assert [answer.partition for answer in answers] == [0, 1]
+    assert log.reads == 2
+
+
+class World:
+    """Broker 1 leads t-0, with a replica on broker 2, and has five records."""
+
+    def __init__(self):
+        self.replica = make_partition(log=EntryLog(), runtime=get_runtime("gevent"))
+        self.replica.become_leader(told(1, 5, (1, 2), (1, 2)))
+        self.replica.append(b"abcde")
+        services = SimpleNamespace(
+            config=SimpleNamespace(fetch_session_slots=10),
+            partition=lambda topic, number, **_: self.replica,
+            metrics=BrokerMetrics(),
+            runtime=get_runtime("gevent"),
+            stopping=lambda: False,
+        )
+        self.handler = FetchHandler(services)
+        self.park = Park()
+
+    def fetch(self, offset, *, replica_id=-1, version=11, epoch=-1, **request):
+        asked = FetchRequestPartition(0, epoch, offset, 0, 100)
+        return self.send(
+            FetchRequest(
+                replica_id=replica_id, topics=[FetchRequestTopic("t", [asked])], **request
+            ),
+            version,
+        )
+
+    def send(self, request, version=11):
+        context = SimpleNamespace(
+            api_version=version,
+            paced=lambda items: items,
+            release_answer=lambda: None,
+            park=self.park,
+            peer_gone=False,
+        )
+        return self.handler(request, context)
+
+
+def only(answer):
+    return answer.topics[0].partitions[0]
+
+
+def test_each_reader_is_told_its_end():
+    world = World()
+    world.fetch(3, replica_id=2)
+    world.replica.log.reads.clear()
+    for request in ({}, {"isolation_level": 1}, {"replica_id": 2}, {"replica_id": -2}):
+        world.replica.log.first_unstable_offset = 1
+        world.fetch(0, **request)
+    assert world.replica.log.reads == [3, 1, 5, 5]
+
+
+def test_what_a_follower_fetches_moves_the_high_watermark_one_fetch_late():
+    world = World()
+    assert only(world.fetch(5, replica_id=2)).high_watermark == 0
+    assert only(world.fetch(5, replica_id=2)).high_watermark == 5
+
+
+def test_a_broker_that_has_no_replica_is_served_and_counts_for_nothing():
+    world = World()
+    answer = only(world.fetch(5, replica_id=7))
+    assert (answer.error_code, world.replica.high_watermark) == (0, 0)
+
+
+@pytest.mark.parametrize(("epoch", "code"), [(4, 74), (6, 75), (5, 0), (-1, 0)])
+def test_epochs_are_checked_in_incremental_fetches_too(epoch, code):
+    world = World()
+    opened = world.fetch(0, replica_id=2, epoch=5, session_epoch=0)
+    assert opened.session_id
+    again = world.fetch(1, replica_id=2, epoch=epoch, session_id=opened.session_id, session_epoch=1)
+    assert [p.error_code for t in again.topics for p in t.partitions] in ([code], [])
+    # A follower that was left behind names nothing any more, and is refused all the same.
+    world.replica.become_leader(told(1, 6, (1,), (1, 2)))
+    left_behind = FetchRequest(replica_id=2, session_id=opened.session_id, session_epoch=2)
+    if epoch == 5:
+        assert only(world.send(left_behind)).error_code == ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_a_session_that_is_not_known_is_70_and_out_of_order_71():
+    world = World()
+    with pytest.raises(ProtocolError) as raised:
+        world.fetch(0, replica_id=2, session_id=9, session_epoch=3)
+    assert raised.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    opened = world.fetch(0, replica_id=2, session_epoch=0)
+    with pytest.raises(ProtocolError) as raised:
+        world.fetch(0, replica_id=2, session_id=opened.session_id, session_epoch=7)
+    assert raised.value.code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+def test_clients_get_no_session():
+    world = World()
+    assert world.fetch(0, session_epoch=0).session_id == 0
+    with pytest.raises(ProtocolError):
+        world.fetch(0, session_id=3, session_epoch=1)
+
+
+def test_a_consumer_waits_for_the_high_watermark_and_a_follower_for_an_append():
+    world = World()
+    waiting = gevent.spawn(world.fetch, 0, max_wait_ms=10_000, min_bytes=1)
+    gevent.sleep(0)
+    looks = len(world.replica.log.reads)
+    world.replica.append(b"f")
+    gevent.sleep(0.02)
+    assert len(world.replica.log.reads) == looks  # nothing new for a consumer yet
+    world.fetch(6, replica_id=2)
+    gevent.sleep(0.02)
+    assert len(world.replica.log.reads) > looks + 1
+    waiting.kill()
+    assert world.park.times == 1
+
+
+def test_an_epoch_that_begins_during_a_read_is_not_credited_with_it():
+    world = World()
+    closed = []
+    read = world.replica.log.read
+
+    def read_and_change(*args, **given):
+        found = read(*args, **given)
+        found.slice = FileSlice(0, 0, 1, lambda: closed.append(1))
+        world.replica.become_leader(told(1, 6, (1, 2), (1, 2)))
+        return found
+
+    world.replica.log.read = read_and_change
+    answer = only(world.fetch(5, replica_id=2, epoch=5))
+    assert answer.error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert closed == [1]
+    assert world.replica.remote(2).log_end_offset == -1
+
+
+def test_a_follower_that_waits_tells_where_it_is_once():
+    world = World()
+    waiting = gevent.spawn(world.fetch, 5, replica_id=2, max_wait_ms=10_000, min_bytes=100)
+    gevent.sleep(0)
+    remote = world.replica.remote(2)
+    assert remote.log_end_offset == 5
+    # It lost power and came back with less, on another connection, while the old fetch waits.
+    world.fetch(2, replica_id=2)
+    looks = len(world.replica.log.reads)
+    world.replica.append(b"f")
+    gevent.sleep(0.02)
+    assert len(world.replica.log.reads) > looks, "the old fetch looked again"
+    assert remote.log_end_offset == 2
+    waiting.kill()
+
+
+def test_500_waiting_produces_leave_fetches_served():
+    world = World()
+
+    def produce():
+        appended = world.replica.append(b"x", acks=-1)
+        return wait_for_acks(
+            [appended],
+            -1,
+            30.0,
+            runtime=get_runtime("gevent"),
+            clock=lambda: 0.0,
+            park=world.park,
+        )
+
+    waiting = [gevent.spawn(produce) for _ in range(500)]
+    gevent.sleep(0)
+    assert world.park.times == 500
+    end = world.replica.log_end_offset
+    assert only(world.fetch(end, replica_id=2)).error_code == 0
+    gevent.joinall(waiting, timeout=10)
+    assert all(each.value == [None] for each in waiting)

@@ -1,0 +1,148 @@
+"""How a broker comes into the cluster, and leaves it."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tests.support.instant_session import InstantSession
+from zkbroker.broker.membership import ClusterMembership
+from zkbroker.broker.view import ClusterView
+from zkbroker.config.broker import BrokerConfig
+from zkbroker.config.log import LogManagerConfig
+from zkbroker.errors import ErrorCode, ProtocolError
+from zkbroker.registry import paths
+from zkbroker.registry.brokers import BrokerInfo
+from zkbroker.registry.partition_states import (
+    LeaderAndIsr,
+    PartitionStates,
+    StateForm,
+    declare_form,
+)
+from zkbroker.registry.topics import create_topic
+from zkbroker.registry.topics_watch import TopicsView
+from zkbroker.zookeeper import SessionState
+
+OWN = BrokerInfo(1, "10.0.0.1", 9092)
+
+
+class PlayedController:
+    """Elected; answers what it is told to, in turn."""
+
+    is_controller = True
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.asked = []
+
+    def controlled_shutdown(self, broker_id, broker_epoch):
+        self.asked.append((broker_id, broker_epoch))
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.fixture
+def world(tmp_path):
+    session = InstantSession()
+    config = BrokerConfig(
+        zookeeper_connect="unused",
+        controlled_shutdown_backoff_ms=0,
+        log_manager=LogManagerConfig(log_dirs=(str(tmp_path),)),
+    )
+    states = PartitionStates(session)
+    view = ClusterView(OWN)
+    registered = []
+    membership = ClusterMembership(config, session, states, view, OWN, lambda: registered.append(1))
+    return SimpleNamespace(
+        session=session, states=states, view=view, membership=membership, registered=registered
+    )
+
+
+def test_the_broker_epoch_is_the_transaction_of_the_registration(world):
+    world.membership.start()
+    stat = world.session.exists(paths.broker(1))
+    assert world.membership.broker_epoch == stat.czxid
+    assert world.registered == [1]
+    world.membership.deregister(1.0)
+
+
+def test_a_later_epoch_than_is_known_is_looked_up_and_an_earlier_one_is_not(world):
+    world.membership.start()
+    epoch = world.membership.broker_epoch
+    world.membership.broker_epoch = epoch - 1
+    world.membership.learn_epoch(epoch - 2)
+    assert world.membership.broker_epoch == epoch - 1
+    world.membership.learn_epoch(epoch)
+    assert world.membership.broker_epoch == epoch
+    world.membership.deregister(1.0)
+
+
+def hand_over(world, controller, others=(2,)):
+    world.view.set_brokers({each: BrokerInfo(each, "b", each) for each in others})
+    return world.membership.hand_over(controller, [(1, 2)])
+
+
+def test_leaderships_are_handed_over_before_the_broker_goes(world):
+    controller = PlayedController([])
+    assert hand_over(world, controller)
+    assert controller.asked == [(1, -1)]
+
+
+def test_it_is_asked_again_and_then_goes_all_the_same(world):
+    refused = ProtocolError("not the controller", code=ErrorCode.STALE_CONTROLLER_EPOCH)
+    assert hand_over(world, PlayedController([("t", 0)], refused, []))
+    controller = PlayedController(*[[("t", 0)]] * 5)
+    assert not hand_over(world, controller)
+    assert len(controller.asked) == 3
+
+
+def test_nothing_is_asked_where_nobody_could_take_over(world):
+    controller = PlayedController()
+    assert hand_over(world, controller, others=(7,))
+    assert controller.asked == []
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_the_last_broker_leaves_what_genuine_ones_leave(world, last):
+    declare_form(world.session, StateForm.EPHEMERAL, 1)
+    world.membership.start()
+    create_topic(world.session, "t", {0: (1,)})
+    world.session.create(paths.CONTROLLER_EPOCH, b"1")
+    state = LeaderAndIsr(1, 4, (1,), 1)
+    stored = world.states.write({("t", 0): state}, 0)
+    world.states.register_leader(stored)
+    world.view.set_topics(TopicsView({"t": {0: (1,)}}, {}, frozenset()))
+    if not last:
+        other = BrokerInfo(2, "b", 2)
+        world.session.create(paths.broker(2), other.to_json(), ephemeral=True)
+    world.states.unregister_leader([("t", 0)])
+    world.membership.deregister(1.0)
+    left = world.session.exists(paths.partition_state("t", 0))
+    assert (left is not None) is last
+    if left is not None:
+        assert left.ephemeral_owner == 0
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked", "answer"),
+    [(b"4", 4, True), (b"4", 3, True), (b"4", 5, False), (b"garbage", 5, None), (None, 1, False)],
+)
+def test_whether_a_controller_was_elected(world, stored, asked, answer):
+    if stored is not None:
+        world.session.create(paths.CONTROLLER_EPOCH, stored)
+    assert world.membership.was_elected(asked) is answer
+
+
+def test_a_session_is_over_when_zookeeper_was_silent_for_its_time(world, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("zkbroker.broker.membership.time.monotonic", lambda: now[0])
+    membership = world.membership
+    membership.note_session(SessionState.SUSPENDED)
+    now[0] += 5.9
+    assert not membership.session_over()
+    membership.note_session(SessionState.LOST)
+    now[0] += 0.2
+    assert membership.session_over()
+    membership.note_session(SessionState.CONNECTED)
+    assert not membership.session_over()

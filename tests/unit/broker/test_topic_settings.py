@@ -1,0 +1,73 @@
+"""Settings of topics on their way to the logs."""
+
+from types import MappingProxyType, SimpleNamespace
+
+import pytest
+
+from tests.support.instant_session import InstantSession
+from zkbroker.broker.topic_settings import TopicSettings, when_connected
+from zkbroker.errors import ConfigError, RegistryError
+from zkbroker.log import TopicPartition
+from zkbroker.registry.topics import create_topic
+from zkbroker.registry.topics_watch import TopicsView
+
+
+class Logs:
+    def __init__(self, *topics):
+        self.told = []
+        self.topics = topics
+        self.refuse = False
+
+    def logs(self):
+        return {TopicPartition(topic, 0): None for topic in self.topics}
+
+    def update_topic_config(self, topic, settings):
+        if self.refuse:
+            raise ConfigError("no")
+        self.told.append((topic, dict(settings)))
+
+
+def seen(**configs):
+    return TopicsView(
+        MappingProxyType({topic: {0: (1,)} for topic in configs}),
+        MappingProxyType(configs),
+        frozenset(),
+    )
+
+
+def test_only_what_changed_is_told_and_of_logs_that_are_here():
+    logs = Logs("a", "b")
+    settings = TopicSettings(None, logs, None)
+    settings.apply(seen(a={"x": "1"}, b={}, c={"x": "2"}))
+    assert sorted(logs.told) == [("a", {"x": "1"}), ("b", {})]
+    logs.told.clear()
+    settings.apply(seen(a={"x": "1"}, b={"y": "1"}))
+    assert logs.told == [("b", {"y": "1"})]
+
+
+def test_what_was_refused_is_told_again():
+    logs = Logs("a")
+    settings = TopicSettings(None, logs, None)
+    logs.refuse = True
+    settings.apply(seen(a={"x": "1"}))
+    logs.refuse = False
+    settings.apply(seen(a={"x": "1"}))
+    assert logs.told == [("a", {"x": "1"})]
+
+
+def test_a_topic_that_the_view_does_not_have_yet_is_asked_for():
+    session = InstantSession()
+    create_topic(session, "new", {0: (1,)}, {"cleanup.policy": "compact"})
+    view = SimpleNamespace(topics=seen(old={"x": "1"}))
+    settings = TopicSettings(session, Logs(), view)
+    assert settings.of({"old", "new"}) == {"old": {"x": "1"}, "new": {"cleanup.policy": "compact"}}
+
+
+@pytest.mark.parametrize("away", [True, False])
+def test_recovery_goes_on_without_zookeeper(away):
+    def connected():
+        if away:
+            raise RegistryError("away")
+        return InstantSession()
+
+    assert when_connected(connected)({"t"}) == ({} if away else {"t": {}})

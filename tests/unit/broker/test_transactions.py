@@ -1,0 +1,212 @@
+"""Markers are appended and waited for; producers' requests are judged before they are passed on."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tests.support.logs import started
+from tests.support.replicas import Park, PlainRuntime, make_partition, told
+from tests.unit.log.test_transactions import send
+from zkbroker.broker.handlers.produce import ProduceHandler
+from zkbroker.broker.handlers.transactions import MarkerHandler, TransactionHandlers
+from zkbroker.broker.metrics import BrokerMetrics
+from zkbroker.broker.transactions import Transactions
+from zkbroker.errors import ErrorCode, NotLeaderForPartition, ProtocolError
+from zkbroker.log import TopicPartition
+from zkbroker.protocol.messages import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    ProduceRequest,
+    WriteTxnMarkersRequest,
+)
+from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
+from zkbroker.protocol.messages.transactions import TxnTopicPartitions
+from zkbroker.protocol.messages.write_txn_markers import TxnMarker
+from zkbroker.records import encode_message_set
+
+E = ErrorCode
+PARK = Park()
+KEYS = [TopicPartition("t", 0), TopicPartition("__consumer_offsets", 3)]
+
+
+class Runtime(PlainRuntime):
+    def sleep(self, seconds):
+        pass
+
+
+@pytest.fixture
+def led(tmp_path):
+    with started(tmp_path) as manager:
+        found = {}
+        for key in KEYS:
+            log = manager.get_or_create(key)
+            found[key] = make_partition(key=key, log=log)
+            found[key].become_leader(told(1, 0, (1,), (1,)))
+        yield found
+
+
+def services(led):
+    def find(topic, number):
+        if (topic, number) not in led:
+            raise NotLeaderForPartition("elsewhere")
+        return led[topic, number]
+
+    return SimpleNamespace(
+        partition=find,
+        runtime=Runtime(),
+        metrics=BrokerMetrics(),
+        replicas=SimpleNamespace(get=lambda topic, number: led.get((topic, number))),
+        config=SimpleNamespace(max_decompressed_bytes=1 << 20, max_request_records=1000),
+        view=SimpleNamespace(assignment=lambda topic: {0: (1,), 1: (1,)} if topic == "t" else None),
+    )
+
+
+def write(led, *markers):
+    ended = []
+    groups = SimpleNamespace(end_transaction=lambda *args, **more: ended.append((args, more)))
+    answer = MarkerHandler(services(led), groups, 0.05).write(WriteTxnMarkersRequest(list(markers)))
+    codes = [
+        {(t.topic, p.partition): p.error_code for t in each.topics for p in t.partitions}
+        for each in answer.markers
+    ]
+    return codes, ended
+
+
+def marker(*keys, epoch=0, committed=True, coordinator_epoch=0):
+    topics = [TxnTopicPartitions(topic, [number]) for topic, number in keys]
+    return TxnMarker(1, epoch, committed, topics, coordinator_epoch)
+
+
+def test_each_partition_gets_its_marker_and_its_answer(led):
+    log = led[KEYS[0]].log
+    send(log)
+    codes, ended = write(led, marker(*KEYS, ("t", 9)))
+    assert codes == [{KEYS[0]: 0, KEYS[1]: 0, ("t", 9): E.NOT_LEADER_FOR_PARTITION}]
+    assert log.first_unstable_offset is None
+    # The group coordinator learns of the marker in its own topic, and of no other.
+    assert ended == [((3, 1, 0), {"commit": True})]
+
+
+def test_markers_of_who_was_replaced_have_their_codes(led):
+    assert write(led, marker(KEYS[1], epoch=2, coordinator_epoch=5))[0] == [{KEYS[1]: 0}]
+    codes, ended = write(
+        led,
+        marker(KEYS[1], epoch=1, coordinator_epoch=6),
+        marker(KEYS[1], epoch=2, coordinator_epoch=4),
+    )
+    fenced = [E.INVALID_PRODUCER_EPOCH, E.TRANSACTION_COORDINATOR_FENCED]
+    assert [each[KEYS[1]] for each in codes] == fenced
+    assert ended == []
+
+
+def test_a_marker_that_is_not_on_the_replicas_is_not_acknowledged(led):
+    partition = led[KEYS[1]]
+    partition.become_leader(told(1, 1, (1, 2), (1, 2)))
+    codes, ended = write(led, marker(KEYS[1]))
+    assert codes == [{KEYS[1]: E.REQUEST_TIMED_OUT}]
+    assert ended == []
+
+
+def produce(led, data, *, transactional_id="id", verify=None):
+    request = ProduceRequest(
+        transactional_id,
+        -1,
+        1000,
+        [ProduceRequestTopic("t", [ProduceRequestPartition(0, memoryview(bytearray(data)))])],
+    )
+    context = SimpleNamespace(
+        api_version=7, client_id="c", give_way=lambda: False, park=lambda wake: None
+    )
+    answer = ProduceHandler(services(led), verify)(request, context)
+    return answer.topics[0].partitions[0].error_code
+
+
+def batch(sequence=0, **more):
+    more = {"is_transactional": True} | more
+    return encode_message_set(
+        [(None, b"x", 1, ())],
+        producer_id=1,
+        producer_epoch=0,
+        base_sequence=sequence,
+        **more,
+    )
+
+
+def test_the_coordinator_is_asked_once_for_each_transaction_and_partition(led):
+    asked = []
+    for sequence in range(3):
+        assert produce(led, batch(sequence), verify=lambda *args: asked.append(args[:4])) == 0
+    assert asked == [("id", 1, 0, (("t", 0),))]
+    assert produce(led, batch(3, is_transactional=False)) == E.INVALID_TXN_STATE
+
+
+def test_what_the_coordinator_refuses_is_not_written(led):
+    def refuse(*args):
+        raise ProtocolError("no", code=E.INVALID_TXN_STATE)
+
+    assert produce(led, batch(), verify=refuse) == E.INVALID_TXN_STATE
+    assert led[KEYS[0]].log_end_offset == 0
+
+
+def test_a_marker_that_comes_while_the_coordinator_is_asked_refuses_the_batch(led):
+    def late(*args):
+        write(led, marker(KEYS[0]))
+
+    assert produce(led, batch(), verify=late) == E.INVALID_TXN_STATE
+    assert led[KEYS[0]].log_end_offset == 1
+
+
+def test_a_transactional_batch_needs_a_transactional_id(led):
+    code = produce(led, batch(), transactional_id=None)
+    assert code == E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def handlers(led, code=E.NONE):
+    asked = []
+
+    def add(*args):
+        asked.append(args)
+        return code
+
+    coordinator = SimpleNamespace(add_partitions=add)
+    return TransactionHandlers(services(led), coordinator, None, lambda: 50), asked
+
+
+def added(made, *topics):
+    context = SimpleNamespace(paced=lambda items: items, park=PARK)
+    request = AddPartitionsToTxnRequest("id", 1, 0, [TxnTopicPartitions(*each) for each in topics])
+    answer = made.add_partitions(request, context)
+    return {(t.topic, p.partition): p.error_code for t in answer.topics for p in t.partitions}
+
+
+def test_partitions_are_added_all_or_none(led):
+    made, asked = handlers(led)
+    assert added(made, ("t", [0, 1])) == {("t", 0): 0, ("t", 1): 0}
+    assert asked == [("id", 1, 0, [("t", 0), ("t", 1)], PARK)]
+    assert added(made, ("t", [0, 7]), ("__consumer_offsets", [0])) == {
+        ("t", 0): E.OPERATION_NOT_ATTEMPTED,
+        ("t", 7): E.UNKNOWN_TOPIC_OR_PARTITION,
+        ("__consumer_offsets", 0): E.TOPIC_AUTHORIZATION_FAILED,
+    }
+    assert len(asked) == 1
+
+
+def test_the_coordinators_answer_goes_to_each_partition(led):
+    made, _ = handlers(led, E.CONCURRENT_TRANSACTIONS)
+    assert set(added(made, ("t", [0, 1])).values()) == {E.CONCURRENT_TRANSACTIONS}
+
+
+def test_a_group_stands_for_its_partition_of_the_offsets_topic(led):
+    made, asked = handlers(led)
+    made.add_offsets(AddOffsetsToTxnRequest("id", 1, 0, "a"), SimpleNamespace(park=PARK))
+    assert asked == [("id", 1, 0, [("__consumer_offsets", 47)], PARK)]
+
+
+@pytest.mark.parametrize("topic", ["", "..", "../../x", "a/b", "a\0b", "x" * 300])
+def test_what_cannot_be_a_topic_waits_for_no_marker(topic, caplog):
+    # No ZooKeeper: nobody is asked.
+    owner = SimpleNamespace(
+        _services=SimpleNamespace(view=SimpleNamespace(assignment=lambda topic: None))
+    )
+    assert Transactions._leader_of(owner, topic, 0) is None
+    assert "cannot be a topic" in caplog.text

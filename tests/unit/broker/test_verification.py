@@ -1,0 +1,118 @@
+"""Who is asked whether a transaction may begin, and what a producer is told."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tests.support.replicas import Park
+from zkbroker.broker.verification import TransactionVerifier
+from zkbroker.coordinator.stored_log import key_partition
+from zkbroker.errors import ErrorCode, NetworkError, ProtocolError
+from zkbroker.protocol.messages import VerifyTransactionResponse
+from zkbroker.protocol.messages.transactions import TxnTopicPartitions
+from zkbroker.protocol.messages.verify_transaction import VerificationResult, VerifiedTransaction
+from zkbroker.runtime import get_runtime
+
+E = ErrorCode
+OWN, OTHER = 1, 2
+NUMBER = key_partition("id", 5)
+
+
+class World:
+    """A coordinator, a view that names its broker, and the requests that go out."""
+
+    def __init__(self, leader=OWN, code=E.NONE, **more):
+        self.code, self.asked, self.sent = code, [], []
+        self.leader = leader
+        self.partitions = 5
+        self.verifier = TransactionVerifier(
+            SimpleNamespace(verify=self.verify),
+            SimpleNamespace(
+                assignment=lambda topic: dict.fromkeys(range(self.partitions), (1,)),
+                leader=lambda topic, number: (self.leader if number == NUMBER else 99, 0),
+                own=SimpleNamespace(id=OWN),
+            ),
+            self.send,
+            runtime=get_runtime("gevent"),
+            **more,
+        )
+
+    def verify(self, *asked):
+        self.asked.append(asked)
+        return self.code
+
+    def send(self, broker, request):
+        self.sent.append((broker, request))
+        if isinstance(self.code, Exception):
+            raise self.code
+        return VerifyTransactionResponse(
+            results=[
+                VerificationResult(each.transactional_id, self.code)
+                for each in request.transactions
+            ]
+        )
+
+    def check(self):
+        self.verifier.check("id", 7, 3, [("t", 0)])
+
+    def refused(self):
+        with pytest.raises(ProtocolError) as raised:
+            self.check()
+        return raised.value.code
+
+
+def test_this_brokers_own_coordinator_is_asked_without_a_request():
+    world = World()
+    world.check()
+    assert world.asked == [("id", 7, 3, [("t", 0)])]
+    assert world.sent == []
+
+
+def test_another_brokers_coordinator_is_asked_over_the_network():
+    world = World(OTHER)
+    world.check()
+    assert world.asked == []
+    ((broker, request),) = world.sent
+    asked = VerifiedTransaction("id", 7, 3, [TxnTopicPartitions("t", [0])])
+    assert (broker, request.transactions) == (OTHER, [asked])
+
+
+@pytest.mark.parametrize("leader", [OWN, OTHER])
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (E.INVALID_TXN_STATE, E.INVALID_TXN_STATE),
+        (E.INVALID_PRODUCER_ID_MAPPING, E.INVALID_TXN_STATE),
+        (E.INVALID_PRODUCER_EPOCH, E.INVALID_PRODUCER_EPOCH),
+        (E.INVALID_REQUEST, E.INVALID_TXN_STATE),
+        (E.NOT_COORDINATOR, E.NOT_ENOUGH_REPLICAS),
+        (E.COORDINATOR_LOAD_IN_PROGRESS, E.NOT_ENOUGH_REPLICAS),
+    ],
+)
+def test_a_producer_is_told_what_it_can_act_upon(leader, said, told):
+    assert World(leader, said).refused() is told
+
+
+def test_a_coordinator_that_does_not_answer_is_asked_again_by_the_producer():
+    assert World(OTHER, NetworkError("gone")).refused() is E.NOT_ENOUGH_REPLICAS
+    assert World(-1).refused() is E.NOT_ENOUGH_REPLICAS
+
+
+def test_without_a_topic_of_transactions_there_is_no_transaction():
+    world = World()
+    world.partitions = 0
+    assert world.refused() is E.INVALID_TXN_STATE
+
+
+def test_nobody_is_asked_where_that_is_switched_off():
+    world = World(code=E.INVALID_TXN_STATE, enabled=False)
+    world.check()
+    assert world.asked == world.sent == []
+
+
+def test_who_waits_for_another_broker_waits_parked():
+    park = Park()
+    World().verifier.check("id", 7, 3, [("t", 0)], park)
+    assert park.times == 0
+    World(OTHER).verifier.check("id", 7, 3, [("t", 0)], park)
+    assert park.times == 1

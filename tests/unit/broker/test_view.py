@@ -1,0 +1,102 @@
+"""What the controller said of the cluster."""
+
+from types import MappingProxyType
+
+import pytest
+
+from zkbroker.broker.view import ClusterView
+from zkbroker.errors import ErrorCode
+from zkbroker.protocol.messages import UpdateMetadataRequest
+from zkbroker.protocol.messages.update_metadata import UpdateMetadataPartition
+from zkbroker.registry.brokers import BrokerInfo
+from zkbroker.registry.topics_watch import TopicsView
+from zkbroker.replica.fencing import ControllerFence
+
+
+def view():
+    made = ClusterView(BrokerInfo(1, "a", 1))
+    made.set_brokers({2: BrokerInfo(2, "b", 2)})
+    made.set_topics(
+        TopicsView(MappingProxyType({"t": {0: (1, 2)}}), MappingProxyType({}), frozenset())
+    )
+    return made
+
+
+def update(made, leader, epoch=1, controller_epoch=1, fence=None):
+    state = UpdateMetadataPartition("t", 0, controller_epoch, leader, epoch, [1, 2], 0, [1, 2])
+    request = UpdateMetadataRequest(0, controller_epoch, partition_states=[state])
+    return made.update(request, fence or ControllerFence(lambda: 1))
+
+
+def test_nobody_leads_before_the_controller_says_so():
+    made = view()
+    assert made.leader("t", 0) == (-1, -1)
+    assert not made.led("t")
+    assert update(made, 2, epoch=4) == ErrorCode.NONE
+    assert made.leader("t", 0) == (2, 4)
+    assert made.led("t")
+
+
+def test_a_leader_that_does_not_live_is_none():
+    made = view()
+    update(made, 3)
+    assert made.leader("t", 0) == (-1, -1)
+
+
+def test_a_deposed_controller_changes_nothing():
+    made, fence = view(), ControllerFence(lambda: 1)
+    update(made, 2, controller_epoch=3, fence=fence)
+    assert update(made, 1, controller_epoch=2, fence=fence) == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert made.leader("t", 0)[0] == 2
+
+
+def test_what_is_being_deleted_has_no_leader():
+    made = view()
+    update(made, 2)
+    update(made, -2)
+    assert made.decided("t", 0) is None
+
+
+def test_a_topic_that_is_gone_is_forgotten():
+    made = view()
+    update(made, 2)
+    made.set_topics(TopicsView(MappingProxyType({}), MappingProxyType({}), frozenset()))
+    assert made.decided("t", 0) is None
+
+
+def topics(**assignments):
+    return TopicsView(MappingProxyType(assignments), MappingProxyType({}), frozenset())
+
+
+def test_a_new_partition_is_waited_for_until_the_controller_decided_and_not_for_long(monkeypatch):
+    now_s = [100.0]
+    monkeypatch.setattr("zkbroker.broker.view.time.monotonic", lambda: now_s[0])
+    made = view()
+    assert made.awaits_decision("t")
+    assert not made.awaits_decision("unknown")
+    update(made, 2)
+    assert not made.awaits_decision("t")
+    made.set_topics(topics(t={0: (1, 2), 1: (2, 1)}))
+    assert made.awaits_decision("t")
+    now_s[0] += 1.0
+    assert not made.awaits_decision("t")
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        UpdateMetadataPartition("t", -1, 1, 1, 0, [1], 0, [1]),
+        UpdateMetadataPartition("../t", 0, 1, 1, 0, [1], 0, [1]),
+        UpdateMetadataPartition("t", 1, 1, 1, -7, [1], 0, [1]),
+        UpdateMetadataPartition("t", 1, 1, -9, 0, [1], 0, [1]),
+        UpdateMetadataPartition("t", 1, 1, 1, 0, [1], 0, [1, -4]),
+    ],
+)
+def test_nonsense_is_42_and_not_told_to_clients_and_the_rest_counts(nonsense, caplog):
+    made = view()
+    sound = UpdateMetadataPartition("t", 0, 1, 2, 1, [1, 2], 0, [1, 2])
+    request = UpdateMetadataRequest(7, 1, partition_states=[nonsense, sound])
+    assert made.update(request, ControllerFence(lambda: 1)) == ErrorCode.INVALID_REQUEST
+    assert made.leader("t", 0) == (2, 1)
+    assert made.decided(nonsense.topic, nonsense.partition) is None
+    assert "UpdateMetadata refused controller=7" in caplog.text

@@ -1,0 +1,79 @@
+import click
+import pytest
+
+from zkbroker.cli.compat.kafka_tools import CLASSES, TOOLS
+
+CONSUME = ("--zookeeper", "zk:2181", "--topic", "t")
+
+
+def translated(tool, *arguments):
+    found = TOOLS[tool]
+    return found.translate(found.parse(arguments))
+
+
+def test_every_class_has_its_tool():
+    assert set(CLASSES.values()) == set(TOOLS)
+
+
+@pytest.mark.parametrize("tool", ["kafka-console-consumer", "kafka-simple-consumer-shell"])
+def test_a_formatter_is_obeyed_or_refused(tool, capsys):
+    where = (
+        CONSUME if tool == "kafka-console-consumer" else ("--broker-list", "b:1", "--topic", "t")
+    )
+    plain = translated(tool, *where)
+
+    def formatted(name):
+        shown = translated(tool, *where, "--formatter", name)
+        return [part for part in shown if not part.startswith("console-consumer-")]
+
+    assert len(formatted("kafka.tools.DefaultMessageFormatter")) in (len(plain), len(plain) - 1)
+    assert "-f" not in formatted("kafka.tools.DefaultMessageFormatter")
+    nothing = formatted("kafka.tools.NoOpMessageFormatter")
+    assert nothing[nothing.index("-f") + 1] == ""
+    with pytest.raises(click.UsageError, match="consume -f FORMAT, or -J"):
+        formatted("com.example.MyFormatter")
+    with pytest.raises(click.UsageError, match="dump-log --offsets-decoder"):
+        formatted(r"kafka.coordinator.group.GroupMetadataManager\$OffsetsMessageFormatter")
+    assert "no effect" not in capsys.readouterr().err
+
+
+def test_mirror_maker_of_every_generation_is_a_mirror(tmp_path, capsys):
+    old, new, to = (tmp_path / name for name in ("old", "new", "to"))
+    old.write_text("zookeeper.connect=z:1\ngroup.id=g\n")
+    new.write_text("bootstrap.servers=b:1\ngroup.id=g\n")
+    files = ("--consumer.config", str(new), "--producer.config", str(to))
+    shown = translated(
+        "kafka-mirror-maker",
+        *(*files, "--consumer.config", str(new), "--new.consumer", "--whitelist", "a|b"),
+        *("--num.streams", "3", "--message.handler", "m:H", "--queue.size", "9"),
+    )
+    assert shown == [
+        *("mirror", "--consumer.config", str(new), "--consumer.config", str(new)),
+        *("--producer.config", str(to), "--whitelist", "a|b"),
+        *("-X", "num.streams=3", "-X", "message.handler=m:H"),
+    ]
+    assert "--queue.size has no effect here" in capsys.readouterr().err
+    with pytest.raises(click.UsageError, match="exactly one of --whitelist"):
+        translated("kafka-mirror-maker", *files)
+    with pytest.raises(click.UsageError, match=r"needs bootstrap\.servers"):
+        translated(
+            "kafka-mirror-maker",
+            *("--new.consumer", "--consumer.config", str(old), "--producer.config", str(to)),
+            *("--whitelist", "a"),
+        )
+
+
+def test_the_tools_know_clusters_of_0_7(tmp_path):
+    files = []
+    for name in ("consumer", "producer"):
+        path = tmp_path / f"{name}.properties"
+        path.write_text("groupid=g\n")
+        files += [f"--{name}.config", str(path)]
+    old = ("--kafka.07.jar", "a.jar", "--zkclient.01.jar", "b.jar", "--queue.size", "5")
+    shown = translated("kafka-migration-tool", *files, *old, "--whitelist", "t")
+    assert shown[-1] == "--from-07"
+    assert shown[0] == "mirror"
+    assert "a.jar" not in shown
+    asked = ("--zookeeper", "z", "--topic", "t", "--property", "kafka.generation=0.7")
+    assert "--kafka-generation 0.7" in " ".join(translated("kafka-console-producer", *asked))
+    assert "--kafka-generation 0.7" in " ".join(translated("kafka-console-consumer", *asked))

@@ -1,0 +1,50 @@
+import pytest
+from click.testing import CliRunner
+
+from tests.support.fake_broker import CLOSE, FakeCluster
+from zkbroker.cli.offsets import chosen_partitions, command, parse_time
+from zkbroker.client import PartitionInfo
+from zkbroker.errors import ConfigError
+from zkbroker.protocol import ApiKey
+
+
+class Cluster:
+    def partitions(self, topic):
+        return [PartitionInfo(topic, number, 0) for number in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "time"), [("latest", -1), ("earliest", -2), ("-1", -1), ("0", 0), ("1500", 1500)]
+)
+def test_times_by_name_and_number(text, time):
+    assert parse_time(text) == time
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-3", "1.5"])
+def test_what_is_no_time_is_refused(text):
+    with pytest.raises(ConfigError, match="give latest, earliest or ms"):
+        parse_time(text)
+
+
+def test_partitions_are_those_named_or_all():
+    assert chosen_partitions(Cluster(), "t", None) == [0, 1, 2]
+    assert chosen_partitions(Cluster(), "t", "2,0") == [2, 0]
+    with pytest.raises(ConfigError, match="no partition 7; it has 0 to 2"):
+        chosen_partitions(Cluster(), "t", "0,7")
+    with pytest.raises(ConfigError, match="give numbers"):
+        chosen_partitions(Cluster(), "t", "0;1")
+
+
+def test_a_leader_that_moves_or_goes_is_followed():
+    with FakeCluster(brokers=2) as cluster:
+        cluster.create("t", [0, 1])
+        lost = [CLOSE]
+
+        def move(request):
+            cluster.leaders["t"][0] = 1  # and refuses, since it leads no longer
+
+        cluster.faults[ApiKey.LIST_OFFSETS, 0] = move
+        cluster.faults[ApiKey.LIST_OFFSETS, 1] = lambda request: lost.pop() if lost else None
+        options = ["get", "-b", cluster.addresses, "-t", "t"]
+        found = CliRunner().invoke(command, options, catch_exceptions=False)
+    assert found.output == "t:0:0\nt:1:0\n"

@@ -1,0 +1,50 @@
+import json
+
+import click
+import pytest
+
+from zkbroker.cli import top
+from zkbroker.cli.main import run
+from zkbroker.cli.output import print_json, print_table, say
+from zkbroker.errors import ClientError
+
+EVIL = "g\x1b[2J\nfake"
+
+
+def test_lines_tables_and_json_are_harmless(capsys):
+    say(EVIL)
+    print_table(["group"], [[EVIL], [None]])
+    print_json([EVIL + "\x9b"])
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert "\x9b" not in shown
+    assert shown.startswith("g\\x1b[2J\\nfake\n")
+    assert [line.strip() for line in shown.splitlines()][1:4] == ["group", "g\\x1b[2J\\nfake", "-"]
+    assert json.loads(shown[shown.index("[\n") :]) == [EVIL + "\x9b"]
+
+
+def test_an_error_text_of_a_peer_is_harmless(capsys):
+    @click.command()
+    def failing():
+        raise ClientError("refused: " + EVIL)
+
+    with pytest.raises(SystemExit):
+        run(failing, [], "zkbroker")
+    assert capsys.readouterr().err == "error: refused: g\\x1b[2J\n    fake\n"
+
+
+def test_the_picture_of_top_obeys_neither_escapes_nor_markup(capsys):
+    from rich.console import Console
+
+    snapshot = top.Snapshot(1.0, groups={"[red]" + EVIL: {("t", 0): (1, None)}})
+    Console(markup=False, width=100).print(top.picture(snapshot, snapshot))
+    shown = capsys.readouterr().out
+    assert "[red]g\\x1b[2J\\nfake" in shown
+
+
+def test_a_usage_error_is_harmless(capsys):
+    with pytest.raises(SystemExit):
+        run(click.Command("c"), ["an\x07argument"], "zkbroker")
+    shown = capsys.readouterr().err
+    assert "an\\x07argument" in shown
+    assert shown.startswith("Usage: ")

@@ -1,0 +1,98 @@
+"""What is asked again while leaders move, and for how long."""
+
+import time
+
+import pytest
+
+from zkbroker.client import BrokerUnavailable
+from zkbroker.client.asking_again import ask_again
+from zkbroker.errors import (
+    ErrorCode,
+    NetworkError,
+    ProtocolError,
+    RegistryError,
+    RequestTimedOut,
+    UnknownTopicOrPartition,
+    protocol_error,
+)
+from zkbroker.runtime import get_runtime
+
+
+class Metadata:
+    runtime = get_runtime("threads")
+
+    def __init__(self, *failures):
+        self.failures = list(failures)
+        self.refreshed = []
+
+    def refresh(self, topics=None):
+        self.refreshed.append(topics)
+        if self.failures:
+            raise self.failures.pop(0)
+
+
+def asked(metadata, *errors, **options):
+    """Answer after these errors."""
+    left = list(errors)
+
+    def ask():
+        if left:
+            raise left.pop(0)
+        return "answer"
+
+    return ask_again(metadata, {"t"}, ask, **options)
+
+
+@pytest.mark.parametrize("code", [3, 5, 6, 7, 9, 13, 14, 15, 16, 56, 74, 75, 78])
+def test_errors_that_a_move_explains_are_asked_again_with_fresh_metadata(code):
+    metadata = Metadata()
+    assert asked(metadata, *[protocol_error(code)] * 3) == "answer"
+    assert metadata.refreshed == [["t"]] * 3
+
+
+@pytest.mark.parametrize(
+    "error",
+    [NetworkError("lost"), RequestTimedOut("late"), BrokerUnavailable("gone"), RegistryError("no")],
+)
+def test_a_broker_that_goes_is_asked_again(error):
+    assert asked(Metadata(), error, error) == "answer"
+
+
+@pytest.mark.parametrize("code", [1, 2, 10, 17, 29, 35, 42, 43, 76])
+def test_what_does_not_pass_is_raised_at_once(code):
+    metadata = Metadata()
+    with pytest.raises(ProtocolError) as caught:
+        asked(metadata, protocol_error(code))
+    assert caught.value.code == code
+    assert metadata.refreshed == []
+
+
+def test_fresh_metadata_is_tried_once_without_time():
+    metadata = Metadata()
+    moved = protocol_error(ErrorCode.NOT_LEADER_FOR_PARTITION)
+    assert asked(metadata, moved, timeout_s=0) == "answer"
+    with pytest.raises(ProtocolError):
+        asked(metadata, moved, moved, timeout_s=0)
+
+
+def test_the_wait_is_bounded():
+    metadata = Metadata()
+    started = time.monotonic()
+    with pytest.raises(ProtocolError):
+        asked(metadata, *[protocol_error(6)] * 1000, timeout_s=0.5)
+    assert len(metadata.refreshed) < 20
+    assert time.monotonic() - started < 10
+
+
+def test_what_nobody_knows_is_believed_soon():
+    metadata = Metadata()
+    with pytest.raises(UnknownTopicOrPartition):
+        asked(metadata, *[protocol_error(3)] * 1000, timeout_s=3600)
+    assert len(metadata.refreshed) < 10
+
+
+def test_metadata_that_cannot_be_read_now_is_read_later():
+    metadata = Metadata(RegistryError("away"), NetworkError("lost"))
+    assert asked(metadata, *[protocol_error(6)] * 3) == "answer"
+    with pytest.raises(RegistryError, match="away"):
+        asked(Metadata(RegistryError("away")), protocol_error(6), timeout_s=0)

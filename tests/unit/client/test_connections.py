@@ -1,0 +1,51 @@
+"""Connections: shared, replaced, closed."""
+
+import pytest
+
+from tests.support.fake_broker import FakeCluster
+from zkbroker.client import (
+    Cluster,
+    StaticSource,
+)
+from zkbroker.runtime import get_runtime
+
+RUNTIMES = ["threads", "gevent"]
+
+
+def static(fake: FakeCluster, runtime: str = "threads", **options: int) -> Cluster:
+    return Cluster(StaticSource(fake.addresses), runtime=runtime, **options)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_a_connection_is_shared_by_lane_and_replaced_when_broken(runtime):
+    with FakeCluster(1) as fake, static(fake, runtime) as cluster:
+        first = cluster.connection(0)
+        assert cluster.connection(0) is first
+        polls = cluster.connection(0, "fetch")
+        assert polls is not first
+        first.close()
+        assert cluster.connection(0) is not first
+        assert cluster.connection(0, "fetch") is polls
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_many_tasks_that_ask_at_once_share_one_connection(runtime):
+    tasks = get_runtime(runtime)
+    with FakeCluster(1) as fake, static(fake, runtime) as cluster:
+        found = []
+        running = [
+            tasks.spawn(lambda: found.append(cluster.connection(0)), name="ask") for _ in range(8)
+        ]
+        assert all(task.join(10) for task in running)
+        assert len(found) == 8
+        assert len(set(map(id, found))) == 1
+
+
+def test_a_broker_that_comes_back_elsewhere_is_reached_after_a_refresh():
+    with FakeCluster(2) as fake, static(fake) as cluster:
+        old = cluster.connection(1)
+        fake.restart(1)
+        cluster.refresh()
+        new = cluster.connection(1)
+        assert new.port == fake.brokers[1].port != old.port
+        assert old.closed

@@ -1,0 +1,181 @@
+import pytest
+
+from zkbroker.client import BrokerUnavailable, NoBrokersAvailable
+from zkbroker.client.coordinator import RETRIED, CoordinatorConnection
+from zkbroker.errors import ErrorCode, NetworkError, ProtocolError, UnsupportedVersion
+from zkbroker.protocol.messages import (
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+)
+from zkbroker.protocol.messages.membership import TRANSACTION_COORDINATOR
+from zkbroker.runtime import get_runtime
+
+BEAT = HeartbeatRequest("g", 1, "m")
+
+
+class Answer:
+    def __init__(self, response):
+        self.response = response
+
+    def result(self, timeout_s=None):
+        if isinstance(self.response, Exception):
+            raise self.response
+        return self.response
+
+
+class FakeCluster:
+    """Answers what it was told to, and remembers who was asked."""
+
+    def __init__(self, finds, answers):
+        self.finds, self.answers = list(finds), list(answers)
+        self.asked = []
+        self.sought = []
+        self.find_version = 1
+        self.refreshed = 0
+
+    def any_connection(self, lane=""):
+        found = self.finds.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        self.asked.append("find")
+        response = (
+            FindCoordinatorResponse(node_id=found)
+            if found >= 0
+            else FindCoordinatorResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        )
+
+        def request(connection, request):
+            self.sought.append((request.key, request.key_type))
+            return response
+
+        methods = {
+            "request": request,
+            "best_version": lambda connection, key: self.find_version,
+            "address": "b:1",
+        }
+        return type("Connection", (), methods)()
+
+    def connection(self, broker_id, lane=""):
+        self.asked.append((broker_id, lane))
+        answer = self.answers.pop(0)
+        if isinstance(answer, BrokerUnavailable):
+            raise answer
+        return type("Connection", (), {"send": lambda self, request: Answer(answer)})()
+
+    def refresh(self, topics=None):
+        self.refreshed += 1
+        raise NoBrokersAvailable("none")
+
+
+def ask(finds, answers, timeout_s=5.0, **options):
+    cluster = FakeCluster(finds, answers)
+    coordinator = CoordinatorConnection(cluster, "g", runtime=get_runtime("threads"), backoff_ms=1)
+    response = coordinator.ask(
+        BEAT, timeout_s=timeout_s, error_of=lambda r: r.error_code, **options
+    )
+    return cluster, response
+
+
+GOOD = HeartbeatResponse()
+
+
+def test_the_coordinator_is_found_once_and_asked():
+    cluster, response = ask([7], [GOOD])
+    assert response is GOOD
+    assert cluster.asked == ["find", (7, "group")]
+
+
+def test_a_coordinator_that_moved_is_found_anew():
+    moved = HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)
+    cluster, response = ask([7, 8], [moved, GOOD])
+    assert response is GOOD
+    assert cluster.asked == ["find", (7, "group"), "find", (8, "group")]
+
+
+def test_a_coordinator_that_is_loading_is_asked_again_where_it_is():
+    loading = HeartbeatResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    cluster, response = ask([7], [loading, loading, GOOD])
+    assert response is GOOD
+    assert cluster.asked == ["find", *[(7, "group")] * 3]
+
+
+def test_one_that_cannot_be_found_or_reached_yet_is_sought_until_it_can():
+    lost = NetworkError("lost")
+    cluster, response = ask(
+        [NoBrokersAvailable("none"), -1, 7, 7, 7], [BrokerUnavailable("down"), lost, GOOD]
+    )
+    assert response is GOOD
+    assert cluster.refreshed == 2
+
+
+def test_an_error_that_does_not_pass_is_the_callers():
+    refused = HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION)
+    assert ask([7], [refused])[1] is refused
+    with pytest.raises(ProtocolError, match="nonsense"):
+        ask([7], [ProtocolError("nonsense", code=ErrorCode.INVALID_REQUEST)])
+
+
+def test_when_the_time_is_over_the_last_error_is_raised():
+    with pytest.raises(ProtocolError) as caught:
+        ask([-1] * 1000, [], timeout_s=0.05)
+    assert caught.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_who_stops_does_not_wait():
+    with pytest.raises(ProtocolError):
+        ask([-1, 7], [GOOD], stopping=lambda: True)
+
+
+def of_transactions(cluster, **options):
+    return CoordinatorConnection(
+        cluster,
+        "id",
+        runtime=get_runtime("threads"),
+        backoff_ms=1,
+        key_type=TRANSACTION_COORDINATOR,
+        **options,
+    )
+
+
+def test_a_transactional_id_is_not_sought_among_groups():
+    cluster = FakeCluster([7], [GOOD])
+    of_transactions(cluster).ask(BEAT, timeout_s=5, error_of=lambda r: r.error_code)
+    assert cluster.sought == [("id", 1)]
+
+
+def test_a_broker_that_knows_groups_only_is_refused():
+    cluster = FakeCluster([7], [GOOD])
+    cluster.find_version = 0
+    with pytest.raises(UnsupportedVersion, match="has no transactions"):
+        of_transactions(cluster).ask(BEAT, timeout_s=5, error_of=lambda r: r.error_code)
+    assert cluster.sought == []
+
+
+def test_what_else_passes_is_said_by_the_caller():
+    busy = HeartbeatResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert ask([7], [busy])[1] is busy
+    cluster, response = ask(
+        [7], [busy, busy, GOOD], retried={ErrorCode.CONCURRENT_TRANSACTIONS, *RETRIED}
+    )
+    assert response is GOOD
+    # It is asked again where it is.
+    assert cluster.asked == ["find", *[(7, "group")] * 3]
+
+
+def test_one_answer_is_not_waited_for_all_of_the_time():
+    waited = []
+
+    class Slow(Answer):
+        def result(self, timeout_s=None):
+            waited.append(timeout_s)
+            return super().result(timeout_s)
+
+    cluster = FakeCluster([7], [GOOD])
+    cluster.connection = lambda broker_id, lane="": type(
+        "Connection", (), {"send": lambda self, request: Slow(GOOD)}
+    )()
+    of_transactions(cluster, attempt_timeout_ms=2000).ask(
+        BEAT, timeout_s=60, error_of=lambda r: r.error_code
+    )
+    assert waited == [2.0]

@@ -1,0 +1,86 @@
+"""One leader asked for offsets by time."""
+
+import pytest
+
+from zkbroker.client.list_offsets import (
+    EARLIEST_TIME,
+    LATEST_TIME,
+    by_topic,
+    list_offsets,
+    one_offset,
+    valid_range,
+)
+from zkbroker.errors import ErrorCode, NotLeaderForPartition, ProtocolError
+from zkbroker.protocol.messages import ListOffsetsResponse
+from zkbroker.protocol.messages.list_offsets import (
+    ListOffsetsResponsePartition,
+    ListOffsetsResponseTopic,
+)
+
+
+class Leader:
+    """Answers 3 for the start and 9 for the end of partition 0, and refuses partition 1."""
+
+    def __init__(self, version=4):
+        self.version = version
+        self.asked = []
+
+    def best_version(self, api_key):
+        return self.version
+
+    def send(self, request, version):
+        self.asked.append(request)
+        self.answered_by = version
+        return type("Pending", (), {"version": version, "result": lambda _: self.answer(request)})()
+
+    def answer(self, request):
+        topics = []
+        for topic in request.topics:
+            parts = []
+            for each in topic.partitions:
+                offset = {EARLIEST_TIME: 3, LATEST_TIME: 9}.get(each.timestamp, -1)
+                code = ErrorCode.NOT_LEADER_FOR_PARTITION if each.partition else 0
+                listed = [9, 6, 3][: each.max_num_offsets]
+                parts.append(
+                    ListOffsetsResponsePartition(each.partition, code, listed, offset=offset)
+                )
+            topics.append(ListOffsetsResponseTopic(topic.topic, parts))
+        return ListOffsetsResponse(topics=topics)
+
+
+def test_items_are_grouped_in_order():
+    items = {("u", 1): "a", ("t", 2): "b", ("t", 0): "c"}
+    assert list(by_topic(items)) == [("t", [(0, "c"), (2, "b")]), ("u", [(1, "a")])]
+
+
+def test_each_partition_has_its_offset_none_or_its_error():
+    leader = Leader()
+    found = list_offsets(leader, {("t", 0): 77, ("t", 1): LATEST_TIME, ("u", 0): LATEST_TIME})
+    assert found["t", 0] == []
+    assert found["u", 0] == [9]
+    assert isinstance(found["t", 1], NotLeaderForPartition)
+    assert leader.answered_by == 4
+
+
+def test_version_0_lists_as_many_as_are_asked_for():
+    found = list_offsets(Leader(), {("t", 0): LATEST_TIME}, max_num_offsets=2, version=0)
+    assert found == {("t", 0): [9, 6]}
+
+
+def test_epochs_go_where_they_are_known():
+    leader = Leader()
+    times = {("t", 0): LATEST_TIME, ("u", 0): LATEST_TIME}
+    list_offsets(leader, times, epochs={("u", 0): 7}, read_committed=True)
+    (request,) = leader.asked
+    assert [topic.partitions[0].current_leader_epoch for topic in request.topics] == [-1, 7]
+    assert request.isolation_level == 1
+
+
+def test_the_range_of_a_log_is_asked_under_the_epoch():
+    leader = Leader()
+    assert valid_range(leader, "t", 0, 5) == (3, 9)
+    epochs = {each.topics[0].partitions[0].current_leader_epoch for each in leader.asked}
+    assert epochs == {5}
+    assert one_offset(leader, "t", 0, 123) is None
+    with pytest.raises(ProtocolError, match="t-1"):
+        valid_range(leader, "t", 1)

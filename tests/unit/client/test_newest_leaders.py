@@ -1,0 +1,60 @@
+"""Older answers about leaders do not replace newer ones, and a topic made anew does in the end."""
+
+from zkbroker.client.newest_leaders import NewestLeaders
+from zkbroker.client.view import PartitionInfo, View
+from zkbroker.errors import UnknownTopicOrPartition
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def view(leader: int | None, epoch: int) -> View:
+    return View({}, {"t": (PartitionInfo("t", 0, leader, epoch),)})
+
+
+def test_an_older_epoch_does_not_replace_a_newer_one():
+    newest = NewestLeaders(clock=Clock())
+    assert newest.merge(view(1, 5)) == view(1, 5)
+    assert newest.merge(view(0, 4)) == view(1, 5)
+    assert newest.merge(view(None, 6)) == view(None, 6)
+    assert newest.merge(view(2, 7)) == view(2, 7)
+
+
+def test_an_older_epoch_counts_when_it_is_told_for_long():
+    clock = Clock()
+    newest = NewestLeaders(patience_s=10, clock=clock)
+    newest.merge(view(1, 5))
+    newest.merge(view(0, 0))
+    clock.now += 9.9
+    assert newest.merge(view(0, 0)) == view(1, 5)
+    clock.now += 0.2
+    assert newest.merge(view(0, 0)) == view(0, 0)
+
+
+def test_patience_begins_anew_after_a_newer_answer():
+    clock = Clock()
+    newest = NewestLeaders(patience_s=10, clock=clock)
+    newest.merge(view(1, 5))
+    newest.merge(view(0, 0))
+    clock.now += 9
+    newest.merge(view(1, 5))
+    clock.now += 2
+    assert newest.merge(view(0, 0)) == view(1, 5)
+
+
+def test_a_topic_that_was_seen_gone_begins_anew_at_once():
+    newest = NewestLeaders(clock=Clock())
+    newest.merge(view(1, 5))
+    gone = View({}, {"t": UnknownTopicOrPartition("t")})
+    assert newest.merge(gone) == gone
+    assert newest.merge(view(0, 0)) == view(0, 0)
+
+
+def test_sources_without_epochs_are_believed():
+    newest = NewestLeaders(clock=Clock())
+    newest.merge(view(1, -1))
+    assert newest.merge(view(2, -1)) == view(2, -1)

@@ -1,0 +1,113 @@
+"""Offsets by time over a cluster whose leaders move meanwhile."""
+
+import pytest
+
+from tests.support.fake_cluster import FakeCluster, FakeLog
+from tests.support.message_sets import message_set
+from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
+from zkbroker.client.resolve_offsets import resolve_offsets, resolve_or_end
+from zkbroker.errors import (
+    ErrorCode,
+    LeaderNotAvailable,
+    NetworkError,
+    OffsetOutOfRange,
+)
+from zkbroker.runtime import get_runtime
+
+T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
+
+
+def log_with(count: int, leader: int = 0, start: int = 0) -> FakeLog:
+    log = FakeLog(leader, start)
+    if count:
+        log.append(message_set(2, count, base=start))
+    return log
+
+
+def cluster_of(*logs: FakeLog) -> FakeCluster:
+    return FakeCluster(
+        get_runtime("threads"), {("t", number): log for number, log in enumerate(logs)}
+    )
+
+
+def test_each_leader_is_asked_for_its_partitions():
+    cluster = cluster_of(log_with(3), log_with(2, leader=1), log_with(1, start=7))
+    times = {T0: LATEST_TIME, T1: LATEST_TIME, T2: EARLIEST_TIME}
+    assert resolve_offsets(cluster, times) == {T0: 3, T1: 2, T2: 7}
+    assert cluster.refreshed == 0
+
+
+def test_a_time_after_the_last_message_has_no_offset_or_the_end():
+    cluster = cluster_of(log_with(3))
+    assert resolve_offsets(cluster, {T0: 99}) == {T0: None}
+    assert resolve_or_end(cluster, {T0: 99}) == {T0: 3}
+
+
+def test_a_partition_that_moved_is_asked_of_its_new_leader():
+    cluster = cluster_of(log_with(3), log_with(2))
+    cluster.logs[T0].leader, cluster.logs[T0].epoch = 1, 1
+    assert resolve_offsets(cluster, {T0: LATEST_TIME, T1: LATEST_TIME}) == {T0: 3, T1: 2}
+    assert cluster.refreshed == 1
+
+
+def test_a_former_leader_that_does_not_know_it_is_refused_by_its_epoch():
+    cluster = cluster_of(log_with(6))
+    log = cluster.logs[T0]
+    log.deposed[0] = log_with(2)
+    cluster.move(T0, leader=1)
+    cluster.take_for_leader(T0, 0)
+    assert resolve_offsets(cluster, {T0: LATEST_TIME}) == {T0: 6}
+    assert cluster.refreshed == 1
+
+
+def test_without_time_fresh_metadata_is_tried_once():
+    log = log_with(1)
+    log.leader = None
+    cluster = cluster_of(log)
+    with pytest.raises(LeaderNotAvailable, match="t-0"):
+        resolve_offsets(cluster, {T0: LATEST_TIME}, timeout_s=0)
+    assert cluster.refreshed == 1
+
+
+def test_with_time_a_leader_is_waited_for():
+    log = log_with(3)
+    log.leader = None
+    cluster = cluster_of(log)
+
+    def elect() -> None:
+        if cluster.refreshed == 3:
+            log.leader = 1
+
+    cluster.on_refresh = elect
+    assert resolve_offsets(cluster, {T0: LATEST_TIME}, timeout_s=20) == {T0: 3}
+    assert cluster.refreshed == 3
+
+
+def test_a_leader_is_waited_for_unless_told_otherwise():
+    cluster = cluster_of(log_with(3), log_with(2))
+    log = cluster.logs[T0]
+    log.list_offsets_error = ErrorCode.NOT_LEADER_FOR_PARTITION
+
+    def lead() -> None:
+        if cluster.refreshed == 3:
+            log.list_offsets_error = 0
+
+    cluster.on_refresh = lead
+    assert resolve_or_end(cluster, {T0: LATEST_TIME, T1: LATEST_TIME}) == {T0: 3, T1: 2}
+    assert cluster.refreshed == 3
+
+
+def test_a_broker_that_is_down_is_tried_again_and_named():
+    cluster = cluster_of(log_with(3))
+    cluster.down.add(0)
+    with pytest.raises(NetworkError, match="broker 0 is down"):
+        resolve_offsets(cluster, {T0: LATEST_TIME}, timeout_s=0)
+
+
+def test_an_error_that_does_not_pass_is_raised_at_once():
+    log = log_with(3)
+    log.list_offsets_error = ErrorCode.OFFSET_OUT_OF_RANGE
+    cluster = cluster_of(log)
+    with pytest.raises(OffsetOutOfRange):
+        resolve_offsets(cluster, {T0: LATEST_TIME}, timeout_s=20)
+    assert cluster.refreshed == 0

@@ -1,0 +1,64 @@
+"""A cluster behind one address."""
+
+import threading
+
+import pytest
+
+from tests.support.fake_broker import FakeCluster
+from tests.support.process import wait_until
+from zkbroker.client import (
+    Cluster,
+    NoBrokersAvailable,
+    SingleAddressSource,
+)
+from zkbroker.errors import (
+    NotLeaderForPartition,
+)
+
+RUNTIMES = ["threads", "gevent"]
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_behind_one_address_only_hosted_partitions_have_a_leader(runtime):
+    with FakeCluster(2) as fake:
+        fake.create("t", [0, 1, 0])
+        fake.create("elsewhere", [1])
+        source = SingleAddressSource(fake.brokers[0].address)
+        with Cluster(source, runtime=runtime) as cluster:
+            here = [p.partition for p in cluster.partitions("t") if p.leader is not None]
+            assert here == [0, 2]
+            with pytest.raises(NotLeaderForPartition, match="forward nothing"):
+                cluster.partitions("elsewhere")
+            one = cluster.any_connection()
+            assert cluster.connection(-1, "fetch") is one
+            assert len(fake.brokers[1].requests) == 0
+
+
+def test_behind_one_address_another_broker_may_answer_after_the_connection_broke():
+    with FakeCluster(2) as fake:
+        fake.create("t", [0, 1])
+        source = SingleAddressSource(fake.brokers[0].address)
+        with Cluster(source) as cluster:
+            assert [p.leader is not None for p in cluster.partitions("t")] == [True, False]
+            port = fake.brokers[0].port
+            fake.brokers[0].stop()
+            # The balancer now leads to the other broker.
+            stand_in = type(fake.brokers[1])(fake, 1, port)
+            changed = threading.Event()
+            cluster.watch(changed.set)
+
+            def changed_when_asked_anew():
+                # the old connection is the answer until its end has been noticed
+                cluster.any_connection()
+                return changed.wait(0.01)
+
+            assert wait_until(changed_when_asked_anew)
+            assert [p.leader is not None for p in cluster.partitions("t")] == [False, True]
+            stand_in.stop()
+
+
+def test_no_broker_behind_the_address_is_a_clear_error():
+    with FakeCluster(1) as fake:
+        address = fake.addresses
+    with pytest.raises(NoBrokersAvailable, match=r"broker\.address"):
+        Cluster(SingleAddressSource(address), connect_timeout_ms=500).start()

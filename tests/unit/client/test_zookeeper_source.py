@@ -1,0 +1,150 @@
+"""The cluster as read from ZooKeeper: a view without a gap, and a watch on all of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.instant_session import InstantSession
+from zkbroker.client import ZooKeeperSource
+from zkbroker.client.view import NO_EPOCH, PartitionInfo
+from zkbroker.errors import ErrorCode, ProtocolError, RegistryError
+from zkbroker.registry import paths, topics
+from zkbroker.registry.brokers import BrokerInfo
+from zkbroker.registry.partitions import PartitionState
+from zkbroker.runtime import get_runtime
+from zkbroker.zookeeper.errors import ConnectionLost, SessionLost
+
+
+class Watched:
+    """A source on a session of its own, and the event that it sets."""
+
+    def __init__(self) -> None:
+        self.session: Any = InstantSession()
+        self.changed: Any = get_runtime("threads").event()
+        self.source = ZooKeeperSource(session=self.session)
+        self.source.start(None, self.changed)  # type: ignore[arg-type]
+
+    def broker(self, number: int, rack: str | None = None) -> None:
+        info = BrokerInfo(id=number, host=f"h{number}", port=9092, rack=rack)
+        self.session.create(paths.broker(number), info.to_json(), ephemeral=True, parents=True)
+
+    def state(self, topic: str, number: int, leader: int, epoch: int) -> None:
+        state = PartitionState(leader, epoch, (leader,), 0)
+        path = paths.partition_state(topic, number)
+        self.session.create(path, state.to_json(), ephemeral=True, parents=True)
+
+    def read(self, *names: str) -> Any:
+        self.changed.clear()
+        return self.source.read(names)
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+def test_leaders_have_their_epochs_and_dead_ones_are_none(watched: Watched) -> None:
+    watched.broker(1, "north")
+    topics.create_topic(watched.session, "t", {0: [1], 1: [2], 2: [1]}, {})
+    watched.state("t", 0, 1, 7)
+    watched.state("t", 1, 2, 3)
+    view = watched.read("t")
+    assert {number: broker.rack for number, broker in view.brokers.items()} == {1: "north"}
+    assert view.topics["t"] == (
+        PartitionInfo("t", 0, 1, 7),
+        PartitionInfo("t", 1, None, 3),
+        PartitionInfo("t", 2, None, NO_EPOCH),
+    )
+
+
+def test_everything_that_was_read_is_watched(watched: Watched) -> None:
+    topics.create_topic(watched.session, "t", {0: [1]}, {})
+    for change in (
+        lambda: watched.broker(1),
+        lambda: watched.state("t", 0, 1, 0),
+        lambda: topics.add_partitions(watched.session, "t", {1: [1]}),
+        lambda: topics.create_topic(watched.session, "u", {0: [1]}, {}),
+        lambda: watched.session.delete(paths.partition_state("t", 0)),
+        lambda: watched.session.delete(paths.broker(1)),
+    ):
+        watched.read("t")
+        assert not watched.changed.is_set()
+        change()
+        assert watched.changed.is_set()
+
+
+def test_a_connection_that_comes_back_means_reading_again(watched: Watched) -> None:
+    watched.session.suspend()
+    watched.changed.clear()
+    watched.session.reconnect()
+    assert watched.changed.is_set()
+    watched.source.close()
+    watched.changed.clear()
+    watched.session.reconnect()
+    assert not watched.changed.is_set()
+
+
+def test_topics_that_cannot_be_read_have_an_error_and_hide_no_other(watched: Watched) -> None:
+    watched.session.create(paths.topic("broken"), b"[]")
+    topics.create_topic(watched.session, "t", {0: [1]}, {})
+    found = watched.read("broken", "gone", "t").topics
+    errors = {name: each.code for name, each in found.items() if isinstance(each, ProtocolError)}
+    assert errors == {
+        "broken": ErrorCode.LEADER_NOT_AVAILABLE,
+        "gone": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    assert found["t"] == (PartitionInfo("t", 0, None, NO_EPOCH),)
+    assert watched.source.all_topics() == ["broken", "t"]
+
+
+@pytest.mark.parametrize("failure", [ConnectionLost, SessionLost])
+def test_a_connection_that_breaks_says_nothing_of_a_topic(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch, failure: type[RegistryError]
+) -> None:
+    topics.create_topic(watched.session, "t", {0: [1]}, {})
+
+    def broken(*_: object) -> None:
+        raise failure("away")
+
+    monkeypatch.setattr(watched.session, "get_many", broken)
+    with pytest.raises(failure):
+        watched.read("t")
+
+
+def test_many_topics_are_read_in_a_few_round_trips(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.broker(1)
+    names = [f"t{number}" for number in range(100)]
+    for name in names:
+        topics.create_topic(watched.session, name, {0: [1]}, {})
+    for name in names[::2]:
+        watched.state(name, 0, 1, 4)
+    asked: list[str] = []
+    for method in ("get", "get_many", "exists", "exists_many", "children"):
+        real = getattr(watched.session, method)
+
+        def counted(
+            *arguments: object, real: Callable[..., object] = real, name: str = method
+        ) -> object:
+            asked.append(name)
+            return real(*arguments)
+
+        monkeypatch.setattr(watched.session, method, counted)
+    view = watched.read(*names)
+    assert [view.topics[name][0].leader for name in names] == [1, None] * 50
+    assert len(asked) < 10, asked
+
+
+def test_a_state_that_is_damaged_is_a_partition_without_leader(watched: Watched) -> None:
+    topics.create_topic(watched.session, "t", {0: [1]}, {})
+    watched.session.create(paths.partition_state("t", 0), b"{", parents=True)
+    assert watched.read("t").topics["t"] == (PartitionInfo("t", 0, None, NO_EPOCH),)
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_an_address_or_a_session(both: bool) -> None:
+    session: Any = InstantSession() if both else None
+    with pytest.raises(RegistryError, match="not both"):
+        ZooKeeperSource("zk:2181" if both else "", session=session)

@@ -1,0 +1,22 @@
+"""Which generation properties are about."""
+
+import pytest
+
+from zkbroker.config.generation import is_07, without_generation
+from zkbroker.errors import ConfigError
+
+
+@pytest.mark.parametrize("key", ["kafka.generation", "protocol.generation"])
+@pytest.mark.parametrize(
+    ("text", "old"), [("0.7", True), (" 0.7.2 ", True), ("", False), ("0.8", False)]
+)
+def test_either_name_says_it(key, text, old):
+    assert is_07({key: text, "groupid": "g"}) is old
+    assert without_generation({key: text, "groupid": "g"}) == {"groupid": "g"}
+
+
+def test_without_it_is_the_newer_one_and_others_are_refused():
+    assert not is_07({"groupid": "g"})
+    for text in ("0.6", "7", "0.71"):
+        with pytest.raises(ConfigError, match=r"kafka\.generation"):
+            is_07({"kafka.generation": text})

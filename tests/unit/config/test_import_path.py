@@ -1,0 +1,53 @@
+"""Objects named by where they are imported from."""
+
+import pytest
+
+from zkbroker.config.import_path import import_instance, import_object, is_import_path
+from zkbroker.errors import ConfigError
+
+
+class Outer:
+    class Inner:
+        pass
+
+
+class NeedsArguments:
+    def __init__(self, argument):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"), [("range", False), ("a.B", True), ("a:B", True), ("a.b:C.D", True)]
+)
+def test_a_path_has_a_module(name, is_one):
+    assert is_import_path(name) is is_one
+
+
+def test_names_are_found_behind_a_colon_or_a_dot_also_nested_ones():
+    assert import_object("k", f"{__name__}:Outer") is Outer
+    assert import_object("k", f"{__name__}.Outer") is Outer
+    assert import_object("k", f"{__name__}:Outer.Inner") is Outer.Inner
+    assert isinstance(import_instance("k", f"{__name__}:Outer.Inner"), Outer.Inner)
+    assert import_instance("k", "string:digits") == "0123456789"
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("no.such:thing", r"k='no\.such:thing' is not allowed: it cannot be imported"),
+        (f"{__name__}:Missing", "cannot be imported"),
+        (":Name", "cannot be imported"),
+        ("name:", "cannot be imported"),
+        (f"{__name__}:NeedsArguments", "cannot be made"),
+    ],
+)
+def test_what_cannot_be_imported_or_made_says_so(path, message):
+    with pytest.raises(ConfigError, match=message):
+        import_instance("k", path)
+
+
+def test_a_module_that_fails_while_it_is_imported_says_why(tmp_path, monkeypatch):
+    (tmp_path / "broken_plugin.py").write_text("raise RuntimeError('no licence')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ConfigError, match="no licence"):
+        import_object("k", "broken_plugin:Anything")

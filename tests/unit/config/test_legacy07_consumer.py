@@ -1,0 +1,65 @@
+"""Every property of the 0.7.2 consumer: its default, and what it does here."""
+
+import pytest
+
+from zkbroker.config.legacy07_consumer import ConsumerConfig07
+from zkbroker.errors import ConfigError
+
+NEEDED = {"groupid": "g", "zk.connect": "z:2181"}
+# Of the description of 0.7.2: name, default, and another value with what comes of it.
+PROPERTIES = [
+    ("consumerid", "consumer_id", "", "me", "me"),
+    ("zk.sessiontimeout.ms", "zookeeper_session_timeout_ms", 6000, "9000", 9000),
+    ("zk.connectiontimeout.ms", "zookeeper_connection_timeout_ms", 6000, "700", 700),
+    ("zk.synctime.ms", "rebalance_backoff_ms", 2000, "300", 300),
+    ("rebalance.backoff.ms", "rebalance_backoff_ms", 2000, "100", 100),
+    ("rebalance.retries.max", "rebalance_max_retries", 4, "7", 7),
+    ("socket.timeout.ms", "socket_timeout_ms", 30_000, "5", 5),
+    ("socket.buffersize", "socket_receive_buffer_bytes", 65_536, "1000", 1000),
+    ("fetch.size", "fetch_message_max_bytes", 1_048_576, "77", 77),
+    ("autocommit.enable", "auto_commit_enable", True, "false", False),
+    ("autocommit.interval.ms", "auto_commit_interval_ms", 10_000, "10", 10),
+    ("queuedchunks.max", "queued_max_message_chunks", 10, "3", 3),
+    ("autooffset.reset", "auto_offset_reset", "smallest", "largest", "largest"),
+    ("consumer.timeout.ms", "consumer_timeout_ms", -1, "50", 50),
+]
+
+
+def parse(**more):
+    warnings = []
+    given = NEEDED | {key.replace("_", "."): value for key, value in more.items()}
+    return ConsumerConfig07.from_properties(given, warn=warnings.append), warnings
+
+
+@pytest.mark.parametrize(("key", "name", "default", "text", "value"), PROPERTIES)
+def test_defaults_and_values_of_0_7(key, name, default, text, value):
+    config, _ = parse()
+    assert getattr(config.connector(), name) == default
+    config = ConsumerConfig07.from_properties({**NEEDED, key: text})
+    assert getattr(config.connector(), name) == value
+
+
+def test_the_connection_waits_as_long_as_a_session_lives():
+    config = ConsumerConfig07.from_properties({**NEEDED, "zk.sessiontimeout.ms": "1500"})
+    assert config.connector().zookeeper_connection_timeout_ms == 1500
+
+
+def test_the_fetchers_pause_has_two_names():
+    assert parse()[0].fetcher_backoff_ms == 1000
+    assert parse(fetcher_backoff_ms="5")[0].fetcher_backoff_ms == 5
+    assert parse(backoff_increment_ms="6")[0].fetcher_backoff_ms == 6
+
+
+def test_what_is_not_served_is_refused_or_named():
+    with pytest.raises(ConfigError, match=r"shallowiterator\.enable=true"):
+        parse(shallowiterator_enable="true")
+    assert parse(shallowiterator_enable="false")[1] == []
+    _, warnings = parse(mirror_topics_whitelist="t", kafka_generation="0.7")
+    assert len(warnings) == 1
+    assert "zkbroker mirror takes it" in warnings[0]
+    with pytest.raises(ConfigError, match="groupid"):
+        ConsumerConfig07.from_properties({"zk.connect": "z"})
+
+
+def test_topics_of_newer_brokers_are_topics_like_others():
+    assert parse()[0].connector().exclude_internal_topics is False

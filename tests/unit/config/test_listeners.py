@@ -1,0 +1,52 @@
+"""Listeners: what is taken, and that nothing is opened unprotected that was to be protected."""
+
+import pytest
+
+from zkbroker.config.listeners import (
+    Endpoint,
+    parse_endpoint,
+    parse_listeners,
+    parse_protocol_map,
+)
+from zkbroker.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "endpoint"),
+    [
+        ("PLAINTEXT://b1:9092", Endpoint("PLAINTEXT", "b1", 9092)),
+        ("internal://:0", Endpoint("INTERNAL", "", 0)),
+        ("PLAINTEXT://[::1]:65535", Endpoint("PLAINTEXT", "::1", 65535)),
+    ],
+)
+def test_an_endpoint_reads_back(text: str, endpoint: Endpoint) -> None:
+    assert parse_endpoint(text) == endpoint
+    assert parse_endpoint(str(endpoint)) == endpoint
+
+
+@pytest.mark.parametrize(
+    "text", ["b1:9092", "PLAINTEXT://b1", "PLAINTEXT://b1:65536", "PLAINTEXT://::1:9092", "A://b:x"]
+)
+def test_what_is_no_listener_is_refused_by_its_property(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"advertised\.listeners"):
+        parse_endpoint(text, "advertised.listeners")
+
+
+def test_names_are_mapped_to_protocols_and_only_plaintext_is_opened() -> None:
+    protocols = parse_protocol_map(("inside:plaintext", "OUTSIDE: SSL"))
+    assert protocols == {"INSIDE": "PLAINTEXT", "OUTSIDE": "SSL"}
+    assert [e.port for e in parse_listeners(("inside://:1",), "listeners", protocols)] == [1]
+    with pytest.raises(ConfigError, match="listener OUTSIDE asks for SSL"):
+        parse_listeners(("inside://:1", "outside://:2"), "listeners", protocols)
+    with pytest.raises(ConfigError, match="asks for SASL_PLAINTEXT"):
+        parse_listeners(("SASL_PLAINTEXT://:1",), "listeners", {})
+
+
+def test_a_name_stands_for_one_listener() -> None:
+    with pytest.raises(ConfigError, match="PLAINTEXT twice"):
+        parse_listeners(("plaintext://:1", "PLAINTEXT://:2"), "listeners", {})
+
+
+def test_a_pair_without_colon_is_refused() -> None:
+    with pytest.raises(ConfigError, match="NAME:PROTOCOL"):
+        parse_protocol_map(("INSIDE",))

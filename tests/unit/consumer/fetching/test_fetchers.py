@@ -1,0 +1,356 @@
+"""Fetchers: leaders, resets, sizes, full queues; on threads and on gevent."""
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.support.fake_cluster import FakeCluster, FakeLog
+from tests.support.message_sets import message_set
+from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.consumer import ConsumerTimeout, KafkaStream
+from zkbroker.consumer.fetching.fetchers import Fetchers
+from zkbroker.consumer.fetching.partition import Chunk, ConsumedPartition
+from zkbroker.errors import ErrorCode, MessageSizeTooLarge, OffsetOutOfRange, ProtocolError
+from zkbroker.records import MessageSetBuilder
+from zkbroker.runtime import Runtime, get_runtime
+
+
+class Setting:
+    """Fetchers over a cluster in memory, one stream."""
+
+    def __init__(self, runtime: Runtime, logs: dict[tuple[str, int], FakeLog]) -> None:
+        self.runtime = runtime
+        self.cluster = FakeCluster(runtime, logs)
+        self.fetchers: Fetchers | None = None
+        self.stream = KafkaStream(runtime, timeout_ms=10_000, on_room=self._wake)
+
+    def _wake(self) -> None:
+        assert self.fetchers is not None
+        self.fetchers.wake()
+
+    def start(
+        self, offsets: dict[tuple[str, int], int | None], **settings: object
+    ) -> dict[tuple[str, int], ConsumedPartition]:
+        settings = {"fetch_wait_max_ms": 20, "refresh_leader_backoff_ms": 5, **settings}
+        config = ConsumerConfig(group_id="g", zookeeper_connect="z", **settings)  # type: ignore[arg-type]
+        self.fetchers = Fetchers(self.cluster, config, self.runtime)
+        partitions = {
+            key: ConsumedPartition(
+                *key, self.stream, self.runtime.lock(), config.fetch_message_max_bytes, offset
+            )
+            for key, offset in offsets.items()
+        }
+        self.fetchers.start(partitions.values())
+        return partitions
+
+    def read(self, count: int) -> list[tuple[str, int, int]]:
+        return [
+            (m.topic, m.partition, m.offset) for m in itertools.islice(iter(self.stream), count)
+        ]
+
+
+@pytest.fixture(params=["threads", "gevent"])
+def setting(
+    request: pytest.FixtureRequest,
+) -> Iterator[Callable[[dict[tuple[str, int], FakeLog]], Setting]]:
+    made: list[Setting] = []
+
+    def make(logs: dict[tuple[str, int], FakeLog]) -> Setting:
+        made.append(Setting(get_runtime(str(request.param)), logs))
+        return made[-1]
+
+    yield make
+    for each in made:
+        if each.fetchers is not None:
+            assert each.fetchers.close(10)
+
+
+Make = Callable[[dict[tuple[str, int], FakeLog]], Setting]
+
+
+def log_with(*counts: int, leader: int = 0, start: int = 0) -> FakeLog:
+    log = FakeLog(leader, start)
+    for count in counts:
+        log.append(message_set(2, count, base=log.end))
+    return log
+
+
+def test_partitions_of_several_brokers_come_through_one_stream(setting: Make) -> None:
+    logs = {("t", p): log_with(3, leader=p % 2) for p in range(4)}
+    one = setting(logs)
+    one.start(dict.fromkeys(logs, 0))
+    messages = one.read(12)
+    for key in logs:
+        assert [m[2] for m in messages if m[:2] == key] == [0, 1, 2]
+    assert {broker for broker, _, _ in one.cluster.fetches} == {0, 1}
+
+
+def test_fetch_goes_on_with_what_is_appended(setting: Make) -> None:
+    log = log_with(2)
+    one = setting({("t", 0): log})
+    one.start({("t", 0): 1})
+    assert one.read(1) == [("t", 0, 1)]
+    log.append(message_set(2, 1, base=2))
+    assert one.read(1) == [("t", 0, 2)]
+
+
+@pytest.mark.parametrize(("policy", "first"), [("smallest", 5), ("largest", 8)])
+@pytest.mark.parametrize("offset", [None, 2, 100])
+def test_unknown_or_invalid_offset_is_reset(
+    setting: Make, policy: str, first: int, offset: int | None
+) -> None:
+    log = log_with(3, start=5)
+    one = setting({("t", 0): log})
+    partition = one.start({("t", 0): offset}, auto_offset_reset=policy)["t", 0]
+    while partition.fetch_offset in (None, offset):
+        one.runtime.sleep(0.001)
+    log.append(message_set(2, 1, base=8))
+    assert one.read(1) == [("t", 0, first)]
+
+
+def test_without_a_reset_policy_the_error_tells_the_valid_range(setting: Make) -> None:
+    one = setting({("t", 0): log_with(3, start=5)})
+    partition = one.start({("t", 0): 100}, auto_offset_reset="fail")["t", 0]
+    for _ in range(2):
+        with pytest.raises(OffsetOutOfRange, match="5 to 8") as raised:
+            next(one.stream)
+        assert (raised.value.earliest, raised.value.latest) == (5, 8)
+    partition.seek(7)
+    one.stream.interrupt()
+    assert one.fetchers is not None
+    one.fetchers.wake()
+    assert one.read(1) == [("t", 0, 7)]
+
+
+def test_fetch_size_is_doubled_until_the_message_fits(setting: Make) -> None:
+    builder = MessageSetBuilder(2)
+    builder.append(None, b"x" * 5000)
+    log = FakeLog()
+    log.whole_first_entry = False
+    log.append(builder.build(0))
+    log.append(message_set(2, 1, base=1))
+    one = setting({("t", 0): log})
+    partition = one.start(
+        {("t", 0): 0}, fetch_message_max_bytes=1000, fetch_message_limit_bytes=8000
+    )["t", 0]
+    assert one.read(2) == [("t", 0, 0), ("t", 0, 1)]
+    assert partition.fetch_bytes == 1000
+
+
+def test_message_beyond_the_limit_is_an_error_that_a_seek_gets_past(setting: Make) -> None:
+    builder = MessageSetBuilder(2)
+    builder.append(None, b"x" * 5000)
+    log = FakeLog()
+    log.whole_first_entry = False
+    log.append(builder.build(0))
+    log.append(message_set(2, 1, base=1))
+    one = setting({("t", 0): log})
+    partition = one.start(
+        {("t", 0): 0}, fetch_message_max_bytes=1000, fetch_message_limit_bytes=4000
+    )["t", 0]
+    for _ in range(2):
+        with pytest.raises(MessageSizeTooLarge, match="t-0 at offset 0"):
+            next(one.stream)
+    partition.seek(1)
+    one.stream.interrupt()
+    assert one.fetchers is not None
+    one.fetchers.wake()
+    assert one.read(1) == [("t", 0, 1)]
+
+
+def test_moved_partition_is_followed_to_its_new_leader(setting: Make) -> None:
+    log = log_with(2, leader=0)
+    one = setting({("t", 0): log})
+    one.start({("t", 0): 0})
+    assert one.read(2) == [("t", 0, 0), ("t", 0, 1)]
+    log.leader = 1
+    log.append(message_set(2, 1, base=2))
+    assert one.read(1) == [("t", 0, 2)]
+    assert one.cluster.refreshed
+
+
+def test_partition_of_a_dead_broker_waits_for_a_leader(setting: Make) -> None:
+    log = log_with(1, leader=0)
+    one = setting({("t", 0): log, ("t", 1): log_with(1, leader=1)})
+    one.cluster.down.add(0)
+    tries = []
+
+    def recover() -> None:
+        tries.append(1)
+        log.leader = None
+        if len(tries) == 3:
+            log.leader = 0
+            one.cluster.down.clear()
+
+    one.cluster.on_refresh = recover
+    one.start({("t", 0): 0, ("t", 1): 0})
+    assert sorted(one.read(2)) == [("t", 0, 0), ("t", 1, 0)]
+    assert len(tries) >= 3
+
+
+def test_error_that_will_not_pass_is_raised_from_the_stream(setting: Make) -> None:
+    log = log_with(1)
+    log.error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    one = setting({("t", 0): log})
+    one.start({("t", 0): 0})
+    with pytest.raises(ProtocolError) as raised:
+        next(one.stream)
+    assert raised.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_broker_that_cannot_read_its_disk_is_told_of_once(
+    setting: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = log_with(1)
+    log.error = ErrorCode.KAFKA_STORAGE_ERROR
+    one = setting({("t", 0): log})
+    tries: list[int] = []
+
+    def recover() -> None:
+        tries.append(1)
+        if len(tries) == 3:
+            log.error = 0
+
+    one.cluster.on_refresh = recover
+    one.start({("t", 0): 0})
+    assert one.read(1) == [("t", 0, 0)]
+    warned = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert [each.getMessage() for each in warned] == [
+        "partition given back t-0 at offset 0 error=KAFKA_STORAGE_ERROR"
+    ]
+
+
+def test_full_queue_of_one_partition_does_not_hold_up_another(setting: Make) -> None:
+    busy, quiet = log_with(*[10] * 50), log_with()
+    one = setting({("busy", 0): busy, ("quiet", 0): quiet})
+    one.start({("busy", 0): 0, ("quiet", 0): 0}, fetch_message_max_bytes=400)
+    while one.stream.queued < 2:
+        one.runtime.sleep(0.001)
+    quiet.append(message_set(2, 1))
+    while one.stream.queued < 3:
+        one.runtime.sleep(0.001)
+    assert [m for m in one.read(501) if m[0] == "quiet"] == [("quiet", 0, 0)]
+
+
+def test_revoked_partition_is_not_fetched_any_more(setting: Make) -> None:
+    logs = {("t", 0): log_with(1), ("t", 1): log_with(1)}
+    one = setting(logs)
+    partitions = one.start(dict.fromkeys(logs, 0))
+    one.read(2)
+    partitions["t", 0].revoke()
+    before = len(one.cluster.fetches)
+    while len(one.cluster.fetches) < before + 3:
+        one.runtime.sleep(0.001)
+    assert list(one.cluster.fetches[-1][1]) == [("t", 1)]
+
+
+def test_every_magic_is_read(setting: Make) -> None:
+    log = FakeLog()
+    for magic in (0, 1, 2):
+        log.append(message_set(magic, 2, base=log.end))
+    one = setting({("t", 0): log})
+    one.start({("t", 0): 0})
+    assert [m[2] for m in one.read(6)] == list(range(6))
+
+
+def test_nothing_to_fetch_times_out(setting: Make) -> None:
+    one = setting({("t", 0): FakeLog()})
+    one.start({("t", 0): 0})
+    one.stream._timeout_s = 0.05
+    with pytest.raises(ConsumerTimeout):
+        next(one.stream)
+
+
+def test_answer_for_a_former_ownership_leaves_the_new_one_alone(setting: Make) -> None:
+    one = setting({("t", 0): log_with(3)})
+    old = one.start({("t", 0): 0})["t", 0]
+    one.read(3)
+    assert one.fetchers is not None
+    (fetcher,) = one.fetchers._fetchers.values()
+    new = ConsumedPartition("t", 0, one.stream, one.runtime.lock(), 1000, 1)
+    fetcher.add(new)
+    # Answers that were on their way while the partition changed hands: moved, and with data.
+    fetcher._drop([old])
+    fetcher._add(old, old.progress, 0, memoryview(message_set(2, 3)), "t-0")
+    assert fetcher._partitions["t", 0] is new
+
+
+# -- leaders that move
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_FOR_PARTITION,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+    ],
+)
+def test_an_error_of_a_leader_that_moves_keeps_the_position(setting: Make, code: ErrorCode) -> None:
+    log = log_with(4)
+    log.error = code
+    one = setting({("t", 0): log})
+    one.start({("t", 0): 2})
+
+    def recover() -> None:
+        log.error = 0
+
+    one.cluster.on_refresh = recover
+    assert one.read(2) == [("t", 0, 2), ("t", 0, 3)]
+    assert one.cluster.refreshed == 1
+
+
+def test_a_partition_leaves_a_broker_that_stands_still_when_its_leader_is_known(
+    setting: Make,
+) -> None:
+    log = log_with(2)
+    one = setting({("t", 0): log})
+    one.start({("t", 0): 0})
+    assert one.read(2) == [("t", 0, 0), ("t", 0, 1)]
+    one.cluster.still.add(0)
+    while one.cluster.waiting_at_still == 0:
+        one.runtime.sleep(0.001)
+    log.append(message_set(2, 2, base=2))
+    one.cluster.move(("t", 0), leader=1)
+    assert one.read(2) == [("t", 0, 2), ("t", 0, 3)]
+    assert one.cluster.fetches[-1][0] == 1
+
+
+def test_a_former_leader_whose_log_ends_earlier_does_not_reset_the_offset(setting: Make) -> None:
+    log = log_with(6)
+    log.deposed[0] = log_with(3)
+    one = setting({("t", 0): log})
+    # The cluster still names broker 0, which does not know either that it was deposed.
+    log.leader, log.epoch = 1, 1
+    one.start({("t", 0): 5}, auto_offset_reset="smallest")
+    assert one.read(1) == [("t", 0, 5)]
+
+
+def test_an_offset_that_the_log_has_is_never_reset(setting: Make) -> None:
+    log = log_with(6)
+    log.error = ErrorCode.OFFSET_OUT_OF_RANGE
+    one = setting({("t", 0): log})
+
+    def recover() -> None:
+        if one.cluster.refreshed == 3:
+            log.error = 0
+
+    one.cluster.on_refresh = recover
+    one.start({("t", 0): 4}, auto_offset_reset="smallest")
+    assert one.read(2) == [("t", 0, 4), ("t", 0, 5)]
+
+
+def test_an_answer_that_another_one_came_before_is_dropped(setting: Make) -> None:
+    one = setting({})
+    one.start({})
+    partition = ConsumedPartition("t", 0, one.stream, one.runtime.lock(), 1000, 5)
+    chunk = Chunk(partition, partition.progress, 5, 7, message_set(2, 2, base=5))
+    assert partition.add(chunk)
+    assert not partition.add(chunk)
+    assert partition.fetch_offset == 7

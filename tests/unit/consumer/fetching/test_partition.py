@@ -1,0 +1,101 @@
+"""One reading of a partition at a time: what belongs to an older one is thrown away."""
+
+from typing import Any
+
+import pytest
+
+from zkbroker.consumer.fetching.partition import Chunk, ConsumedPartition, ReadProgress, next_after
+from zkbroker.runtime import get_runtime
+
+
+class Sink:
+    def __init__(self) -> None:
+        self.chunks: list[Chunk] = []
+
+    def put(self, chunk: Chunk) -> None:
+        self.chunks.append(chunk)
+
+    @property
+    def queued(self) -> int:
+        return len(self.chunks)
+
+
+@pytest.fixture
+def sink() -> Sink:
+    return Sink()
+
+
+@pytest.fixture
+def partition(sink: Sink) -> ConsumedPartition:
+    return ConsumedPartition("t", 0, sink, get_runtime("threads").lock(), 1000, 5)
+
+
+def chunk(partition: ConsumedPartition, offset: int, until: int, **more: Any) -> Chunk:
+    return Chunk(partition, partition.progress, offset, until, **more)
+
+
+def test_a_chunk_moves_the_fetch_offset_on_and_is_queued(
+    partition: ConsumedPartition, sink: Sink
+) -> None:
+    assert partition.add(chunk(partition, 5, 8))
+    assert (partition.fetch_offset, sink.queued) == (8, 1)
+
+
+def test_an_answer_for_another_offset_is_stale(partition: ConsumedPartition, sink: Sink) -> None:
+    assert partition.add(chunk(partition, 5, 8))
+    assert not partition.add(chunk(partition, 5, 9))
+    assert (partition.fetch_offset, sink.queued) == (8, 1)
+
+
+def test_a_seek_makes_what_is_on_its_way_stale(partition: ConsumedPartition, sink: Sink) -> None:
+    late = chunk(partition, 5, 8)
+    assert partition.seek(100)
+    assert not partition.add(late)
+    assert not partition.reset(late.progress, 50)
+    assert (partition.fetch_offset, partition.position(in_hand=True), sink.queued) == (100, 100, 0)
+
+
+def test_a_revoked_partition_takes_nothing_and_tells_how_far_it_was(
+    partition: ConsumedPartition,
+) -> None:
+    late = chunk(partition, 5, 8)
+    partition.progress.delivered = 6
+    assert partition.revoke().delivered == 6
+    assert partition.revoked
+    assert not partition.add(late)
+    assert not partition.seek(5)
+    assert partition.position(in_hand=True) is None
+
+
+def test_a_reset_keeps_its_place_in_the_queue(partition: ConsumedPartition, sink: Sink) -> None:
+    partition.add(chunk(partition, 5, 8))
+    assert partition.reset(partition.progress, 20)
+    assert [(each.offset, each.next_offset) for each in sink.chunks] == [(5, 8), (20, 20)]
+    assert partition.fetch_offset == 20
+
+
+def test_an_error_halts_until_a_seek(partition: ConsumedPartition) -> None:
+    partition.add(chunk(partition, 5, 5, error=RuntimeError("damaged")))
+    assert partition.halted
+    partition.seek(6)
+    assert not partition.halted
+
+
+def test_a_quiet_partition_has_room_beside_a_busy_one(sink: Sink) -> None:
+    lock = get_runtime("threads").lock()
+    busy = ConsumedPartition("t", 0, sink, lock, 1000, 0, max_chunks=2)
+    quiet = ConsumedPartition("t", 1, sink, lock, 1000, 0, max_chunks=2)
+    for offset in range(2):
+        assert busy.has_room
+        busy.add(chunk(busy, offset, offset + 1))
+    assert not busy.has_room
+    assert quiet.has_room
+    quiet.add(chunk(quiet, 0, 1))
+    assert not quiet.has_room
+
+
+def test_positions_count_the_message_in_hand_only_when_asked() -> None:
+    progress = ReadProgress(5)
+    progress.delivered = 7
+    assert (next_after(progress, in_hand=True), next_after(progress, in_hand=False)) == (8, 5)
+    assert next_after(ReadProgress(None), in_hand=True) is None

@@ -1,0 +1,123 @@
+"""Commits of a member: under its generation, told later, refused when the group has gone on."""
+
+import pytest
+
+from zkbroker.client.group_offsets import Committed
+from zkbroker.config.group_consumer import GroupConsumerConfig
+from zkbroker.consumer import CommitFailed
+from zkbroker.consumer.group.commits import MemberOffsets
+from zkbroker.consumer.group.joining import Share
+from zkbroker.errors import ErrorCode, NetworkError, ProtocolError
+from zkbroker.protocol.messages import OffsetCommitResponse
+from zkbroker.protocol.messages.offsets import (
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+T0 = ("t", 0)
+SHARE = Share(3, "m", (T0,))
+
+
+class Pending:
+    def __init__(self, response):
+        self.response = response
+
+    def add_done_callback(self, callback):
+        callback(self)
+
+    def result(self, timeout_s=None):
+        if isinstance(self.response, Exception):
+            raise self.response
+        return self.response
+
+
+class Coordinator:
+    def __init__(self, answer):
+        self.answer = answer
+        self.asked, self.lost_with = [], []
+
+    def send(self, request):
+        self.asked.append(request)
+        if isinstance(self.answer, NetworkError):
+            raise self.answer
+        return Pending(self.answer)
+
+    def ask(self, request, **options):
+        self.asked.append(request)
+        return self.answer
+
+    def lost(self, error):
+        self.lost_with.append(error.code)
+
+
+def answer(code=0):
+    part = OffsetCommitResponsePartition(0, code)
+    return OffsetCommitResponse(topics=[OffsetCommitResponseTopic("t", [part])])
+
+
+def offsets_of(coordinator):
+    config = GroupConsumerConfig(bootstrap_servers=("b:1",), group_id="g")
+    return MemberOffsets(config, coordinator, lambda: None)
+
+
+def never():
+    raise AssertionError("fenced")
+
+
+def test_a_commit_names_generation_and_member():
+    coordinator = Coordinator(answer())
+    offsets_of(coordinator).commit({T0: Committed(5, "x")}, SHARE, 1.0, never)
+    (request,) = coordinator.asked
+    assert (request.generation_id, request.member_id) == (3, "m")
+    offsets_of(coordinator).commit({}, SHARE, 1.0, never)
+    assert len(coordinator.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "fences"),
+    [
+        (ErrorCode.ILLEGAL_GENERATION, 1),
+        (ErrorCode.UNKNOWN_MEMBER_ID, 1),
+        (ErrorCode.REBALANCE_IN_PROGRESS, 0),
+    ],
+)
+def test_a_commit_that_comes_too_late_says_what_to_do(code, fences):
+    fenced = []
+    with pytest.raises(CommitFailed, match="poll more often"):
+        offsets_of(Coordinator(answer(code))).commit(
+            {T0: Committed(5)}, SHARE, 1.0, lambda: fenced.append(1)
+        )
+    assert len(fenced) == fences
+
+
+def test_other_refusals_are_raised_as_they_are():
+    with pytest.raises(ProtocolError) as raised:
+        offsets_of(Coordinator(answer(ErrorCode.GROUP_AUTHORIZATION_FAILED))).commit(
+            {T0: Committed(5)}, SHARE, 1.0, never
+        )
+    assert raised.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "lost"),
+    [
+        (answer(), None, []),
+        (answer(ErrorCode.NOT_COORDINATOR), ProtocolError, [ErrorCode.NOT_COORDINATOR]),
+        (NetworkError("cut"), NetworkError, [ErrorCode.NETWORK_EXCEPTION]),
+    ],
+)
+def test_an_asynchronous_commit_is_reported_once_and_finds_the_coordinator_anew(given, error, lost):
+    coordinator = Coordinator(given)
+    offsets = offsets_of(coordinator)
+    told = []
+    offsets.commit_async(
+        {T0: 5}, SHARE, lambda commits, failed: told.append((commits, failed)), never
+    )
+    assert told == []
+    assert not offsets.busy
+    offsets.report()
+    offsets.report()
+    ((commits, failed),) = told
+    assert commits == {T0: Committed(5)}
+    assert failed is None if error is None else isinstance(failed, error)
+    assert coordinator.lost_with == lost

@@ -1,0 +1,71 @@
+"""The partitions a group consumer holds: what is processed, ready, stale or paused."""
+
+import pytest
+
+from tests.support.message_sets import message_set
+from zkbroker.client.group_offsets import Committed
+from zkbroker.consumer.fetching.messages import NotOwned
+from zkbroker.consumer.fetching.partition import Chunk
+from zkbroker.consumer.group.held import HeldPartitions
+from zkbroker.consumer.group.inbox import Inbox
+from zkbroker.runtime import get_runtime
+
+T0, T1 = ("t", 0), ("t", 1)
+
+
+@pytest.fixture
+def held() -> HeldPartitions:
+    runtime = get_runtime("threads")
+    inbox = Inbox(runtime, lambda: None, None, None)
+    return HeldPartitions(runtime, inbox, fetch_bytes=1000, queued_chunks=4)
+
+
+def fetched(held: HeldPartitions, key: tuple[str, int], base: int, count: int) -> None:
+    partition = held.get(key)
+    records = message_set(2, count, base=base)
+    assert partition.add(Chunk(partition, partition.progress, base, base + count, records))
+
+
+def test_partitions_begin_where_the_group_is(held: HeldPartitions) -> None:
+    added = held.add([T0, T1], {T0: Committed(5), T1: None})
+    assert [(each.key, each.fetch_offset) for each in added] == [(T0, 5), (T1, None)]
+    assert held.positions() == {T0: 5}
+
+
+def test_what_was_handed_out_is_processed_at_the_next_mark(held: HeldPartitions) -> None:
+    held.add([T0], {T0: Committed(5)})
+    fetched(held, T0, 5, 3)
+    assert held.collect(10)
+    assert [message.offset for message in held.hand_out()] == [5, 6, 7]
+    assert (held.positions(), held.processed()) == ({T0: 8}, {T0: 5})
+    held.mark_processed()
+    assert held.processed() == {T0: 8}
+
+
+def test_messages_that_are_yielded_singly_move_the_position_one_by_one(
+    held: HeldPartitions,
+) -> None:
+    held.add([T0], {T0: Committed(5)})
+    fetched(held, T0, 5, 3)
+    held.collect(10)
+    for message in held.hand_out_singly():
+        assert held.positions() == {T0: message.offset + 1}
+
+
+def test_nothing_of_what_was_given_up_or_sought_is_handed_out(held: HeldPartitions) -> None:
+    held.add([T0, T1], {T0: Committed(0), T1: Committed(0)})
+    fetched(held, T0, 0, 2)
+    fetched(held, T1, 0, 2)
+    held.collect(10)
+    held.keep_only([T1])
+    held.get(T1).seek(1)
+    assert held.hand_out() == []
+    assert held.positions() == {T1: 1}
+    with pytest.raises(NotOwned, match="t-0"):
+        held.get(T0)
+
+
+def test_the_lag_is_what_is_left_to_the_high_watermark(held: HeldPartitions) -> None:
+    held.add([T0, T1], {T0: Committed(5), T1: Committed(5)})
+    held.get(T0).high_watermark = 9
+    assert held.lag() == {T0: 4}

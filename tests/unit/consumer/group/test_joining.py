@@ -1,0 +1,128 @@
+"""A member's way to its share, with a coordinator that answers from a list."""
+
+from typing import Any
+
+import pytest
+
+from zkbroker.config.group_consumer import GroupConsumerConfig
+from zkbroker.consumer.group.assignors import ClusterPartitions, RangeAssignor, RoundRobinAssignor
+from zkbroker.consumer.group.joining import JoinExchange
+from zkbroker.errors import ErrorCode, ProtocolError
+from zkbroker.protocol.consumer_protocol import (
+    Assignment,
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+    flatten,
+    group_by_topic,
+)
+from zkbroker.protocol.messages import JoinGroupResponse, SyncGroupResponse
+from zkbroker.protocol.messages.membership import JoinGroupMember
+from zkbroker.runtime import get_runtime
+
+
+class Pending:
+    def __init__(self, response: Any) -> None:
+        self.response = response
+        self.done = response is not None
+
+    def add_done_callback(self, callback: Any) -> None:
+        if self.done:
+            callback(self)
+
+    def result(self, timeout_s: float) -> Any:
+        return self.response
+
+
+class Coordinator:
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[Any] = []
+
+    def send(self, request: Any, lane: str | None = None) -> Pending:
+        self.asked.append(request)
+        return Pending(self.answers.pop(0))
+
+
+def joined(
+    leader: str = "me", members: tuple[str, ...] = ("me",), **more: Any
+) -> JoinGroupResponse:
+    subscription = encode_subscription(Subscription(["t"]))
+    return JoinGroupResponse(
+        error_code=more.get("error_code", 0),
+        generation_id=7,
+        protocol_name="range",
+        leader=leader,
+        member_id="me",
+        members=[JoinGroupMember(each, subscription) for each in members],
+    )
+
+
+def synced(*partitions: tuple[str, int], code: int = 0) -> SyncGroupResponse:
+    share = encode_assignment(Assignment(group_by_topic(partitions)))
+    return SyncGroupResponse(error_code=code, assignment=share)
+
+
+def exchange(coordinator: Coordinator, closing: bool = False) -> JoinExchange:
+    return JoinExchange(
+        GroupConsumerConfig(bootstrap_servers=("b:1",), group_id="g"),
+        coordinator,  # type: ignore[arg-type]
+        [RangeAssignor(), RoundRobinAssignor()],
+        partitions_of=lambda topics: ClusterPartitions(dict.fromkeys(topics, 4)),
+        wake=get_runtime("threads").event(),
+        closing=lambda: closing,
+    )
+
+
+def test_a_member_offers_its_strategies_in_order_and_takes_its_share() -> None:
+    coordinator = Coordinator(joined(leader="other", members=()), synced(("t", 1), ("t", 3)))
+    outcome = exchange(coordinator).join("", frozenset({"t", "a"}))
+    assert outcome is not None
+    assert (outcome.share.generation, outcome.share.member_id) == (7, "me")
+    assert outcome.share.partitions == (("t", 1), ("t", 3))
+    assert not outcome.leads
+    join, sync = coordinator.asked
+    assert [each.name for each in join.protocols] == ["range", "roundrobin"]
+    assert decode_subscription(join.protocols[0].metadata).topics == ["a", "t"]
+    assert (sync.generation_id, sync.member_id, sync.assignments) == (7, "me", [])
+
+
+def test_the_leader_shares_out_what_all_members_subscribe_to() -> None:
+    coordinator = Coordinator(joined(members=("me", "you")), synced(("t", 0), ("t", 1)))
+    outcome = exchange(coordinator).join("me", frozenset({"t"}))
+    assert outcome is not None
+    assert outcome.leads
+    assert outcome.shared_out == {"t": 4}
+    shares = {
+        each.member_id: flatten(decode_assignment(each.assignment).assigned)
+        for each in coordinator.asked[1].assignments
+    }
+    assert shares == {"me": [("t", 0), ("t", 1)], "you": [("t", 2), ("t", 3)]}
+
+
+@pytest.mark.parametrize(
+    ("code", "next_id"),
+    [
+        (ErrorCode.UNKNOWN_MEMBER_ID, ""),
+        (ErrorCode.ILLEGAL_GENERATION, "me"),
+        (ErrorCode.REBALANCE_IN_PROGRESS, "me"),
+    ],
+)
+def test_a_group_that_went_on_is_joined_again(code: ErrorCode, next_id: str) -> None:
+    one = exchange(Coordinator(joined(leader="other", members=()), synced(code=code)))
+    assert one.join("me", frozenset({"t"})) is None
+    assert one.member_id == next_id
+    assert not one.waits
+
+
+def test_a_refusal_is_raised() -> None:
+    one = exchange(Coordinator(joined(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)))
+    with pytest.raises(ProtocolError, match="group g") as refused:
+        one.join("", frozenset({"t"}))
+    assert refused.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def test_closing_ends_the_wait_for_the_others() -> None:
+    assert exchange(Coordinator(None), closing=True).join("", frozenset({"t"})) is None

@@ -1,0 +1,52 @@
+"""A member whose loop meets what nobody foresaw."""
+
+import pytest
+
+from zkbroker.config.group_consumer import GroupConsumerConfig
+from zkbroker.consumer.group.assignors import ClusterPartitions, RangeAssignor
+from zkbroker.consumer.group.membership import GroupMembership
+from zkbroker.errors import ClientError, NetworkError
+from zkbroker.runtime import get_runtime
+
+WAIT_S = 20
+
+
+class NoCoordinator:
+    """A coordinator connection over which nobody answers."""
+
+    def send(self, request, lane=None):
+        raise NetworkError("nobody answers")
+
+    def lost(self, error):
+        pass
+
+
+@pytest.mark.parametrize("runtime_name", ["threads", "gevent"])
+def test_an_assignor_that_fails_is_told_of_to_who_polls_and_asked_again(monkeypatch, runtime_name):
+    runtime = get_runtime(runtime_name)
+    told = runtime.event()
+    member = GroupMembership(
+        GroupConsumerConfig(bootstrap_servers=("none:1",), group_id="g", retry_backoff_ms=1),
+        NoCoordinator(),
+        [RangeAssignor()],
+        partitions_of=lambda topics: ClusterPartitions({}),
+        runtime=runtime,
+        notify=told.set,
+    )
+    asked = []
+
+    def join(member_id, topics):
+        asked.append(topics)
+        raise LookupError("of the user's assignor")
+
+    monkeypatch.setattr(member._exchange, "join", join)
+    member.subscribe(frozenset({"t"}))
+    for times in (1, 2):
+        assert told.wait(WAIT_S)
+        told.clear()
+        error = member.take_error()
+        assert isinstance(error, ClientError)
+        assert "group g cannot be joined: LookupError" in str(error)
+        assert len(asked) == times
+    member.leave(WAIT_S)
+    assert not member._task.alive

@@ -1,0 +1,203 @@
+"""A consumer as a member: what it holds, when it commits, and what it saves before it gives up."""
+
+from typing import Any
+
+import pytest
+
+from zkbroker.client.group_offsets import Committed
+from zkbroker.config.group_consumer import GroupConsumerConfig
+from zkbroker.consumer import CommitFailed, RebalanceListener
+from zkbroker.consumer.group import session as module
+from zkbroker.consumer.group.joining import Share
+from zkbroker.consumer.group.session import GroupSession
+from zkbroker.errors import ClientError, ProtocolError
+from zkbroker.runtime import get_runtime
+
+T0, T1 = ("t", 0), ("t", 1)
+
+
+class Held:
+    def __init__(self) -> None:
+        self.partitions: dict[Any, Any] = {}
+
+    def add(self, keys: Any, committed: Any) -> list[Any]:
+        self.partitions = {key: committed.get(key) for key in keys}
+        return list(keys)
+
+    def discard(self) -> None:
+        self.partitions = {}
+
+    def mark_processed(self) -> None:
+        pass
+
+    def processed(self) -> dict[Any, int]:
+        return dict.fromkeys(self.partitions, 7)
+
+    positions = processed
+
+
+class Offsets:
+    busy = False
+
+    def __init__(self) -> None:
+        self.commits: list[Any] = []
+        self.error: Exception | None = None
+
+    def fetch(self, keys: Any) -> dict[Any, Any]:
+        return {key: Committed(5) for key in keys}
+
+    def commit(self, offsets: Any, share: Any, timeout_s: float, fence: Any) -> None:
+        if self.error is not None:
+            raise self.error
+        self.commits.append((offsets, share))
+
+    def commit_async(self, offsets: Any, share: Any, on_commit: Any, fence: Any) -> None:
+        self.commits.append((offsets, share))
+
+    def report(self) -> None:
+        pass
+
+
+class Member:
+    lost = ending = leads = False
+
+    def __init__(self) -> None:
+        self.shares: list[Share] = []
+        self.error: Exception | None = None
+        self.said: list[str] = []
+
+    def polled(self) -> None:
+        self.said.append("polled")
+
+    def take_error(self) -> Exception | None:
+        return self.error
+
+    def take(self) -> Share | None:
+        return self.shares.pop() if self.shares else None
+
+    def released(self) -> None:
+        self.ending = False
+        self.said.append("released")
+
+
+class Listener(RebalanceListener):
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def on_partitions_assigned(self, partitions: Any) -> None:
+        self.told.append(("assigned", list(partitions)))
+
+    def on_partitions_revoked(self, partitions: Any) -> None:
+        self.told.append(("revoked", list(partitions)))
+
+    def on_partitions_lost(self, partitions: Any) -> None:
+        self.told.append(("lost", list(partitions)))
+
+
+class Cluster:
+    def watch(self, callback: Any) -> Any:
+        return lambda: None
+
+
+class Fetchers:
+    def start(self, opened: Any) -> None:
+        pass
+
+
+class Set:
+    """A session with everything around it in memory."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> None:
+        self.offsets, self.held, self.listener, self.member = (
+            Offsets(),
+            Held(),
+            Listener(),
+            Member(),
+        )
+        monkeypatch.setattr(module, "MemberOffsets", lambda *_: self.offsets)
+        config = GroupConsumerConfig(
+            bootstrap_servers=("b:1",),
+            **{"group_id": "g", "auto_commit_interval_ms": 1, **settings},
+        )
+        parts: Any = {"held": self.held, "fetchers": Fetchers()}
+        cluster: Any = Cluster()
+        self.session = GroupSession(
+            config, cluster, [], runtime=get_runtime("threads"), notify=lambda: None, **parts
+        )
+        self.session.listener = self.listener
+        self.session.membership = self.member  # type: ignore[assignment]
+
+    def hold(self, *keys: Any) -> Share:
+        share = Share(3, "me", keys)
+        self.member.shares.append(share)
+        self.session.serve()
+        return share
+
+
+def test_a_share_is_held_from_the_groups_offsets_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Set(monkeypatch, enable_auto_commit=False)
+    share = one.hold(T0, T1)
+    assert one.session.share is share
+    assert one.held.partitions == {T0: Committed(5), T1: Committed(5)}
+    assert one.listener.told == [("assigned", [T0, T1])]
+    assert one.session.rebalances == 1
+
+
+@pytest.mark.parametrize("automatic", [True, False])
+def test_what_ends_is_saved_and_then_given_up(
+    monkeypatch: pytest.MonkeyPatch, automatic: bool
+) -> None:
+    one = Set(monkeypatch, enable_auto_commit=automatic, auto_commit_interval_ms=10**9)
+    share = one.hold(T0)
+    one.member.ending = True
+    one.session.serve()
+    assert one.offsets.commits == ([({T0: Committed(7)}, share)] if automatic else [])
+    assert one.listener.told[-1] == ("revoked", [T0])
+    assert (one.session.share, one.held.partitions) == (None, {})
+    assert one.member.said[-1] == "released"
+
+
+def test_what_was_lost_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Set(monkeypatch, auto_commit_interval_ms=10**9)
+    one.hold(T0)
+    one.member.ending = one.member.lost = True
+    one.session.serve()
+    assert one.offsets.commits == []
+    assert one.listener.told[-1] == ("lost", [T0])
+
+
+def test_a_last_commit_that_fails_does_not_keep_a_member(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = Set(monkeypatch, auto_commit_interval_ms=10**9)
+    one.hold(T0)
+    one.offsets.error = ProtocolError("no coordinator")
+    one.session.give_up_all()
+    assert one.held.partitions == {}
+    assert "offsets not committed group=g error=no coordinator" in caplog.text
+
+
+def test_an_automatic_commit_is_made_once_for_the_same_positions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = Set(monkeypatch)
+    one.hold(T0)
+    for _ in range(2):
+        one.session._commit_due = 0.0
+        one.session.serve()
+    assert [offsets for offsets, _ in one.offsets.commits] == [{T0: 7}]
+
+
+def test_a_member_without_a_share_commits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Set(monkeypatch)
+    with pytest.raises(CommitFailed, match="holds nothing at the moment"):
+        one.session.commit({T0: 5}, 1.0)
+    with pytest.raises(ClientError, match=r"needs a group\.id"):
+        Set(monkeypatch, group_id="", enable_auto_commit=False).session.commit(None, 1.0)
+
+
+def test_an_error_of_the_membership_reaches_who_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Set(monkeypatch)
+    one.member.error = ClientError("not allowed")
+    with pytest.raises(ClientError, match="not allowed"):
+        one.session.serve()

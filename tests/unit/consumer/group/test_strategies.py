@@ -1,0 +1,75 @@
+"""Assignors by name, as objects, and by import path."""
+
+import pytest
+
+from examples.assignors import RandomAssignor
+from zkbroker.config.group_consumer import GroupConsumerConfig
+from zkbroker.consumer.group.assignors import ClusterPartitions, RangeAssignor, SimpleAssignor
+from zkbroker.consumer.group.sticky import StickyAssignor
+from zkbroker.consumer.group.strategies import choose_assignors
+from zkbroker.errors import ConfigError
+
+
+class CalledRange(SimpleAssignor):
+    name = "range"
+
+    def share(self, cluster, subscriptions):
+        return {}
+
+
+class NoAssignor:
+    name = "none"
+
+
+class NeedsArguments(RandomAssignor):
+    def __init__(self, seed):
+        super().__init__()
+
+
+def chosen(text):
+    given = {"bootstrap.servers": "b:1", "partition.assignment.strategy": text}
+    return choose_assignors(GroupConsumerConfig.from_properties(given).strategies, ())
+
+
+@pytest.mark.parametrize(
+    "path", ["examples.assignors.RandomAssignor", "examples.assignors:RandomAssignor"]
+)
+def test_the_random_assignor_of_the_documents_is_taken_by_its_class_path(path):
+    (assignor,) = chosen(path)
+    assert isinstance(assignor, RandomAssignor)
+    assert assignor.name == "random"
+    subscriptions = {"C0": frozenset({"t"}), "C1": frozenset({"t", "u"})}
+    shares = assignor.share(ClusterPartitions({"t": 20, "u": 3}), subscriptions)
+    every = sorted(partition for share in shares.values() for partition in share)
+    assert every == [("t", n) for n in range(20)] + [("u", n) for n in range(3)]
+    assert all(topic == "t" for topic, _ in shares["C0"])
+
+
+def test_names_paths_and_java_names_keep_their_order():
+    found = chosen(
+        "org.apache.kafka.clients.consumer.StickyAssignor, examples.assignors.RandomAssignor, range"
+    )
+    assert [each.name for each in found] == ["sticky", "random", "range"]
+    assert isinstance(found[0], StickyAssignor)
+    assert isinstance(found[2], RangeAssignor)
+
+
+def test_an_object_of_the_callers_stands_in_for_a_name():
+    mine = RandomAssignor()
+    assert choose_assignors(("range", "random"), [mine])[1] is mine
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("nonsense", "give one of range, roundrobin, sticky, the import path"),
+        ("no.such.module:Name", "cannot be imported"),
+        (f"{__name__}:Missing", "cannot be imported"),
+        (f"{__name__}:NoAssignor", "has no user_data, assign, on_assignment"),
+        (f"{__name__}:NeedsArguments", "cannot be made"),
+        (f"{__name__}:CalledRange", "calls itself 'range', as a built-in assignor does"),
+    ],
+)
+def test_what_is_no_assignor_is_refused_with_the_reason(path, message):
+    with pytest.raises(ConfigError, match=message):
+        chosen(path)

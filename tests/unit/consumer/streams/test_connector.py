@@ -1,0 +1,90 @@
+"""What a connector refuses, and that it holds nothing after its shutdown."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.instant_session import InstantSession
+from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.consumer import ConsumerClosed, ConsumerConnector, NotOwned, Whitelist
+from zkbroker.consumer.streams import connector as module
+from zkbroker.errors import ClientError, ConfigError
+from zkbroker.registry import groups
+
+
+class Session(InstantSession):
+    def start(self) -> "Session":
+        return self
+
+    def lease_valid(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Any:
+    session = Session()
+    monkeypatch.setattr(module, "ZkSession", lambda *_, **__: session)
+    return session
+
+
+def connector(**properties: str) -> ConsumerConnector:
+    given = {"zookeeper.connect": "zk:1", "group.id": "g", "consumer.timeout.ms": "10"}
+    return ConsumerConnector(ConsumerConfig.from_properties({**given, **properties}))
+
+
+def test_a_member_is_registered_with_what_it_takes_and_leaves(session: Any) -> None:
+    with connector() as one:
+        one.create_message_streams({"t": 2})
+        assert one.wait_settled(20)
+        found = groups.subscriptions(session, "g")
+        assert found[one.consumer_id] is not None
+        assert found[one.consumer_id].streams == {"t": 2}
+        assert (one.owned(), one.positions(), one.lag()) == (set(), {}, {})
+        children = session.children("/consumers/g/ids")
+        assert children == [one.consumer_id]
+    assert session.closed
+    assert session.server.children("/consumers/g/ids") == []
+
+
+def test_streams_are_made_once(session: Any) -> None:
+    with connector() as one:
+        with pytest.raises(ClientError, match="create the message streams first"):
+            one.owned()
+        one.create_message_streams_by_filter(Whitelist("t.*"))
+        with pytest.raises(ClientError, match="has made its streams"):
+            one.create_message_streams({"t": 1})
+
+
+@pytest.mark.parametrize("topics", [{}, {"t": 0}])
+def test_each_topic_needs_a_stream(session: Any, topics: dict[str, int]) -> None:
+    with connector() as one:
+        with pytest.raises(ConfigError, match="at least one"):
+            one.create_message_streams(topics)
+        with pytest.raises(ConfigError, match="at least one"):
+            one.create_message_streams_by_filter(Whitelist("t"), 0)
+        one.create_message_streams({"t": 1})
+
+
+def test_only_what_is_owned_is_moved_and_committed(session: Any) -> None:
+    with connector() as one:
+        one.create_message_streams({"t": 1})
+        for act in (
+            lambda: one.seek("t", 0, 5),
+            lambda: one.rewind(-2),
+            lambda: one.commit_offsets({("t", 0): 5}),
+        ):
+            with pytest.raises(NotOwned, match=one.consumer_id):
+                act()
+
+
+def test_a_connector_that_was_shut_down_says_so(session: Any) -> None:
+    one = connector()
+    (stream,) = one.create_message_streams({"t": 1})["t"]
+    one.shutdown()
+    one.shutdown()
+    assert one.closed
+    assert list(stream) == []
+    with pytest.raises(ConsumerClosed):
+        one.owned()
+    with pytest.raises(ConsumerClosed):
+        one.create_message_streams({"t": 1})

@@ -1,0 +1,190 @@
+"""What one member owns: the order of its steps, and what is committed."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import pytest
+
+from tests.support.message_sets import message_set
+from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.consumer import ConsumerTimeout, KafkaStream
+from zkbroker.consumer.fetching.fetchers import Fetchers
+from zkbroker.consumer.fetching.partition import Chunk, ConsumedPartition
+from zkbroker.consumer.streams.membership import Membership
+from zkbroker.consumer.streams.offset_keeper import OffsetKeeper
+from zkbroker.errors import RegistryError
+from zkbroker.runtime import get_runtime
+
+T0, T1 = ("t", 0), ("t", 1)
+
+
+class Outside:
+    """Fetchers and offsets that note what they are asked."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[tuple[str, int], int] = {}
+        self.commits: list[dict[tuple[str, int], int]] = []
+        self.failures = 0
+        self.fetched: list[ConsumedPartition] = []
+
+    def start(self, partitions: Iterable[ConsumedPartition]) -> None:
+        self.fetched = list(partitions)
+
+    def read(
+        self, partitions: Iterable[tuple[str, int]], timeout_s: float
+    ) -> dict[tuple[str, int], int | None]:
+        return {key: self.offsets.get(key) for key in partitions}
+
+    def commit(
+        self, offsets: Mapping[tuple[str, int], int], timeout_s: float
+    ) -> set[tuple[str, int]]:
+        if self.failures:
+            self.failures -= 1
+            raise RegistryError("no ZooKeeper")
+        self.commits.append(dict(offsets))
+        return set()
+
+
+class Setting:
+    def __init__(self, **settings: Any) -> None:
+        self.outside = Outside()
+        runtime = get_runtime("threads")
+        self.stream = KafkaStream(runtime, timeout_ms=0)
+        chosen = {"rebalance_drain_ms": 0, **settings}
+        self.member = Membership(
+            config=ConsumerConfig(group_id="g", zookeeper_connect="z", **chosen),
+            runtime=runtime,
+            fetchers=cast("Fetchers", self.outside),
+            keeper=cast("OffsetKeeper", self.outside),
+            streams=[self.stream],
+            stream_for=lambda topic, thread: self.stream,
+        )
+
+    def own(self, *keys: tuple[str, int]) -> None:
+        owned = dict.fromkeys(keys, 0)
+        self.member.load(owned)
+        self.member.start(owned)
+
+    def feed(self, key: tuple[str, int], count: int) -> None:
+        partition = self.member.partition(key)
+        assert partition is not None
+        offset = partition.fetch_offset or 0
+        records = message_set(2, count, base=offset)
+        partition.add(Chunk(partition, partition.progress, offset, offset + count, records))
+
+
+def test_stop_commits_what_was_processed_and_leaves_out_the_message_in_hand() -> None:
+    one = Setting()
+    one.outside.offsets = {T0: 5}
+    one.own(T0, T1)
+    one.feed(T0, 10)
+    assert [next(one.stream).offset for _ in range(3)] == [5, 6, 7]
+    one.member.stop()
+    one.member.commit()
+    # Partition 1 has no known position yet: the reset is still to come.
+    assert one.outside.commits == [{T0: 7}]
+    assert one.member.owned() == {}
+    with pytest.raises(ConsumerTimeout):
+        next(one.stream)
+
+
+@pytest.mark.parametrize(("in_hand", "committed"), [(True, 7), (False, 6)])
+def test_message_in_hand_counts_at_shutdown_if_it_is_said_to(in_hand: bool, committed: int) -> None:
+    one = Setting()
+    one.outside.offsets = {T0: 5}
+    one.own(T0)
+    one.feed(T0, 10)
+    next(one.stream)
+    next(one.stream)
+    one.member.close(in_hand=in_hand)
+    one.member.stop()
+    one.member.commit()
+    assert one.outside.commits == [{T0: committed}]
+
+
+def test_reader_that_comes_back_during_the_stop_has_its_message_committed() -> None:
+    one = Setting(rebalance_drain_ms=10_000)
+    one.outside.offsets = {T0: 0}
+    one.own(T0)
+    one.feed(T0, 3)
+    assert next(one.stream).offset == 0
+    runtime = get_runtime("threads")
+
+    def come_back() -> None:
+        with pytest.raises(ConsumerTimeout):
+            next(one.stream)
+
+    stopped = runtime.spawn(one.member.stop, name="stop")
+    while not one.stream._paused:
+        runtime.sleep(0.001)
+    come_back()
+    assert stopped.join(10)
+    one.member.commit()
+    assert one.outside.commits == [{T0: 1}]
+
+
+def test_without_automatic_commits_a_rebalance_commits_nothing() -> None:
+    one = Setting(auto_commit_enable=False)
+    one.outside.offsets = {T0: 5}
+    one.own(T0)
+    one.feed(T0, 2)
+    next(one.stream)
+    next(one.stream)
+    one.member.stop()
+    one.member.commit()
+    assert one.outside.commits == []
+
+
+def test_dropped_ownership_is_neither_delivered_nor_committed() -> None:
+    one = Setting()
+    one.own(T0)
+    one.feed(T0, 10)
+    next(one.stream)
+    one.member.pause()
+    one.member.drop()
+    assert one.member.owned() == {}
+    with pytest.raises(ConsumerTimeout):
+        next(one.stream)
+    one.member.stop()
+    one.member.commit()
+    assert one.outside.commits == []
+    one.own(T0)
+    one.feed(T0, 1)
+    assert next(one.stream).offset == 0
+
+
+def test_drop_between_load_and_start_leaves_nothing_to_seek() -> None:
+    one = Setting()
+    one.member.load({T0: 0})
+    assert one.member.partition(T0) is not None
+    one.member.drop()
+    assert one.member.partition(T0) is None
+
+
+def test_commit_is_tried_again_at_shutdown_only() -> None:
+    for closing, commits in ((False, []), (True, [{T0: 1}])):
+        one = Setting(offsets_commit_max_retries=3)
+        one.outside.failures = 2
+        one.outside.offsets = {T0: 0}
+        one.own(T0)
+        one.feed(T0, 1)
+        next(one.stream)
+        with pytest.raises(ConsumerTimeout):
+            next(one.stream)
+        if closing:
+            one.member.close(in_hand=True)
+        one.member.stop()
+        one.member.commit()
+        assert one.outside.commits == commits
+
+
+def test_pause_of_the_session_outlasts_a_rebalance() -> None:
+    one = Setting()
+    one.member.stop()
+    one.member.pause()
+    one.own(T0)
+    one.feed(T0, 1)
+    with pytest.raises(ConsumerTimeout):
+        next(one.stream)
+    one.member.resume()
+    assert next(one.stream).offset == 0

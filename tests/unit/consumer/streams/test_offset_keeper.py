@@ -1,0 +1,119 @@
+"""The owner loop of a member's offsets: what is written when, and to which storage."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import pytest
+
+from zkbroker.client.group_offsets import CoordinatorOffsets
+from zkbroker.consumer.streams.offset_keeper import OffsetKeeper
+from zkbroker.consumer.streams.zookeeper_offsets import ZooKeeperOffsets
+from zkbroker.errors import ClientError, RegistryError
+from zkbroker.runtime import get_runtime
+
+T0, T1 = ("t", 0), ("t", 1)
+
+
+class Storage:
+    def __init__(self, **offsets: int) -> None:
+        self.offsets = {("t", int(name[1:])): offset for name, offset in offsets.items()}
+        self.writes: list[dict[tuple[str, int], int]] = []
+        self.refuses: set[tuple[str, int]] = set()
+        self.error: RegistryError | None = None
+
+    def read(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int | None]:
+        return {key: self.offsets.get(key) for key in partitions}
+
+    def commit(self, offsets: Mapping[tuple[str, int], int]) -> set[tuple[str, int]]:
+        if self.error is not None:
+            raise self.error
+        self.writes.append(dict(offsets))
+        self.offsets.update({k: v for k, v in offsets.items() if k not in self.refuses})
+        return self.refuses & set(offsets)
+
+    def forget(self) -> None:
+        pass
+
+
+def keeper(zookeeper: Storage | None, kafka: Storage | None, **options: Any) -> OffsetKeeper:
+    return OffsetKeeper(
+        cast("ZooKeeperOffsets | None", zookeeper),
+        cast("CoordinatorOffsets | None", kafka),
+        runtime=get_runtime(options.pop("runtime", "threads")),
+        interval_ms=options.pop("interval_ms", None),
+        positions=options.pop("positions", dict),
+    )
+
+
+@pytest.mark.parametrize("runtime", ["threads", "gevent"])
+def test_commit_is_written_once_until_it_changes(runtime: str) -> None:
+    storage = Storage(p0=3)
+    one = keeper(storage, None, runtime=runtime)
+    assert one.read([T0, T1], 10) == {T0: 3, T1: None}
+    for offsets in ({T0: 3}, {T0: 4, T1: 1}, {T0: 4, T1: 1}, {T0: 5, T1: 1}):
+        assert one.commit(offsets, 10) == set()
+    assert storage.writes == [{T0: 4, T1: 1}, {T0: 5}]
+    assert one.close(10)
+
+
+def test_both_storages_are_written_and_the_larger_offset_is_where_to_start() -> None:
+    zookeeper, kafka = Storage(p0=10, p1=5), Storage(p0=7, p1=6)
+    one = keeper(zookeeper, kafka)
+    assert one.read([T0, T1, ("t", 2)], 10) == {T0: 10, T1: 6, ("t", 2): None}
+    one.commit({T0: 11, T1: 6}, 10)
+    assert zookeeper.offsets == {T0: 11, T1: 5}
+    assert kafka.offsets == {T0: 11, T1: 6}
+
+
+def test_offset_that_zookeeper_refuses_goes_nowhere() -> None:
+    zookeeper, kafka = Storage(), Storage()
+    zookeeper.refuses = {T0}
+    assert keeper(zookeeper, kafka).commit({T0: 1, T1: 2}, 10) == {T0}
+    assert kafka.writes == [{T1: 2}]
+
+
+def test_storage_of_brokers_alone_leaves_zookeeper_out() -> None:
+    kafka = Storage(p0=7)
+    one = keeper(None, kafka)
+    assert one.read([T0], 10) == {T0: 7}
+    one.commit({T0: 8}, 10)
+    assert kafka.writes == [{T0: 8}]
+
+
+def test_error_of_the_storage_reaches_who_asked_and_the_next_commit_is_tried() -> None:
+    storage = Storage()
+    storage.error = RegistryError("no ZooKeeper")
+    one = keeper(storage, None)
+    with pytest.raises(RegistryError, match="no ZooKeeper"):
+        one.commit({T0: 1}, 10)
+    storage.error = None
+    one.commit({T0: 1}, 10)
+    assert storage.offsets == {T0: 1}
+
+
+@pytest.mark.parametrize("runtime", ["threads", "gevent"])
+def test_automatic_commits_go_on_after_a_failure(runtime: str) -> None:
+    storage = Storage()
+    storage.error = RegistryError("no ZooKeeper")
+    asked = []
+
+    def positions() -> dict[tuple[str, int], int]:
+        asked.append(1)
+        if len(asked) > 2:
+            storage.error = None
+        return {T0: 42}
+
+    one = keeper(storage, None, interval_ms=1, positions=positions, runtime=runtime)
+    sleep = get_runtime(runtime).sleep
+    while storage.offsets != {T0: 42}:
+        sleep(0.001)
+    assert one.close(10)
+
+
+def test_closed_keeper_finishes_what_was_asked_and_takes_no_more() -> None:
+    storage = Storage()
+    one = keeper(storage, None)
+    one.commit({T0: 1}, 10)
+    assert one.close(10)
+    with pytest.raises(ClientError, match="shut down"):
+        one.commit({T0: 2}, 10)

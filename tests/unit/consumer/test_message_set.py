@@ -1,0 +1,26 @@
+"""What the simple consumer answers with."""
+
+import pytest
+
+from tests.support.message_sets import message_set
+from zkbroker.consumer.message_set import FetchRequest, MessageSet, place
+from zkbroker.errors import OffsetOutOfRange
+
+
+def test_iterating_decodes_from_the_offset_that_was_asked_for() -> None:
+    asked = FetchRequest("t", 1, 12)
+    found = MessageSet(asked, message_set(2, 5, base=10), high_watermark=15, next_offset=15)
+    assert [record.offset for record in found] == [12, 13, 14]
+    assert (found.topic, found.partition, found.offset, found.next_offset) == ("t", 1, 12, 15)
+
+
+def test_an_answer_with_an_error_raises_it_and_goes_on_where_it_was() -> None:
+    error = OffsetOutOfRange("gone", earliest=5, latest=9)
+    found = MessageSet(FetchRequest("t", 1, 12), error=error)
+    assert (found.next_offset, found.high_watermark) == (12, -1)
+    with pytest.raises(OffsetOutOfRange):
+        list(found)
+
+
+def test_the_place_is_named_for_errors() -> None:
+    assert place(FetchRequest("t", 1, 12)) == "t-1 at offset 12"

@@ -1,0 +1,180 @@
+"""The simple consumer: one broker, asked again once over a new connection, nothing remembered."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.message_sets import message_set
+from zkbroker.consumer import FetchRequest, SimpleConsumer, simple
+from zkbroker.errors import (
+    ClientError,
+    ErrorCode,
+    MessageSizeTooLarge,
+    NetworkError,
+    OffsetOutOfRange,
+    ProtocolError,
+    UnsupportedVersion,
+)
+from zkbroker.protocol.messages import FetchResponse, ListOffsetsResponse
+from zkbroker.protocol.messages.fetch import FetchResponsePartition, FetchResponseTopic
+from zkbroker.protocol.messages.list_offsets import (
+    ListOffsetsResponsePartition,
+    ListOffsetsResponseTopic,
+)
+
+
+class Broker:
+    """Answers the connections of a consumer; `records` by (topic, partition)."""
+
+    def __init__(self) -> None:
+        self.records: dict[tuple[str, int], bytes] = {}
+        self.errors: dict[tuple[str, int], int] = {}
+        self.connections: list[Connection] = []
+        self.asked: list[Any] = []
+        self.lost = 0
+        self.new = False
+
+    def connect(self, *_: object, **__: object) -> "Connection":
+        self.connections.append(Connection(self))
+        return self.connections[-1]
+
+
+class Answered:
+    def __init__(self, response: Any, version: int | None) -> None:
+        self.response = response
+        self.version = version
+
+    def result(self, timeout_s: float | None = None) -> Any:
+        return self.response
+
+
+class Connection:
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+    def best_version(self, api_key: Any, at_most: int | None = None) -> int:
+        if self.broker.new and at_most == 0:
+            raise UnsupportedVersion("too new")
+        return 4 if at_most is None else at_most
+
+    def request(self, message: Any, version: int | None = None, timeout_s: float = 0) -> Any:
+        broker = self.broker
+        if broker.lost:
+            broker.lost -= 1
+            raise NetworkError("lost")
+        broker.asked.append((message, version))
+        if hasattr(message, "max_wait_ms"):
+            return FetchResponse(
+                topics=[
+                    FetchResponseTopic(topic.topic, [self._part(topic.topic, each)])
+                    for topic in message.topics
+                    for each in topic.partitions
+                ]
+            )
+        parts = [
+            ListOffsetsResponsePartition(each.partition, 0, offset=7, offsets=[9, 5, 0])
+            for each in message.topics[0].partitions
+        ]
+        return ListOffsetsResponse(topics=[ListOffsetsResponseTopic("t", parts)])
+
+    def send(self, message: Any, version: int | None = None) -> "Answered":
+        return Answered(self.request(message, version), version)
+
+    def _part(self, topic: str, asked: Any) -> FetchResponsePartition:
+        key = topic, asked.partition
+        records = self.broker.records.get(key, b"")[: asked.max_bytes]
+        return FetchResponsePartition(
+            asked.partition, self.broker.errors.get(key, 0), high_watermark=9, records=records
+        )
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
+    broker = Broker()
+    monkeypatch.setattr(simple, "BrokerConnection", broker.connect)
+    return broker
+
+
+@pytest.fixture
+def consumer(broker: Broker) -> SimpleConsumer:
+    return SimpleConsumer("h", 1, max_fetch_bytes=400)
+
+
+def test_a_message_that_does_not_fit_is_fetched_with_twice_the_size(
+    broker: Broker, consumer: SimpleConsumer
+) -> None:
+    broker.records["t", 0] = message_set(2, 3)
+    found = consumer.fetch(FetchRequest("t", 0, 0, 20))
+    assert ([each.offset for each in found], found.next_offset) == ([0, 1, 2], 3)
+    sizes = [message.topics[0].partitions[0].max_bytes for message, _ in broker.asked]
+    assert sizes == [20, 40, 80, 160]
+
+
+def test_the_limit_of_the_consumer_ends_the_doubling(
+    broker: Broker, consumer: SimpleConsumer
+) -> None:
+    broker.records["t", 0] = message_set(2, 50)
+    with pytest.raises(MessageSizeTooLarge, match="t-0 at offset 0"):
+        consumer.fetch(FetchRequest("t", 0, 0, 20))
+
+
+def test_answers_come_in_the_order_of_the_requests_also_for_one_partition_twice(
+    broker: Broker, consumer: SimpleConsumer
+) -> None:
+    broker.records["t", 0] = message_set(2, 2)
+    broker.errors["t", 1] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    wanted = [FetchRequest("t", 0, 0), FetchRequest("t", 1, 0), FetchRequest("t", 0, 1)]
+    first, refused, second = consumer.multifetch(wanted)
+    assert [each.offset for each in first] == [0, 1]
+    assert isinstance(refused.error, ProtocolError)
+    assert [each.offset for each in second] == [1]
+
+
+def test_an_offset_out_of_range_tells_the_range(broker: Broker, consumer: SimpleConsumer) -> None:
+    broker.errors["t", 0] = ErrorCode.OFFSET_OUT_OF_RANGE
+    with pytest.raises(OffsetOutOfRange, match="the log holds"):
+        consumer.fetch(FetchRequest("t", 0, 99))
+
+
+def test_a_lost_connection_is_made_again_once(broker: Broker, consumer: SimpleConsumer) -> None:
+    broker.records["t", 0] = message_set(2, 1)
+    consumer.fetch(FetchRequest("t", 0, 0))
+    broker.lost = 1
+    consumer.fetch(FetchRequest("t", 0, 0))
+    assert [each.closed for each in broker.connections] == [True, False]
+    broker.lost = 2
+    with pytest.raises(NetworkError):
+        consumer.fetch(FetchRequest("t", 0, 0))
+
+
+def test_a_first_connection_that_fails_is_not_tried_again(
+    broker: Broker, consumer: SimpleConsumer
+) -> None:
+    broker.lost = 1
+    with pytest.raises(NetworkError):
+        consumer.fetch(FetchRequest("t", 0, 0))
+    assert len(broker.connections) == 1
+
+
+@pytest.mark.parametrize(("new", "version"), [(False, 0), (True, 4)])
+def test_lists_of_offsets_are_asked_for_where_brokers_have_them(
+    broker: Broker, consumer: SimpleConsumer, new: bool, version: int
+) -> None:
+    broker.new = new
+    assert len(consumer.get_offsets_before("t", 0, -1, 2)) <= 2
+    assert broker.asked[-1][1] == version
+
+
+def test_closed_means_closed_and_storages_have_names(
+    broker: Broker, consumer: SimpleConsumer
+) -> None:
+    with pytest.raises(ClientError, match="give zookeeper or kafka"):
+        consumer.commit_offsets("g", {("t", 0): 1}, storage="disk")
+    consumer.close()
+    for storage in ("zookeeper", "kafka"):
+        with pytest.raises(ClientError, match="is closed"):
+            consumer.fetch_offsets("g", [("t", 0)], storage=storage)

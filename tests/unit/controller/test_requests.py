@@ -1,0 +1,139 @@
+"""What is sent, in every version; against what genuine controllers sent for the same decisions."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.golden.test_replication_wire import plain
+from tests.support.controlled_cluster import Notes
+from zkbroker.controller.context import ControllerContext, LiveBroker
+from zkbroker.controller.requests import RequestBatch, Term, broker_message
+from zkbroker.protocol import ApiKey, decode_request
+from zkbroker.registry.brokers import BrokerInfo
+from zkbroker.registry.partition_states import LeaderAndIsr
+from zkbroker.runtime.threads import ThreadsRuntime
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "data" / "replication"
+RUNS = {"0.8.2": "0.8.2.2", "2.1": "2.3.0-ibp2.1", "2.3": "2.3.0"}
+T3 = {0: (0, 1, 2), 1: (1, 2, 0), 2: (2, 0, 1), 3: (0, 2, 1)}
+
+
+def genuine(level, api_key):
+    """The first request of a genuine controller that made topic t3."""
+    with gzip.open(GOLDEN / f"kafka-{RUNS[level]}.jsonl.gz", "rt") as lines:
+        for line in lines:
+            entry = json.loads(line)
+            if entry["api_key"] == api_key and entry["name"].startswith("a4 "):
+                request = decode_request(bytes.fromhex(entry["request"]))[1]
+                if {topic for topic, _ in request.partitions()} == {"t3"}:
+                    return entry["to"], entry["api_version"], request
+    raise AssertionError
+
+
+def in_order(request):
+    """Genuine controllers send partitions in the order of their maps."""
+    request.partition_states.sort(key=lambda state: state.partition)
+    for topic in request.topic_states:
+        topic.partition_states.sort(key=lambda state: state.partition)
+    for name in ("live_brokers", "live_leaders"):
+        if hasattr(request, name):
+            getattr(request, name).sort(key=lambda broker: broker.id)
+    return request
+
+
+def batch_for(level, ports, epochs):
+    context = ControllerContext()
+    for broker, port in ports.items():
+        info = BrokerInfo(broker, "127.0.0.1", port)
+        context.brokers[broker] = LiveBroker(info, epochs.get(broker, -1))
+    context.assignments = {"t3": T3}
+    context.states = {
+        ("t3", number): LeaderAndIsr(replicas[0], 0, replicas, 1, 0)
+        for number, replicas in T3.items()
+    }
+    notes = Notes(open_to=set(ports))
+    batch = RequestBatch(
+        context, Term(0, 1, level), lambda b, a: None, lambda b, a: None, ThreadsRuntime()
+    )
+    return context, notes, batch
+
+
+@pytest.mark.parametrize("level", RUNS)
+def test_the_requests_are_those_of_genuine_controllers(level):
+    to, version, leader_and_isr = genuine(level, ApiKey.LEADER_AND_ISR)
+    told, metadata_version, update_metadata = genuine(level, ApiKey.UPDATE_METADATA)
+    ports = {leader.id: leader.port for leader in leader_and_isr.live_leaders}
+    epochs = {to: leader_and_isr.broker_epoch}
+    if told != to:
+        epochs[told] = update_metadata.broker_epoch
+    _, notes, batch = batch_for(level, ports, epochs)
+    keys = [("t3", number) for number in T3]
+    for key in keys:
+        batch.decided(key, [to], new=True)
+    batch.metadata(keys, [told])
+    batch.flush(notes)
+    ours = {each.request.api_key: each for each in notes.sent}
+    assert ours[ApiKey.LEADER_AND_ISR].version == version
+    assert ours[ApiKey.UPDATE_METADATA].version == metadata_version
+    for key, theirs in (
+        (ApiKey.LEADER_AND_ISR, leader_and_isr),
+        (ApiKey.UPDATE_METADATA, update_metadata),
+    ):
+        each = ours[key]
+        assert plain(in_order(each.request), each.version) == plain(in_order(theirs), each.version)
+
+
+def test_one_request_of_each_kind_goes_to_a_broker_and_in_this_order():
+    _, notes, batch = batch_for("2.3", {0: 1, 1: 2}, {})
+    batch.stop(("t3", 0), [1], delete=True)
+    batch.stop(("t3", 0), [1], delete=False)
+    batch.metadata([("t3", 1), ("t3", 2)])
+    batch.decided(("t3", 1), [1])
+    batch.decided(("t3", 2), [1, 7])
+    batch.brokers_changed([0, 1])
+    batch.flush(notes)
+    assert notes.kinds() == [
+        (1, "UPDATE_METADATA"),
+        (1, "LEADER_AND_ISR"),
+        (0, "UPDATE_METADATA"),
+        (1, "UPDATE_METADATA"),
+        (1, "STOP_REPLICA"),
+        (1, "STOP_REPLICA"),
+    ]
+    assert [each.request.delete_partitions for each in notes.sent[-2:]] == [False, True]
+    notes.sent.clear()
+    batch.flush(notes)
+    assert notes.sent == []
+
+
+def test_a_replica_that_was_to_be_made_is_made_whatever_is_decided_after_that():
+    _, notes, batch = batch_for("2.3", {0: 1}, {})
+    batch.decided(("t3", 0), [0], new=True)
+    batch.decided(("t3", 0), [0])
+    batch.flush(notes)
+    assert notes.decided(("t3", 0))[0].is_new
+
+
+def test_the_oldest_level_gets_the_oldest_requests():
+    _, notes, batch = batch_for("0.8.2", {0: 1}, {0: 77})
+    batch.decided(("t3", 0), [0])
+    batch.metadata([("t3", 0)])
+    batch.stop(("t3", 0), [0], delete=True)
+    batch.flush(notes)
+    assert {each.version for each in notes.sent} == {0}
+    assert notes.stopped(0, delete=True) == {("t3", 0)}
+
+
+def test_a_listener_is_told_with_its_protocol():
+    info = BrokerInfo(
+        1, "h", 1, "r",
+        ("IN://h:1", "SASL_SSL://[::1]:2"),
+        protocols=(("IN", "SSL"), ("SASL_SSL", "SASL_SSL")),
+    )  # fmt: skip
+    message = broker_message(LiveBroker(info, 3))
+    assert message.rack == "r"
+    assert [
+        (each.listener, each.host, each.port, each.security_protocol) for each in message.endpoints
+    ] == [("IN", "h", 1, 1), ("SASL_SSL", "::1", 2, 3)]

@@ -1,0 +1,352 @@
+import logging
+
+import pytest
+
+from tests.support.inline_runtime import InlineRuntime
+from tests.support.memory_log import MemoryLog
+from tests.support.replicas import Park
+from zkbroker.coordinator.groups import (
+    CoordinatorSettings,
+    GroupCoordinator,
+    JoinRequest,
+)
+from zkbroker.coordinator.groups.coordinator import unique_member_id
+from zkbroker.coordinator.stored_log import key_partition
+from zkbroker.errors import (
+    ErrorCode,
+    MessageSizeTooLarge,
+    NotLeaderForPartition,
+    StorageError,
+)
+from zkbroker.protocol.offsets_topic import OffsetValue
+from zkbroker.runtime import get_runtime
+
+NONE = ErrorCode.NONE
+DAY_MS = 86_400_000
+
+
+class Desk:
+    """A coordinator with virtual clocks and logs in memory."""
+
+    def __init__(self, logs=None, **settings):
+        self.clock, self.wall = 1_000, 1_500_000_000_000
+        self.logs = logs if logs is not None else {}
+        self.runtime = InlineRuntime()
+        self.ids = 0
+        self.assigned: set[int] = set()
+        self.coordinator = GroupCoordinator(
+            CoordinatorSettings(
+                initial_rebalance_delay_ms=0,
+                retention_ms=DAY_MS,
+                **settings,
+            ),
+            runtime=self.runtime,
+            partition_count=lambda: 4,
+            clock_ms=lambda: self.clock,
+            wall_ms=lambda: self.wall,
+            new_member_id=self._member_id,
+            assigned_here=lambda number: number in self.assigned,
+        )
+
+    def _member_id(self, client_id):
+        self.ids += 1
+        return f"{client_id}-{self.ids}"
+
+    def host(self, *numbers):
+        for number in numbers or range(4):
+            self.coordinator.take_up(number, self.logs.setdefault(number, MemoryLog()))
+        self.runtime.run("load")
+        return self
+
+    def join(self, group="g", member_id="", session_ms=10_000):
+        answers = []
+        request = JoinRequest(
+            member_id, "c", "/127.0.0.1", session_ms, 60_000, "consumer", (("range", b"meta"),)
+        )
+        self.coordinator.join(group, request, answers.append)
+        return answers
+
+    def stable(self, group="g"):
+        (joined,) = self.join(group)
+        answers = []
+        self.coordinator.sync(
+            group, joined.member_id, joined.generation, {joined.member_id: b"x"}, answers.append
+        )
+        self.runtime.run("store-")
+        assert answers[0].error is NONE
+        return joined
+
+    def commit(self, group="g", member="", generation=-1, offset=5, topic="t", expire=-1):
+        value = OffsetValue(
+            offset, metadata="", commit_timestamp_ms=self.wall, expire_timestamp_ms=expire
+        )
+        return self.coordinator.commit(group, member, generation, {(topic, 0): value})
+
+    def offset(self, group="g", topic="t"):
+        error, offsets = self.coordinator.offsets(group)
+        assert error is NONE
+        value = offsets.get((topic, 0))
+        return None if value is None else value.offset
+
+    def pass_time(self, ms):
+        self.clock += ms
+        self.wall += ms
+        self.coordinator.tick()
+
+
+def test_a_group_of_another_broker_is_refused_everywhere():
+    desk = Desk()
+    c = desk.coordinator
+    answers = []
+    assert desk.join()[0].error is ErrorCode.NOT_COORDINATOR
+    c.sync("g", "m", 1, {}, answers.append)
+    assert answers[0].error is ErrorCode.NOT_COORDINATOR
+    assert c.heartbeat("g", "m", 1) is ErrorCode.NOT_COORDINATOR
+    assert c.leave("g", "m") is ErrorCode.NOT_COORDINATOR
+    assert desk.commit() is ErrorCode.NOT_COORDINATOR
+    assert c.offsets("g")[0] is ErrorCode.NOT_COORDINATOR
+    assert c.describe("g").error is ErrorCode.NOT_COORDINATOR
+    assert c.delete("g") is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_partition_that_is_about_to_be_taken_up_counts_as_loading():
+    desk = Desk()
+    desk.assigned = {key_partition("g", 4)}
+    assert desk.commit() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    desk.host()
+    assert desk.commit() is NONE
+    desk.coordinator.give_up(key_partition("g", 4))
+    assert desk.commit() is ErrorCode.NOT_COORDINATOR
+
+
+def test_what_waits_for_the_replicas_waits_parked():
+    class Waits(MemoryLog):
+        def wait_durable(self, last_offset, timeout_s=None, park=None):
+            if park is not None:
+                with park(lambda: None):
+                    pass
+
+    desk = Desk(logs={number: Waits() for number in range(4)}).host()
+    park, offsets = Park(), {("t", 0): OffsetValue(1, metadata="", commit_timestamp_ms=1)}
+    assert desk.coordinator.commit("g", "", -1, offsets, park) is NONE
+    assert park.times == 1
+    assert (
+        desk.coordinator.commit_transactional("g", (1, 0), offsets, lambda number: NONE, park)
+        is NONE
+    )
+    assert park.times == 2
+    assert desk.commit("gone") is NONE
+    assert desk.coordinator.delete("gone", park) is NONE
+    assert park.times == 3
+
+
+def test_a_leader_that_brings_assignments_waits_with_the_others():
+    desk = Desk().host()
+    (joined,) = desk.join()
+    answers = []
+    desk.coordinator.sync(
+        "g", joined.member_id, joined.generation, {joined.member_id: b"x"}, answers.append
+    )
+    assert answers == []
+    desk.runtime.run("store-")
+    assert [each.error for each in answers] == [NONE]
+    # The session of a member that was told counts from then on.
+    desk.pass_time(10_000)
+    assert desk.coordinator.heartbeat("g", joined.member_id, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_leadership_that_ends_while_it_loads_is_no_error(caplog):
+    caplog.set_level(logging.INFO)
+    Desk(logs := {}).host().commit()
+
+    class Moved(MemoryLog):
+        def read_bytes(self, offset, max_bytes, *, end):
+            raise NotLeaderForPartition("elsewhere")
+
+    number = key_partition("g", 4)
+    moved = Moved()
+    moved.segments, moved.log_end_offset = logs[number].segments, logs[number].log_end_offset
+    desk = Desk({**logs, number: moved}).host()
+    assert "loading ends" in caplog.text
+    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
+    assert desk.commit() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_a_partition_that_is_being_loaded_says_so():
+    desk = Desk()
+    desk.coordinator.take_up(key_partition("g", 4), MemoryLog())
+    assert desk.join()[0].error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert desk.commit() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert desk.coordinator.offsets("g")[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert desk.coordinator.list_groups() == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
+    desk.runtime.run("load")
+    assert desk.join()[0].error is NONE
+
+
+def test_a_group_without_a_name_has_offsets_but_no_members():
+    desk = Desk().host()
+    assert desk.join("")[0].error is ErrorCode.INVALID_GROUP_ID
+    assert desk.coordinator.heartbeat("", "m", 1) is ErrorCode.INVALID_GROUP_ID
+    assert desk.commit("", offset=7) is NONE
+    assert desk.offset("") == 7
+
+
+def test_member_ids_begin_with_the_client_id_and_stay_short():
+    assert unique_member_id("app").startswith("app-")
+    assert unique_member_id("app") != unique_member_id("app")
+    assert len(unique_member_id("x" * 30_000)) < 300
+
+
+@pytest.mark.parametrize("session_ms", [5_999, 1_800_001, 0, -1])
+def test_a_session_time_outside_the_bounds_is_refused(session_ms):
+    assert Desk().host().join(session_ms=session_ms)[0].error is ErrorCode.INVALID_SESSION_TIMEOUT
+
+
+def test_unknown_groups_know_no_members():
+    desk = Desk().host()
+    assert desk.join(member_id="m")[0].error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert desk.coordinator.heartbeat("g", "m", 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert desk.coordinator.leave("g", "m") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert desk.commit(member="m", generation=1) is ErrorCode.ILLEGAL_GENERATION
+
+
+def test_a_restart_leaves_members_offsets_and_generation_alone():
+    desk = Desk().host()
+    joined = desk.stable()
+    assert desk.commit(member=joined.member_id, generation=1, offset=42) is NONE
+    again = Desk(desk.logs).host()
+    assert again.coordinator.heartbeat("g", joined.member_id, 1) is NONE
+    assert again.offset() == 42
+    assert again.commit(member=joined.member_id, generation=1, offset=43) is NONE
+    # and its session ends if it stays away
+    again.pass_time(10_000)
+    assert again.coordinator.heartbeat("g", joined.member_id, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_sessions_end_by_the_steady_clock_whatever_the_wall_clock_does():
+    desk = Desk().host()
+    joined = desk.stable()
+    desk.wall += 10 * DAY_MS
+    desk.coordinator.tick()
+    assert desk.coordinator.heartbeat("g", joined.member_id, 1) is NONE
+
+
+def test_a_partition_given_up_answers_what_waits_and_forgets_its_groups():
+    desk = Desk().host()
+    joined = desk.stable()
+    waiting = desk.join()
+    assert waiting == []
+    desk.coordinator.give_up(key_partition("g", 4))
+    assert waiting[0].error is ErrorCode.NOT_COORDINATOR
+    assert desk.coordinator.heartbeat("g", joined.member_id, 1) is ErrorCode.NOT_COORDINATOR
+
+
+def test_closing_answers_what_waits():
+    desk = Desk().host()
+    desk.stable()
+    waiting = desk.join()
+    desk.coordinator.close()
+    assert waiting[0].error is ErrorCode.NOT_COORDINATOR
+
+
+def test_groups_are_described_and_listed():
+    desk = Desk().host()
+    joined = desk.stable()
+    desk.commit("plain")
+    described = desk.coordinator.describe("g")
+    assert (described.state, described.protocol_type, described.protocol) == (
+        "Stable",
+        "consumer",
+        "range",
+    )
+    assert described.members == ((joined.member_id, "c", "/127.0.0.1", b"meta", b"x"),)
+    assert desk.coordinator.describe("none").state == "Dead"
+    assert sorted(desk.coordinator.list_groups()[1]) == [("g", "consumer"), ("plain", "")]
+    desk.join()
+    described = desk.coordinator.describe("g")
+    assert (described.state, described.protocol) == ("PreparingRebalance", "")
+    assert all(member[3:] == (b"", b"") for member in described.members)
+
+
+def test_only_an_empty_group_is_deleted_and_its_offsets_with_it():
+    desk = Desk().host()
+    joined = desk.stable()
+    desk.commit(member=joined.member_id, generation=1)
+    assert desk.coordinator.delete("none") is ErrorCode.GROUP_ID_NOT_FOUND
+    assert desk.coordinator.delete("g") is ErrorCode.NON_EMPTY_GROUP
+    desk.coordinator.leave("g", joined.member_id)
+    assert desk.coordinator.delete("g") is NONE
+    assert desk.offset() is None
+    again = Desk(desk.logs).host()
+    assert again.coordinator.list_groups()[1] == []
+
+
+@pytest.mark.parametrize(
+    ("failure", "error"),
+    [
+        (StorageError("disk"), ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (MessageSizeTooLarge(), ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
+    ],
+)
+def test_a_commit_that_cannot_be_stored_is_not_acknowledged(failure, error):
+    desk = Desk().host()
+    desk.commit(offset=5)
+    desk.logs[key_partition("g", 4)].fail_with = failure
+    assert desk.commit(offset=6) is error
+    assert desk.offset() == 5
+
+
+def test_a_partition_that_cannot_be_read_stays_loading(caplog):
+    desk = Desk().host()
+    desk.commit()
+    log = desk.logs[key_partition("g", 4)]
+    base, last, entry = log.segments[0][0]
+    log.segments[0][0] = (base, last, entry[:-1] + bytes([entry[-1] ^ 1]))
+    again = Desk(desk.logs).host()
+    assert again.coordinator.offsets("g")[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert "offsets_topic_load_failed" in caplog.text
+
+
+def test_the_deadline_task_sleeps_until_something_is_due():
+    desk = Desk().host()
+    desk.stable()
+    coordinator = desk.coordinator
+    waits = []
+
+    class Wake:
+        def set(self): ...
+        def clear(self): ...
+        def wait(self, timeout_s):
+            waits.append(timeout_s)
+            desk.clock += int(timeout_s * 1000) if timeout_s else 0
+            if len(waits) == 2:
+                coordinator._closed.set()
+
+    coordinator._partitions.wake = Wake()
+    coordinator._run_deadlines()
+    assert waits == [10.0, None]
+    assert coordinator.describe("g").state == "Empty"
+
+
+def test_closing_waits_for_what_is_done_unasked(monkeypatch):
+    runtime = get_runtime("threads")
+    coordinator = GroupCoordinator(
+        CoordinatorSettings(maintenance_ms=1),
+        runtime=runtime,
+        partition_count=lambda: 1,
+        clock_ms=lambda: 0,
+        wall_ms=lambda: 0,
+    )
+    begun, ended = runtime.event(), runtime.event()
+
+    def expire_offsets():
+        begun.set()
+        coordinator._closed.wait(20)
+        runtime.sleep(0.05)
+        ended.set()
+
+    monkeypatch.setattr(coordinator.upkeep, "expire_offsets", expire_offsets)
+    coordinator.start()
+    assert begun.wait(20)
+    coordinator.close()
+    assert ended.is_set()

@@ -1,0 +1,363 @@
+import pytest
+
+from tests.support.group_driver import GroupDriver
+from zkbroker.coordinator.groups.group import GroupState
+from zkbroker.errors import ErrorCode
+from zkbroker.protocol.offsets_topic import decode_group, encode_group
+
+NONE = ErrorCode.NONE
+
+
+def test_a_lone_member_joins_leads_and_gets_what_it_assigned():
+    d = GroupDriver()
+    (joined,) = d.join(client_id="app")
+    assert joined.error is NONE
+    assert joined.member_id == joined.leader == "app-1"
+    assert (joined.generation, joined.protocol) == (1, "range")
+    assert joined.members == (("app-1", b"meta"),)
+    assert d.group.state is GroupState.COMPLETING
+    (synced,) = d.sync("app-1", 1, {"app-1": b"all"})
+    assert (synced.error, synced.assignment) == (NONE, b"all")
+    assert d.group.state is GroupState.STABLE
+    assert d.heartbeat("app-1", 1) is NONE
+
+
+def test_the_first_member_leads_and_only_it_is_told_the_metadata():
+    d = GroupDriver(initial_delay_ms=3000)
+    first = d.join(client_id="a", protocols=(("range", b"A"),))
+    second = d.join(client_id="b", protocols=(("range", b"B"),))
+    assert first == second == []
+    d.advance(6000)
+    assert first[0].leader == second[0].leader == "a-1"
+    assert first[0].members == (("a-1", b"A"), ("b-2", b"B"))
+    assert second[0].members == ()
+    assert first[0].generation == second[0].generation == 1
+
+
+def test_a_follower_waits_for_the_leaders_assignment():
+    d = GroupDriver(initial_delay_ms=10)
+    d.join(), d.join()
+    d.advance(20)
+    follower = d.sync("c-2", 1)
+    assert follower == []
+    d.sync("c-1", 1, {"c-1": b"x", "c-2": b"y"})
+    assert follower[0].assignment == b"y"
+    # a repeated sync of a stable group is answered from what is known
+    assert d.sync("c-2", 1)[0].assignment == b"y"
+
+
+def test_a_member_that_the_leader_forgets_gets_nothing():
+    d = GroupDriver(initial_delay_ms=10)
+    d.join(), d.join()
+    d.advance(20)
+    follower = d.sync("c-2", 1)
+    d.sync("c-1", 1, {"c-1": b"x", "stranger": b"z"})
+    assert (follower[0].error, follower[0].assignment) == (NONE, b"")
+
+
+def test_each_newcomer_prolongs_the_initial_delay_up_to_the_rebalance_time():
+    d = GroupDriver(initial_delay_ms=3000)
+    first = d.join(rebalance_ms=7000)
+    d.advance(2000)
+    d.join(rebalance_ms=7000)
+    d.advance(2000)  # 3000 passed, one came: 3000 more
+    assert first == []
+    d.join(rebalance_ms=7000)
+    d.advance(2500)  # 6500 of 7000: the rest of the rebalance time runs
+    assert first == []
+    d.advance(500)
+    assert first[0].error is NONE
+    assert len(first[0].members) == 3
+
+
+def test_a_newcomer_makes_a_stable_group_rebalance_and_the_old_members_are_told():
+    d = GroupDriver()
+    ids = d.stable(2)
+    generation = d.group.generation
+    newcomer = d.join()
+    assert newcomer == []
+    assert d.heartbeat(ids[0], generation) is ErrorCode.REBALANCE_IN_PROGRESS
+    again = [d.join(each) for each in ids]
+    assert newcomer[0].generation == again[0][0].generation == generation + 1
+    assert newcomer[0].leader == ids[0]
+
+
+def test_members_that_do_not_rejoin_in_time_are_dropped():
+    d = GroupDriver()
+    ids = d.stable(2, session_ms=300_000, rebalance_ms=5000)
+    newcomer = d.join(session_ms=300_000, rebalance_ms=5000)
+    d.join(ids[1], session_ms=300_000, rebalance_ms=5000)
+    d.advance(4999)
+    assert newcomer == []
+    d.advance(1)
+    assert newcomer[0].error is NONE
+    assert newcomer[0].leader == ids[1]  # the leader did not come
+    assert d.heartbeat(ids[0], 2) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_the_longest_rebalance_time_of_all_members_holds():
+    d = GroupDriver()
+    first = d.join(session_ms=300_000, rebalance_ms=5000)
+    d.sync(first[0].member_id, 1, {})
+    newcomer = d.join(session_ms=300_000, rebalance_ms=20_000)
+    d.advance(19_999)
+    assert newcomer == []
+    d.advance(1)
+    assert newcomer[0].error is NONE
+
+
+def test_without_a_rebalance_time_the_session_time_holds():
+    d = GroupDriver()
+    d.stable(1, session_ms=30_000, rebalance_ms=-1)
+    newcomer = d.join(session_ms=30_000, rebalance_ms=-1)
+    d.advance(29_000)
+    assert newcomer == []
+    d.advance(1000)
+    assert newcomer[0].error is NONE
+
+
+def test_a_silent_member_is_dropped_and_the_others_rebalance():
+    d = GroupDriver()
+    ids = d.stable(2, session_ms=10_000)
+    d.advance(9_999)
+    assert d.heartbeat(ids[0], d.group.generation) is NONE
+    d.advance(1)
+    assert list(d.group.members) == [ids[0]]
+    assert d.heartbeat(ids[0], d.group.generation) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_member_whose_request_waits_is_not_dropped_for_silence():
+    d = GroupDriver()
+    ids = d.stable(1, session_ms=300_000, rebalance_ms=300_000)
+    newcomer = d.join(session_ms=6000, rebalance_ms=6000)
+    d.advance(60_000)
+    assert newcomer == []
+    d.join(ids[0], session_ms=300_000, rebalance_ms=300_000)
+    assert newcomer[0].error is NONE
+
+
+def test_the_last_member_leaves_an_empty_group_of_the_next_generation_behind():
+    d = GroupDriver()
+    (member,) = d.stable(1)
+    assert d.leave(member) is NONE
+    assert d.group.state is GroupState.EMPTY
+    assert d.group.generation == 2
+    assert d.stored[-1].members == []
+    assert d.stored[-1].protocol is None
+    assert d.leave(member) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert d.group.next_deadline() is None
+
+
+def test_when_the_leader_leaves_the_earliest_of_the_rest_leads():
+    d = GroupDriver()
+    ids = d.stable(3)
+    d.leave(ids[0])
+    answers = [d.join(each) for each in ids[1:]]
+    assert {answer[0].leader for answer in answers} == {ids[1]}
+
+
+def test_a_leave_during_a_rebalance_lets_it_end():
+    d = GroupDriver()
+    ids = d.stable(2)
+    newcomer = d.join()
+    d.join(ids[0])
+    d.leave(ids[1])
+    assert newcomer[0].error is NONE
+
+
+def test_a_waiting_request_of_a_member_that_leaves_is_answered():
+    d = GroupDriver()
+    d.stable(1)
+    waiting = d.join()
+    assert waiting == []
+    assert d.leave("c-2") is NONE
+    assert waiting[0].error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_newcomer_interrupts_the_wait_for_the_leaders_assignment():
+    d = GroupDriver(initial_delay_ms=10)
+    d.join(), d.join()
+    d.advance(20)
+    follower = d.sync("c-2", 1)
+    d.join()
+    assert follower[0].error is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_leader_that_never_syncs_is_dropped_after_the_rebalance_time():
+    d = GroupDriver(initial_delay_ms=10)
+    d.join(rebalance_ms=20_000), d.join(rebalance_ms=20_000)
+    d.advance(20)
+    follower = d.sync("c-2", 1)
+    for _ in range(3):
+        d.advance(6000)
+        assert d.heartbeat("c-1", 1) is NONE  # alive, but its poll loop hangs
+    d.advance(6000)
+    assert follower[0].error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert list(d.group.members) == ["c-2"]
+
+
+@pytest.mark.parametrize(
+    ("member", "generation", "error"),
+    [
+        ("c-1", 1, NONE),
+        ("c-1", 0, ErrorCode.ILLEGAL_GENERATION),
+        ("c-1", 2, ErrorCode.ILLEGAL_GENERATION),
+        ("nobody", 1, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_requests_of_another_generation_or_of_strangers_are_fenced(member, generation, error):
+    d = GroupDriver()
+    d.stable(1)
+    assert d.heartbeat(member, generation) is error
+    assert d.sync(member, generation)[0].error is error
+    assert d.group.check_commit(member, generation, d.now) is error
+
+
+def test_offsets_can_be_committed_while_rebalancing_but_not_before_the_assignment():
+    d = GroupDriver()
+    (member,) = d.stable(1)
+    d.join()
+    assert d.group.state is GroupState.PREPARING
+    assert d.group.check_commit(member, 1, d.now) is NONE
+    d.join(member)
+    assert d.group.state is GroupState.COMPLETING
+    assert d.group.check_commit(member, 2, d.now) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_consumer_outside_the_group_commits_only_while_it_is_empty():
+    d = GroupDriver()
+    assert d.group.check_commit("", -1, d.now) is NONE
+    d.stable(1)
+    assert d.group.check_commit("", -1, d.now) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize(
+    "join",
+    [
+        {"protocols": (("sticky", b""),)},
+        {"protocol_type": "connect"},
+        {"protocols": ()},
+        {"protocol_type": ""},
+    ],
+)
+def test_a_member_with_nothing_in_common_is_refused(join):
+    d = GroupDriver()
+    d.stable(1)
+    assert d.join(**join)[0].error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert d.group.state is GroupState.STABLE
+
+
+def test_an_empty_group_takes_any_protocol_type():
+    d = GroupDriver()
+    (member,) = d.stable(1)
+    d.leave(member)
+    assert d.join(protocol_type="connect", protocols=(("v1", b""),))[0].error is NONE
+    assert d.group.protocol_type == "connect"
+
+
+def test_members_with_different_lists_elect_by_votes():
+    d = GroupDriver(initial_delay_ms=10)
+    answers = [
+        d.join(protocols=(("range", b"r"), ("roundrobin", b"rr"))),
+        d.join(protocols=(("roundrobin", b"rr"), ("range", b"r"))),
+        d.join(protocols=(("mine", b""), ("roundrobin", b"RR"), ("range", b"r"))),
+    ]
+    d.advance(30)
+    assert {answer[0].protocol for answer in answers} == {"roundrobin"}
+    assert [metadata for _, metadata in answers[0][0].members] == [b"rr", b"rr", b"RR"]
+
+
+def test_a_stranger_cannot_join_under_an_id_of_its_own():
+    d = GroupDriver()
+    assert d.join("made-up")[0].error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_full_group_takes_no_more():
+    d = GroupDriver(max_size=2)
+    d.stable(2)
+    assert d.join()[0].error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_a_follower_that_missed_its_answer_gets_the_same_generation_again():
+    d = GroupDriver()
+    ids = d.stable(2)
+    generation = d.group.generation
+    (again,) = d.join(ids[1])
+    assert (again.error, again.generation, again.members) == (NONE, generation, ())
+    assert d.group.state is GroupState.STABLE
+
+
+def test_a_leader_that_rejoins_or_a_member_that_changed_makes_the_group_rebalance():
+    d = GroupDriver()
+    ids = d.stable(2)
+    assert d.join(ids[0]) == []
+    assert d.group.state is GroupState.PREPARING
+    d = GroupDriver()
+    ids = d.stable(2)
+    assert d.join(ids[1], protocols=(("range", b"other topics"),)) == []
+    assert d.group.state is GroupState.PREPARING
+
+
+def test_repeated_requests_supersede_the_ones_that_still_wait():
+    d = GroupDriver()
+    ids = d.stable(2)
+    d.join()
+    first = d.join(ids[0])
+    second = d.join(ids[0])
+    assert first[0].error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert second == []
+    d.join(ids[1])
+    generation = second[0].generation
+    first = d.sync(ids[1], generation)
+    second = d.sync(ids[1], generation)
+    assert first[0].error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert second == []
+
+
+def test_an_assignment_that_cannot_be_stored_is_handed_to_nobody():
+    d = GroupDriver()
+    (joined,) = d.join()
+    d.store_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    (synced,) = d.sync(joined.member_id, 1, {joined.member_id: b"x"})
+    assert synced.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert d.group.state is GroupState.PREPARING
+
+
+def test_an_assignment_stored_too_late_is_dropped():
+    d = GroupDriver()
+    (joined,) = d.join()
+    d.hold_store = True
+    waiting = d.sync(joined.member_id, 1, {joined.member_id: b"x"})
+    newcomer = d.join()
+    assert waiting[0].error is ErrorCode.REBALANCE_IN_PROGRESS
+    d.held.pop()(NONE, d.now)
+    assert d.group.state is GroupState.PREPARING
+    d.join(joined.member_id)
+    assert newcomer[0].error is NONE
+
+
+def test_a_stored_group_carries_on_after_a_restart():
+    d = GroupDriver()
+    ids = d.stable(2)
+    restarted = GroupDriver()
+    restarted.now = d.now + 50_000
+    restarted.group.restore(decode_group(encode_group(d.stored[-1])), restarted.now)
+    assert restarted.group.state is GroupState.STABLE
+    for each in ids:
+        assert restarted.heartbeat(each, d.group.generation) is NONE
+        assert restarted.sync(each, d.group.generation)[0].assignment == each.encode()
+    # and ends the sessions of those who did not come back
+    restarted.advance(9_999)
+    restarted.heartbeat(ids[1], d.group.generation)
+    restarted.advance(1)
+    assert list(restarted.group.members) == [ids[1]]
+    assert restarted.group.leader == ids[1]
+
+
+def test_closing_answers_everything_that_waits():
+    d = GroupDriver(initial_delay_ms=10)
+    joins = [d.join(), d.join()]
+    d.group.close(ErrorCode.NOT_COORDINATOR)
+    assert [answer[0].error for answer in joins] == [ErrorCode.NOT_COORDINATOR] * 2
+    assert d.heartbeat("c-1", 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert d.join()[0].error is ErrorCode.UNKNOWN_MEMBER_ID

@@ -1,0 +1,64 @@
+from zkbroker.coordinator.groups.group import Group
+from zkbroker.coordinator.groups.member import JoinRequest, JoinResult
+from zkbroker.coordinator.groups.memory import GroupMemory
+from zkbroker.errors import ErrorCode
+
+from .test_coordinator import Desk
+
+
+def join_of(metadata: bytes, member_id: str = "") -> JoinRequest:
+    return JoinRequest(
+        member_id, "c", "/127.0.0.1", 10_000, 60_000, "consumer", (("range", metadata),)
+    )
+
+
+def group() -> Group:
+    return Group(
+        "g",
+        store=lambda value, stored: stored(ErrorCode.NONE, 0),
+        new_member_id=lambda client_id: f"{client_id}-1",
+        initial_delay_ms=0,
+        max_size=10,
+        wall_ms=lambda: 0,
+    )
+
+
+def test_what_a_member_brought_before_does_not_count_against_it() -> None:
+    memory = GroupMemory(120_000)
+    joined = group()
+    answers: list[JoinResult] = []
+    joined.join(join_of(bytes(100_000)), answers.append, 0)
+    memory.note(joined)
+    assert 100_000 < memory.used < 104_000
+    assert not memory.has_room_for_join(joined, join_of(bytes(100_000)), 0)
+    again = join_of(bytes(100_000), answers[0].member_id)
+    assert memory.has_room_for_join(joined, again, 0)
+    assert memory.has_room_for_assignments(joined, {answers[0].member_id: bytes(1000)}, 0)
+    assert not memory.has_room_for_assignments(joined, {answers[0].member_id: bytes(20_000)}, 0)
+    assert memory.has_room_for_assignments(joined, {"somebody": bytes(20_000)}, 0)
+    memory.forget(joined)
+    assert memory.used == 0
+
+
+def test_joins_beyond_the_limit_are_refused_and_fit_again_when_others_left() -> None:
+    desk = Desk(metadata_bytes=1_000_000).host()
+    outcomes: list[JoinResult] = []
+    for number in range(30):
+        desk.coordinator.join(f"g{number}", join_of(bytes(100_000)), outcomes.append)
+    good = [each for each in outcomes if each.error is ErrorCode.NONE]
+    assert len(good) == 9
+    assert {each.error for each in outcomes[9:]} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    assert len(desk.coordinator.list_groups()[1]) == 9
+    assert desk.coordinator.leave("g0", good[0].member_id) is ErrorCode.NONE
+    desk.coordinator.join("h", join_of(bytes(90_000)), outcomes.append)
+    assert outcomes[-1].error is ErrorCode.NONE
+
+
+def test_assignments_beyond_the_limit_are_refused() -> None:
+    desk = Desk(metadata_bytes=200_000).host()
+    (joined,) = desk.join()
+    answers = []
+    desk.coordinator.sync(
+        "g", joined.member_id, joined.generation, {joined.member_id: bytes(300_000)}, answers.append
+    )
+    assert answers[0].error is ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,0 +1,83 @@
+"""What the coordinator does unasked: offsets expire, partitions are rewritten, topics go."""
+
+from tests.support.memory_log import MemoryLog
+from zkbroker.coordinator.stored_log import key_partition
+from zkbroker.errors import ErrorCode
+from zkbroker.protocol.offsets_topic import OffsetValue
+from zkbroker.records import COMMIT, control_batch
+
+from .test_coordinator import DAY_MS, Desk
+
+
+def test_offsets_of_a_deleted_topic_are_forgotten():
+    desk = Desk().host()
+    desk.commit(topic="t")
+    desk.commit(topic="u")
+    desk.coordinator.forget_topic("t")
+    assert desk.offset(topic="t") is None
+    assert Desk(desk.logs).host().offset(topic="u") == 5
+
+
+def test_an_open_transaction_does_not_bring_back_offsets_of_a_deleted_topic():
+    class Transactional(MemoryLog):
+        def mark(self, coordinator, number):
+            marker = control_batch(COMMIT, producer_id=1, producer_epoch=0, timestamp_ms=1)
+            offset = self.append_as_leader(bytearray(marker), leader_epoch=0).last_offset
+            coordinator.end_transaction(number, 1, offset, commit=True)
+
+    number = key_partition("g", 4)
+    logs = {each: Transactional() for each in range(4)}
+    desk = Desk(logs).host()
+    desk.commit(topic="u")
+    offsets = {(topic, 0): OffsetValue(9, metadata="", commit_timestamp_ms=1) for topic in "tu"}
+    assert (
+        desk.coordinator.commit_transactional("g", (1, 0), offsets, lambda number: ErrorCode.NONE)
+        is ErrorCode.NONE
+    )
+    desk.coordinator.forget_topic("t")
+    logs[number].mark(desk.coordinator, number)
+    for each in (desk, Desk(logs).host()):
+        assert each.offset(topic="t") is None
+        assert each.offset(topic="u") == 9
+
+
+class TestExpiry:
+    def test_offsets_of_a_group_with_members_never_expire(self):
+        desk = Desk().host()
+        joined = desk.stable()
+        desk.commit(member=joined.member_id, generation=1)
+        desk.wall += 10 * DAY_MS
+        assert desk.coordinator.upkeep.expire_offsets() == 0
+        assert desk.offset() == 5
+
+    def test_offsets_expire_a_retention_after_the_group_became_empty(self):
+        desk = Desk().host()
+        joined = desk.stable()
+        desk.commit(member=joined.member_id, generation=1)
+        desk.wall += 10 * DAY_MS
+        desk.coordinator.leave("g", joined.member_id)
+        desk = restarted = Desk(desk.logs)
+        restarted.wall = 1_500_000_000_000 + 11 * DAY_MS - 1
+        restarted.host()
+        assert desk.coordinator.upkeep.expire_offsets() == 0
+        desk.wall += 1
+        assert desk.coordinator.upkeep.expire_offsets() == 1
+        assert desk.coordinator.describe("g").state == "Dead"
+        assert Desk(desk.logs).host().coordinator.list_groups()[1] == []
+
+    def test_offsets_outside_group_management_expire_a_retention_after_their_commit(self):
+        desk = Desk().host()
+        desk.commit(topic="t")
+        desk.wall += DAY_MS - 1
+        desk.commit(topic="u")
+        desk.wall += 1
+        assert desk.coordinator.upkeep.expire_offsets() == 1
+        assert (desk.offset(topic="t"), desk.offset(topic="u")) == (None, 5)
+
+    def test_a_retention_given_with_the_commit_holds(self):
+        desk = Desk().host()
+        desk.commit(expire=desk.wall + 100)
+        desk.wall += 99
+        assert desk.coordinator.upkeep.expire_offsets() == 0
+        desk.wall += 1
+        assert desk.coordinator.upkeep.expire_offsets() == 1

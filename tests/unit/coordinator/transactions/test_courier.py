@@ -1,0 +1,57 @@
+import gevent
+import pytest
+
+from zkbroker.coordinator.transactions.courier import Courier
+from zkbroker.errors import NetworkError, RequestTimedOut
+from zkbroker.runtime import get_runtime
+
+
+def make(send, **more):
+    return Courier("test", send, runtime=get_runtime("gevent"), **more)
+
+
+def test_what_waits_while_a_request_is_under_way_goes_out_together():
+    sent = []
+
+    def send(items):
+        gevent.sleep(0.01)
+        sent.append(list(items))
+        return [each * 10 for each in items]
+
+    courier = make(send, batch_items=3)
+    first = courier.submit(0)
+    gevent.sleep(0.002)
+    tickets = [first, *(courier.submit(each) for each in range(1, 6))]
+    assert [each.result() for each in tickets] == [0, 10, 20, 30, 40, 50]
+    assert sent == [[0], [1, 2, 3], [4, 5]]
+    assert courier.submit(7).result() == 70
+
+
+def test_an_error_is_told_to_everybody_whose_request_it_was():
+    def send(items):
+        raise RequestTimedOut("slow")
+
+    tickets = [make(send).submit(each) for each in range(2)]
+    for each in tickets:
+        with pytest.raises(RequestTimedOut):
+            each.result()
+
+
+def test_an_answer_that_is_too_short_is_an_error():
+    courier = make(lambda items: [])
+    with pytest.raises(NetworkError, match="nothing"):
+        courier.submit(1).result()
+
+
+def test_nobody_waits_for_what_is_closed():
+    def send(items):
+        gevent.sleep(10)
+
+    courier = make(send)
+    courier.submit(1)
+    gevent.sleep(0)
+    waiting = courier.submit(2)
+    courier.close()
+    for ticket in (waiting, courier.submit(3)):
+        with pytest.raises(NetworkError, match="stopping"):
+            ticket.result()

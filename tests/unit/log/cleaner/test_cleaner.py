@@ -1,0 +1,398 @@
+import os
+import random
+
+import pytest
+
+from tests.support.logs import TP, Clock, InlineRuntime, make_manager, read_all
+from zkbroker.config.log import LogConfig, LogManagerConfig
+from zkbroker.errors import ConfigError, StorageError
+from zkbroker.log import TopicPartition
+from zkbroker.log.cleaner import CleaningAborted, OffsetMap, clean, cleanable_part, dry_run
+from zkbroker.log.cleaner.cleaning import PassSettings
+from zkbroker.log.cleaner.throttle import Throttle
+from zkbroker.records import (
+    Codec,
+    encode_message_set,
+    iter_entries,
+    iter_records,
+    kernels,
+    portable,
+)
+from zkbroker.records.messages import wrap_message_set
+from zkbroker.records.payload import unwrap
+
+SETTINGS = PassSettings(1 << 20, 0.9, 1 << 16)
+COMPACT = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
+
+
+class Opened:
+    def __init__(self, path, overrides=COMPACT, **settings):
+        self.clock = Clock()
+        self.manager = make_manager(
+            path,
+            clock=self.clock,
+            runtime=InlineRuntime(),
+            overrides={TP.topic: overrides},
+            segment_bytes=1000,
+            **settings,
+        )
+        self.manager.start()
+        self.log = self.manager.get_or_create(TP)
+
+    def send(self, key, value, **how):
+        record = (key, value, self.clock(), ())
+        self.log.append_as_leader(encode_message_set([record], **how), leader_epoch=0)
+
+    def fill(self, count=60, keys=5):
+        for number in range(count):
+            self.send(b"k%d" % (number % keys), b"v%d" % number)
+        self.log.roll()
+
+    def part(self, mark=None):
+        end = self.log.log_end_offset if mark is None else mark
+        return cleanable_part(self.log, end, self.clock())
+
+    def clean(self, part=None, settings=SETTINGS):
+        return clean(part or self.part(), settings, keep=lambda: {TP})
+
+
+@pytest.fixture
+def opened(tmp_path):
+    found = Opened(tmp_path)
+    found.fill()
+    yield found
+    found.manager.close()
+
+
+def test_the_latest_of_each_key_stays_at_its_offset(opened):
+    stats = opened.clean()
+    assert [(r.offset, r.value) for r in read_all(opened.log)] == [
+        (number, b"v%d" % number) for number in range(55, 60)
+    ]
+    assert (stats.start_offset, stats.end_offset, stats.keys) == (0, 60, 5)
+    assert stats.copied.records_seen == 60
+    assert stats.copied.records_kept == 5
+    assert opened.log.log_start_offset == 0
+    assert opened.log.directory.cleaned == {TP: 60}
+    text = (opened.log.path.parent / "cleaner-offset-checkpoint").read_text()
+    assert text == "0\n1\nmy-topic 0 60\n"
+
+
+def test_a_dry_run_tells_what_a_pass_does(opened):
+    before = read_all(opened.log)
+    told = dry_run(opened.part(), SETTINGS)
+    assert read_all(opened.log) == before
+    done = opened.clean()
+    assert told.copied == done.copied
+    assert (told.bytes_after, told.segments_after) == (done.bytes_after, done.segments_after)
+
+
+def test_a_map_of_few_keys_takes_several_passes(opened):
+    small = PassSettings(24 * 4, 0.9, 1 << 16)
+    ends = []
+    while opened.part().dirty_bytes and opened.part().first_dirty < 60:
+        ends.append(opened.clean(settings=small).end_offset)
+    assert len(ends) > 5
+    assert ends == sorted(set(ends))
+    assert {r.key: r.value for r in read_all(opened.log)} == {
+        b"k%d" % (n % 5): b"v%d" % n for n in range(55, 60)
+    }
+
+
+def test_tombstones_go_with_the_pass_after_the_one_that_met_them(tmp_path):
+    opened = Opened(tmp_path, {**COMPACT, "delete.retention.ms": "0"})
+    opened.fill(10)
+    opened.send(b"k1", None)
+    opened.log.roll()
+    opened.clean()
+    assert [r.key for r in read_all(opened.log) if r.value is None] == [b"k1"]
+    opened.fill(1)
+    opened.clean()
+    assert [r.key for r in read_all(opened.log) if r.value is None] == []
+    opened.manager.close()
+
+
+def test_what_is_behind_the_high_watermark_or_young_stays(opened):
+    bases = [segment.base_offset for segment in opened.log.segments]
+    assert opened.part(bases[2] + 1).end == bases[2]
+    assert opened.part(0).dirty_bytes == 0
+    opened.manager.update_topic_config(TP.topic, {**COMPACT, "min.compaction.lag.ms": "60000"})
+    assert opened.part().end == 0
+    opened.clock.advance(60_001)
+    assert opened.part().end == 60
+
+
+def test_an_entry_that_cannot_be_is_not_believed(opened):
+    for wrong in (61, -5):
+        opened.log.directory.cleaned[TP] = wrong
+        assert opened.part().first_dirty == 0
+
+
+def test_a_truncation_lowers_the_checkpoint_and_ends_the_pass(opened):
+    opened.clean()
+    opened.fill(20)
+    part = opened.part()
+    opened.log.truncate_to(57)
+    assert opened.log.directory.cleaned == {TP: 57}
+    assert "my-topic 0 57" in (opened.log.path.parent / "cleaner-offset-checkpoint").read_text()
+    with pytest.raises(CleaningAborted):
+        opened.clean(part)
+    assert not list(opened.log.path.glob("*.cleaned"))
+    with pytest.raises(ValueError, match="truncated"):
+        opened.log.replace_segments(opened.log.segments[:1], [], truncations=0)
+
+
+def test_a_deletion_ends_the_pass_and_its_entry(opened):
+    opened.clean()
+    opened.fill(5)
+    part = opened.part()
+    opened.manager.delete(TP)
+    with pytest.raises((CleaningAborted, StorageError)):
+        opened.clean(part)
+    opened.log = opened.manager.get_or_create(TP)
+    assert opened.log.directory.cleaned == {}
+
+
+def test_entries_of_partitions_that_are_gone_go(opened):
+    opened.log.directory.cleaned[TopicPartition("gone", 1)] = 5
+    opened.clean()
+    assert set(opened.log.directory.cleaned) == {TP}
+
+
+def test_holes_are_no_damage_after_the_policy_was_changed(tmp_path, opened):
+    opened.clean()
+    left = read_all(opened.log)
+    opened.manager.abandon()
+    with_delete = Opened(tmp_path, {"cleanup.policy": "delete"})
+    assert read_all(with_delete.log) == left
+    with_delete.manager.close()
+    opened.manager = with_delete.manager
+
+
+def test_damage_makes_a_log_uncleanable_and_stops_no_other(opened):
+    other = TopicPartition("other", 0)
+    opened.manager.update_topic_config("other", COMPACT)
+    log = opened.manager.get_or_create(other)
+    for number in range(40):
+        record = (b"k", b"v%d" % number, 1, ())
+        log.append_as_leader(encode_message_set([record]), leader_epoch=0)
+    log.roll()
+    path = opened.log.segments[0].path(".log")
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    opened.manager.cleaner.clean_all()
+    assert set(opened.manager.cleaner.uncleanable()) == {TP}
+    assert opened.manager.cleaner.uncleanable_bytes() > 0
+    assert len(read_all(log)) == 1
+    assert opened.manager.cleaner.metrics.passes == 1
+    path.write_bytes(bytes(data[:-1]) + bytes([data[-1] ^ 1]))
+
+
+def test_the_dirtiest_log_comes_first_and_a_clean_one_is_left(opened):
+    opened.manager.update_topic_config(
+        TP.topic, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.5"}
+    )
+    cleaner = opened.manager.cleaner
+    assert cleaner.clean_one() is not None
+    assert cleaner.clean_one() is None
+    opened.fill(1)
+    assert cleaner.clean_one() is None
+    assert 0 < cleaner.metrics.max_dirty_percent <= 50
+    opened.fill(30)
+    assert cleaner.clean_one() is not None
+
+
+def test_retention_of_compacted_logs_is_the_cleaners(opened):
+    opened.manager.update_topic_config(
+        TP.topic, {"cleanup.policy": "compact,delete", "retention.ms": "1000"}
+    )
+    opened.clock.advance(10_000)
+    assert opened.manager.run_retention() == 0
+    assert opened.manager.cleaner.delete_old_segments() > 0
+    assert opened.log.log_start_offset > 0
+
+
+def test_the_time_of_the_last_source_is_kept(opened):
+    at = 1_600_000_000
+    for number, segment in enumerate(opened.log.segments[:-1]):
+        os.utime(segment.path(".log"), (at + number, at + number))
+    last = at + len(opened.log.segments) - 2
+    opened.clean()
+    assert opened.log.segments[-2].path(".log").stat().st_mtime == last
+
+
+def test_no_snapshot_outlives_the_marker_that_ends_its_transaction(tmp_path):
+    opened = Opened(tmp_path, {**COMPACT, "delete.retention.ms": "0"})
+
+    def begin(sequence):
+        asked = opened.log.begin_verification(1, 0)
+        data = encode_message_set(
+            [(b"k", b"of a transaction", opened.clock(), ())],
+            producer_id=1,
+            producer_epoch=0,
+            base_sequence=sequence,
+            is_transactional=True,
+        )
+        opened.log.append_as_leader(data, leader_epoch=0, verification=asked)
+
+    opened.send(b"k", b"first")
+    begin(0)
+    opened.log.roll()
+    opened.log.end_transaction(1, 0, commit=False, coordinator_epoch=0, leader_epoch=0)
+    for _ in range(2):
+        opened.send(b"k", b"later")
+        opened.log.roll()
+    begin(1)
+    # The data goes with the first pass, its marker with the second.
+    opened.clean(opened.part(4))
+    opened.clean()
+    assert [r.offset for r in read_all(opened.log)] == [4, 5]
+    opened.manager.abandon()
+    # A power cut may take the newer snapshots and leave the one from before the marker.
+    for path in opened.log.path.glob("*.snapshot"):
+        if int(path.stem) > 2:
+            path.unlink()
+    again = Opened(tmp_path)
+    assert again.log.first_unstable_offset == 5
+    again.manager.close()
+
+
+def test_bytes_are_held_back():
+    now, waits = [0.0], []
+
+    def sleep(seconds):
+        waits.append(seconds)
+        now[0] += seconds
+
+    throttle = Throttle(1000, clock=lambda: now[0], sleep=sleep)
+    throttle.take(500, lambda: None)
+    throttle.take(500, lambda: None)
+    assert now[0] == pytest.approx(1.0)
+    assert max(waits) <= 0.3
+
+    def stop():
+        raise CleaningAborted("stop")
+
+    with pytest.raises(CleaningAborted):
+        throttle.take(10**9, stop)
+    assert now[0] == pytest.approx(1.0)
+
+
+def test_settings_are_judged():
+    with pytest.raises(ConfigError, match=r"dedupe\.buffer\.size"):
+        LogManagerConfig(cleaner_dedupe_bytes=2 << 20, cleaner_threads=2)
+    with pytest.raises(ConfigError):
+        LogConfig(min_cleanable_ratio=1.5)
+    topic = LogConfig().with_topic_overrides({"delete.retention.ms": "5"})
+    assert topic.topic_values()["delete.retention.ms"] == "5"
+
+
+@pytest.mark.parametrize("limit", [3, 1000])
+def test_c_and_python_map_and_filter_alike(limit):
+    native = pytest.importorskip("zkbroker.records._speedups")
+    chance = random.Random(limit)
+    data, offset = b"", 0
+    for _ in range(80):
+        records = [
+            (
+                b"k%d" % chance.randrange(30) if chance.random() < 0.9 else None,
+                None if chance.random() < 0.2 else b"x" * chance.randrange(200),
+                chance.randrange(10**12),
+                (("h", b"1"),),
+            )
+            for _ in range(chance.randrange(1, 15))
+        ]
+        magic = chance.choice([0, 1, 2, 2])
+        identity = {"producer_id": 4, "base_sequence": 0} if chance.random() < 0.2 else {}
+        data += encode_message_set(
+            records, magic=magic, base_offset=offset, **(identity if magic == 2 else {})
+        )
+        offset += len(records)
+    tables = [bytearray(24 * 64), bytearray(24 * 64)]
+    found = [
+        twin.map_keys(table, 0, limit, data, 0, 0, 3, False)
+        for twin, table in zip((native, portable), tables, strict=True)
+    ]
+    assert found[0] == found[1]
+    assert tables[0] == tables[1]
+    for keep in (False, True):
+        position = 0
+        while position < len(data):
+            each = [
+                twin.filter_entries(tables[0], data, position, 0, offset - 40, keep, False)
+                for twin in (native, portable)
+            ]
+            assert each[0] == each[1]
+            position = each[0][1]
+            if not each[0][5]:
+                break
+            position += int.from_bytes(data[position + 8 : position + 12], "big") + 12
+
+
+def test_md5_tells_keys_of_every_length_apart():
+    native = pytest.importorskip("zkbroker.records._speedups")
+    for size in (*range(130), 1000):
+        data = encode_message_set([(bytes(size), b"", 0, ())], magic=0)
+        tables = [bytearray(24 * 8), bytearray(24 * 8)]
+        native.map_keys(tables[0], 0, 7, data, 0, 0, 0, False)
+        portable.map_keys(tables[1], 0, 7, data, 0, 0, 0, False)
+        assert tables[0] == tables[1]
+
+
+def test_a_map_costs_nothing_before_it_is_filled():
+    def resident():
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    before = resident()
+    table = OffsetMap(256 << 20, 0.9, offsets=10**9)
+    assert table.memory_bytes > 250 << 20
+    assert resident() - before < 64 << 20
+    table.close()
+
+
+def test_the_map_takes_no_more_memory_than_it_was_given():
+    assert OffsetMap(2400, 0.9, offsets=10**9).memory_bytes == 2400
+    assert OffsetMap(1 << 30, 0.9, offsets=10).memory_bytes < 1000
+    assert kernels.map_keys is not None
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_pass_keeps_codec_and_format(tmp_path, codec):
+    opened = Opened(tmp_path)
+    for number in range(30):
+        records = [(b"k%d" % (number * 3 + at) if at else b"same", b"v", 1, ()) for at in range(3)]
+        opened.log.append_as_leader(encode_message_set(records, codec=codec), leader_epoch=0)
+    opened.log.roll()
+    opened.clean()
+    assert len(read_all(opened.log)) == 61
+    opened.manager.close()
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY])
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_wrapper_around_older_messages_is_written_in_one_format(tmp_path, codec, gone):
+    # What cleaners of 0.10.0 left (KAFKA-4298): a wrapper of magic 1 around messages of magic 0.
+    rows = [(b"k%d" % number, b"v%d" % number, -1, ()) for number in range(4)]
+    mixed = wrap_message_set(encode_message_set(rows, magic=0), 1, 3, -1, False, codec)
+    (tmp_path / str(TP)).mkdir()
+    (tmp_path / str(TP) / f"{0:020d}.log").write_bytes(mixed)
+    (tmp_path / ".kafka_cleanshutdown").touch()
+    opened = Opened(tmp_path)
+    opened.send(b"k1" if gone else b"other", b"later", magic=1)
+    opened.log.roll()
+    opened.clean()
+    data = opened.log.read_bytes(0, 1 << 20, end=4)
+    (entry,) = iter_entries(data, verify_crc=True)
+    assert (entry.magic, entry.codec, entry.last_offset) == (1, codec, 3)
+    messages = list(iter_entries(unwrap(data, entry, 1 << 20)))
+    assert {each.magic for each in messages} == {1}
+    # Relative offsets, and an index that a reader finds them by.
+    kept = [0, 2, 3] if gone else [0, 1, 2, 3]
+    assert [each.base_offset for each in messages] == kept
+    assert [r.offset for r in iter_records(data)] == kept
+    for offset in range(4):
+        found = opened.log.read_bytes(offset, 1, end=opened.log.log_end_offset)
+        assert next(iter_entries(found)).last_offset == 3
+    opened.manager.close()

@@ -1,0 +1,124 @@
+"""A directory of 0.7 logs: what opens, what is refused, what a clean stop leaves."""
+
+import pytest
+
+from tests.support.legacy07 import open_logs, read
+from zkbroker.errors import InvalidTopic, StorageError
+from zkbroker.records.legacy07 import build_message
+
+ONE = build_message(b"hello")
+
+
+def place(directory, name, files):
+    (directory / name).mkdir()
+    for start, data in files.items():
+        (directory / name / f"{start:020d}.kafka").write_bytes(data)
+
+
+def test_what_was_appended_is_there_after_a_clean_stop_and_after_none(tmp_path):
+    logs = open_logs(tmp_path)
+    logs.get_or_make("with space-1", 3).append(ONE, 1)
+    logs.close()
+    assert (tmp_path / "with space-1-3" / f"{0:020d}.kafka").read_bytes() == ONE
+    for clean in (True, False):
+        if not clean:
+            (tmp_path / ".kafka_cleanshutdown").unlink()
+        logs = open_logs(tmp_path)
+        assert read(logs.get("with space-1", 3), 0, 100) == ONE
+        assert logs.topics == {"with space-1"}
+        assert logs.cuts == []
+        logs.close()
+
+
+def test_after_a_clean_stop_nothing_is_walked_and_without_one_the_last_file_alone(tmp_path):
+    bad = ONE[:-1] + b"?"
+    place(tmp_path, "t-0", {0: bad, 15: ONE + bad + ONE})
+    (tmp_path / ".kafka_cleanshutdown").touch()
+    logs = open_logs(tmp_path)
+    assert logs.get("t", 0).end == 60
+    logs.close()
+    (tmp_path / ".kafka_cleanshutdown").unlink()
+    logs = open_logs(tmp_path)
+    assert logs.get("t", 0).end == 30
+    (cut,) = logs.cuts
+    assert (cut.position, cut.offset, cut.bytes_cut, cut.valid_messages_behind) == (15, 30, 30, 1)
+    assert cut.kept_in.read_bytes() == bad + ONE
+    assert read(logs.get("t", 0), 0, 100) == bad
+    logs.close()
+
+
+def test_a_gap_between_files_is_refused(tmp_path):
+    place(tmp_path, "t-0", {0: ONE, 16: ONE})
+    with pytest.raises(StorageError, match=r"begins at 16.*ends at 15"):
+        open_logs(tmp_path)
+    # What was locked is free again.
+    (tmp_path / "t-0" / f"{16:020d}.kafka").rename(tmp_path / "t-0" / f"{15:020d}.kafka")
+    open_logs(tmp_path).close()
+
+
+@pytest.mark.parametrize("name", ["nodash", "t-x", "t-99999999999", "-1"])
+def test_a_folder_that_is_no_log_is_refused(tmp_path, name):
+    (tmp_path / name).mkdir()
+    with pytest.raises(StorageError, match="topic-partition"):
+        open_logs(tmp_path)
+
+
+def test_a_newer_log_is_refused(tmp_path):
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / f"{0:020d}.log").touch()
+    with pytest.raises(StorageError, match="logs alone"):
+        open_logs(tmp_path)
+
+
+def test_stray_files_are_warned_of(tmp_path, caplog):
+    (tmp_path / "notes.txt").touch()
+    place(tmp_path, "t-0", {0: ONE})
+    (tmp_path / "t-0" / "x.bak").touch()
+    open_logs(tmp_path).close()
+    assert [name for name in ("notes.txt", "x.bak") if name in caplog.text] == [
+        "notes.txt",
+        "x.bak",
+    ]
+
+
+def test_a_log_beyond_the_partitions_of_its_topic_is_told(tmp_path, caplog):
+    place(tmp_path, "t-2", {0: ONE})
+    open_logs(tmp_path, topic_partitions={"t": 2}).close()
+    assert "t-2 cannot be reached" in caplog.text
+    caplog.clear()
+    open_logs(tmp_path, topic_partitions={"t": 3}).close()
+    assert "cannot be reached" not in caplog.text
+
+
+def test_two_brokers_do_not_share_it(tmp_path):
+    logs = open_logs(tmp_path)
+    with pytest.raises(StorageError, match="in use"):
+        open_logs(tmp_path)
+    logs.close()
+
+
+def test_there_are_not_more_logs_than_allowed(tmp_path):
+    logs = open_logs(tmp_path, max_logs=1)
+    logs.get_or_make("t", 0)
+    with pytest.raises(StorageError, match=r"legacy07\.logs\.max"):
+        logs.get_or_make("t", 1)
+    assert logs.get_or_make("t", 0) is logs.get("t", 0)
+    logs.close()
+
+
+@pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "a\x00", "a\x7f", "\ufffd", "x" * 256])
+def test_names_that_0_7_refuses(tmp_path, topic):
+    logs = open_logs(tmp_path)
+    with pytest.raises(InvalidTopic):
+        logs.check_topic(topic)
+    logs.close()
+
+
+def test_names_that_0_7_takes(tmp_path):
+    logs = open_logs(tmp_path)
+    for topic in ("..x", "with space", "a-b", "ü", "x" * 255):
+        logs.check_topic(topic)
+    with pytest.raises(InvalidTopic, match="folder"):
+        logs.get_or_make("x" * 254, 0)
+    assert list(tmp_path.glob("x*")) == []
+    logs.close()

@@ -1,0 +1,223 @@
+"""A 0.7 log: positions, flushes, rolls, retention, and what a failing disk leaves."""
+
+import errno
+import os
+
+import pytest
+
+from tests.support.legacy07 import open_logs, read
+from zkbroker.errors import OffsetOutOfRange, StorageError
+from zkbroker.log.fs import FileSystem
+from zkbroker.records.legacy07 import build_message
+
+HOUR_MS = 3_600_000
+
+
+class Clock:
+    def __init__(self):
+        self.ms = 1_700_000_000_000
+
+    def __call__(self):
+        return self.ms
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def opened(tmp_path, clock):
+    """Open the directory with settings; what was opened is closed at the end."""
+    made = []
+
+    def open_with(**settings):
+        settings = {"flush_messages": 1, "flush_check_ms": 10**9, "cleanup_ms": 10**9, **settings}
+        logs = open_logs(tmp_path, now_ms=clock, fs=settings.pop("fs", None), **settings)
+        made.append(logs)
+        return logs
+
+    yield open_with
+    for logs in made:
+        logs.close()
+
+
+def touch(log, clock):
+    """Let the files have been written last at the clock's time."""
+    for path in log.files:
+        os.utime(path, (clock.ms / 1000, clock.ms / 1000))
+
+
+def append(log, payload=b"hello"):
+    return log.append(build_message(payload), 1)
+
+
+def test_only_flushed_bytes_exist_for_readers(opened, clock):
+    logs = opened(flush_messages=3, flush_ms=5000)
+    log = logs.get_or_make("t", 0)
+    one = build_message(b"hello")
+    append(log)
+    append(log)
+    assert (log.end, log.visible_end) == (2 * len(one), 0)
+    assert read(log, 0, 1000) == b""
+    assert log.offsets(-1, 10) == [0, 0]
+    with pytest.raises(OffsetOutOfRange):
+        log.read(1, 1000)
+    append(log)
+    assert read(log, 0, 1000) == one * 3
+    append(log)
+    log.flush_if_due()
+    assert log.visible_end == 3 * len(one)
+    clock.ms += 5000
+    log.flush_if_due()
+    assert log.visible_end == log.end == 4 * len(one)
+
+
+def test_a_wrapper_counts_its_messages_for_the_flush(opened):
+    log = opened(flush_messages=3).get_or_make("t", 0)
+    log.append(build_message(b"stands for three"), 3)
+    assert log.visible_end == log.end
+
+
+def test_bytes_are_cut_anywhere_and_end_with_their_file(opened):
+    log = opened(file_bytes=20).get_or_make("t", 0)
+    one = build_message(b"hello")
+    for _ in range(4):
+        append(log)
+    # A file takes sets until it is larger than the limit: two of 15 bytes.
+    assert [int(path.stem) for path in log.files] == [0, 30]
+    assert read(log, 0, 10_000) == one * 2
+    assert read(log, 7, 3) == one[7:10]
+    assert read(log, 29, 100) == one[-1:]
+    assert read(log, 30, 100) == one * 2
+    assert read(log, 60, 100) == b""
+    assert read(log, 0, 0) == b""
+    for outside in (-1, 61):
+        with pytest.raises(OffsetOutOfRange) as raised:
+            log.read(outside, 10)
+        assert (raised.value.earliest, raised.value.latest) == (0, 60)
+
+
+def test_a_log_rolls_by_age_counted_from_its_first_append(opened, clock):
+    log = opened(roll_ms=HOUR_MS).get_or_make("t", 0)
+    append(log)
+    clock.ms += HOUR_MS
+    append(log)
+    assert len(log.files) == 1
+    clock.ms += 1
+    append(log)
+    assert [int(path.stem) for path in log.files] == [0, 30]
+    clock.ms += 1
+    append(log)
+    assert len(log.files) == 2
+
+
+def test_a_roll_shows_what_was_not_flushed(opened):
+    log = opened(file_bytes=1, flush_messages=100).get_or_make("t", 0)
+    append(log)
+    append(log)
+    assert (log.visible_end, log.end) == (15, 30)
+
+
+def test_offsets_by_time(opened, clock):
+    log = opened(file_bytes=1).get_or_make("t", 0)
+    began = clock.ms
+    for _ in range(3):
+        append(log)
+        os.utime(log.files[-1], (clock.ms / 1000, clock.ms / 1000))
+        clock.ms += 1000
+    assert log.offsets(-1, 100) == [45, 30, 15, 0]
+    assert log.offsets(-1, 2) == [45, 30]
+    assert log.offsets(-1, 0) == []
+    assert log.offsets(-2, 100) == [0]
+    assert log.offsets(began - 1, 100) == []
+    assert log.offsets(began + 1000, 100) == [15, 0]
+    assert log.offsets(clock.ms, 100) == [45, 30, 15, 0]
+
+
+def test_files_past_their_time_go_and_positions_go_on(opened, clock):
+    logs = opened(file_bytes=1, retention_ms=HOUR_MS)
+    log = logs.get_or_make("t", 0)
+    append(log)
+    append(log)
+    touch(log, clock)
+    assert log.delete_expired() == 0
+    held = log.read(0, 100)
+    clock.ms += HOUR_MS + 1
+    assert log.delete_expired() == 2
+    # Whoever reads a deleted file reads on.
+    assert os.pread(held.fd, held.size, held.position) == build_message(b"hello")
+    held.close()
+    assert [path.name for path in log.files] == [f"{30:020d}.kafka"]
+    assert (log.start, log.end) == (30, 30)
+    clock.ms += 10 * HOUR_MS
+    assert log.delete_expired() == 0
+    assert append(log) == 30
+    with pytest.raises(OffsetOutOfRange):
+        log.read(0, 10)
+    logs.close()
+    again = opened().get("t", 0)
+    assert (again.start, again.end) == (30, 45)
+
+
+def test_the_oldest_files_go_while_the_rest_is_large_enough(opened):
+    log = opened(file_bytes=1, retention_bytes=30, retention_ms=-1).get_or_make("t", 0)
+    for _ in range(4):
+        append(log)
+    assert log.delete_expired() == 2
+    assert (log.start, log.end) == (30, 60)
+    assert log.delete_expired() == 0
+
+
+def test_settings_of_single_topics(opened):
+    logs = opened(file_bytes=1, topic_file_bytes={"big": 1000})
+    for topic, files in (("small", 2), ("big", 1)):
+        log = logs.get_or_make(topic, 0)
+        append(log)
+        append(log)
+        assert len(log.files) == files
+
+
+class FailingFileSystem(FileSystem):
+    failing = ""
+
+    def write(self, fd, data):
+        if self.failing == "write":
+            super().write(fd, data[:5])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(fd, data)
+
+    def fsync(self, fd):
+        if self.failing == "fsync":
+            raise OSError(errno.EIO, "Input/output error")
+        super().fsync(fd)
+
+
+def test_a_full_disk_leaves_the_log_as_it_was(opened):
+    fs = FailingFileSystem()
+    log = opened(fs=fs).get_or_make("t", 0)
+    append(log)
+    fs.failing = "write"
+    with pytest.raises(StorageError, match="No space left"):
+        append(log)
+    fs.failing = ""
+    assert append(log) == 15
+    assert read(log, 0, 100) == build_message(b"hello") * 2
+
+
+def test_after_a_failed_flush_nothing_is_taken_and_the_directory_is_not_called_clean(
+    opened, tmp_path
+):
+    fs = FailingFileSystem()
+    logs = opened(fs=fs)
+    log = logs.get_or_make("t", 0)
+    append(log)
+    fs.failing = "fsync"
+    with pytest.raises(StorageError, match="could not be flushed"):
+        append(log)
+    fs.failing = ""
+    with pytest.raises(StorageError, match="start the broker again"):
+        append(log)
+    assert log.visible_end == 15
+    logs.close()
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()

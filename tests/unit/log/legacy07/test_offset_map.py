@@ -1,0 +1,81 @@
+"""The map file: its bytes as the diagram says, and what a reader makes of a torn one."""
+
+import struct
+import zlib
+
+import pytest
+
+from zkbroker.errors import StorageError
+from zkbroker.log.legacy07.offset_map import (
+    CUT,
+    HEAD_BYTES,
+    RECORD_BYTES,
+    MapHead,
+    MapReader,
+    MapRecord,
+    encode_head,
+    encode_record,
+    map_files,
+    map_of,
+    read_head,
+)
+from zkbroker.records.generations import AS_SENT, PLAIN_1
+
+HEAD = MapHead(partition=3, position=400, offset=17, epoch=2)
+PLAIN = MapRecord(PLAIN_1, 400, 50, 17, 4, 123, 2)
+SENT = MapRecord(AS_SENT, 450, 5, 21, 1, zlib.crc32(b"bytes"), 2, b"bytes")
+BACK = MapRecord(CUT, 455, 0, 19, 0, 0, 3)
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / f"{400:020d}.map"
+    path.write_bytes(encode_head(HEAD) + b"".join(map(encode_record, (PLAIN, SENT, BACK))))
+    return path
+
+
+def test_the_layout_byte_for_byte(path):
+    head = struct.pack(">8siqqi", b"zkb07map", 3, 400, 17, 2)
+    head += struct.pack(">I", zlib.crc32(head))
+    plain = struct.pack(">bqiqiIi", 1, 400, 50, 17, 4, 123, 2)
+    sent = struct.pack(">bqiqiIi", 2, 450, 5, 21, 1, zlib.crc32(b"bytes"), 2) + b"bytes"
+    back = struct.pack(">bqiqiIi", 3, 455, 0, 19, 0, 0, 3)
+    records = [struct.pack(">I", zlib.crc32(each)) + each for each in (plain, sent, back)]
+    assert path.read_bytes() == head + b"".join(records)
+    assert (len(head), len(plain) + 4) == (HEAD_BYTES, RECORD_BYTES)
+
+
+def test_what_is_read_is_what_was_written(path):
+    reader = MapReader(path)
+    assert reader.head == HEAD == read_head(path)
+    assert list(reader.records()) == [PLAIN, SENT, BACK]
+    assert reader.valid_bytes == path.stat().st_size
+    assert [each.next_offset for each in (PLAIN, SENT, BACK)] == [21, 22, 19]
+
+
+def test_a_torn_map_ends_before_what_is_torn(path):
+    whole = path.read_bytes()
+    ends = [HEAD_BYTES + RECORD_BYTES, HEAD_BYTES + 2 * RECORD_BYTES + 5, len(whole)]
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        reader = MapReader(path)
+        assert (reader.head is None) == (size < HEAD_BYTES)
+        assert list(reader.records()) == [PLAIN, SENT, BACK][: sum(end <= size for end in ends)]
+    for at in range(len(whole)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+        reader = MapReader(path)
+        good = sum(end <= at for end in ends)
+        assert list(reader.records()) == ([PLAIN, SENT, BACK][:good] if at >= HEAD_BYTES else [])
+
+
+def test_records_follow_each_other(path):
+    path.write_bytes(encode_head(HEAD) + encode_record(PLAIN) + encode_record(BACK))
+    assert list(MapReader(path).records()) == [PLAIN]
+
+
+def test_files_of_a_view(path):
+    assert map_files(path.parent) == [path]
+    assert map_of(path.with_suffix(".kafka")) == path
+    path.write_bytes(b"something else")
+    with pytest.raises(StorageError, match="is no map of a"):
+        read_head(path)

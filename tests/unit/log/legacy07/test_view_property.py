@@ -1,0 +1,27 @@
+"""Whatever happens to a view and its master, positions and offsets never change their meaning."""
+
+import shutil
+
+import pytest
+
+from tests.support.view_story import tell
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_view_shows_its_master_through_crashes_and_new_leaders(tmp_path, seed):
+    tell(tmp_path, seed)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("part", range(10))
+def test_a_view_shows_its_master_through_a_thousand_lives(tmp_path, part):
+    for seed in range(1000 + 100 * part, 1000 + 100 * (part + 1)):
+        work = tmp_path / str(seed)
+        work.mkdir()
+        try:
+            tell(work, seed, lives=4, steps=120)
+        except Exception as error:
+            error.add_note(f"seed {seed}")
+            raise
+        shutil.rmtree(work)

@@ -1,0 +1,122 @@
+"""A view is opened to what its map says, whatever a crash left of its files."""
+
+import shutil
+
+import pytest
+
+from tests.support.logs import UnsyncedFileSystem
+from tests.support.views07 import shown
+from zkbroker.errors import StorageError
+from zkbroker.log.legacy07.view_recovery import is_view, open_view
+from zkbroker.records import Codec
+from zkbroker.records.legacy07 import build_message, build_wrapper
+
+WRAPPER = build_wrapper(Codec.SNAPPY, build_message(b"a") + build_message(b"b"))
+FS = UnsyncedFileSystem()
+
+
+@pytest.fixture
+def found(tmp_path):
+    """A view of three files, with rendered and sent bytes."""
+    with shown(tmp_path, file_bytes=150) as made:
+        for number in range(4):
+            made.modern(b"%d" % number * 30, codec=Codec.GZIP)
+            made.old(WRAPPER + build_message(b"plain %d" % number, magic=number % 2))
+        made.show()
+        assert len(made.view.files) >= 3
+        yield made
+
+
+def copy(found, target):
+    shutil.copytree(found.view.directory, target)
+    return target
+
+
+def contents(opened):
+    return b"".join(each.path.read_bytes() for each in opened.segments)
+
+
+def test_files_that_are_lost_or_damaged_are_made_anew_byte_for_byte(found, tmp_path):
+    whole = found.bytes()
+    for number, path in enumerate(found.view.files):
+        lost = copy(found, tmp_path / f"lost-{number}")
+        (lost / path.name).unlink()
+        opened = open_view(FS, lost, found.master, clean=True)
+        assert contents(opened) == whole
+        assert opened.place == found.view._place
+    last = found.view.files[-1].name
+    for at in range((found.view.files[-1]).stat().st_size):
+        torn = copy(found, tmp_path / f"torn-{at}")
+        data = bytearray((torn / last).read_bytes())
+        data[at] ^= 0x20
+        (torn / last).write_bytes(data[: at + 1])
+        assert contents(open_view(FS, torn, found.master, clean=False)) == whole
+
+
+def test_what_is_beyond_the_map_is_cut(found, tmp_path):
+    whole = found.bytes()
+    longer = copy(found, tmp_path / "longer")
+    last = longer / found.view.files[-1].name
+    last.write_bytes(last.read_bytes() + build_message(b"seen by nobody"))
+    assert contents(open_view(FS, longer, found.master, clean=False)) == whole
+    record = last.with_suffix(".map")
+    data = record.read_bytes()
+    record.write_bytes(data[:-3])
+    opened = open_view(FS, longer, found.master, clean=False)
+    assert whole.startswith(contents(opened))
+    assert len(contents(opened)) < len(whole)
+    assert opened.place.offset < found.view.next_offset
+
+
+def test_what_the_master_lacks_is_out_of_range(found, tmp_path):
+    whole = found.bytes()
+    short = copy(found, tmp_path / "short")
+    files = sorted(short.glob("*.kafka"))
+    files[0].unlink()
+    opened = open_view(FS, short, None, clean=False)
+    assert opened.segments[0].start == int(files[1].stem)
+    assert contents(opened) == whole[int(files[1].stem) :]
+    for path in short.glob("*.kafka"):
+        path.unlink()
+    opened = open_view(FS, short, None, clean=False)
+    assert [(each.start, each.size) for each in opened.segments] == [(len(whole), 0)]
+    assert opened.place == found.view._place
+
+
+def test_what_was_being_made_or_deleted_is_removed(found, tmp_path):
+    whole = found.bytes()
+    half = copy(found, tmp_path / "half")
+    first = min(half.glob("*.map"))
+    first.unlink()
+    opened = open_view(FS, half, found.master, clean=False)
+    assert contents(opened) == whole[opened.segments[0].start :]
+    assert opened.segments[0].start > 0
+    torn = half / f"{len(whole):020d}.map"
+    torn.write_bytes(b"zkb07")
+    torn.with_suffix(".kafka").write_bytes(b"")
+    again = open_view(FS, half, found.master, clean=False)
+    assert again.place == opened.place
+    assert not torn.exists()
+    assert not torn.with_suffix(".kafka").exists()
+
+
+def test_a_map_that_is_damaged_or_lost_between_others_is_refused(found, tmp_path):
+    gap = copy(found, tmp_path / "gap")
+    maps = sorted(gap.glob("*.map"))
+    kept = maps[1].read_bytes()
+    maps[1].unlink()
+    with pytest.raises(StorageError, match="a file was lost or changed"):
+        open_view(FS, gap, found.master, clean=True)
+    maps[1].write_bytes(kept[:5])
+    with pytest.raises(StorageError, match="is damaged: bring the file back"):
+        open_view(FS, gap, found.master, clean=True)
+
+
+def test_a_folder_without_a_whole_map_is_no_view(tmp_path):
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    assert not is_view(folder)
+    (folder / f"{0:020d}.map").write_bytes(b"zkb")
+    assert is_view(folder)
+    assert open_view(FS, folder, None, clean=False) is None
+    assert list(folder.iterdir()) == []

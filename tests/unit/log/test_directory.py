@@ -1,0 +1,161 @@
+"""What a data directory is refused for, and what is known before its logs are recovered."""
+
+import shutil
+
+import pytest
+
+from tests.support.logs import TP, crash, make_manager, message_set, read_all, started
+from zkbroker.admin.log_check import check_logs, repair_logs
+from zkbroker.errors import StorageError
+from zkbroker.records import iter_entries
+
+META = "meta.properties"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"hello world, this is no such file\n", "has no version"),
+        (b"", "has no version"),
+        (b"version=1\nnode.id=3\ncluster.id=x\n", "version=1"),
+        (b"version=0\nbroker.id=three\n", "cannot read"),
+        (b"version=0\n\xff\xfe\n", "cannot read"),
+    ],
+)
+def test_a_meta_properties_that_is_no_broker_s_is_refused(tmp_path, content, told):
+    (tmp_path / META).write_bytes(content)
+    with pytest.raises(StorageError, match=told) as refused:
+        make_manager(tmp_path).start()
+    assert str(tmp_path / META) in str(refused.value)
+    assert (tmp_path / META).read_bytes() == content
+
+
+def test_a_log_of_kafka_0_7_is_refused_and_not_touched(tmp_path):
+    old = tmp_path / str(TP)
+    old.mkdir()
+    (old / f"{0:020d}.kafka").write_bytes(b"\0\0\0\x0a" + b"x" * 10)
+    with pytest.raises(StorageError, match=r"Kafka 0\.7.*log\.dirs"):
+        make_manager(tmp_path).start()
+    assert [path.name for path in old.iterdir()] == [f"{0:020d}.kafka"]
+
+
+@pytest.fixture
+def compacted(tmp_path):
+    """Three segments of a compacted log, as a crash leaves them; the first one's tail is gone."""
+    with started(tmp_path, segment_bytes=1200, cleanup_policy="compact") as manager:
+        log = manager.get_or_create(TP)
+        for number in range(20):
+            log.append_as_leader(message_set(1, size=150, prefix=str(number)), leader_epoch=0)
+        first, second, *_ = log.segments
+        data = log.read_bytes(0, 10_000, end=second.base_offset)
+        kept = list(iter_entries(data))[:-3]
+        writer = log.segment_writer(0)
+        writer.append(data[: kept[-1].position + kept[-1].size])
+        writer.finish()
+        log.replace_segments([first], [writer])
+        wanted = read_all(log)
+        assert len(wanted) == 17
+    (tmp_path / ".kafka_cleanshutdown").unlink()
+    (tmp_path / "recovery-point-offset-checkpoint").unlink()
+    return wanted
+
+
+def test_recovery_keeps_a_compacted_log_whose_settings_are_told_before(tmp_path, compacted):
+    asked = []
+
+    def settings(topics):
+        asked.append(set(topics))
+        return {TP.topic: {"cleanup.policy": "compact"}}
+
+    manager = make_manager(tmp_path)
+    assert manager.start(topic_settings=settings) == []
+    assert asked == [{TP.topic}]
+    assert manager.get(TP).config.compacted
+    assert read_all(manager.get(TP)) == compacted
+    manager.close()
+
+
+def test_recovery_keeps_a_compacted_log_whose_settings_nobody_knows(tmp_path, compacted):
+    manager = make_manager(tmp_path)
+    assert manager.start(topic_settings=lambda topics: {}) == []
+    assert read_all(manager.get(TP)) == compacted
+    crash(manager)
+
+
+def test_recovery_cuts_at_a_gap_where_the_topic_is_known_not_to_be_compacted(tmp_path, compacted):
+    manager = make_manager(tmp_path)
+    cuts = manager.start(topic_settings=lambda topics: {TP.topic: {}})
+    assert "are missing" in cuts[0].reason
+    assert all(cut.kept_in.exists() for cut in cuts)
+    manager.close()
+
+
+def test_check_and_repair_leave_a_compacted_log_alone(tmp_path, compacted):
+    (check,) = check_logs([tmp_path])
+    assert (check.findings, len(check.holes)) == ([], 1)
+    assert repair_logs([tmp_path]) == []
+    with started(tmp_path, cleanup_policy="compact") as manager:
+        assert read_all(manager.get(TP)) == compacted
+
+
+def test_settings_are_not_asked_for_after_a_clean_stop(tmp_path):
+    with started(tmp_path) as manager:
+        manager.get_or_create(TP).append_as_leader(message_set(1), leader_epoch=0)
+    manager = make_manager(tmp_path)
+    manager.start(topic_settings=lambda topics: pytest.fail("nothing is recovered"))
+    manager.close()
+
+
+def test_high_watermarks_are_written_and_read_again(tmp_path):
+    with started(tmp_path) as manager:
+        assert manager.checkpointed_high_watermarks() == {}
+        log = manager.get_or_create(TP)
+        for _ in range(5):
+            log.append_as_leader(message_set(2), leader_epoch=0)
+        manager.use_high_watermarks(lambda: {TP: 7})
+        manager.checkpoint()
+        assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\nmy-topic 0 7\n"
+    for _ in range(2):
+        # One who knows nothing of replicas leaves what it finds.
+        with started(tmp_path) as manager:
+            assert manager.checkpointed_high_watermarks() == {TP: 7}
+    with started(tmp_path) as manager:
+        manager.get(TP).truncate_to(4)
+    assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\nmy-topic 0 4\n"
+
+
+def test_nothing_behind_the_high_watermark_is_deleted(tmp_path):
+    with started(tmp_path, segment_bytes=300, retention_bytes=0) as manager:
+        log = manager.get_or_create(TP, {})
+        for _ in range(10):
+            log.append_as_leader(message_set(1, size=150), leader_epoch=0)
+        marks = {}
+        manager.use_high_watermarks(lambda: marks)
+        assert manager.run_retention() == 0
+        marks[TP] = 4
+        assert manager.run_retention() == 4
+        assert log.log_start_offset == 4
+        marks[TP] = 10
+        manager.run_retention()
+        assert log.log_start_offset == 10
+
+
+def test_an_empty_time_index_is_not_believed(tmp_path):
+    times = [1_700_000_000_000 + 1000 * at for at in range(30)]
+    with started(tmp_path, segment_bytes=1000, index_interval_bytes=100) as manager:
+        log = manager.get_or_create(TP)
+        for at in times:
+            log.append_as_leader(message_set(1, timestamp=at), leader_epoch=0)
+        assert len(log.segments) > 3
+    copy = tmp_path.parent / "copy"
+    shutil.copytree(tmp_path, copy)
+    for path in (tmp_path / str(TP)).glob("*.timeindex"):
+        path.write_bytes(b"")
+    findings = next(check_logs([tmp_path])).findings
+    assert {each.reason for each in findings} == {"is empty"}
+    with started(tmp_path, segment_bytes=1000, index_interval_bytes=100) as manager:
+        log = manager.get(TP)
+        for offset, at in enumerate(times):
+            assert log.offset_for_timestamp(at, 30) == (offset, at)
+    assert repair_logs([tmp_path]) == []
+    assert next(check_logs([tmp_path])).findings == []

@@ -1,0 +1,116 @@
+"""Settings of mirrors: property files, genuine names, and what is refused."""
+
+import pytest
+
+from zkbroker.config.legacy07_consumer import ConsumerConfig07
+from zkbroker.errors import ConfigError
+from zkbroker.mirror import MirrorConfig, SourceConfig
+
+GIVEN = {
+    "whitelist": "orders",
+    "source.east.zookeeper.connect": "east:2181",
+    "source.east.group.id": "mirror",
+    "source.west.bootstrap.servers": "west:9092",
+    "source.west.group.id": "mirror",
+    "target.bootstrap.servers": "here:9092",
+}
+
+
+def make(**more: str) -> MirrorConfig:
+    return MirrorConfig.from_properties(GIVEN | {k.replace("_", "."): v for k, v in more.items()})
+
+
+def test_one_file_names_sources_and_target():
+    config = make(target_name="here")
+    east, west = config.sources
+    assert (east.name, east.by_coordinator, east.group_id) == ("east", False, "mirror")
+    assert (west.name, west.by_coordinator) == ("west", True)
+    assert config.target_name == "here"
+    assert config.writes_paths
+    assert not make(target_name="here", topic_prefix="x.").writes_paths
+    assert make(topic_prefix="{source}.").prefix(east) == "east."
+
+
+def test_consumers_leave_commits_to_the_mirror_and_begin_at_the_beginning():
+    east, west = make(source_east_auto_commit_enable="true").sources
+    connector = east.connector(0)
+    assert connector.auto_commit_enable is False
+    assert (connector.auto_offset_reset, connector.isolation_level) == (
+        "smallest",
+        "read_committed",
+    )
+    group = west.group_consumer(0)
+    assert group.enable_auto_commit is False
+    assert (group.auto_offset_reset, group.isolation_level) == ("earliest", "read_committed")
+
+
+def test_what_the_user_says_of_the_beginning_holds():
+    (east, _) = make(source_east_autooffset_reset="largest").sources
+    assert east.connector(0).auto_offset_reset == "largest"
+
+
+def test_streams_with_one_consumer_id_are_told_apart():
+    (east, _) = make(source_east_consumer_id="me").sources
+    assert [east.connector(n).consumer_id for n in range(2)] == ["me", "me-1"]
+
+
+def test_the_producer_loses_nothing_unless_told_to():
+    producer = make().producer(idempotent=True)
+    assert (producer.required_acks, producer.idempotence, producer.linger_ms) == (-1, True, 0)
+    assert producer.retries == producer.delivery_timeout_ms == 2**31 - 1
+    assert make(target_acks="1").producer(idempotent=False).required_acks == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "why"),
+    [
+        ("source.west.kafka.generation", "0.7", "bootstrap.servers: a cluster of Kafka 0.7"),
+        ("source.east.kafka.generation", "0.6", "kafka.generation='0.6' is not allowed"),
+        ("target.acks", "0", "nobody would know"),
+        ("target.interceptor.classes", "a:B", "whole batches"),
+        ("blacklist", "x", "exactly one"),
+        ("target.name", "east", "name of a source"),
+        ("num.streams", "0", "num.streams"),
+        ("target.transactional.id", "x", "transactional.id"),
+        ("source.west.group.id", "", "group.id"),
+    ],
+)
+def test_what_cannot_be_promised_is_refused_by_name(setting, value, why):
+    with pytest.raises(ConfigError, match=why):
+        MirrorConfig.from_properties(GIVEN | {setting: value})
+
+
+def test_prefixes_by_source_need_names():
+    nameless = SourceConfig(properties={"zookeeper.connect": "x:1", "group.id": "g"})
+    with pytest.raises(ConfigError, match="needs a name for every source"):
+        MirrorConfig.from_properties(
+            {"whitelist": "x", "topic.prefix": "{source}."},
+            sources=[nameless],
+            target={"bootstrap.servers": "here:9092"},
+        )
+    with pytest.raises(ConfigError, match="no source"):
+        MirrorConfig.from_properties({"whitelist": "x"}, target={"bootstrap.servers": "h:9092"})
+
+
+def test_a_source_of_0_7_is_a_consumer_of_0_7_and_has_no_identity_partitions():
+    source = SourceConfig(
+        properties={
+            "protocol.generation": "0.7.2",
+            "zk.connect": "old:2181",
+            "groupid": "mirror",
+            "consumerid": "m",
+            "fetch.size": "5000",
+            "autocommit.enable": "true",
+            "shallowiterator.enable": "true",
+        },
+        label="old",
+    )
+    assert source.legacy07
+    consumer = source.connector(1)
+    assert isinstance(consumer, ConsumerConfig07)
+    assert (consumer.consumer_id, consumer.fetch_bytes) == ("m-1", 5000)
+    assert not consumer.autocommit_enable
+    given = {"whitelist": "t", "target.bootstrap.servers": "here:9092"}
+    MirrorConfig.from_properties(given, sources=[source])
+    with pytest.raises(ConfigError, match="not for source old"):
+        MirrorConfig.from_properties({**given, "identity.partitions": "true"}, sources=[source])

@@ -1,0 +1,56 @@
+"""The user's code, found by its import path."""
+
+import pytest
+
+from zkbroker.consumer import MessageAndMetadata
+from zkbroker.errors import ConfigError
+from zkbroker.mirror.handlers import load, message_handler
+from zkbroker.producer import KeyedMessage
+
+HERE = "tests.unit.mirror.test_handlers"
+MESSAGE = MessageAndMetadata("t", 0, -1, b"k", b"v", 5, 0, ())
+
+
+class Suffixed:
+    def __init__(self, args: str = "none") -> None:
+        self.args = args
+
+    def handle(self, message):
+        return [KeyedMessage(message.topic, message.value + self.args.encode())]
+
+
+class Broken:
+    def __init__(self, args: str) -> None:
+        raise RuntimeError("no such " + args)
+
+
+def doubled(message):
+    return [KeyedMessage(message.topic, message.value * 2)]
+
+
+THING = object()
+
+
+def test_a_class_is_made_with_its_text_where_there_is_one():
+    for args, expected in (("!", b"v!"), ("", b"vnone")):
+        (sent,) = message_handler(f"{HERE}:Suffixed", args)(MESSAGE)
+        assert sent.message == expected
+
+
+def test_a_plain_function_serves():
+    (sent,) = message_handler(f"{HERE}:doubled", "ignored")(MESSAGE)
+    assert sent.message == b"vv"
+    assert load("rebalance.listener", f"{HERE}:THING", "") is THING
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("Missing", "message.handler=.*Missing"),
+        ("Broken", "cannot be made: RuntimeError.*no such x"),
+        ("THING", "it has no handle"),
+    ],
+)
+def test_what_is_no_handler_is_refused_by_name(name, why):
+    with pytest.raises(ConfigError, match=why):
+        message_handler(f"{HERE}:{name}", "x")

@@ -1,0 +1,335 @@
+"""The whole: how a mirror starts, what ends it, and when it has caught up."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tests.support.process import wait_until
+from tests.unit.mirror.test_config import make
+from tests.unit.mirror.test_tracker import chunk, partition
+from zkbroker.client.list_offsets import LATEST_TIME
+from zkbroker.errors import ClientError, ConfigError, NetworkError
+from zkbroker.mirror import Mirror
+from zkbroker.mirror.mirror import CatchUp, group_offsets
+from zkbroker.protocol import ApiKey
+
+ROOM = "zkbroker.mirror.mirror"
+
+
+class Target:
+    magic = 2
+
+    def __init__(self, config, runtime):
+        self.settings = config.producer(idempotent=False)
+        self.cluster = Cluster("here")
+        self.sent = []
+        self.syncs_error = None
+        self.closed_after = None
+        self.producer = self
+
+    def send(self, message):
+        self.sent.append(message)
+
+    def have(self, topic):
+        if self.syncs_error is not None:
+            raise self.syncs_error
+        return 1
+
+    def close(self, timeout_s):
+        self.closed_after = timeout_s
+
+
+class Cluster:
+    """Answers for its id; knows of topics `t` and `u` with two partitions each."""
+
+    def __init__(self, cluster_id, topics=("t",)):
+        self.cluster_id = cluster_id
+        self.versions = {}
+        self.closed = False
+        self._topics = topics
+
+    def any_connection(self):
+        return self
+
+    def best_version(self, key):
+        return 0 if self.cluster_id is None else 5
+
+    def topics(self):
+        return self._topics
+
+    def partitions(self, topic):
+        return [SimpleNamespace(partition=n) for n in range(2)]
+
+    def close(self):
+        self.closed = True
+
+
+class Member:
+    """A member of a source's group that gives one chunk without records."""
+
+    def __init__(self, *args, on_release, on_lost, listener, runtime):
+        self.committed = {}
+        self.error = None
+        self._chunks = [chunk(partition(), 0, 5, size=0)]
+        self._woken = runtime.event()
+
+    def poll(self, timeout_s, max_bytes):
+        if self.error is not None:
+            raise self.error
+        if self._chunks:
+            return [self._chunks.pop()]
+        self._woken.wait(0.01)
+        return ()
+
+    def wake(self):
+        self._woken.set()
+
+    def commit(self, positions):
+        self.committed.update(positions)
+
+    def positions(self):
+        return dict(self.committed)
+
+    def lag(self):
+        return {("t", 0): 3, ("mirror-offset-syncs", 0): 9}
+
+    def close(self, timeout_s):
+        pass
+
+
+class Routes:
+    def __init__(self, *args):
+        self.followed = 0
+        self.closed = False
+
+    def skips(self, topic):
+        return topic == "mirror-offset-syncs"
+
+    def find(self, topic, partition):
+        return SimpleNamespace(topic=topic, partitions=2, identity=True)
+
+    def chooser(self, route, partition):
+        return lambda key, value: partition
+
+    def follow(self):
+        self.followed += 1
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.fixture(autouse=True)
+def world(monkeypatch):
+    clusters = {"east": Cluster("east"), "west": Cluster("west")}
+    monkeypatch.setattr(f"{ROOM}.Target", Target)
+    monkeypatch.setattr(f"{ROOM}.Routes", Routes)
+    monkeypatch.setattr(f"{ROOM}.CoordinatorSource", Member)
+    monkeypatch.setattr(f"{ROOM}.ZooKeeperGroupSource", Member)
+    monkeypatch.setattr(f"{ROOM}.source_cluster", lambda source, _: clusters[source.name])
+    monkeypatch.setattr(f"{ROOM}.ask", lambda connection, topics: connection)
+    monkeypatch.setattr(f"{ROOM}._START_AGAIN_S", 0.001)
+    monkeypatch.setattr(f"{ROOM}._TICK_S", 0.01)
+    return clusters
+
+
+def members(mirror):
+    return [worker.source for side in mirror._sides for worker in side.workers]
+
+
+def test_every_source_has_its_streams_and_commits_at_the_end(world):
+    with Mirror(make(num_streams="2")) as mirror:
+        all_members = members(mirror)
+        assert len(all_members) == 4
+        assert wait_until(lambda: not any(each._chunks for each in all_members), 10, 0.005)
+        # the mirror's own topic is nobody's lag
+        assert [(each.source, each.topic, each.lag) for each in mirror.status()] == [
+            ("east", "t", 6),
+            ("west", "t", 6),
+        ]
+        assert mirror.wait(0) is False
+    assert [each.committed for each in all_members] == [{("t", 0): 5}] * 4
+    assert mirror.wait(0) is True
+    assert all(each.closed for each in world.values())
+    assert mirror._target.closed_after > 0
+
+
+def test_one_stream_that_fails_ends_all_and_nothing_is_committed(world):
+    mirror = Mirror(make())
+    first, second = members(mirror)
+    assert wait_until(lambda: not second._chunks, 10, 0.005)
+    first.error = ConfigError("cannot be")
+    with pytest.raises(ConfigError, match="cannot be"):
+        mirror.wait(10)
+    mirror.close()
+    assert isinstance(mirror.failed, ConfigError)
+    assert (first.committed, second.committed) == ({}, {})
+    assert mirror._target.closed_after == 0
+
+
+@pytest.mark.parametrize(
+    ("ours", "prefix", "refused"),
+    [("here", "", True), ("here", "{source}.", False), (None, "", False), ("x", "", False)],
+)
+def test_a_cluster_is_mirrored_into_itself_under_other_names_only(world, ours, prefix, refused):
+    world["west"].cluster_id = ours
+    given = make(topic_prefix=prefix) if prefix else make()
+    if refused:
+        with pytest.raises(ConfigError, match="west is the target itself"):
+            Mirror(given)
+        assert all(each.closed for each in world.values())
+    else:
+        Mirror(given).close()
+
+
+def test_the_start_tries_again_while_a_cluster_may_come_back(monkeypatch):
+    errors = [NetworkError("away"), OSError("away")]
+
+    class Late(Target):
+        def __init__(self, config, runtime):
+            if errors:
+                raise errors.pop()
+            super().__init__(config, runtime)
+
+    monkeypatch.setattr(f"{ROOM}.Target", Late)
+    Mirror(make(start_timeout_ms="60000")).close()
+    assert errors == []
+    errors[:] = [NetworkError("away")]
+    with pytest.raises(NetworkError):
+        Mirror(make(start_timeout_ms="0"))
+    errors[:] = [ConfigError("cannot be"), ConfigError("cannot be")]
+    with pytest.raises(ConfigError):
+        Mirror(make(start_timeout_ms="60000"))
+    assert len(errors) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"identity_partitions": "true"}, True),
+        ({"identity_partitions": "true", "follow_topic_settings": "false"}, False),
+        ({}, False),
+    ],
+)
+def test_topics_are_followed_where_they_are_the_same(settings, expected):
+    with Mirror(make(topics_interval_ms="100", **settings)) as mirror:
+        side = mirror._sides[0]
+        if expected:
+            assert wait_until(lambda: side.routes.followed > 1, 10, 0.005)
+        else:
+            mirror.wait(0.3)
+    assert (side.routes.followed > 0) is expected
+
+
+def test_offset_syncs_are_for_identity_and_never_in_the_way():
+    found = [(("t", 0), 7, SimpleNamespace(topic="t", partition=0, offset=70))]
+    with Mirror(make(identity_partitions="true")) as mirror:
+        mirror._write_syncs("east", found)
+        assert [each.topic for each in mirror._target.sent] == ["mirror-offset-syncs"]
+        mirror._target.syncs_error = ClientError("away")
+        mirror._write_syncs("east", found)
+        assert len(mirror._target.sent) == 1
+    with Mirror(make()) as mirror:
+        mirror._write_syncs("east", found)
+        assert mirror._target.sent == []
+
+
+# -- caught up
+
+
+class Stream:
+    idle = True
+
+    def __init__(self, **positions):
+        self.at = {("t", int(name[1:])): offset for name, offset in positions.items()}
+        self.source = SimpleNamespace(positions=lambda: self.at)
+
+
+@pytest.fixture
+def caught_up(monkeypatch):
+    committed = {}
+
+    def offsets(cluster, keys, **options):
+        ends = {("t", 0): 100, ("t", 1): 50}
+        starts = {("t", 0): 10, ("t", 1): 0}
+        assert set(keys) == set(ends)  # topic `u` is not asked for
+        return ends if LATEST_TIME in keys.values() else starts
+
+    monkeypatch.setattr(f"{ROOM}.resolve_or_end", offsets)
+    monkeypatch.setattr(f"{ROOM}.group_offsets", lambda *args: dict(committed))
+
+    def make_ends(*streams):
+        config = make(whitelist="t")
+        side = SimpleNamespace(
+            config=config.sources[0],
+            cluster=Cluster("east", ("t", "u")),
+            routes=Routes(),
+            workers=list(streams),
+        )
+        return CatchUp([side], config)
+
+    return make_ends, committed
+
+
+def test_what_is_left_is_counted_from_where_the_group_was(caught_up):
+    make_ends, committed = caught_up
+    committed[("t", 0)] = 40
+    stream = Stream(p0=40, p1=0)
+    ends = make_ends(stream)
+    assert (ends.total, ends.left()) == (60 + 50, 110)
+    stream.at = {("t", 0): 100, ("t", 1): 49}
+    assert ends.left() == 1
+    stream.at = {("t", 0): 120, ("t", 1): 50}
+    assert ends.left() == 0
+
+
+def test_messages_under_way_have_not_arrived(caught_up):
+    make_ends, _ = caught_up
+    stream = Stream(p0=100, p1=50)
+    stream.idle = False
+    assert make_ends(stream).left() == 1
+
+
+def test_what_other_mirrors_of_the_group_committed_is_not_left(caught_up):
+    make_ends, committed = caught_up
+    stream = Stream(p0=100)
+    ends = make_ends(stream)
+    assert ends.left() == 50
+    committed[("t", 1)] = 50
+    assert ends.left() == 0
+    stream.idle = False
+    assert ends.left() == 1
+
+
+# -- committed offsets
+
+
+@pytest.mark.parametrize(
+    ("describes", "in_zookeeper", "expected"),
+    [
+        (True, {}, {("t", 0): 8}),
+        (False, {}, {}),
+        (True, {("t", 0): 5}, {("t", 0): 5}),
+    ],
+)
+def test_a_group_without_offsets_in_zookeeper_may_keep_them_in_brokers(
+    monkeypatch, describes, in_zookeeper, expected
+):
+    class Session:
+        def __init__(self, connect):
+            assert connect == "east:2181"
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+    monkeypatch.setattr(f"{ROOM}.ZkSession", Session)
+    monkeypatch.setattr(f"{ROOM}.zk_groups.committed", lambda session, name: in_zookeeper)
+    monkeypatch.setattr(
+        f"{ROOM}.coordinator_groups.describe",
+        lambda cluster, name: SimpleNamespace(offsets={("t", 0): 8}),
+    )
+    cluster = Cluster("east")
+    cluster.versions = {ApiKey.DESCRIBE_GROUPS: (0, 0)} if describes else {}
+    assert group_offsets(make().sources[0], cluster) == expected

@@ -1,0 +1,66 @@
+"""Offsets of groups, translated."""
+
+import json
+from types import SimpleNamespace
+
+from zkbroker.mirror import offset_syncs
+from zkbroker.mirror.offset_syncs import Sync, read_syncs, sync_message, translate
+from zkbroker.mirror.tracker import Place
+
+KEY = ("t", 3)
+
+
+def at(offset: int, *syncs: tuple[int, int]) -> int | None:
+    found = translate({KEY: offset}, {KEY: [Sync(*each, "t", 3) for each in syncs]})[KEY]
+    return None if found is None else found.offset
+
+
+def test_between_two_syncs_as_far_apart_in_both_logs_offsets_are_counted_on():
+    assert at(130, (200, 1200), (100, 1100)) == 1130
+    assert at(100, (100, 1100), (200, 1200)) == 1100
+
+
+def test_elsewhere_the_earlier_sync_is_taken():
+    assert at(130, (100, 1100), (200, 1190)) == 1100
+    assert at(999, (100, 1100), (200, 1200)) == 1200
+
+
+def test_before_the_first_sync_nobody_knows():
+    assert at(99, (100, 1100)) is None
+    assert at(5) is None
+
+
+def test_what_was_mirrored_twice_is_read_from_its_first_place_on():
+    assert at(100, (100, 1300), (100, 1100), (200, 1400)) == 1100
+
+
+def test_a_sync_is_a_message_of_its_partition():
+    message = sync_message("syncs", "east", KEY, 7, Place("east.t", 3, 70))
+    assert json.loads(message.key) == {"source": "east", "topic": "t", "partition": 3}
+    assert json.loads(message.message)["target_offset"] == 70
+    assert message.partition == 0
+
+
+def test_what_is_no_sync_is_passed_over(monkeypatch, caplog):
+    good = sync_message("syncs", "east", KEY, 7, Place("t", 3, 70))
+    stored = [
+        (good.key, value)
+        for value in (b"", b"{}", b"[1]", b'{"offset": 1, "target_offset": 2}', good.message)
+    ]
+    stored += [(None, b"{}"), (b"\xff", None), (b"{}", b"{}")]
+
+    class Reading(list):
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *exc_info):
+            pass
+
+    messages = Reading(
+        SimpleNamespace(key=key, value=value, offset=at) for at, (key, value) in enumerate(stored)
+    )
+    monkeypatch.setattr(offset_syncs, "resolve_or_end", lambda *_, **__: {})
+    monkeypatch.setattr(offset_syncs, "AssignedConsumer", lambda *_, **__: messages)
+    cluster = SimpleNamespace(partitions=lambda topic: [SimpleNamespace(partition=0)])
+    assert read_syncs(cluster, "syncs", "east") == {KEY: [Sync(7, 70, "t", 3)]}
+    assert caplog.text.count("passed over") == 4

@@ -1,0 +1,41 @@
+"""No loops: paths in headers, and prefixes in names."""
+
+import pytest
+
+from zkbroker.mirror.paths import PATH_HEADER, PathMarker, goes_round
+
+EAST_TO_WEST = PathMarker("east", "west")
+
+
+def record(*headers):
+    return (b"k", b"v", 5, headers)
+
+
+def test_a_message_gets_the_name_of_its_cluster_beside_its_own_headers():
+    (plain, own) = EAST_TO_WEST.marked([record(), record(("a", b"1"), ("a", None))])
+    assert plain == (b"k", b"v", 5, ((PATH_HEADER, b"east"),))
+    assert own[3] == (("a", b"1"), ("a", None), (PATH_HEADER, b"east"))
+
+
+def test_a_message_does_not_go_where_it_has_been():
+    here = record((PATH_HEADER, b"west"))
+    ring = record((PATH_HEADER, b"west,south"))
+    other = record((PATH_HEADER, b"south"))
+    assert EAST_TO_WEST.marked([here, ring, other]) == [record((PATH_HEADER, b"south,east"))]
+
+
+@pytest.mark.parametrize(
+    ("topic", "prefix", "target", "round_again"),
+    [
+        ("orders", "", "west", False),
+        ("orders", "east.", "west", False),
+        ("west.orders", "east.", "west", True),
+        ("west.orders", "east.", "", False),
+        ("east.orders", "east.", "", True),
+        ("west.east.orders", "east.", "", True),
+        ("northeast.orders", "east.", "", False),
+        ("west.orders", "", "west", False),
+    ],
+)
+def test_topics_that_a_prefix_mirror_made(topic, prefix, target, round_again):
+    assert goes_round(topic, prefix, target) is round_again

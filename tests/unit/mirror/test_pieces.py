@@ -1,0 +1,129 @@
+"""Chunks cut into what passes as it is and what is encoded anew."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zkbroker.errors import CorruptMessage
+from zkbroker.mirror.pieces import Decoded, Stored, cut
+from zkbroker.records import Codec, control_batch, decode_lists, encode_message_set
+from zkbroker.records.batch import build_batch
+
+STAMP = 1_700_000_000_000
+
+
+def records(count: int, size: int = 10) -> list:
+    return [(b"k%d" % n, b"v" * size + b"%d" % n, STAMP + n, ()) for n in range(count)]
+
+
+def log(*sets: tuple[int, Codec, int]) -> bytes:
+    """Entries of (magic, codec, count) one after the other, with offsets as a log gives them."""
+    data, offset = b"", 0
+    for magic, codec, count in sets:
+        data += encode_message_set(records(count), magic=magic, codec=codec, base_offset=offset)
+        offset += count
+    return data
+
+
+def shapes(data: bytes, start: int = 0, **options) -> list:
+    given = {"magic": 2, "join_bytes": 0, "max_bytes": 100_000, **options}
+    return [
+        ("stored", each.magic, each.count)
+        if isinstance(each, Stored)
+        else ("decoded", len(each.records), each.codec)
+        for each in cut(data, start, **given)
+    ]
+
+
+def told(data: bytes, start: int = 0, **options) -> list:
+    """Everything the pieces hold, in order."""
+    given = {"magic": 2, "join_bytes": 0, "max_bytes": 100_000, **options}
+    found = []
+    for piece in cut(data, start, **given):
+        if isinstance(piece, Decoded):
+            found += [record[:2] for record in piece.records]
+        else:
+            lists = decode_lists(piece.data)
+            assert lists.error is None
+            found += list(zip(lists.keys, lists.values, strict=True))
+    return found
+
+
+def test_batches_of_the_targets_format_pass():
+    data = log((2, Codec.LZ4, 3), (2, Codec.NONE, 4))
+    assert shapes(data) == [("stored", 2, 3), ("stored", 2, 4)]
+
+
+def test_a_batch_that_begins_before_the_offset_asked_for_does_not():
+    data = log((2, Codec.GZIP, 5), (2, Codec.GZIP, 4))
+    assert shapes(data, 2) == [("decoded", 3, Codec.GZIP), ("stored", 2, 4)]
+
+
+def test_small_batches_in_a_row_are_joined_by_codec():
+    data = log(*[(2, Codec.NONE, 1)] * 5, (2, Codec.GZIP, 1), (2, Codec.GZIP, 1))
+    assert shapes(data, join_bytes=10_000) == [
+        ("decoded", 5, Codec.NONE),
+        ("decoded", 2, Codec.GZIP),
+    ]
+    assert shapes(log((2, Codec.NONE, 1)), join_bytes=10_000) == [("stored", 2, 1)]
+
+
+def test_older_entries_pass_in_rows_where_the_target_is_as_old():
+    data = log((1, Codec.NONE, 6), (1, Codec.SNAPPY, 3))
+    assert shapes(data, magic=1) == [("stored", 1, 9)]
+    assert shapes(data, magic=2) == [("decoded", 6, Codec.NONE), ("decoded", 3, Codec.SNAPPY)]
+    assert shapes(data, 3, magic=1) == [("stored", 1, 6)]
+
+
+def test_a_wrapper_may_begin_earlier_unless_the_chunk_is_aligned():
+    data = log((0, Codec.GZIP, 6), (0, Codec.GZIP, 2))
+    assert shapes(data, 4, magic=0) == [("decoded", 2, Codec.GZIP), ("stored", 0, 1)]
+    assert shapes(data, 0, magic=0, aligned=True)[0][0] == "stored"
+
+
+def test_append_times_holes_and_control_batches_do_not_pass():
+    appended = build_batch(records(3), timestamp_type=1, append_time=STAMP + 99)
+    (piece,) = cut(appended, 0, magic=2, join_bytes=0, max_bytes=1000)
+    assert [record[2] for record in piece.records] == [STAMP + 99] * 3
+    assert shapes(control_batch(1, producer_id=1, producer_epoch=0, timestamp_ms=0)) == []
+
+
+def test_records_are_dealt_into_batches_below_the_most():
+    found = shapes(log((1, Codec.NONE, 100)), max_bytes=1000)
+    assert sum(count for _, count, _ in found) == 100
+    assert len(found) > 4
+
+
+def test_damage_is_not_passed_on():
+    data = bytearray(log((2, Codec.NONE, 3), (2, Codec.NONE, 3)))
+    data[-1] ^= 1
+    found = []
+    with pytest.raises(CorruptMessage):
+        found.extend(cut(bytes(data), 0, magic=2, join_bytes=0, max_bytes=1000))
+
+
+entries = st.tuples(
+    st.sampled_from([0, 1, 2]),
+    st.sampled_from([Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4]),
+    st.integers(1, 6),
+)
+
+
+@given(
+    st.lists(entries, max_size=8),
+    st.integers(0, 12),
+    st.sampled_from([0, 1, 2]),
+    st.sampled_from([0, 100, 100_000]),
+    st.integers(100, 2000),
+    st.integers(0, 40),
+    st.booleans(),
+)
+def test_each_record_from_the_offset_on_comes_once_in_order(
+    sets, start, magic, join_bytes, max_bytes, missing, decode
+):
+    data = log(*sets)
+    data = data[: len(data) - missing] if missing < len(data) else data
+    lists = decode_lists(data, start_offset=start)
+    expected = list(zip(lists.keys, lists.values, strict=True))
+    options = {"join_bytes": join_bytes, "max_bytes": max_bytes, "decode": decode}
+    assert told(data, start, magic=magic, **options) == expected

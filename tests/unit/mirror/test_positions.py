@@ -1,0 +1,126 @@
+"""Positions in the target: what is written, and when it is read."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from zkbroker.errors import ConfigError, RequestTimedOut
+from zkbroker.mirror import positions
+from zkbroker.mirror.positions import Positions
+from zkbroker.runtime import get_runtime
+
+
+class Log:
+    """The topic: messages, and up to where they are stable."""
+
+    def __init__(self, monkeypatch):
+        self.messages = []
+        self.stable = 0
+        self.started = []
+        self.asked = 0
+        monkeypatch.setattr(positions, "resolve_or_end", self.resolve)
+        monkeypatch.setattr(positions, "AssignedConsumer", self.consumer)
+
+    def resolve(self, cluster, times, *, read_committed=False, timeout_s=0):
+        ((key, when),) = times.items()
+        if when == positions.EARLIEST_TIME:
+            return {key: 0}
+        self.asked += read_committed
+        if self.asked > 2:
+            self.stable = len(self.messages)
+        return {key: self.stable if read_committed else len(self.messages)}
+
+    def consumer(self, cluster, starts, *, stop, config, runtime):
+        assert config.isolation_level == "read_committed"
+        ((_, start),) = starts.items()
+        ((_, end),) = stop.items()
+        self.started.append(start)
+        log = self
+
+        class Reading:
+            def __enter__(self):
+                return [
+                    SimpleNamespace(key=m.key, value=m.message, offset=at)
+                    for at, m in enumerate(log.messages[start:end], start)
+                ]
+
+            def __exit__(self, *exc_info):
+                pass
+
+        return Reading()
+
+
+@pytest.fixture
+def log(monkeypatch):
+    return Log(monkeypatch)
+
+
+def make(source="east"):
+    return Positions(None, "mirror-positions", source, get_runtime("threads"))
+
+
+def test_the_latest_of_each_partition_counts_and_only_ones_own(log):
+    mine, theirs = make(), make("west")
+    log.messages = [
+        mine.message(("t", 0), 3),
+        theirs.message(("t", 0), 99),
+        mine.message(("t", 1), 4),
+        mine.message(("t", 0), 7),
+    ]
+    log.stable = 4
+    assert mine.read(1) == {("t", 0): 7, ("t", 1): 4}
+    log.messages.append(mine.message(("t", 1), 8))
+    log.stable = 5
+    assert mine.read(1) == {("t", 0): 7, ("t", 1): 8}
+    assert log.started == [0, 4]
+
+
+def test_open_transactions_are_waited_for(log):
+    mine = make()
+    log.messages = [mine.message(("t", 0), 3)]
+    assert mine.read(5) == {("t", 0): 3}
+    assert log.asked == 3
+
+
+def test_no_longer_than_allowed(log):
+    mine = make()
+    log.messages = [mine.message(("t", 0), 3)]
+    log.asked = -(10**9)
+    with pytest.raises(RequestTimedOut, match=r"has been open for 0\.1 s"):
+        mine.read(0.1)
+
+
+def test_a_tombstone_lets_a_partition_begin_anew(log):
+    mine = make()
+    log.messages = [mine.message(("t", 0), 3)]
+    gone = SimpleNamespace(key=log.messages[0].key, message=None)
+    log.messages.append(gone)
+    log.stable = 2
+    assert mine.read(1) == {}
+
+
+def strange(key, value):
+    return SimpleNamespace(key=key, message=value)
+
+
+def test_what_others_left_in_the_topic_is_nobodys_position(log):
+    mine = make()
+    keys = [None, b"", b"\xff", b"[]", b"[" * 100_000, b"1e999", b"{}", b'{"source": "east"}']
+    keys += [b'{"source": "east", "topic": [], "partition": 0}']
+    keys += [b'{"source": "east", "topic": "t", "partition": "0"}']
+    log.messages = [mine.message(("t", 0), 3), *(strange(key, b"{}") for key in keys)]
+    log.stable = len(log.messages)
+    assert mine.read(1) == {("t", 0): 3}
+
+
+@pytest.mark.parametrize("value", [b"", b"\xff", b"{}", b'{"offset": -1}', b'{"offset": 1e999}'])
+def test_a_position_that_cannot_be_read_is_named_and_not_guessed(log, value):
+    mine = make()
+    good = mine.message(("t", 0), 3)
+    log.messages = [good, strange(good.key, value)]
+    log.stable = 2
+    with pytest.raises(ConfigError, match=r"offset 1 of mirror-positions .* position of t-0 of"):
+        mine.read(1)
+    log.messages.append(mine.message(("t", 0), 4))
+    log.stable = 3
+    assert mine.read(1) == {("t", 0): 4}

@@ -1,0 +1,163 @@
+"""Members of both kinds of groups, and which topics they take."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tests.unit.mirror.test_config import GIVEN, make
+from zkbroker.errors import ClientError
+from zkbroker.mirror import MirrorConfig
+from zkbroker.mirror.sources import (
+    CoordinatorSource,
+    ZooKeeperGroupSource,
+    topic_filter,
+    topic_pattern,
+)
+from zkbroker.runtime import get_runtime
+
+RUNTIME = get_runtime("threads")
+KEYS = [("t", 0), ("t", 1)]
+
+
+class Told:
+    """Listens to everything, and writes it down."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __getattr__(self, name):
+        return lambda *args: self.calls.append((name, *args))
+
+
+class Group:
+    """The consumer of a coordinator's group."""
+
+    error = None
+
+    def __init__(self, config, *, runtime):
+        self.config = config
+        self.closed = False
+        Group.last = self
+
+    def subscribe(self, pattern, listener):
+        if self.error is not None:
+            raise self.error
+        self.pattern, self.listener = pattern, listener
+
+    def close(self, timeout_s=None):
+        self.closed = True
+
+
+class Connector:
+    """The consumer of a group in ZooKeeper."""
+
+    error = None
+
+    def __init__(self, config):
+        self.config = config
+        self.listeners = []
+        self.chunks = ["chunk"]
+        self.down = False
+        Connector.last = self
+
+    @classmethod
+    def create(cls, config, *, runtime):
+        return cls(config)
+
+    def add_rebalance_listener(self, listener):
+        self.listeners.append(listener)
+
+    def create_message_streams_by_filter(self, chosen):
+        if self.error is not None:
+            raise self.error
+        self.chosen = chosen
+        return [SimpleNamespace(take_chunk=lambda timeout_s: next(iter(self.chunks), None))]
+
+    def shutdown(self, timeout_s=None):
+        self.down = True
+
+
+@pytest.fixture(autouse=True)
+def consumers(monkeypatch):
+    monkeypatch.setattr("zkbroker.mirror.sources.GroupConsumer", Group)
+    monkeypatch.setattr("zkbroker.mirror.sources.Consumer", Connector)
+
+
+def member(kind, told, listener=None):
+    config = make()
+    source = config.sources[1 if kind is CoordinatorSource else 0]
+    return kind(
+        config,
+        source,
+        0,
+        on_release=told.release,
+        on_lost=told.lost,
+        listener=listener,
+        runtime=RUNTIME,
+    )
+
+
+def test_a_coordinators_member_tells_the_mirror_before_the_users_listener():
+    told = Told()
+    member(CoordinatorSource, told, listener=told)
+    listener = Group.last.listener
+    listener.on_partitions_assigned(KEYS)
+    listener.on_partitions_revoked(KEYS)
+    listener.on_partitions_lost(KEYS)
+    assert told.calls == [
+        ("on_partitions_assigned", KEYS),
+        ("release", KEYS),
+        ("on_partitions_revoked", KEYS),
+        ("lost", KEYS),
+        ("on_partitions_lost", KEYS),
+    ]
+    assert not Group.last.config.enable_auto_commit
+
+
+def test_a_zookeeper_member_tells_the_mirror_before_the_users_listener():
+    told = Told()
+    member(ZooKeeperGroupSource, told, listener=told)
+    for listener in Connector.last.listeners:
+        listener.before_releasing_partitions(dict.fromkeys(KEYS))
+    assert told.calls == [
+        ("release", KEYS),
+        ("before_releasing_partitions", dict.fromkeys(KEYS)),
+    ]
+    assert not Connector.last.config.auto_commit_enable
+
+
+def test_without_room_nothing_is_taken():
+    source = member(ZooKeeperGroupSource, Told())
+    source.wake()
+    assert source.poll(30, 0) == ()
+    assert source.poll(0, 1) == ("chunk",)
+    Connector.last.chunks = []
+    assert source.poll(0, 1) == ()
+
+
+@pytest.mark.parametrize("kind", [CoordinatorSource, ZooKeeperGroupSource])
+def test_a_member_that_cannot_begin_leaves_nothing_open(kind, monkeypatch):
+    for consumer in (Group, Connector):
+        monkeypatch.setattr(consumer, "error", ClientError("no"))
+    with pytest.raises(ClientError):
+        member(kind, Told())
+    assert Group.last.closed if kind is CoordinatorSource else Connector.last.down
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "matching", "others"),
+    [
+        ("whitelist", "orders|visits", ["orders", "visits"], ["orders2", "my-orders"]),
+        ("whitelist", "orders,visits", ["orders", "visits"], ["orders,visits"]),
+        ("blacklist", "orders|visits", ["orders2", "my-visits"], ["orders", "visits"]),
+        ("blacklist", "test.*", ["attest"], ["test", "tests"]),
+    ],
+)
+def test_both_kinds_of_groups_take_the_same_topics(key, value, matching, others):
+    given = {name: text for name, text in GIVEN.items() if name != "whitelist"}
+    config = MirrorConfig.from_properties(given | {key: value})
+    pattern, chosen = topic_pattern(config), topic_filter(config)
+    for topic in (*matching, *others):
+        expected = topic in matching
+        assert bool(pattern.match(topic)) is expected, topic
+        assert chosen.matches(topic) is expected, topic

@@ -1,0 +1,230 @@
+"""Topics of the target: made, grown and followed, and what it takes."""
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+
+from tests.unit.mirror.test_config import make
+from zkbroker.errors import (
+    ErrorCode,
+    ProtocolError,
+    UnknownTopicOrPartition,
+    UnsupportedVersion,
+    protocol_error,
+)
+from zkbroker.mirror.target import Target
+from zkbroker.mirror.topic_admin import TopicShape
+from zkbroker.protocol import ApiKey
+from zkbroker.runtime import get_runtime
+
+
+class Topics:
+    """Topics of one cluster, as an admin sees them."""
+
+    def __init__(self, **shapes: TopicShape):
+        self.shapes = dict(shapes)
+        self.made: list[TopicShape] = []
+        self.error: ProtocolError | None = None
+        self.most_replicas = 99
+
+    def shape(self, topic):
+        if self.error is not None:
+            raise self.error
+        return self.shapes[topic]
+
+    def create(self, topic, shape):
+        self.made.append(shape)
+        if shape.replicas > self.most_replicas:
+            raise protocol_error(ErrorCode.INVALID_REPLICATION_FACTOR, "too many")
+        self.shapes[topic] = shape
+
+    def grow(self, topic, partitions):
+        old = self.shapes[topic]
+        if partitions <= old.partitions:
+            raise protocol_error(ErrorCode.INVALID_PARTITIONS, f"has {old.partitions} partitions")
+        self.shapes[topic] = TopicShape(partitions, old.replicas, old.settings)
+
+    def set_settings(self, topic, settings):
+        old = self.shapes[topic]
+        self.shapes[topic] = TopicShape(old.partitions, old.replicas, dict(settings))
+
+    def close(self):
+        pass
+
+
+class Cluster:
+    """Brokers that see what the admin made, when they are asked and not only remembered."""
+
+    def __init__(self, topics: Topics, version: int, brokers: int, *, numbers: bool = True):
+        self.topics = topics
+        self.known: dict[str, int] = {}
+        self.lags_behind = False
+        self._brokers = brokers
+        versions = {ApiKey.PRODUCE: (0, version)}
+        if numbers:
+            versions[ApiKey.INIT_PRODUCER_ID] = (0, 0)
+        self._connection = SimpleNamespace(versions=versions, best_version=lambda key: version)
+        self.closed = False
+
+    def start(self):
+        return self
+
+    def any_connection(self):
+        return self._connection
+
+    def brokers(self):
+        return range(self._brokers)
+
+    def known_partitions(self, topic):
+        return range(self.known.get(topic, 0))
+
+    def partitions(self, topic, *, create=False):
+        if topic not in self.known or not self.lags_behind:
+            if topic not in self.topics.shapes:
+                raise UnknownTopicOrPartition(topic)
+            self.known[topic] = self.topics.shapes[topic].partitions
+        return self.known_partitions(topic)
+
+    def refresh(self, topics):
+        pass
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.fixture
+def connect(monkeypatch):
+    def connected(topics=None, *, version=7, brokers=3, numbers=True, **settings):
+        topics = topics or Topics()
+        cluster = Cluster(topics, version, brokers, numbers=numbers)
+        monkeypatch.setattr("zkbroker.mirror.target.make_cluster", lambda *args: cluster)
+        monkeypatch.setattr("zkbroker.mirror.target.Producer", lambda *args, **keywords: None)
+        monkeypatch.setattr("zkbroker.mirror.target.WireTopics", lambda cluster: topics)
+        return Target(make(**settings), get_runtime("threads"))
+
+    return connected
+
+
+LIKE = TopicShape(4, 2, {"retention.ms": "5", "min.insync.replicas": "2"})
+
+
+@pytest.mark.parametrize(
+    ("version", "numbers", "settings", "expected"),
+    [
+        (7, True, {}, (2, True)),
+        (3, False, {}, (2, False)),
+        (2, False, {}, (1, False)),
+        (1, False, {}, (0, False)),
+        (7, True, {"target_acks": "1"}, (2, False)),
+        (7, True, {"target_message_format": "1"}, (1, False)),
+    ],
+)
+def test_format_and_numbered_batches_are_what_the_brokers_take(
+    connect, version, numbers, settings, expected
+):
+    target = connect(version=version, numbers=numbers, **settings)
+    assert (target.magic, target.settings.idempotence) == expected
+
+
+def test_a_missing_topic_is_made_like_the_sources(connect):
+    ours = Topics()
+    target = connect(ours)
+    assert target.count_like("east.t", 0, Topics(t=LIKE), "t") == 4
+    assert ours.made == [TopicShape(4, 2, {"retention.ms": "5"})]
+
+
+@pytest.mark.parametrize(("brokers", "wanted", "replicas"), [(1, 0, [1]), (9, 0, [2]), (1, 7, [7])])
+def test_replicas_are_the_sources_the_brokers_or_those_asked_for(
+    connect, brokers, wanted, replicas
+):
+    ours = Topics()
+    target = connect(ours, brokers=brokers, replication_factor=str(wanted))
+    target.count_like("t", 0, Topics(t=LIKE), "t")
+    assert [each.replicas for each in ours.made] == replicas
+
+
+def test_too_many_replicas_become_one_unless_they_were_asked_for(connect):
+    ours = Topics()
+    ours.most_replicas = 1
+    connect(ours).count_like("t", 0, Topics(t=LIKE), "t")
+    assert [each.replicas for each in ours.made] == [2, 1]
+    asked = Topics()
+    asked.most_replicas = 1
+    target = connect(asked, replication_factor="2")
+    with pytest.raises(ProtocolError, match="too many"):
+        target.count_like("t", 0, Topics(t=LIKE), "t")
+
+
+def test_a_topic_grows_when_a_message_of_a_new_partition_comes(connect):
+    ours = Topics(t=TopicShape(2, 1, {}))
+    target = connect(ours)
+    assert target.count_like("t", 1, Topics(t=LIKE), "t") == 2
+    assert target.count_like("t", 2, Topics(t=LIKE), "t") == 4
+
+
+def test_nothing_is_sent_to_a_partition_that_brokers_do_not_know_yet(connect):
+    target = connect(Topics(t=TopicShape(2, 1, {})))
+    target.cluster.partitions("t")
+    target.cluster.lags_behind = True
+    with pytest.raises(UnknownTopicOrPartition, match="not there yet"):
+        target.count_like("t", 3, Topics(t=LIKE), "t")
+
+
+def test_a_topic_that_somebody_else_has_grown_meanwhile_is_no_failure(connect):
+    ours = Topics(t=TopicShape(2, 1, {}))
+    target = connect(ours)
+    target.cluster.partitions("t")
+
+    def refresh(topics):
+        target.cluster.lags_behind = False
+
+    ours.shapes["t"] = TopicShape(4, 1, {})
+    target.cluster.lags_behind = True
+    target.cluster.refresh = refresh
+    assert target.count_like("t", 3, Topics(t=LIKE), "t") == 4
+
+
+def test_the_topic_of_offset_syncs_has_one_partition(connect):
+    ours = Topics()
+    assert connect(ours, brokers=2).have("syncs") == 1
+    assert ours.made == [TopicShape(1, 2, {})]
+
+
+def test_settings_and_counts_are_followed_but_for_those_of_ones_own(connect):
+    own = {"min.insync.replicas": "1", "cleanup.policy": "compact"}
+    ours = Topics(t=TopicShape(2, 1, own))
+    connect(ours).follow("t", Topics(t=LIKE), "t")
+    expected = TopicShape(4, 1, {"retention.ms": "5", "min.insync.replicas": "1"})
+    assert ours.shapes["t"] == expected
+
+
+def test_what_cannot_be_followed_is_told_once_until_it_could(connect, caplog):
+    ours = Topics(t=TopicShape(4, 1, {}))
+    target = connect(ours)
+    ours.error = UnsupportedVersion("old broker")
+
+    def warnings():
+        return sum(each.levelno == logging.WARNING for each in caplog.records)
+
+    for _ in range(3):
+        target.follow("t", Topics(t=LIKE), "t")
+    assert warnings() == 1
+    ours.error = None
+    target.follow("t", Topics(t=LIKE), "t")
+    ours.error = UnsupportedVersion("old broker")
+    target.follow("t", Topics(t=LIKE), "t")
+    assert warnings() == 2
+
+
+def test_connections_are_closed_when_the_producer_cannot_be_made(connect, monkeypatch):
+    target = connect()
+    cluster = target.cluster
+
+    def fails(*args, **keywords):
+        raise UnsupportedVersion("no")
+
+    monkeypatch.setattr("zkbroker.mirror.target.Producer", fails)
+    with pytest.raises(UnsupportedVersion):
+        Target(make(), get_runtime("threads"))
+    assert cluster.closed

@@ -1,0 +1,192 @@
+"""Topics over the protocol; the way through ZooKeeper is tested against a real one."""
+
+import pytest
+
+from zkbroker.errors import ErrorCode, NetworkError, ProtocolError, UnsupportedVersion
+from zkbroker.mirror.topic_admin import TopicShape, WireTopics, followed
+from zkbroker.protocol import ApiKey
+from zkbroker.protocol.messages import (
+    AlterConfigsResponse,
+    CreatePartitionsResponse,
+    CreateTopicsResponse,
+    DescribeConfigsResponse,
+    MetadataResponse,
+)
+from zkbroker.protocol.messages.configs import (
+    AlteredConfigs,
+    ConfigEntry,
+    ConfigSource,
+    DescribedConfigs,
+)
+from zkbroker.protocol.messages.metadata import MetadataPartition, MetadataTopic
+from zkbroker.protocol.messages.topics import CreatedPartitions, CreatedTopic
+from zkbroker.runtime import get_runtime
+
+CONTROLLER = 2
+ALL = (
+    ApiKey.METADATA,
+    ApiKey.CREATE_TOPICS,
+    ApiKey.CREATE_PARTITIONS,
+    ApiKey.DESCRIBE_CONFIGS,
+    ApiKey.ALTER_CONFIGS,
+)
+
+
+class Connection:
+    def __init__(self, name, asked, answers, keys):
+        self.address = name
+        self.versions = keys
+        self._asked = asked
+        self._answers = answers
+
+    def best_version(self, key):
+        return 4
+
+    def request(self, request, version=None, timeout_s=None):
+        if request.api_key is ApiKey.METADATA:
+            parts = [MetadataPartition(partition=n, replicas=[1, 2][: n + 1]) for n in range(3)]
+            topics = [MetadataTopic(topic="t", partitions=parts)]
+            return MetadataResponse(controller_id=CONTROLLER, topics=topics)
+        self._asked.append((self.address, request))
+        answer = self._answers[request.api_key]
+        if isinstance(answer, list):
+            answer = answer.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class Cluster:
+    runtime = get_runtime("threads")
+
+    def __init__(self, answers, keys=ALL):
+        self.asked = []
+        self._any = Connection("any", self.asked, answers, keys)
+        self._controller = Connection("controller", self.asked, answers, keys)
+
+    def partitions(self, topic):
+        return range(3)
+
+    def refresh(self, topics=None):
+        pass
+
+    def brokers(self):
+        return {1: None, CONTROLLER: None}
+
+    def any_connection(self):
+        return self._any
+
+    def connection(self, broker):
+        assert broker == CONTROLLER
+        return self._controller
+
+
+def described(*entries):
+    return {
+        ApiKey.DESCRIBE_CONFIGS: DescribeConfigsResponse(
+            resources=[DescribedConfigs(entries=list(entries))]
+        )
+    }
+
+
+def test_a_shape_has_the_topics_own_settings_and_no_defaults():
+    cluster = Cluster(
+        described(
+            ConfigEntry("retention.ms", "5", source=ConfigSource.TOPIC),
+            ConfigEntry("segment.bytes", "9", source=ConfigSource.STATIC_BROKER),
+            ConfigEntry("flush.ms", "7", source=ConfigSource.DEFAULT),
+            ConfigEntry("secret", None, source=ConfigSource.TOPIC),
+        )
+    )
+    assert WireTopics(cluster).shape("t") == TopicShape(3, 2, {"retention.ms": "5"})
+
+
+def test_brokers_that_name_no_source_tell_defaults_apart():
+    cluster = Cluster(
+        described(ConfigEntry("a", "1", is_default=True), ConfigEntry("b", "2", is_default=False))
+    )
+    assert WireTopics(cluster).shape("t").settings == {"b": "2"}
+
+
+def test_brokers_that_describe_no_settings_have_none():
+    assert WireTopics(Cluster({}, (ApiKey.METADATA,))).shape("t").settings == {}
+
+
+def test_topics_are_made_and_grown_at_the_controller():
+    cluster = Cluster(
+        {
+            ApiKey.CREATE_TOPICS: CreateTopicsResponse(topics=[CreatedTopic("t")]),
+            ApiKey.CREATE_PARTITIONS: CreatePartitionsResponse(topics=[CreatedPartitions("t")]),
+            ApiKey.ALTER_CONFIGS: AlterConfigsResponse(resources=[AlteredConfigs()]),
+        }
+    )
+    topics = WireTopics(cluster)
+    topics.create("t", TopicShape(3, 2, {"b": "2", "a": "1"}))
+    topics.grow("t", 7)
+    topics.set_settings("t", {"a": "5"})
+    (_, made), (_, grown), (_, changed) = cluster.asked
+    assert [at for at, _ in cluster.asked] == ["controller", "controller", "any"]
+    (new,) = made.topics
+    assert (new.topic, new.num_partitions, new.replication_factor) == ("t", 3, 2)
+    assert [(each.name, each.value) for each in new.configs] == [("a", "1"), ("b", "2")]
+    assert grown.topics[0].count == 7
+    assert [(each.name, each.value) for each in changed.resources[0].configs] == [("a", "5")]
+
+
+@pytest.mark.parametrize(
+    ("code", "refused"),
+    [
+        (ErrorCode.TOPIC_ALREADY_EXISTS, False),
+        (ErrorCode.INVALID_REPLICATION_FACTOR, True),
+    ],
+)
+def test_a_topic_that_another_made_first_is_no_error(code, refused):
+    answer = CreateTopicsResponse(topics=[CreatedTopic("t", code)])
+    topics = WireTopics(Cluster({ApiKey.CREATE_TOPICS: answer}))
+    if not refused:
+        topics.create("t", TopicShape(1, 1, {}))
+        return
+    with pytest.raises(ProtocolError, match="topic t cannot be created") as caught:
+        topics.create("t", TopicShape(1, 1, {}))
+    assert caught.value.code == code
+
+
+def test_a_controller_that_moves_or_a_broker_that_goes_is_asked_again():
+    moved, lost = ErrorCode.NOT_CONTROLLER, NetworkError("lost")
+    cluster = Cluster(
+        {
+            ApiKey.CREATE_TOPICS: [
+                CreateTopicsResponse(topics=[CreatedTopic("t", moved)]),
+                lost,
+                CreateTopicsResponse(topics=[CreatedTopic("t", ErrorCode.TOPIC_ALREADY_EXISTS)]),
+            ],
+            ApiKey.CREATE_PARTITIONS: [
+                CreatePartitionsResponse(topics=[CreatedPartitions("t", moved)]),
+                CreatePartitionsResponse(topics=[CreatedPartitions("t")]),
+            ],
+            ApiKey.ALTER_CONFIGS: [lost, AlterConfigsResponse(resources=[AlteredConfigs()])],
+        }
+    )
+    topics = WireTopics(cluster)
+    topics.create("t", TopicShape(3, 2, {}))
+    topics.grow("t", 7)
+    topics.set_settings("t", {"a": "5"})
+    assert len(cluster.asked) == 7
+
+
+def test_what_old_brokers_cannot_do_names_the_other_way():
+    topics = WireTopics(Cluster({}, (ApiKey.METADATA,)))
+    for change in (
+        lambda: topics.create("t", TopicShape(1, 1, {})),
+        lambda: topics.grow("t", 2),
+        lambda: topics.set_settings("t", {}),
+    ):
+        with pytest.raises(UnsupportedVersion, match=r"zookeeper\.connect"):
+            change()
+
+
+def test_settings_that_speak_of_brokers_stay_each_clusters_own():
+    theirs = {"retention.ms": "5", "min.insync.replicas": "2"}
+    assert followed(theirs, {}) == {"retention.ms": "5"}
+    own = {"min.insync.replicas": "1", "cleanup.policy": "compact"}
+    assert followed(theirs, own) == {"retention.ms": "5", "min.insync.replicas": "1"}

@@ -1,0 +1,391 @@
+"""One stream: what it takes, sends and commits."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tests.support.process import wait_until
+from tests.unit.mirror.test_config import make
+from tests.unit.mirror.test_pieces import log, records
+from tests.unit.mirror.test_tracker import chunk, partition
+from zkbroker.client import BrokerUnavailable
+from zkbroker.errors import (
+    ClientError,
+    ConfigError,
+    CorruptMessage,
+    ErrorCode,
+    RegistryError,
+    protocol_error,
+)
+from zkbroker.mirror.paths import PATH_HEADER, PathMarker
+from zkbroker.mirror.routes import Route
+from zkbroker.mirror.tracker import Place
+from zkbroker.mirror.worker import Worker, passes
+from zkbroker.producer import KeyedMessage, MessageTooLarge
+from zkbroker.producer.errors import TransactionAbortable
+from zkbroker.records import Codec, encode_message_set
+from zkbroker.runtime import get_runtime
+
+RUNTIME = get_runtime("threads")
+KEY = ("t", 0)
+
+
+class Source:
+    """Gives chunks when there is room; keeps what was committed."""
+
+    def __init__(self):
+        self.chunks = []
+        self.rooms = []
+        self.committed = {}
+        self.closed = False
+        self.errors = []
+        self._woken = RUNTIME.event()
+
+    def poll(self, timeout_s, max_bytes):
+        self.rooms.append(max_bytes)
+        if self.errors:
+            raise self.errors.pop(0)
+        if max_bytes > 0 and self.chunks:
+            return [self.chunks.pop(0)]
+        self._woken.wait(0.01)
+        self._woken.clear()
+        return ()
+
+    def wake(self):
+        self._woken.set()
+
+    def commit(self, positions):
+        self.committed.update(positions)
+
+    def close(self, timeout_s):
+        self.closed = True
+
+
+class Target:
+    """Answers at once where `error` says how, or later by `answer`."""
+
+    magic = 2
+    settings = SimpleNamespace(batch_max_bytes=100_000)
+
+    def __init__(self):
+        self.sent = []
+        self.answers = True
+        self.error = None
+        self.producer = self
+
+    def send_batch(self, batch):
+        self.sent.append(batch)
+        if self.answers:
+            self.answer(batch)
+
+    def answer(self, batch):
+        batch.error = self.error
+        batch.failed = len(batch) if self.error else 0
+        batch.base_offset = 1000
+        batch._on_done(batch)
+
+    def count(self, topic):
+        return 3
+
+    @property
+    def values(self):
+        return [[record[1] for record in batch.records] for batch in self.sent]
+
+
+class Routes:
+    def __init__(self, identity=True):
+        self.identity = identity
+        self.errors = []
+        self.skipped = set()
+
+    def skips(self, topic):
+        return topic in self.skipped
+
+    def find(self, topic, number):
+        if self.errors:
+            raise self.errors.pop(0)
+        return Route("to-" + topic, 2, self.identity)
+
+    def chooser(self, route, number):
+        if route.identity:
+            return lambda key, value: number
+        return lambda key, value: len(value) % route.partitions
+
+
+class Stream:
+    """A worker with everything around it."""
+
+    def __init__(self, *, identity=True, marker=None, handle=None, make_step=None, **settings):
+        self.source, self.target, self.routes = Source(), Target(), Routes(identity)
+        self.failures, self.syncs = [], []
+        self.make = lambda: Worker(
+            "east-0",
+            make(**settings),
+            routes=self.routes,
+            target=self.target,
+            make_source=self._made,
+            marker=marker,
+            handle=handle,
+            runtime=RUNTIME,
+            on_failure=self.failures.append,
+            on_syncs=self.syncs.extend,
+            make_step=make_step,
+        )
+
+    def _made(self, on_release, on_lost):
+        self.release, self.lost = on_release, on_lost
+        return self.source
+
+    def go(self, *chunks, until=None):
+        """Run until all was taken and is done, or until something else; then end."""
+        self.source.chunks += chunks
+        worker = self.make()
+        try:
+            seen = until or (lambda: not self.source.chunks and worker.idle)
+            assert wait_until(lambda: self.failures or seen(), 10, 0.005)
+        finally:
+            worker.stop()
+            assert worker.join(10)
+        assert self.source.closed
+        return worker
+
+
+def piece(of, offset, data, next_offset):
+    found = chunk(of, offset, next_offset)
+    found.records = data
+    return found
+
+
+def batch(of, offset=0, count=3, size=10):
+    data = encode_message_set(records(count, size), magic=2, codec=Codec.LZ4, base_offset=offset)
+    return piece(of, offset, data, offset + count)
+
+
+def test_stored_batches_pass_and_are_committed_at_the_end():
+    stream, one = Stream(join_batches_bytes="0"), partition()
+    worker = stream.go(batch(one), batch(one, 3, 2))
+    assert [(b.topic, b.partition, len(b), b.records) for b in stream.target.sent] == [
+        ("to-t", 0, 3, []),
+        ("to-t", 0, 2, []),
+    ]
+    assert stream.source.committed == {KEY: 5}
+    assert (worker.counts.stored_batches, worker.counts.encoded_batches) == (2, 0)
+    # where the beginning and the end are in the target
+    assert stream.syncs == [(KEY, 0, Place("to-t", 0, 1000)), (KEY, 5, Place("to-t", 0, 1002))]
+
+
+def test_nothing_is_taken_beyond_the_window_and_the_source_is_polled_all_the_while():
+    stream, one = Stream(window_bytes="1024", flush_timeout_ms="1"), partition()
+    stream.target.answers = False
+    stream.source.chunks = [batch(one, size=2000, count=400), batch(one, 400)]
+    size = len(stream.source.chunks[0].records)
+    assert size > 1024
+    worker = stream.make()
+    polls = stream.source.rooms
+    assert wait_until(lambda: len(polls) > 5 and polls[-1] <= 0, 10, 0.005)
+    assert (len(stream.source.chunks), worker.tracker.open_bytes) == (1, size)
+    stream.target.answers = True
+    stream.target.answer(stream.target.sent[0])
+    assert wait_until(lambda: not stream.source.chunks and worker.idle, 10, 0.005)
+    worker.stop()
+    assert worker.join(10)
+    assert stream.source.committed == {KEY: 403}
+
+
+def test_a_chunk_that_the_target_cannot_take_yet_comes_before_all_others():
+    stream, one = Stream(join_batches_bytes="0"), partition()
+    stream.routes.errors = [BrokerUnavailable("away"), RegistryError("away")]
+    worker = stream.go(batch(one, 0, 3), batch(one, 3, 2))
+    assert [len(each) for each in stream.target.sent] == [3, 2]
+    assert worker.counts.failures == 2
+    # while one is kept no other is taken
+    assert stream.source.rooms[1:3] == [0, 0]
+
+
+def test_a_kept_chunk_of_a_former_reading_is_not_sent():
+    stream, one = Stream(), partition()
+    old = batch(one, 0, 3)
+    one.seek(50)
+    stream.go(old, batch(one, 50, 2))
+    assert [len(each) for each in stream.target.sent] == [2]
+    assert stream.source.committed == {KEY: 52}
+
+
+def test_a_source_that_is_away_is_read_again():
+    stream = Stream()
+    stream.source.errors = [BrokerUnavailable("away")]
+    worker = stream.go(batch(partition()))
+    assert worker.counts.failures == 1
+    assert stream.source.committed == {KEY: 3}
+
+
+def test_a_refused_message_ends_the_stream_without_a_commit():
+    stream, one = Stream(flush_timeout_ms="1"), partition()
+    stream.target.answers = False
+    stream.source.chunks = [batch(one), batch(one, 3)]
+    worker = stream.make()
+    assert wait_until(lambda: len(stream.target.sent) == 2, 10, 0.005)
+    stored, refused = stream.target.sent
+    stream.target.answer(stored)
+    stream.target.error = MessageTooLarge("too large")
+    stream.target.answer(refused)
+    assert worker.join(10)
+    assert [type(each) for each in stream.failures] == [MessageTooLarge]
+    # not even what has arrived: neither at the end nor when partitions are given away
+    stream.release([KEY])
+    assert stream.source.committed == {}
+
+
+def test_a_refused_message_is_dropped_and_counted_where_that_was_asked_for():
+    stream, one = Stream(abort_on_send_failure="false"), partition()
+    stream.target.error = MessageTooLarge("too large")
+    worker = stream.go(batch(one))
+    assert stream.failures == []
+    assert worker.counts.dropped_messages == 3
+    assert stream.source.committed == {KEY: 3}
+
+
+def test_damage_ends_the_stream_and_names_its_place():
+    stream, one = Stream(), partition()
+    data = bytearray(log((2, Codec.NONE, 3)))
+    data[-1] ^= 1
+    stream.go(piece(one, 0, bytes(data), 3))
+    (error,) = stream.failures
+    assert isinstance(error, CorruptMessage)
+    assert "t" in str(error)
+    assert stream.source.committed == {}
+
+
+def test_an_error_that_trying_again_does_not_mend_ends_the_stream():
+    stream = Stream()
+    stream.routes.errors = [ConfigError("cannot be")]
+    stream.go(batch(partition()))
+    assert [str(each) for each in stream.failures] == ["cannot be"]
+    assert stream.source.committed == {}
+
+
+def test_partitions_given_away_are_committed_and_lost_ones_are_not():
+    stream, one = Stream(), partition()
+    stream.target.answers = False
+    stream.source.chunks = [batch(one), batch(one, 3)]
+    worker = stream.make()
+    assert wait_until(lambda: len(stream.target.sent) == 2, 10, 0.005)
+    stream.target.answer(stream.target.sent[0])
+    stream.lost([KEY])
+    stream.target.answer(stream.target.sent[1])
+    stream.release([KEY])
+    assert stream.source.committed == {}
+    stream.target.answers = True
+    stream.source.chunks = [batch(one, 6)]
+    assert wait_until(lambda: not stream.source.chunks and worker.idle, 10, 0.005)
+    stream.release([KEY])
+    assert stream.source.committed == {KEY: 9}
+    worker.stop()
+    assert worker.join(10)
+
+
+def test_skipped_topics_are_committed_and_not_sent():
+    stream = Stream()
+    stream.routes.skipped = {"t"}
+    stream.go(batch(partition()))
+    assert stream.target.sent == []
+    assert stream.source.committed == {KEY: 3}
+
+
+def test_other_counts_of_partitions_are_dealt_out_record_by_record():
+    stream, one = Stream(identity=False), partition()
+    entries = [(None, b"v" * n, 5, ()) for n in range(4)]
+    data = encode_message_set(entries, magic=2, codec=Codec.NONE)
+    worker = stream.go(piece(one, 0, data, 4))
+    assert [each.partition for each in stream.target.sent] == [0, 1]
+    assert stream.target.values == [[b"", b"vv"], [b"v", b"vvv"]]
+    assert worker.counts.encoded_batches == 2
+    assert stream.syncs == []  # no offset there belongs to one here
+
+
+def test_paths_are_written_and_messages_that_have_been_there_are_left_out():
+    stream, one = Stream(marker=PathMarker("east", "here")), partition()
+    been = (b"k", b"been", 5, ((PATH_HEADER, b"here"),))
+    data = encode_message_set([been, (b"k", b"new", 5, ())], magic=2, codec=Codec.NONE)
+    worker = stream.go(piece(one, 0, data, 2))
+    (sent,) = stream.target.sent
+    assert sent.records == [(b"k", b"new", 5, ((PATH_HEADER, b"east"),))]
+    assert worker.counts.looped_messages == 1
+    assert stream.source.committed == {KEY: 2}
+
+
+def test_a_handler_sends_what_it_likes_where_it_likes():
+    def handle(message):
+        if message.value.endswith(b"0"):
+            return []
+        return [
+            KeyedMessage(message.topic, message.value.upper(), key=message.key),
+            KeyedMessage("copies", b"c", partition=7),
+            KeyedMessage("others", b"four", timestamp_ms=9),
+        ]
+
+    stream, one = Stream(handle=handle), partition()
+    data = encode_message_set(
+        [(b"k", b"v0", 5, ()), (b"k", b"v1", 6, ())], magic=2, codec=Codec.NONE
+    )
+    worker = stream.go(piece(one, 0, data, 2))
+    sent = [(b.topic, b.partition, [r[:3] for r in b.records]) for b in stream.target.sent]
+    assert sent == [
+        ("to-t", 0, [(b"k", b"V1", 6)]),
+        ("copies", 7, [(None, b"c", 6)]),
+        ("others", len(b"four") % 3, [(None, b"four", 9)]),
+    ]
+    assert worker.counts.handled_messages == 2
+
+
+def test_a_handler_that_gives_no_bytes_ends_the_stream():
+    stream = Stream(handle=lambda message: [KeyedMessage("t", "text")])
+    stream.go(batch(partition()))
+    (error,) = stream.failures
+    assert isinstance(error, ConfigError)
+    assert "returned str" in str(error)
+    assert stream.source.committed == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [
+        (BrokerUnavailable("x"), True),
+        (RegistryError("x"), True),
+        (ConnectionResetError(), True),
+        (ClientError("x"), True),
+        (ConfigError("x"), False),
+        (protocol_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "x"), False),
+        (ValueError("x"), False),
+    ],
+)
+def test_what_may_pass_is_tried_again(error, again):
+    assert passes(error) is again
+
+
+class Fenced:
+    """A step whose transactions fail, some in a row."""
+
+    idle, failures = False, 0
+
+    def __init__(self, *outcomes):
+        self.outcomes = list(outcomes)
+
+    def commit(self):
+        if self.outcomes and not self.outcomes.pop(0):
+            raise TransactionAbortable("another producer began under this id")
+        return {}
+
+    def drop(self, partitions):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "told"),
+    [((0, 0, 0), 1), ((0, 0, 1, 0, 0), 0), ((0, 0, 0, 0, 0, 0), 2)],
+)
+def test_transactions_that_fail_in_a_row_name_what_may_be_wrong(outcomes, told, caplog):
+    step = Fenced(*outcomes)
+    stream = Stream(make_step=lambda source: step, offset_commit_interval_ms="1")
+    stream.go(until=lambda: not step.outcomes)
+    assert caplog.text.count("may have the same exactly.once.id in another group") == told

@@ -1,0 +1,312 @@
+"""The client against brokers of each generation, played by a few lines on plain sockets."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from zkbroker.errors import NetworkError, RequestTimedOut, UnsupportedVersion
+from zkbroker.network.client.connection import BrokerConnection, Pending
+from zkbroker.protocol import ApiKey, RequestHeader, decode_request, encode_response
+from zkbroker.protocol.messages import (
+    ApiVersionsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    ListGroupsResponse,
+    ListOffsetsResponse,
+    MetadataRequest,
+    MetadataResponse,
+    ProduceRequest,
+    served_versions,
+)
+from zkbroker.runtime import Runtime, get_runtime
+
+Answer = Callable[[RequestHeader, object], bytes | None]
+
+
+def encoded(header: RequestHeader, response: object) -> bytes:
+    return b"".join(encode_response(header.correlation_id, response, header.api_version))  # type: ignore[arg-type]
+
+
+def modern(header: RequestHeader, request: object) -> bytes | None:
+    if header.api_key == ApiKey.API_VERSIONS:
+        return encoded(header, ApiVersionsResponse(versions=served_versions()))
+    if header.api_key == ApiKey.FIND_COORDINATOR:
+        assert isinstance(request, FindCoordinatorRequest)
+        return encoded(header, FindCoordinatorResponse(host=request.key))
+    if header.api_key == ApiKey.METADATA:
+        return encoded(header, MetadataResponse(cluster_id="it"))
+    return b""
+
+
+class PlayedBroker:
+    """Answers each connection in a thread: None closes it, b"" stays silent."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.seen: list[RequestHeader] = []
+        self.connections = 0
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
+        self.port: int = self._listening.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                return
+            self.connections += 1
+            self._open.append(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            self._serve_frames(connection)
+        except OSError:
+            pass  # the client was faster
+
+    def _serve_frames(self, connection: socket.socket) -> None:
+        with connection, connection.makefile("rb") as stream:
+            while len(prefix := stream.read(4)) == 4:
+                frame = stream.read(int.from_bytes(prefix, "big"))
+                header, request = decode_request(frame)
+                self.seen.append(header)
+                answer = self.answer(header, request)
+                if answer is None:
+                    return
+                connection.sendall(answer)
+
+    def drop_connections(self) -> None:
+        for connection in self._open:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def close(self) -> None:
+        self._listening.close()
+        self.drop_connections()
+
+
+@pytest.fixture(params=["threads", "gevent"])
+def runtime(request: pytest.FixtureRequest) -> Runtime:
+    return get_runtime(request.param)
+
+
+@pytest.fixture
+def play() -> Iterator[Callable[[Answer], PlayedBroker]]:
+    played: list[PlayedBroker] = []
+
+    def start(answer: Answer) -> PlayedBroker:
+        played.append(PlayedBroker(answer))
+        return played[-1]
+
+    yield start
+    for broker in played:
+        broker.close()
+
+
+def connect(runtime: Runtime, broker: PlayedBroker, **settings: object) -> BrokerConnection:
+    return BrokerConnection(runtime, "127.0.0.1", broker.port, **settings)  # type: ignore[arg-type]
+
+
+def test_versions_are_negotiated(runtime: Runtime, play: Callable[[Answer], PlayedBroker]) -> None:
+    with connect(runtime, play(modern)) as connection:
+        assert connection.guess is None
+        assert connection.best_version(ApiKey.FETCH) == 10
+        assert connection.best_version(ApiKey.FETCH, at_most=3) == 3
+        assert connection.request(MetadataRequest(topics=None)).cluster_id == "it"
+
+
+def test_a_newer_broker_bounds_the_version_from_below(
+    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
+) -> None:
+    def future(header: RequestHeader, request: object) -> bytes | None:
+        spans = served_versions()
+        for span in spans:
+            if span.key == ApiKey.FETCH:
+                span.min_version, span.max_version = 11, 17
+        return encoded(header, ApiVersionsResponse(versions=spans))
+
+    with (
+        connect(runtime, play(future)) as connection,
+        pytest.raises(UnsupportedVersion, match=r"FETCH versions \(11, 17\)"),
+    ):
+        connection.best_version(ApiKey.FETCH)
+
+
+@pytest.mark.parametrize("generation", ["0.8.2", "0.9"])
+def test_a_broker_that_closes_on_api_versions_is_recognised(
+    runtime: Runtime, play: Callable[[Answer], PlayedBroker], generation: str
+) -> None:
+    def old(header: RequestHeader, request: object) -> bytes | None:
+        if header.api_key == ApiKey.LIST_GROUPS and generation == "0.9":
+            return encoded(header, ListGroupsResponse())
+        if header.api_key == ApiKey.LIST_OFFSETS:
+            return encoded(header, ListOffsetsResponse())
+        return encoded(header, MetadataResponse()) if header.api_key == ApiKey.METADATA else None
+
+    with connect(runtime, play(old)) as connection:
+        assert connection.guess == generation
+        assert connection.best_version(ApiKey.PRODUCE) == (1 if generation == "0.9" else 0)
+        assert connection.request(MetadataRequest()).brokers == []
+
+
+def test_a_broker_that_goes_down_is_not_taken_for_an_old_one(
+    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
+) -> None:
+    with pytest.raises(NetworkError):
+        connect(runtime, play(lambda header, request: None))
+
+
+def test_a_given_fallback_is_not_probed(
+    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
+) -> None:
+    broker = play(lambda header, request: None)
+    with connect(runtime, broker, fallback="0.8.2") as connection:
+        assert connection.guess == "0.8.2"
+    assert [header.api_key for header in broker.seen] == [ApiKey.API_VERSIONS]
+
+
+def test_requests_are_pipelined_and_answers_matched(
+    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
+) -> None:
+    with connect(runtime, play(modern)) as connection:
+        pendings = [connection.send(FindCoordinatorRequest(key=f"g{n}")) for n in range(200)]
+        assert [p.result(10).host for p in reversed(pendings)] == [
+            f"g{n}" for n in reversed(range(200))
+        ]
+        assert connection.in_flight == 0
+
+
+def test_many_tasks_share_one_connection(
+    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
+) -> None:
+    with connect(runtime, play(modern), max_in_flight=3) as connection:
+        wrong: list[str] = []
+
+        def ask(name: str) -> None:
+            for number in range(30):
+                key = f"{name}-{number}-" + "x" * (number * 997)
+                key = key[:30_000]
+                if connection.request(FindCoordinatorRequest(key=key), timeout_s=20).host != key:
+                    wrong.append(key)
+
+        tasks = [runtime.spawn(ask, f"t{n}", name=f"t{n}") for n in range(8)]
+        assert all(task.join(60) for task in tasks)
+        assert wrong == []
+
+
+def test_callbacks_are_called_once_before_and_after_the_answer(
+    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
+) -> None:
+    with connect(runtime, play(modern)) as connection:
+        hosts: list[str] = []
+        called = runtime.event()
+
+        def note(pending: Pending) -> None:
+            hosts.append(pending.result(0).host)
+            called.set()
+
+        pending = connection.send(FindCoordinatorRequest(key="g"))
+        pending.add_done_callback(note)
+        assert called.wait(10)
+        pending.add_done_callback(note)
+        assert hosts == ["g", "g"]
+
+
+def test_produce_without_acks_is_done_when_written(
+    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
+) -> None:
+    with connect(runtime, play(modern)) as connection:
+        assert connection.send(ProduceRequest(acks=0)).result(10) is None
+        assert connection.request(FindCoordinatorRequest(key="next")).host == "next"
+
+
+def test_a_lost_connection_fails_every_open_request(
+    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
+) -> None:
+    broker = play(modern)
+    connection = connect(runtime, broker)
+    failed: list[Pending] = []
+    pendings = [connection.send(ProduceRequest()) for _ in range(5)]
+    pendings[0].add_done_callback(failed.append)
+    broker.drop_connections()
+    for pending in pendings:
+        with pytest.raises(NetworkError, match=r"127\.0\.0\.1:\d+ lost"):
+            pending.result(10)
+    assert failed == pendings[:1]
+    assert connection.closed
+    with pytest.raises(NetworkError):
+        connection.send(MetadataRequest())
+
+
+def test_a_silent_broker_times_out_and_the_connection_ends(
+    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
+) -> None:
+    connection = connect(runtime, play(modern))
+    other = connection.send(ProduceRequest())
+    with pytest.raises(RequestTimedOut, match=r"within 0\.1 s to PRODUCE v7"):
+        connection.request(ProduceRequest(), timeout_s=0.1)
+    with pytest.raises(NetworkError, match="no answer"):
+        other.result(10)
+
+
+def test_an_answer_to_no_request_ends_the_connection(
+    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
+) -> None:
+    def confused(header: RequestHeader, request: object) -> bytes | None:
+        if header.api_key != ApiKey.API_VERSIONS:
+            header.correlation_id += 1
+        return modern(header, request)
+
+    connection = connect(runtime, play(confused))
+    with pytest.raises(NetworkError, match="belongs to no request"):
+        connection.request(MetadataRequest())
+
+
+def test_a_callback_that_fails_ends_the_connection_and_nobody_waits_for_it(
+    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
+) -> None:
+    asked = threading.Event()
+
+    def after_the_question(header: RequestHeader, request: object) -> bytes | None:
+        if header.api_key == ApiKey.METADATA:
+            asked.wait(20)
+        return modern(header, request)
+
+    def fail(pending: Pending) -> None:
+        raise LookupError(pending.correlation_id)
+
+    with connect(runtime, play(after_the_question)) as connection:
+        connection.send(MetadataRequest(topics=[])).add_done_callback(fail)
+        later = connection.send(MetadataRequest(topics=[]))
+        asked.set()
+        with pytest.raises(NetworkError, match="could not be taken in"):
+            later.result(20)
+
+
+def test_an_answer_beyond_the_limit_ends_the_connection(
+    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
+) -> None:
+    connection = connect(runtime, play(modern), max_response_bytes=1000)
+    with pytest.raises(NetworkError, match="not within 0 to 1000"):
+        connection.request(FindCoordinatorRequest(key="k" * 2000))
+
+
+def test_nobody_listening_is_a_clear_error(runtime: Runtime) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(NetworkError, match=f"cannot connect to 127.0.0.1:{port}"):
+        BrokerConnection(runtime, "127.0.0.1", port)
+
+
+def test_closing_twice_is_fine(runtime: Runtime, play: Callable[[Answer], PlayedBroker]) -> None:
+    connection = connect(runtime, play(modern))
+    connection.close()
+    connection.close()
+    with pytest.raises(NetworkError, match="was closed"):
+        connection.request(MetadataRequest())

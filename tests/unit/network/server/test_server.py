@@ -1,0 +1,529 @@
+"""The server over real sockets; clients are plain blocking sockets in the hub's thread pool."""
+
+import logging
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import gevent
+import gevent.socket
+import pytest
+
+from zkbroker.fileslice import FileSlice
+from zkbroker.network.server.server import CloseConnection, Limits, Listener, Server, Session
+from zkbroker.network.transport import Part
+
+Handle = Callable[[Session, memoryview], Sequence[Part] | None]
+StartServer = Callable[..., tuple[str, int]]
+
+
+def frame(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + body
+
+
+def echo(session: Session, request: memoryview) -> Sequence[Part]:
+    return [frame(bytes(request))]
+
+
+@pytest.fixture
+def servers() -> Iterator[list[Server]]:
+    started: list[Server] = []
+    yield started
+    for server in started:
+        server.stop(0.2)
+
+
+@pytest.fixture
+def serve(servers: list[Server]) -> StartServer:
+    def start(handle: Handle = echo, host: str = "127.0.0.1", **limits: object) -> tuple[str, int]:
+        server = Server([Listener("PLAINTEXT", host, 0)], handle, Limits(**limits))  # type: ignore[arg-type]
+        server.listen()
+        server.start()
+        servers.append(server)
+        return server.addresses["PLAINTEXT"]
+
+    return start
+
+
+def connect(address: tuple[str, int]) -> gevent.socket.socket:
+    connection = gevent.socket.create_connection(address)
+    connection.settimeout(10)
+    return connection
+
+
+def receive(connection: gevent.socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        chunk = connection.recv(count - len(data))
+        if not chunk:
+            break
+        data += chunk
+    return data
+
+
+def test_pipelined_requests_are_answered_in_order(serve: StartServer) -> None:
+    connection = connect(serve())
+    bodies = [b"%d" % number * 500 for number in range(50)]
+    sent = b"".join(map(frame, bodies))
+    connection.sendall(sent)
+    assert receive(connection, len(sent)) == sent
+
+
+def test_no_answer_is_sent_when_the_handler_has_none(serve: StartServer) -> None:
+    def handle(session: Session, request: memoryview) -> Sequence[Part] | None:
+        return None if request == b"silent" else [frame(bytes(request))]
+
+    connection = connect(serve(handle))
+    connection.sendall(frame(b"silent") + frame(b"loud"))
+    assert receive(connection, 8) == frame(b"loud")
+
+
+def test_file_slices_are_sent_between_other_parts_and_closed_once(
+    serve: StartServer, tmp_path: Path
+) -> None:
+    path = tmp_path / "data"
+    content = os.urandom(3_000_000)
+    path.write_bytes(content)
+    fd = os.open(path, os.O_RDONLY)
+    closed: list[int] = []
+
+    def handle(session: Session, request: memoryview) -> Sequence[Part]:
+        slices = [
+            FileSlice(fd, 10, 2_000_000, lambda: closed.append(1)),
+            FileSlice(fd, 5, 7, lambda: closed.append(2)),
+        ]
+        return [b"head", slices[0], b"middle", slices[1], b"tail"]
+
+    connection = connect(serve(handle))
+    connection.sendall(frame(b"get"))
+    expected = b"head" + content[10:2_000_010] + b"middle" + content[5:12] + b"tail"
+    assert receive(connection, len(expected)) == expected
+    gevent.sleep(0)
+    assert closed == [1, 2]
+    os.close(fd)
+
+
+def test_file_slices_are_closed_once_when_the_reader_leaves(
+    serve: StartServer, tmp_path: Path
+) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(bytes(30_000_000))
+    fd = os.open(path, os.O_RDONLY)
+    closed: list[int] = []
+    done = gevent.event.Event()
+
+    def release() -> None:
+        closed.append(1)
+        done.set()
+
+    def handle(session: Session, request: memoryview) -> Sequence[Part]:
+        return [FileSlice(fd, 0, 30_000_000, release), FileSlice(fd, 0, 1, release)]
+
+    connection = connect(serve(handle))
+    connection.sendall(frame(b"get"))
+    receive(connection, 1000)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+    assert done.wait(10)
+    gevent.sleep(0)
+    assert closed == [1, 1]
+    os.close(fd)
+
+
+def test_a_file_shorter_than_its_slice_closes_the_connection(
+    serve: StartServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(b"short")
+    fd = os.open(path, os.O_RDONLY)
+    connection = connect(serve(lambda session, request: [FileSlice(fd, 0, 100)]))
+    with caplog.at_level(logging.ERROR):
+        connection.sendall(frame(b"get"))
+        assert receive(connection, 100) == b"short"
+    assert "95 bytes before the slice" in caplog.text
+    os.close(fd)
+
+
+@pytest.mark.parametrize(
+    ("garbage", "said"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "an HTTP request"),
+        (b"\x16\x03\x01\x02\x00\x01\x00", "a TLS handshake"),
+        (b"\xff\xff\xff\xff....", "frame length -1"),
+        ((5000).to_bytes(4, "big") + b"x", "frame length 5000 is not within 0 to 1000"),
+    ],
+)
+def test_garbage_closes_its_connection_with_a_clear_line_and_no_other(
+    serve: StartServer, caplog: pytest.LogCaptureFixture, garbage: bytes, said: str
+) -> None:
+    address = serve(max_request_bytes=1000)
+    other, bad = connect(address), connect(address)
+    with caplog.at_level(logging.WARNING):
+        bad.sendall(garbage)
+        assert bad.recv(10) == b""
+    assert said in caplog.text
+    assert "peer=127.0.0.1:" in caplog.text
+    other.sendall(frame(b"still here"))
+    assert receive(other, 14) == frame(b"still here")
+
+
+def test_half_a_frame_and_silence_times_out(
+    serve: StartServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    address = serve(max_frame_s=0.2, max_idle_s=60)
+    other, half = connect(address), connect(address)
+    with caplog.at_level(logging.WARNING):
+        half.sendall(frame(b"never whole")[:7])
+        assert half.recv(10) == b""
+    assert "part of a request" in caplog.text
+    other.sendall(frame(b"idle is fine"))
+    assert receive(other, 16) == frame(b"idle is fine")
+
+
+def test_idle_connections_are_closed(
+    serve: StartServer, servers: list[Server], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert connect(serve(max_idle_s=0.2)).recv(1) == b""
+    assert "timed out: idle" in caplog.text
+
+
+def test_a_handler_that_waits_is_not_idle(serve: StartServer) -> None:
+    def handle(session: Session, request: memoryview) -> Sequence[Part]:
+        gevent.sleep(0.6)
+        return [frame(b"late")]
+
+    connection = connect(serve(handle, max_idle_s=0.2))
+    connection.sendall(frame(b"poll"))
+    assert receive(connection, 8) == frame(b"late")
+
+
+def test_connections_beyond_the_limits_are_refused_and_the_place_is_reused(
+    serve: StartServer, servers: list[Server], caplog: pytest.LogCaptureFixture
+) -> None:
+    address = serve(max_connections_per_ip=2)
+    first, second = connect(address), connect(address)
+    for connection in (first, second):
+        connection.sendall(frame(b"in"))
+        assert receive(connection, 6) == frame(b"in")
+    with caplog.at_level(logging.WARNING):
+        assert connect(address).recv(1) == b""
+    assert "max.connections.per.ip" in caplog.text
+    assert servers[0].refused == 1
+    first.close()
+    while servers[0].connections == 2:
+        gevent.sleep(0.01)
+    again = connect(address)
+    again.sendall(frame(b"in"))
+    assert receive(again, 6) == frame(b"in")
+
+
+def test_an_address_may_have_its_own_limit(serve: StartServer) -> None:
+    address = serve(max_connections_per_ip=0, max_connections_overrides={"127.0.0.1": 1})
+    connection = connect(address)
+    connection.sendall(frame(b"in"))
+    assert receive(connection, 6) == frame(b"in")
+    assert connect(address).recv(1) == b""
+
+
+def test_all_connections_together_are_bounded(serve: StartServer) -> None:
+    address = serve(max_connections=1)
+    first = connect(address)
+    first.sendall(frame(b"in"))
+    assert receive(first, 6) == frame(b"in")
+    assert connect(address).recv(1) == b""
+
+
+def test_requests_worked_on_are_bounded_and_parked_ones_do_not_count(serve: StartServer) -> None:
+    working: list[int] = []
+    peak: list[int] = []
+    gate = gevent.event.Event()
+
+    def handle(session: Session, request: memoryview) -> Sequence[Part]:
+        if request == b"park":
+            with session.parked(gate.set):
+                gate.wait()
+            return [frame(b"parked")]
+        working.append(1)
+        peak.append(len(working))
+        gevent.sleep(0.01)
+        working.pop()
+        return [frame(b"done")]
+
+    address = serve(handle, max_queued_requests=2)
+    parked = [connect(address) for _ in range(3)]
+    for connection in parked:
+        connection.sendall(frame(b"park"))
+    busy = [connect(address) for _ in range(10)]
+    for connection in busy:
+        connection.sendall(frame(b"work") * 2)
+    for connection in busy:
+        assert receive(connection, 16) == frame(b"done") * 2
+    assert max(peak) == 2
+    gate.set()
+    for connection in parked:
+        assert receive(connection, 10) == frame(b"parked")
+
+
+def test_readers_that_take_nothing_keep_no_request_from_being_worked_on(
+    serve: StartServer,
+) -> None:
+    def handle(session: Session, request: memoryview) -> Sequence[Part]:
+        return [frame(bytes(20_000_000) if request == b"much" else b"done")]
+
+    address = serve(handle, max_queued_requests=2)
+    readers = [connect(address) for _ in range(4)]
+    for reader in readers:
+        reader.sendall(frame(b"much"))
+        # Its answer has begun to come, and does not fit what the system buffers.
+        assert receive(reader, 1)
+    quick = connect(address)
+    quick.sendall(frame(b"little"))
+    assert receive(quick, 8) == frame(b"done")
+
+
+def test_what_waits_for_a_peer_ends_when_the_peer_goes(
+    serve: StartServer, servers: list[Server]
+) -> None:
+    parked, left = gevent.event.Event(), gevent.event.Event()
+
+    def handle(session: Session, request: memoryview) -> None:
+        woken = gevent.event.Event()
+        with session.parked(woken.set):
+            parked.set()
+            woken.wait()
+        assert session.peer_gone
+        left.set()
+
+    address = serve(handle, max_idle_s=0.2)
+    stays, goes = connect(address), connect(address)
+    goes.sendall(frame(b"wait"))
+    assert parked.wait(10)
+    assert not left.is_set()
+    goes.close()
+    assert left.wait(10)
+    stays.close()
+
+
+def test_answers_get_less_memory_the_more_of_it_is_held(servers: list[Server]) -> None:
+    server = Server([], echo, Limits(max_answer_bytes=8_000_000))
+    assert server.reserve_answer(10) == 10
+    server.release_answer(10)
+    given = [server.reserve_answer(50_000_000) for _ in range(100)]
+    assert given[:3] == [1_000_000, 875_000, 765_625]
+    assert given == sorted(given, reverse=True)
+    # Nobody is left without any, nor with much.
+    assert given[-1] == 64 * 1024
+    assert sum(given) < 8_000_000 + 100 * 64 * 1024
+    for each in given:
+        server.release_answer(each)
+    assert server.reserve_answer(50_000_000) == 1_000_000
+
+
+def connect_from(source: str, address: tuple[str, int]) -> gevent.socket.socket:
+    connection = gevent.socket.create_connection(address, source_address=(source, 0))
+    connection.settimeout(10)
+    return connection
+
+
+def test_slow_large_requests_of_one_address_hold_up_no_other(
+    serve: StartServer, servers: list[Server]
+) -> None:
+    address = serve(max_queued_request_bytes=2_000_000)
+    # Each announces 100 MB and brings a little, together more than all the memory there is.
+    slow = [connect_from("127.0.0.2", address) for _ in range(30)]
+    for each in slow:
+        each.sendall((100_000_000).to_bytes(4, "big") + bytes(90_000))
+    gevent.sleep(0.1)
+    other = connect(address)
+    for _ in range(3):
+        other.sendall(frame(bytes(300_000)))
+        assert receive(other, 300_004) == frame(bytes(300_000))
+    assert servers[0].connections == 31
+
+
+def test_slow_large_requests_are_cut_when_others_wait_for_memory(
+    serve: StartServer, servers: list[Server]
+) -> None:
+    address = serve(max_queued_request_bytes=250_000, min_bytes_per_s=1000, rate_window_s=0.3)
+    body = bytes(100_000)
+    halves = [connect(address) for _ in range(2)]
+    for half in halves:
+        half.sendall(frame(body)[:90_000])
+    gevent.sleep(0.1)
+    whole = [connect(address) for _ in range(5)]
+
+    def use(connection: gevent.socket.socket) -> bool:
+        connection.sendall(frame(body))
+        return receive(connection, 100_004) == frame(body)
+
+    tasks = [gevent.spawn(use, connection) for connection in whole]
+    small = connect(address)
+    small.sendall(frame(b"small"))
+    assert receive(small, 9) == frame(b"small")
+
+    def drip() -> None:
+        while True:
+            for half in halves:
+                half.sendall(b".")
+            gevent.sleep(0.05)
+
+    dripping = gevent.spawn(drip)
+    gevent.joinall(tasks, timeout=20)
+    assert [task.value for task in tasks] == [True] * 5
+    dripping.kill()
+
+
+def test_a_slow_reader_holds_up_only_itself(serve: StartServer) -> None:
+    address = serve(lambda session, request: [frame(bytes(5_000_000))])
+    slow, quick = connect(address), connect(address)
+    slow.sendall(frame(b"much") * 20)
+    for _ in range(3):
+        quick.sendall(frame(b"much"))
+        assert len(receive(quick, 5_000_004)) == 5_000_004
+    assert len(receive(slow, 20 * 5_000_004)) == 20 * 5_000_004
+
+
+def test_a_busy_connection_lets_others_in(serve: StartServer) -> None:
+    address = serve()
+    stop = threading.Event()
+    flood = frame(bytes(200))
+
+    def pump() -> None:
+        with socket.create_connection(address) as connection:
+            connection.settimeout(0.5)
+            reader = threading.Thread(target=drain, args=(connection,))
+            reader.start()
+            while not stop.is_set():
+                connection.sendall(flood * 50)
+            connection.shutdown(socket.SHUT_WR)
+            reader.join()
+
+    def drain(connection: socket.socket) -> None:
+        try:
+            while connection.recv(65536):
+                pass
+        except OSError:
+            pass
+
+    pumping = threading.Thread(target=pump)
+    pumping.start()
+    try:
+        other = connect(address)
+        for _ in range(5):
+            other.sendall(frame(b"me too"))
+            assert receive(other, 10) == frame(b"me too")
+    finally:
+        stop.set()
+        while pumping.is_alive():
+            gevent.sleep(0.01)
+
+
+def test_a_failing_handler_closes_its_connection_and_says_so(
+    serve: StartServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    def handle(session: Session, request: memoryview) -> Sequence[Part]:
+        if request == b"refuse":
+            raise CloseConnection("api_key=99 is not served")
+        if request == b"bug":
+            raise KeyError("oops")
+        return [frame(bytes(request))]
+
+    address = serve(handle)
+    other = connect(address)
+    for request, said in ((b"refuse", "api_key=99 is not served"), (b"bug", "KeyError: 'oops'")):
+        connection = connect(address)
+        with caplog.at_level(logging.WARNING):
+            connection.sendall(frame(request))
+            assert connection.recv(1) == b""
+        assert said in caplog.text
+    other.sendall(frame(b"fine"))
+    assert receive(other, 8) == frame(b"fine")
+
+
+def test_stopping_answers_what_is_in_flight(serve: StartServer, servers: list[Server]) -> None:
+    entered, leave = gevent.event.Event(), gevent.event.Event()
+
+    def handle(session: Session, request: memoryview) -> Sequence[Part]:
+        entered.set()
+        leave.wait()
+        return [frame(bytes(request))]
+
+    address = serve(handle)
+    idle, busy = connect(address), connect(address)
+    busy.sendall(frame(b"one") + frame(b"two"))
+    assert entered.wait(10)
+    stopping = gevent.spawn(servers[0].stop, 10.0)
+    assert idle.recv(1) == b""
+    leave.set()
+    assert receive(busy, 14) == frame(b"one") + frame(b"two")
+    assert busy.recv(1) == b""
+    stopping.join()
+    with pytest.raises(OSError):
+        gevent.socket.create_connection(address, 1)
+
+
+def test_stopping_cuts_what_does_not_end(
+    serve: StartServer, servers: list[Server], caplog: pytest.LogCaptureFixture
+) -> None:
+    def handle(session: Session, request: memoryview) -> Sequence[Part]:
+        gevent.sleep(3600)
+        return []
+
+    connection = connect(serve(handle))
+    connection.sendall(frame(b"for ever"))
+    gevent.sleep(0.05)
+    with caplog.at_level(logging.WARNING):
+        servers[0].stop(0.1)
+    assert servers[0].connections == 0
+    assert "connections cut at shutdown count=1" in caplog.text
+
+
+@pytest.mark.parametrize("host", ["::1", ""])
+def test_listens_on_ipv6(serve: StartServer, host: str) -> None:
+    if not socket.has_ipv6:
+        pytest.skip("no IPv6 here")
+    try:
+        address = serve(host=host)
+    except OSError as error:
+        pytest.skip(f"no IPv6 here: {error}")
+    for target in ["::1"] if host else ["::1", "127.0.0.1"]:
+        connection = connect((target, address[1]))
+        connection.sendall(frame(b"six"))
+        assert receive(connection, 7) == frame(b"six")
+
+
+def test_a_port_in_use_is_an_error(serve: StartServer) -> None:
+    host, port = serve()
+    server = Server([Listener("PLAINTEXT", host, port)], echo, Limits())
+    with pytest.raises(OSError):
+        server.listen()
+
+
+def test_a_connection_that_breaks_as_it_is_taken_does_not_end_the_listening(
+    servers: list[Server],
+) -> None:
+    server = Server([Listener("PLAINTEXT", "127.0.0.1", 0)], echo, Limits())
+    server.listen()
+    real = server._sockets[0]
+    # Of this kind of socket no TCP option can be set.
+    broken, _ = socket.socketpair(socket.AF_UNIX)
+    offered = [(broken, ("127.0.0.1", 1))]
+
+    class Listening:
+        fileno, close = real.fileno, real.close
+
+        def accept(self) -> object:
+            return offered.pop() if offered else real.accept()
+
+    server._sockets[0] = Listening()  # type: ignore[call-overload]
+    server.start()
+    servers.append(server)
+    connection = connect(server.addresses["PLAINTEXT"])
+    connection.sendall(frame(b"still here"))
+    assert receive(connection, 14) == frame(b"still here")
+    assert broken.fileno() == -1
+    assert server.connections == 1

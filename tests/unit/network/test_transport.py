@@ -1,0 +1,128 @@
+import socket
+import tempfile
+
+import gevent
+import gevent.socket
+import pytest
+
+from zkbroker.errors import NetworkError
+from zkbroker.fileslice import FileSlice
+from zkbroker.network.client.channel import Channel
+from zkbroker.network.frames import FrameReader
+from zkbroker.network.server.server import Limits, Listener, Server, Session
+from zkbroker.network.server.stream import HubStream
+from zkbroker.network.transport import (
+    MemoryTransport,
+    ServerTransport,
+    SocketTransport,
+    Transport,
+    memory_pair,
+)
+from zkbroker.runtime import get_runtime
+
+
+def ends(kind: str) -> tuple[Transport, Transport]:
+    if kind == "memory":
+        return memory_pair(get_runtime("threads"))
+    one, other = socket.socketpair()
+    return SocketTransport(one), SocketTransport(other)
+
+
+def received(transport: Transport, count: int) -> bytes:
+    data = bytearray(count)
+    filled = 0
+    while filled < count and (got := transport.receive_into(memoryview(data)[filled:])):
+        filled += got
+    return bytes(data[:filled])
+
+
+@pytest.mark.parametrize("kind", ["memory", "socket"])
+def test_parts_arrive_in_order_slices_of_files_too(kind: str) -> None:
+    one, other = ends(kind)
+    with tempfile.TemporaryFile() as file:
+        file.write(b"0123456789")
+        file.flush()
+        part = FileSlice(file.fileno(), 2, 5, lambda: None)
+        one.send([b"a", memoryview(b"b" * 70_000), bytearray(b"c"), part])
+    assert received(other, 70_007) == b"a" + b"b" * 70_000 + b"c" + b"23456"
+    other.send([b"back"])
+    assert received(one, 4) == b"back"
+
+
+@pytest.mark.parametrize("kind", ["memory", "socket"])
+def test_what_is_shut_down_or_closed_ends(kind: str) -> None:
+    one, other = ends(kind)
+    one.send([b"last"])
+    one.shut_down(socket.SHUT_WR)
+    assert received(other, 100) == b"last"
+    other.shut_down(socket.SHUT_RDWR)
+    other.shut_down(socket.SHUT_RDWR)
+    assert received(other, 1) == b""
+    with pytest.raises(OSError):
+        one.send([b"x"])
+    one.close()
+    other.close()
+
+
+class Awaited:
+    """A request of a channel."""
+
+    expects_answer = True
+
+    def __init__(self, correlation_id: int) -> None:
+        self.correlation_id = correlation_id
+        self.outcome = get_runtime("threads").queue(1)
+
+    def finish(self, frame: memoryview | None, error: NetworkError | None) -> None:
+        self.outcome.put((None if frame is None else bytes(frame), error))
+
+
+def test_a_channel_needs_no_socket() -> None:
+    runtime = get_runtime("threads")
+    mine, theirs = memory_pair(runtime)
+    channel = Channel(runtime, mine, "memory", 1000)
+    entry, lost = Awaited(7), Awaited(8)
+    channel.send([b"request"], entry)
+    assert received(theirs, 7) == b"request"
+    theirs.send([(8).to_bytes(4, "big") + (7).to_bytes(4, "big") + b"done"])
+    assert entry.outcome.get(10) == ((7).to_bytes(4, "big") + b"done", None)
+    channel.send([b"request"], lost)
+    theirs.shut_down(socket.SHUT_WR)
+    frame, error = lost.outcome.get(10)
+    assert frame is None
+    assert isinstance(error, NetworkError)
+
+
+def test_a_server_takes_the_transport_it_is_given() -> None:
+    class Shouting(HubStream):
+        """Changes what goes out, as encryption would."""
+
+        def send(self, parts: object) -> None:
+            super().send([bytes(part).upper() for part in parts])  # type: ignore[attr-defined]
+
+    def transport(listener: str, connection: socket.socket) -> ServerTransport:
+        assert listener == "LOUD"
+        return Shouting(connection, gevent.get_hub())
+
+    def handle(session: Session, request: memoryview) -> list[bytes]:
+        return [len(request).to_bytes(4, "big") + bytes(request)]
+
+    server = Server([Listener("LOUD", "127.0.0.1", 0)], handle, Limits(), transport=transport)
+    server.listen()
+    server.start()
+    try:
+        connection = gevent.socket.create_connection(server.addresses["LOUD"])
+        connection.settimeout(10)
+        connection.sendall((5).to_bytes(4, "big") + b"quiet")
+        reader = FrameReader(connection.recv_into, 100)
+        assert bytes(reader.next_frame() or b"") == b"QUIET"
+        connection.close()
+    finally:
+        server.stop(1)
+
+
+def test_memory_ends_know_nothing_of_each_other_once_closed() -> None:
+    one, other = memory_pair(get_runtime("threads"))
+    assert isinstance(one, MemoryTransport)
+    one.close()
+    assert received(other, 1) == b""

@@ -1,0 +1,50 @@
+"""Batches: built once, split, numbered on."""
+
+from zkbroker.producer.batch import Batch, next_sequence
+from zkbroker.producer.queued_messages import QueuedMessages, futures_of, whole
+from zkbroker.records import Codec, iter_records
+from zkbroker.runtime import get_runtime
+
+RUNTIME = get_runtime("threads")
+
+
+def make_run(count: int, *, size: int = 10, topic: str = "t") -> QueuedMessages:
+    queued = QueuedMessages(topic, 0.0, RUNTIME)
+    for i in range(count):
+        queued.records.append((None, b"%d" % i, i, ()))
+        queued.sizes.append(size)
+    return queued
+
+
+def test_a_built_batch_is_sent_again_with_the_same_bytes():
+    batch = Batch("t", 0, 0.0)
+    queued = make_run(5)
+    batch.add(whole(queued), queued.records, 50)
+    batch.number(7, 0, 3)
+    data = batch.build(2, Codec.NONE, None)
+    assert batch.build(2, Codec.NONE, None) is data
+    assert [record.value for record in iter_records(data)] == [b"0", b"1", b"2", b"3", b"4"]
+    assert batch.build(1, Codec.NONE, None) != data
+
+
+def test_halves_of_halves_are_numbered_on_and_resolve_their_own_messages():
+    batch = Batch("t", 0, 0.0)
+    one, two = make_run(3), make_run(4)
+    batch.add(whole(one), one.records, 30)
+    batch.add(whole(two), two.records, 40)
+    batch.number(7, 0, 2**31 - 2)
+    first, second = batch.split()
+    third, fourth = second.split()
+    assert [b.base_sequence for b in (first, second, third, fourth)] == [2**31 - 2, 1, 1, 3]
+    first.succeed(10, -1)
+    fourth.succeed(20, 99)
+    third.fail(ValueError("no"))
+    futures = futures_of([whole(one), whole(two)])
+    assert [f.result(0).offset for f in futures[:3]] == [10, 11, 12]
+    assert [str(f.exception(0)) for f in futures[3:5]] == ["no", "no"]
+    assert [f.result(0) for f in futures[5:]] == [("t", 0, 20, 99), ("t", 0, 21, 99)]
+
+
+def test_sequence_numbers_wrap():
+    assert next_sequence(2**31 - 1, 1) == 0
+    assert next_sequence(5, 10) == 15

@@ -1,0 +1,96 @@
+"""The way to one broker: what is written when a connection gives way to another."""
+
+from types import SimpleNamespace
+
+from tests.support.fake_broker import FakeCluster
+from tests.support.producers import RUNTIMES, WAIT_S, make
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.errors import (
+    NetworkError,
+)
+from zkbroker.producer import (
+    KeyedMessage,
+)
+from zkbroker.producer.broker_channel import BrokerChannel, Exchange
+from zkbroker.records import iter_entries
+from zkbroker.runtime import get_runtime
+
+
+class PlayedPending:
+    """A request that is answered when the test says so."""
+
+    def __init__(self):
+        self._callbacks = []
+
+    def add_done_callback(self, callback):
+        self._callbacks.append(callback)
+
+    def result(self, timeout_s):
+        raise NetworkError("the connection was lost")
+
+    def lose(self):
+        for callback in self._callbacks:
+            callback(self)
+
+
+class PlayedConnection:
+    address = "nowhere:1"
+
+    def __init__(self, runtime):
+        self.sent = runtime.queue(10)
+        self.closed = runtime.event()
+
+    def best_version(self, api_key):
+        return 7
+
+    def send(self, request, version):
+        pending = PlayedPending()
+        self.sent.put(pending)
+        return pending
+
+    def close(self):
+        self.closed.set()
+
+
+def exchange():
+    batch = SimpleNamespace(
+        topic="t", partition=0, records=[], build=lambda magic, codec, level, **options: b"built"
+    )
+    return Exchange(1, [batch])
+
+
+@RUNTIMES
+def test_nothing_is_written_to_a_new_connection_before_the_old_one_is_settled(runtime):
+    runtime = get_runtime(runtime)
+    old, new = PlayedConnection(runtime), PlayedConnection(runtime)
+    connections = iter([old, old, new])
+    cluster = SimpleNamespace(connection=lambda broker_id: next(connections))
+    reported = []
+    channel = BrokerChannel(
+        1, cluster, runtime, ProducerConfig(broker_list=("h:1",)), on_done=reported.append
+    )
+    first, second, third = exchange(), exchange(), exchange()
+    for each in (first, second, third):
+        channel.submit(each)
+    pending = [old.sent.get(WAIT_S), old.sent.get(WAIT_S)]
+    assert old.closed.wait(WAIT_S)
+    pending[0].lose()
+    runtime.sleep(0.01)
+    # One is still open: stored or not, the third must not overtake it.
+    assert new.sent.qsize() == 0
+    pending[1].lose()
+    new.sent.get(WAIT_S).lose()
+    assert reported == [first, second, third]
+    assert isinstance(first.error, NetworkError)
+    channel.close()
+    assert channel.join(WAIT_S)
+
+
+def test_the_message_format_follows_what_the_broker_understands():
+    for version, magic in ((0, 0), (1, 0), (2, 1), (3, 2), (7, 2)):
+        with FakeCluster(max_produce_version=version) as fake:
+            fake.create("t", [0])
+            with make(fake) as producer:
+                producer.send(KeyedMessage("t", b"x", key=b"k"))
+            data = fake.log("t", 0).sets[0]
+            assert next(iter_entries(data)).magic == magic

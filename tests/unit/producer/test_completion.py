@@ -1,0 +1,95 @@
+"""What becomes of a batch: resolved, sent again, split, given up."""
+
+import pytest
+
+from tests.support.fake_broker import CLOSE, LOSE_ANSWER, FakeCluster
+from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, make
+from zkbroker.errors import ErrorCode
+from zkbroker.producer import (
+    BrokersUnavailable,
+    KeyedMessage,
+    MessageTooLarge,
+    SendFailed,
+)
+from zkbroker.protocol import ApiKey
+
+
+@RUNTIMES
+def test_a_broker_that_is_down_longer_than_the_retries_fails_with_the_cure(runtime):
+    with FakeCluster(2) as fake:
+        fake.create("t", [1])
+        with make(fake, runtime, request_timeout_ms=2000) as producer:
+            fake.brokers[1].stop()
+            with pytest.raises(SendFailed, match=r"message\.send\.max\.retries") as caught:
+                producer.send(KeyedMessage("t", b"x"))
+            assert isinstance(caught.value.failed[0][1], BrokersUnavailable)
+
+
+@RUNTIMES
+def test_refusals_that_pass_are_retried_with_the_same_bytes(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        seen = []
+
+        def refuse_twice(request):
+            seen.append(bytes(request.topics[0].partitions[0].records))
+            return ErrorCode.NOT_ENOUGH_REPLICAS if len(seen) < 3 else None
+
+        fake.faults[ApiKey.PRODUCE, 0] = refuse_twice
+        with make(fake, runtime) as producer:
+            assert producer.send(KeyedMessage("t", b"x")).offset == 0
+            assert producer.metrics()["retries"] == 2
+        assert len(seen) == 3
+        assert len(set(seen)) == 1
+
+
+@RUNTIMES
+def test_a_lost_answer_is_stored_once_with_idempotence(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        faults = iter([LOSE_ANSWER, CLOSE, LOSE_ANSWER])
+        fake.faults[ApiKey.PRODUCE, 0] = lambda request: next(faults, None)
+        with make(fake, runtime, enable_idempotence="true") as producer:
+            assert producer.send(KeyedMessage("t", b"x")).offset == 0
+            assert producer.send(KeyedMessage("t", b"y")).offset == 1
+        assert fake.values("t", 0) == [b"x", b"y"]
+
+
+@RUNTIMES
+def test_batches_that_are_too_large_are_split_until_they_fit(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        fake.max_message_bytes = 1000
+        for idempotence in ("false", "true"):
+            with make(fake, runtime, enable_idempotence=idempotence) as producer:
+                messages = [KeyedMessage("t", b"%03d" % i + b"x" * 97) for i in range(50)]
+                producer.send(messages)
+        values = fake.values("t", 0)
+        assert [value[:3] for value in values] == [b"%03d" % i for i in range(50)] * 2
+
+
+@RUNTIMES
+def test_a_message_too_large_for_the_broker_fails_alone(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        fake.max_message_bytes = 1000
+        with make(fake, runtime, enable_idempotence="true") as producer:
+            with pytest.raises(SendFailed, match=r"max\.message\.bytes") as caught:
+                producer.send([KeyedMessage("t", x) for x in (b"a", b"x" * 2000, b"b")])
+            assert isinstance(caught.value.failed[0][1], MessageTooLarge)
+            assert [message.message for message, _ in caught.value.sent] == [b"a", b"b"]
+            producer.send(KeyedMessage("t", b"c"))
+        assert fake.values("t", 0) == [b"a", b"b", b"c"]
+
+
+@RUNTIMES
+def test_no_later_batch_is_stored_when_the_very_first_one_is_refused(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        fake.max_message_bytes = 2000
+        options = {"enable_idempotence": "true", "batch_max_bytes": 4000, "queue_time": 0}
+        with asynchronous(fake, runtime, **options) as producer:
+            futures = [producer.send(KeyedMessage("t", b"%03d" % i + b"x" * 97)) for i in range(99)]
+            for future in futures:
+                future.result(WAIT_S)
+        assert [value[:3] for value in fake.values("t", 0)] == [b"%03d" % i for i in range(99)]

@@ -1,0 +1,216 @@
+"""The user's code at every stage, on both runtimes."""
+
+import pytest
+
+from tests.support.fake_broker import FakeCluster
+from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, make
+from zkbroker.errors import ErrorCode
+from zkbroker.producer import (
+    CallbackHandler,
+    Dropped,
+    EncodingFailed,
+    HandlerFailed,
+    Interceptor,
+    KeyedMessage,
+    SendFailed,
+    Undelivered,
+)
+from zkbroker.protocol import ApiKey
+
+
+class Recorder(CallbackHandler):
+    def __init__(self):
+        self.hooks = []
+        self.properties = None
+        self.failed = []
+
+    def init(self, properties):
+        self.properties = properties
+
+    def before_enqueue(self, message):
+        self.hooks.append(("before_enqueue", message.message))
+        return message
+
+    def after_enqueue(self, message, added):
+        self.hooks.append(("after_enqueue", message.message, added))
+
+    def after_dequeue(self, messages):
+        self.hooks.append(("after_dequeue", [m.message for m in messages]))
+        return messages
+
+    def before_send(self, messages):
+        self.hooks.append(("before_send", [m.message for m in messages]))
+        return messages
+
+    def after_send(self, messages, metadata, error):
+        offsets = [m.offset for m in metadata]
+        self.hooks.append(("after_send", [m.message for m in messages], offsets, error))
+
+    def last_batch_before_close(self):
+        return [KeyedMessage("t", b"last")]
+
+    def undelivered(self, failed):
+        self.failed = list(failed)
+
+    def close(self):
+        self.hooks.append(("close",))
+
+
+@RUNTIMES
+def test_the_callback_handler_sees_every_stage_in_order(runtime):
+    recorder = Recorder()
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        with asynchronous(fake, runtime, plugins={"callback_handler": recorder}) as producer:
+            producer.send(KeyedMessage("t", b"x")).result(WAIT_S)
+            producer.flush(WAIT_S)
+        assert fake.values("t", 0) == [b"x", b"last"]
+    assert recorder.properties == {}
+    first = [stage for stage in recorder.hooks if b"last" not in str(stage).encode()]
+    assert first[0] == ("before_enqueue", b"x")
+    assert ("after_enqueue", b"x", True) in first
+    names = [stage[0] for stage in first]
+    assert names.index("after_dequeue") < names.index("before_send") < names.index("after_send")
+    assert ("after_send", [b"x"], [0], None) in first
+    assert recorder.hooks[-1] == ("close",)
+
+
+@RUNTIMES
+def test_a_callback_handler_changes_drops_and_adds_messages(runtime):
+    class Editor(CallbackHandler):
+        def before_enqueue(self, message):
+            return KeyedMessage(message.topic, message.message + b"!", partition=0)
+
+        def after_dequeue(self, messages):
+            kept = [m for m in messages if m.message != b"drop!"]
+            return [*kept, KeyedMessage("t", b"added", partition=0)]
+
+        def before_send(self, messages):
+            return [KeyedMessage("t", m.message.upper(), partition=0) for m in messages]
+
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        plugins = {"callback_handler": Editor()}
+        with asynchronous(fake, runtime, plugins=plugins, queue_time=100) as producer:
+            futures = producer.send([KeyedMessage("t", x) for x in (b"a", b"drop", b"b")])
+            assert futures[0].result(WAIT_S).offset == 0
+            with pytest.raises(Dropped):
+                futures[1].result(WAIT_S)
+            futures[2].result(WAIT_S)
+        stored = fake.values("t", 0)
+        assert stored[0] == b"A!"
+        assert sorted(set(stored)) == [b"A!", b"ADDED", b"B!"]
+        assert producer.metrics()["unresolved_messages"] == 0
+
+
+@RUNTIMES
+def test_what_a_handler_raises_fails_its_messages_with_its_name(runtime):
+    class Broken(CallbackHandler):
+        def before_send(self, messages):
+            raise ValueError("no thanks")
+
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        with make(fake, runtime, plugins={"callback_handler": Broken()}) as producer:
+            with pytest.raises(SendFailed, match=r"Broken failed.*no thanks") as caught:
+                producer.send(KeyedMessage("t", b"x"))
+            assert isinstance(caught.value.failed[0][1], HandlerFailed)
+            assert producer.metrics()["unresolved_messages"] == 0
+
+
+@RUNTIMES
+def test_an_event_handler_takes_the_place_of_sending(runtime):
+    class Split:
+        def __init__(self):
+            self.taken = []
+
+        def handle(self, messages, deliver):
+            keep = [m for m in messages if m.message != b"mine"]
+            self.taken += [m for m in messages if m.message == b"mine"]
+            deliver([*keep, KeyedMessage("t", b"extra")])
+
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        handler = Split()
+        with asynchronous(fake, runtime, plugins={"event_handler": handler}) as producer:
+            futures = producer.send([KeyedMessage("t", x) for x in (b"a", b"mine")])
+            assert futures[0].result(WAIT_S).offset >= 0
+            assert futures[1].result(WAIT_S).offset == -1
+        assert b"mine" not in fake.values("t", 0)
+        assert b"extra" in fake.values("t", 0)
+        assert len(handler.taken) == 1
+
+
+@RUNTIMES
+def test_an_event_handler_that_fails_fails_what_it_did_not_deliver(runtime):
+    class Broken:
+        def handle(self, messages, deliver):
+            deliver(messages[:1])
+            raise RuntimeError("half way")
+
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        with (
+            make(fake, runtime, plugins={"event_handler": Broken()}) as producer,
+            pytest.raises(SendFailed, match="half way") as caught,
+        ):
+            producer.send([KeyedMessage("t", b"a"), KeyedMessage("t", b"b")])
+        assert len(caught.value.failed) + len(caught.value.sent) == 2
+        assert caught.value.failed[-1][0].message == b"b"
+
+
+@RUNTIMES
+def test_interceptors_change_messages_in_order_and_learn_every_outcome(runtime):
+    class Suffix(Interceptor):
+        def __init__(self, suffix):
+            self.suffix = suffix
+            self.outcomes = []
+
+        def on_send(self, message):
+            message.message += self.suffix
+            return message
+
+        def on_acknowledgement(self, message, metadata, error):
+            self.outcomes.append((message.message, metadata and metadata.offset, error))
+
+    one, two = Suffix(b"1"), Suffix(b"2")
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        with make(fake, runtime, plugins={"interceptors": [one, two]}) as producer:
+            producer.send(KeyedMessage("t", b"x"))
+            fake.faults[ApiKey.PRODUCE, 0] = lambda request: ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            with pytest.raises(SendFailed, match="AUTHORIZATION"):
+                producer.send(KeyedMessage("t", b"y"))
+        assert fake.values("t", 0) == [b"x12"]
+    assert one.outcomes[0] == (b"x12", 0, None)
+    assert one.outcomes[1][0] == b"y12"
+    assert one.outcomes[1][2].code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert one.outcomes == two.outcomes
+
+
+@RUNTIMES
+def test_an_encoder_that_fails_raises_in_send_and_names_the_topic(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        with asynchronous(fake, runtime) as producer:
+            with pytest.raises(EncodingFailed, match=r"topic t.*serializer\.class"):
+                producer.send(KeyedMessage("t", "text"))
+            with pytest.raises(EncodingFailed):
+                producer.send(KeyedMessage("t", b"x", key=1.5))
+
+
+def test_the_undelivered_are_counted_raised_and_handed_to_the_handler():
+    recorder = Recorder()
+    recorder.last_batch_before_close = list
+    with FakeCluster() as fake:
+        fake.create("t", [None])
+        producer = asynchronous(
+            fake, plugins={"callback_handler": recorder}, retries=1_000_000, queue_time=1
+        )
+        for i in range(5):
+            producer.send(KeyedMessage("t", b"%d" % i))
+        with pytest.raises(Undelivered, match="5 messages were not delivered") as caught:
+            producer.close(0.5)
+        assert caught.value.count == 5
+        assert sorted(m.message for m in caught.value.messages) == [b"%d" % i for i in range(5)]
+        assert len(recorder.failed) == 5

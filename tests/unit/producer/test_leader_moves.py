@@ -1,0 +1,154 @@
+"""Leaders that move while messages are under way: nothing is lost, or doubled with numbers."""
+
+import threading
+
+import pytest
+
+from tests.support.fake_broker import FakeCluster
+from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, make
+from zkbroker.errors import ErrorCode
+from zkbroker.producer import KeyedMessage, SendFailed
+from zkbroker.protocol import ApiKey
+from zkbroker.protocol.messages import ProduceResponse
+from zkbroker.protocol.messages.produce import ProduceResponsePartition, ProduceResponseTopic
+
+
+def refuse_once(fake: FakeCluster, code: ErrorCode) -> list[object]:
+    """Have broker 0 refuse its first produce request; returns the requests it gets."""
+    seen: list[object] = []
+
+    def fault(request: object) -> object:
+        seen.append(request)
+        return code if len(seen) == 1 else None
+
+    fake.faults[ApiKey.PRODUCE, 0] = fault
+    return seen
+
+
+@RUNTIMES
+@pytest.mark.parametrize("acks", ["1", "-1", "all"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_FOR_PARTITION,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.LISTENER_NOT_FOUND,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+    ],
+)
+def test_a_refusal_of_a_leader_that_moves_is_tried_again(runtime, acks, code):
+    with FakeCluster(1) as fake:
+        fake.create("t", [0])
+        seen = refuse_once(fake, code)
+        with make(fake, runtime, acks=acks) as producer:
+            assert producer.send(KeyedMessage("t", b"a")).offset == 0
+        assert [request.acks for request in seen] == [1 if acks == "1" else -1] * 2
+        assert fake.values("t", 0) == [b"a"]
+
+
+def store_and_answer(fake: FakeCluster, code: ErrorCode) -> None:
+    """Have broker 0 store its first batch, and say that the replicas did not take it in time."""
+    told = threading.Event()
+
+    def fault(request: object) -> object:
+        if told.is_set():
+            return None
+        told.set()
+        fake._produce(fake.brokers[0], request, None)
+        failed = ProduceResponsePartition(partition=0, error_code=code, base_offset=-1)
+        return ProduceResponse(topics=[ProduceResponseTopic(topic="t", partitions=[failed])])
+
+    fake.faults[ApiKey.PRODUCE, 0] = fault
+
+
+AFTER_APPEND = [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.REQUEST_TIMED_OUT]
+
+
+@RUNTIMES
+@pytest.mark.parametrize("code", AFTER_APPEND)
+def test_what_the_leader_stored_already_is_not_stored_twice_with_sequence_numbers(runtime, code):
+    with FakeCluster(1) as fake:
+        fake.create("t", [0])
+        store_and_answer(fake, code)
+        with make(fake, runtime, acks="all", enable_idempotence="true") as producer:
+            assert producer.send(KeyedMessage("t", b"a")).offset == 0
+        assert fake.values("t", 0) == [b"a"]
+
+
+@pytest.mark.parametrize("code", AFTER_APPEND)
+def test_who_gives_up_after_the_leader_stored_it_is_told_that_it_may_be_there(code):
+    with FakeCluster(1) as fake:
+        fake.create("t", [0])
+        store_and_answer(fake, code)
+        with (
+            make(fake, acks="all", retries=0) as producer,
+            pytest.raises(SendFailed, match="may be stored"),
+        ):
+            producer.send(KeyedMessage("t", b"a"))
+
+
+@RUNTIMES
+@pytest.mark.parametrize("idempotence", ["true", "false"])
+def test_sequences_and_order_are_kept_over_a_change_of_the_leader(runtime, idempotence):
+    with FakeCluster(2) as fake:
+        fake.create("t", [0])
+        futures = []
+        with asynchronous(fake, runtime, enable_idempotence=idempotence, acks="all") as producer:
+            for i in range(300):
+                if i in (100, 200):
+                    fake.leaders["t"][0] = 1 - fake.leaders["t"][0]
+                futures.append(producer.send(KeyedMessage("t", b"%d" % i)))
+            assert [future.result(WAIT_S).offset for future in futures] == list(range(300))
+        assert fake.values("t", 0) == [b"%d" % i for i in range(300)]
+
+
+def test_an_election_longer_than_the_retries_is_waited_for_unless_retries_are_given():
+    with FakeCluster(2) as fake:
+        fake.create("t", [None])
+        fake.leaders["t"] = [0]
+        refusals: list[object] = []
+
+        def elect_late(request: object) -> object:
+            refusals.append(request)
+            if len(refusals) < 10:
+                return ErrorCode.NOT_LEADER_FOR_PARTITION
+            return None
+
+        fake.faults[ApiKey.PRODUCE, 0] = elect_late
+        with make(fake) as producer:
+            assert producer.send(KeyedMessage("t", b"a")).offset == 0
+        assert len(refusals) == 10
+        refusals.clear()
+        with make(fake, retries=3) as producer, pytest.raises(SendFailed, match="4 attempts"):
+            producer.send(KeyedMessage("t", b"b"))
+
+
+@RUNTIMES
+def test_a_leader_that_stands_still_is_left_when_another_one_is_known(runtime):
+    with FakeCluster(2) as fake:
+        fake.create("t", [0])
+        still = threading.Event()
+        asked = threading.Event()
+
+        def stand_still(request: object) -> None:
+            asked.set()
+            still.wait(WAIT_S)
+
+        fake.faults[ApiKey.PRODUCE, 0] = stand_still
+        try:
+            with asynchronous(
+                fake, runtime, enable_idempotence="true", request_timeout_ms=60_000
+            ) as producer:
+                future = producer.send(KeyedMessage("t", b"a"))
+                while not asked.wait(0):
+                    producer._runtime.sleep(0.01)
+                fake.leaders["t"][0] = 1
+                producer._cluster.refresh(["t"])
+                assert future.result(WAIT_S).offset == 0
+                assert not still.is_set()
+        finally:
+            still.set()

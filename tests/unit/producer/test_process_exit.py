@@ -1,0 +1,92 @@
+"""Producers at the exit of the interpreter and after a fork."""
+
+import gc
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tests.support.fake_broker import FakeCluster
+from tests.support.producers import RUNTIMES, WAIT_S, asynchronous
+from zkbroker.producer import (
+    ForkedProducer,
+    KeyedMessage,
+)
+
+
+def run_program(source: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(source), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("runtime", ["threads", "gevent"])
+def test_what_is_queued_at_the_interpreters_exit_is_delivered(runtime):
+    program = """
+        import sys
+        from zkbroker.config.producer import ProducerConfig
+        from zkbroker.producer import (KeyedMessage, Producer)
+        config = ProducerConfig.from_properties(
+            {"metadata.broker.list": sys.argv[1], "producer.type": "async", "queue.time": "60000"}
+        )
+        producer = Producer(config, runtime=sys.argv[2])
+        for i in range(100):
+            producer.send(KeyedMessage("t", b"%d" % i))
+    """
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        done = run_program(program, fake.addresses, runtime)
+        assert done.returncode == 0, done.stderr
+        assert fake.values("t", 0) == [b"%d" % i for i in range(100)]
+
+
+def test_what_is_lost_at_exit_is_said():
+    program = """
+        import logging, sys
+        logging.basicConfig()
+        from zkbroker.config.producer import ProducerConfig
+        from zkbroker.producer import (KeyedMessage, Producer)
+        config = ProducerConfig.from_properties(
+            {"metadata.broker.list": sys.argv[1], "producer.type": "async",
+             "close.timeout.ms": "300", "retries": "1000000"}
+        )
+        Producer(config).send(KeyedMessage("t", b"x"))
+    """
+    with FakeCluster() as fake:
+        fake.create("t", [None])
+        done = run_program(program, fake.addresses)
+        assert "messages lost at exit" in done.stderr
+
+
+@RUNTIMES
+def test_a_forked_child_is_told_to_make_its_own_producer(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        with asynchronous(fake, runtime, queue_time=3_600_000) as producer:
+            producer.send(KeyedMessage("t", b"parent"))
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    producer.send(KeyedMessage("t", b"child"))
+                except ForkedProducer:
+                    os._exit(17)
+                os._exit(1)
+            _, status = os.waitpid(pid, 0)
+            assert os.waitstatus_to_exitcode(status) == 17
+        assert fake.values("t", 0) == [b"parent"]
+
+
+def test_a_dropped_producer_still_delivers():
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        producer = asynchronous(fake, queue_time=200)
+        future = producer.send(KeyedMessage("t", b"x"))
+        del producer
+        gc.collect()
+        assert future.result(WAIT_S).offset == 0

@@ -1,0 +1,123 @@
+"""Futures and callbacks of queued messages."""
+
+import threading
+
+import pytest
+
+from tests.support.fake_broker import FakeCluster
+from tests.support.producers import RUNTIMES, WAIT_S, asynchronous
+from zkbroker.errors import ErrorCode, RequestTimedOut
+from zkbroker.producer import (
+    KeyedMessage,
+    SendFuture,
+)
+from zkbroker.producer.queued_messages import QueuedMessages, parts_of
+from zkbroker.protocol import ApiKey
+from zkbroker.runtime import get_runtime
+
+
+def block(fake: FakeCluster) -> threading.Event:
+    """Have brokers answer no produce request until the event is set."""
+    gate = threading.Event()
+    for broker_id in fake.brokers:
+        fake.faults[ApiKey.PRODUCE, broker_id] = lambda request: gate.wait(WAIT_S) and None
+    return gate
+
+
+@RUNTIMES
+def test_a_callback_that_fails_costs_nobody_an_outcome(runtime, caplog):
+    def fail(future):
+        raise LookupError("of the user's")
+
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        gate = block(fake)
+        with asynchronous(fake, runtime, max_in_flight_requests_per_connection=1) as producer:
+            first = producer.send(KeyedMessage("t", b"1"))
+            first.add_done_callback(fail)
+            gate.set()
+            assert first.result(WAIT_S).offset == 0
+            assert producer.send(KeyedMessage("t", b"2")).result(WAIT_S).offset == 1
+            producer.flush(WAIT_S)
+            assert producer.metrics()["unresolved_messages"] == 0
+    assert caplog.text.count("callback failed") == 1
+
+
+@RUNTIMES
+def test_no_lock_is_held_while_a_callback_runs(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        gate = block(fake)
+        free = []
+
+        def look(future):
+            lock = producer._sender._completion._lock
+            free.append(lock.acquire(blocking=False))
+            if free[-1]:
+                lock.release()
+
+        with asynchronous(fake, runtime) as producer:
+            producer.send(KeyedMessage("t", b"stored")).add_done_callback(look)
+            gate.set()
+            producer.flush(WAIT_S)
+            fake.faults[ApiKey.PRODUCE, 0] = lambda request: ErrorCode.INVALID_REQUIRED_ACKS
+            refused = producer.send(KeyedMessage("t", b"refused"))
+            refused.add_done_callback(look)
+            assert refused.exception(WAIT_S) is not None
+        assert free == [True, True]
+
+
+@RUNTIMES
+def test_a_result_that_is_waited_for_too_shortly_says_so(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        gate = block(fake)
+        with asynchronous(fake, runtime) as producer:
+            future = producer.send(KeyedMessage("t", b"x"))
+            with pytest.raises(RequestTimedOut, match="still under way"):
+                future.result(0.05)
+            gate.set()
+            assert future.result(WAIT_S).offset == 0
+
+
+@RUNTIMES
+def test_callbacks_run_once_whether_added_before_or_after(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        with asynchronous(fake, runtime, queue_time=50) as producer:
+            future = producer.send(KeyedMessage("t", b"x"))
+            seen = []
+            future.add_done_callback(seen.append)
+            future.result(WAIT_S)
+            future.add_done_callback(seen.append)
+            producer.flush(WAIT_S)
+        assert seen == [future, future]
+
+
+RUNTIME = get_runtime("threads")
+
+
+def make_run(count: int, *, size: int = 10, topic: str = "t") -> QueuedMessages:
+    queued = QueuedMessages(topic, 0.0, RUNTIME)
+    for i in range(count):
+        queued.records.append((None, b"%d" % i, i, ()))
+        queued.sizes.append(size)
+    return queued
+
+
+def test_parts_are_the_fewest_that_keep_the_order():
+    one, two = make_run(4), make_run(2)
+    futures = [SendFuture(one, 0), SendFuture(one, 2), SendFuture(two, 1), SendFuture(one, 1)]
+    assert parts_of(futures) == [(one, [0, 2]), (two, [1]), (one, [1])]
+
+
+def test_waiters_run_once_and_only_for_messages_that_are_done():
+    queued = make_run(3)
+    called = []
+    queued.add_waiter(0, lambda: called.append(0))
+    queued.add_waiter(2, lambda: called.append(2))
+    queued.fail([2], ValueError())
+    queued.wake()
+    assert called == [2]
+    queued.add_waiter(2, lambda: called.append("late"))
+    assert called == [2, "late"]

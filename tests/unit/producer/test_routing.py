@@ -1,0 +1,214 @@
+"""Which partition a message goes to, and topics that are not known yet."""
+
+import time
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+
+from tests.support.fake_broker import FakeCluster
+from tests.support.producers import RUNTIMES, make
+from zkbroker.errors import LeaderNotAvailable
+from zkbroker.producer import (
+    KeyedMessage,
+    SendFailed,
+    TopicUnavailable,
+)
+from zkbroker.producer.partitioners import DefaultPartitioner
+from zkbroker.producer.routing import Router
+
+
+@RUNTIMES
+def test_keyless_messages_are_spread_evenly_over_the_led_partitions(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0, None, 0])
+        with make(fake, runtime) as producer:
+            places = producer.send([KeyedMessage("t", b"x") for _ in range(100)])
+        assert Counter(place.partition for place in places) == {0: 50, 2: 50}
+
+
+@RUNTIMES
+def test_a_topic_is_created_where_the_brokers_create_topics(runtime):
+    with FakeCluster() as fake:
+        fake.auto_create = 2
+        with make(fake, runtime) as producer:
+            assert producer.send(KeyedMessage("new", b"x")).offset == 0
+
+
+@RUNTIMES
+def test_an_unknown_topic_fails_with_the_cure_and_holds_up_no_other(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        with make(fake, runtime) as producer:
+            with pytest.raises(SendFailed, match=r"auto\.create\.topics\.enable") as caught:
+                producer.send([KeyedMessage("none", b"x"), KeyedMessage("t", b"y")])
+            assert [message.topic for message, _ in caught.value.sent] == ["t"]
+            (message, error) = caught.value.failed[0]
+            assert message.topic == "none"
+            assert isinstance(error, TopicUnavailable)
+
+
+@RUNTIMES
+def test_a_partition_that_does_not_exist_fails_with_the_range(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0, 0])
+        with make(fake, runtime) as producer, pytest.raises(SendFailed, match="give 0 to 1"):
+            producer.send(KeyedMessage("t", b"x", partition=2))
+
+
+@RUNTIMES
+@pytest.mark.parametrize("answer", [7, -1, None, "boom"])
+def test_a_partitioner_that_misbehaves_fails_its_message_alone(runtime, answer):
+    class Odd:
+        def partition(self, key, num_partitions):
+            if key == b"odd":
+                if answer == "boom":
+                    raise RuntimeError(answer)
+                return answer
+            return 0
+
+    with FakeCluster() as fake:
+        fake.create("t", [0, 0])
+        with (
+            make(fake, runtime, plugins={"partitioner": Odd()}) as producer,
+            pytest.raises(SendFailed, match="partitioner Odd") as caught,
+        ):
+            producer.send([KeyedMessage("t", b"a", key=b"k"), KeyedMessage("t", b"b", key=b"odd")])
+        assert [m.message for m, _ in caught.value.sent] == [b"a"]
+
+
+@RUNTIMES
+def test_partitioners_see_the_key_the_partition_key_or_its_bytes(runtime):
+    class Recording:
+        def __init__(self):
+            self.seen = []
+
+        def partition(self, key, num_partitions):
+            self.seen.append(key)
+            return 0
+
+    class RecordingBytes(Recording):
+        encoded_key = True
+
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        for partitioner, key, other in ((Recording(), "k", "p"), (RecordingBytes(), b"k", b"p")):
+            partitioner.seen.clear()
+            plugins = {"partitioner": partitioner}
+            options = {"key_serializer_class": "StringEncoder"}
+            with make(fake, runtime, plugins=plugins, **options) as producer:
+                producer.send(KeyedMessage("t", b"x", key="k"))
+                producer.send(KeyedMessage("t", b"x", key="k", partition_key="p"))
+            assert partitioner.seen == [key, other]
+        assert {record.key for record in fake.log("t", 0).records} == {b"k"}
+
+
+class ByValue:
+    """The form of the Java client: topic, key, key bytes, value, value bytes, cluster."""
+
+    def __init__(self):
+        self.seen = []
+        self.closed = False
+
+    def partition(self, topic, key, key_bytes, value, value_bytes, cluster):
+        self.seen.append((topic, key, key_bytes, value, value_bytes))
+        led = cluster.available_partitions_for_topic(topic)
+        assert cluster.partition_count_for_topic(topic) == 3
+        assert [each.id for each in cluster.nodes()] == [0, 1]
+        return led[len(value_bytes) % len(led)].partition
+
+    def close(self):
+        self.closed = True
+
+
+@RUNTIMES
+@pytest.mark.parametrize("producer_type", ["sync", "async"])
+def test_a_partitioner_sees_topic_key_value_and_cluster(runtime, producer_type):
+    partitioner = ByValue()
+    with FakeCluster(2) as fake:
+        fake.create("t", [0, None, 1])
+        messages = [
+            KeyedMessage("t", b"a"),
+            KeyedMessage("t", b"bb", key=b"k"),
+            KeyedMessage("t", b"ccc", key=b"k", partition_key=b"p"),
+            KeyedMessage("t", b"dddd", partition=0),
+        ]
+        with make(
+            fake, runtime, plugins={"partitioner": partitioner}, producer_type=producer_type
+        ) as producer:
+            producer.send(messages)
+        assert partitioner.closed
+        assert len(partitioner.seen) == 3
+        assert ("t", None, None, b"a", b"a") in partitioner.seen
+        assert ("t", b"k", b"k", b"bb", b"bb") in partitioner.seen
+        assert ("t", b"p", b"p", b"ccc", b"ccc") in partitioner.seen
+        assert fake.values("t", 0) == [b"bb", b"dddd"]
+        assert fake.values("t", 2) == [b"a", b"ccc"]
+
+
+def test_such_a_partitioner_is_given_objects_and_their_bytes_and_named_by_its_path():
+    PARTITIONER_CALLS.clear()
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        with make(
+            fake,
+            serializer_class="JsonEncoder",
+            key_serializer_class="StringEncoder",
+            partitioner_class=f"{__name__}:RecordingPartitioner",
+        ) as producer:
+            producer.send(KeyedMessage("t", {"a": 1}, key="k"))
+            producer.send(KeyedMessage("t", {"a": 2}, key="k", partition_key="other"))
+    assert PARTITIONER_CALLS == [
+        ("t", "k", b"k", {"a": 1}, b'{"a":1}'),
+        ("t", "other", b"other", {"a": 2}, b'{"a":2}'),
+    ]
+
+
+PARTITIONER_CALLS: list[tuple[object, ...]] = []
+
+
+def test_a_partitioner_of_the_whole_message_that_misbehaves_fails_its_message_alone():
+    class Odd:
+        def partition(self, topic, key, key_bytes, value, value_bytes, cluster):
+            return 9 if value == b"odd" else 0
+
+    with (
+        FakeCluster() as fake,
+        make(fake, plugins={"partitioner": Odd()}) as producer,
+    ):
+        fake.create("t", [0])
+        with pytest.raises(SendFailed, match="partitioner Odd returned 9") as caught:
+            producer.send([KeyedMessage("t", b"even"), KeyedMessage("t", b"odd")])
+        assert [m.message for m, _ in caught.value.sent] == [b"even"]
+
+
+class RecordingPartitioner:
+    def partition(self, topic, key, key_bytes, value, value_bytes, cluster):
+        PARTITIONER_CALLS.append((topic, key, key_bytes, value, value_bytes))
+        return 0
+
+
+def test_topics_whose_look_up_fails_again_and_again_keep_no_other_from_its_turn():
+    looked_up = []
+    router = Router(
+        cluster=SimpleNamespace(known_partitions=lambda topic: None),
+        runtime=SimpleNamespace(spawn=lambda act, topic, name: looked_up.append(topic)),
+        accumulator=SimpleNamespace(extend=None),
+        partitioner=DefaultPartitioner(),
+        key_encoder=None,
+        retries=100,
+        backoff_s=0.0,
+        lookup_timeout_s=1.0,
+        post=None,
+        fail=None,
+    )
+    names = [f"t{n:02}" for n in range(40)]
+    for name in names:
+        queued = SimpleNamespace(topic=name, first_at=0.0)
+        router.route([(queued, (0,))])
+    for _ in range(3):
+        router.step(time.monotonic())
+        for name in looked_up[-16:]:
+            router._looked_up(name, LeaderNotAvailable("no leader"))
+    assert looked_up[:40] == names
+    assert looked_up[40:] == names[:8]

@@ -1,0 +1,153 @@
+"""The bounded queue: full, waiting, interrupted, closed."""
+
+import threading
+
+import pytest
+
+from tests.support.fake_broker import FakeCluster
+from tests.support.producers import RUNTIMES, WAIT_S, asynchronous
+from zkbroker.producer import (
+    KeyedMessage,
+    ProducerClosed,
+    QueueFull,
+    SendFuture,
+    Undelivered,
+)
+from zkbroker.producer.queued_messages import QueuedMessages
+from zkbroker.producer.send_queue import SendQueue
+from zkbroker.protocol import ApiKey
+from zkbroker.runtime import get_runtime
+
+
+def block(fake: FakeCluster) -> threading.Event:
+    """Have brokers answer no produce request until the event is set."""
+    gate = threading.Event()
+    for broker_id in fake.brokers:
+        fake.faults[ApiKey.PRODUCE, broker_id] = lambda request: gate.wait(WAIT_S) and None
+    return gate
+
+
+@RUNTIMES
+def test_a_full_queue_fails_at_once_when_told_not_to_wait(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        gate = block(fake)
+        options = {"queue_size": 10, "queue_enqueueTimeout_ms": 0}
+        with asynchronous(fake, runtime, **options) as producer:
+            for _ in range(10):
+                producer.send(KeyedMessage("t", b"x"))
+            with pytest.raises(QueueFull, match=r"queue\.buffering\.max\.messages=10"):
+                producer.send(KeyedMessage("t", b"x"))
+            gate.set()
+        assert len(fake.values("t", 0)) == 10
+
+
+@RUNTIMES
+def test_a_full_queue_makes_send_wait_for_space(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        with asynchronous(fake, runtime, queue_size=10, queue_time=3_600_000) as producer:
+            # 10 never make a batch of 200: that somebody waits must send them.
+            for i in range(100):
+                producer.send(KeyedMessage("t", b"%d" % i))
+                assert producer.metrics()["unresolved_messages"] <= 10
+        assert fake.values("t", 0) == [b"%d" % i for i in range(100)]
+
+
+@RUNTIMES
+def test_an_interrupted_send_leaves_nothing_that_close_would_wait_for(runtime, monkeypatch):
+    def interrupted(queued, index, message):
+        raise KeyboardInterrupt
+
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        with asynchronous(fake, runtime) as producer:
+            producer.send(KeyedMessage("t", b"0"))
+            with monkeypatch.context() as ctrl_c, pytest.raises(KeyboardInterrupt):
+                ctrl_c.setattr(QueuedMessages, "keep", interrupted)
+                producer.send(KeyedMessage("t", b"lost", headers=(("h", b""),)))
+            producer.send(KeyedMessage("t", b"1"))
+            producer.flush()
+            assert producer.metrics()["unresolved_messages"] == 0
+            assert producer.metrics()["unresolved_bytes"] == 0
+        assert fake.values("t", 0) == [b"0", b"1"]
+
+
+@RUNTIMES
+def test_the_queue_is_bounded_in_bytes_too(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        gate = block(fake)
+        options = {"queue_buffering_max_bytes": 5000, "queue_enqueue_timeout_ms": 20}
+        with asynchronous(fake, runtime, **options) as producer:
+            with pytest.raises(QueueFull, match=r"queue\.buffering\.max\.bytes=5000"):
+                for _ in range(100):
+                    producer.send(KeyedMessage("t", b"x" * 1000))
+            assert producer.metrics()["unresolved_bytes"] <= 5000
+            gate.set()
+
+
+@RUNTIMES
+def test_whoever_waits_for_space_is_told_that_the_producer_closed(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        gate = block(fake)
+        producer = asynchronous(fake, runtime, queue_size=1)
+        producer.send(KeyedMessage("t", b"x"))
+        outcome = []
+
+        def wait() -> None:
+            try:
+                producer.send(KeyedMessage("t", b"y"))
+            except ProducerClosed as error:
+                outcome.append(error)
+
+        task = producer._runtime.spawn(wait, name="waits")
+        while not producer._sender.send_queue.starved:
+            producer._runtime.sleep(0.01)
+        with pytest.raises(Undelivered):
+            producer.close(0.5)
+        assert task.join(WAIT_S)
+        assert len(outcome) == 1
+        gate.set()
+
+
+RUNTIME = get_runtime("threads")
+
+
+def test_the_sender_is_woken_only_when_it_asked_to_be():
+    wake = threading.Event()
+    send_queue = SendQueue(RUNTIME, wake, 100, 10_000)
+    assert send_queue.rest(3)
+    for i in range(2):
+        send_queue.put("t", (None, b"x", i, ()), 10, None, 0)
+    assert not wake.is_set()
+    send_queue.put("t", (None, b"x", 2, ()), 10, None, 0)
+    assert wake.is_set()
+    assert not send_queue.rest(3)
+    (queued,) = send_queue.drain()
+    assert len(queued.records) == 3
+    assert (send_queue.open_messages, send_queue.open_bytes) == (3, 30)
+    send_queue.release(3, 30)
+    assert (send_queue.open_messages, send_queue.open_bytes) == (0, 0)
+
+
+def test_a_single_message_larger_than_the_byte_bound_is_taken_alone():
+    send_queue = SendQueue(RUNTIME, threading.Event(), 100, 50)
+    send_queue.put("t", (None, b"x" * 80, 0, ()), 80, None, 0)
+    with pytest.raises(Exception, match="stayed full"):
+        send_queue.put("t", (None, b"x", 0, ()), 1, None, 0)
+
+
+def test_messages_of_one_topic_share_a_run_and_special_ones_are_kept():
+    send_queue = SendQueue(RUNTIME, threading.Event(), 100, 10_000)
+    special = KeyedMessage("t", b"y", partition=1)
+    send_queue.put("t", (None, b"x", 0, ()), 1, None, 0)
+    send_queue.put("u", (None, b"x", 0, ()), 1, None, 0)
+    future = send_queue.put("t", (None, b"y", 0, ()), 1, special, 0)
+    first, second = send_queue.drain()
+    assert (first.topic, len(first.records), second.topic) == ("t", 2, "u")
+    assert not first.keyless
+    assert second.keyless
+    assert future.message is special
+    assert SendFuture(first, 0).message.message == b"x"

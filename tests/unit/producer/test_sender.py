@@ -1,0 +1,65 @@
+"""The sender loop: time-outs, and what ends it."""
+
+import threading
+
+import pytest
+
+from tests.support.fake_broker import FakeCluster
+from tests.support.producers import RUNTIMES, WAIT_S, asynchronous
+from zkbroker.producer import (
+    DeliveryTimedOut,
+    KeyedMessage,
+    Undelivered,
+)
+from zkbroker.producer.broker_channel import BrokerChannel
+from zkbroker.producer.sender import Sender
+from zkbroker.protocol import ApiKey
+
+
+def block(fake: FakeCluster) -> threading.Event:
+    """Have brokers answer no produce request until the event is set."""
+    gate = threading.Event()
+    for broker_id in fake.brokers:
+        fake.faults[ApiKey.PRODUCE, broker_id] = lambda request: gate.wait(WAIT_S) and None
+    return gate
+
+
+@pytest.mark.parametrize("place", [(BrokerChannel, "_transmit"), (Sender, "_dispatch")])
+def test_nobody_waits_for_a_greenlet_that_ctrl_c_came_to(place, monkeypatch):
+    # Python raises KeyboardInterrupt in whichever greenlet runs, also in one of the producer's own;
+    # gevent passes it on to the main greenlet as well.
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        producer = asynchronous(fake, "gevent")
+        monkeypatch.setattr(*place, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            producer.send(KeyedMessage("t", b"x")).result(WAIT_S)
+        with pytest.raises(Undelivered, match="KeyboardInterrupt"):
+            producer.close(WAIT_S)
+
+
+@RUNTIMES
+def test_a_message_that_gets_too_old_fails_with_the_setting(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [None])
+        options = {"retries": 1_000_000, "delivery_timeout_ms": 200}
+        with asynchronous(fake, runtime, **options) as producer:
+            future = producer.send(KeyedMessage("t", b"x"))
+            with pytest.raises(DeliveryTimedOut, match=r"delivery\.timeout\.ms=200"):
+                future.result(WAIT_S)
+
+
+@RUNTIMES
+def test_a_broker_that_does_not_answer_is_left_after_the_request_timeout(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        gate = block(fake)
+        options = {"request_timeout_ms": 200, "retries": 0}
+        with asynchronous(fake, runtime, **options) as producer:
+            future = producer.send(KeyedMessage("t", b"x"))
+            error = future.exception(WAIT_S)
+            assert "may be stored" in str(error)
+            gate.set()

@@ -1,0 +1,102 @@
+"""Sequence numbers: when a partition may go on under another producer id."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tests.support.fake_broker import FakeCluster
+from tests.support.producers import RUNTIMES, make
+from zkbroker.errors import ErrorCode
+from zkbroker.producer import (
+    KeyedMessage,
+    SendFailed,
+)
+from zkbroker.producer.accumulator import PartitionQueue
+from zkbroker.producer.sequences import SequenceNumbers
+from zkbroker.protocol import ApiKey
+from zkbroker.records import iter_entries
+
+
+class PlayedBatch:
+    def __init__(self):
+        self.numbers = (-1, -1, -1)
+
+    @property
+    def numbered(self):
+        return self.numbers[0] >= 0
+
+    def number(self, *numbers):
+        self.numbers = numbers
+
+    def __len__(self):
+        return 3
+
+
+def test_another_producer_id_is_taken_only_when_nothing_of_the_old_one_is_open():
+    asked = []
+    runtime = SimpleNamespace(spawn=lambda function, name: asked.append(name))
+    sequences = SequenceNumbers(None, runtime, 0.1, post=None, refused=None)
+    sequences.producer_id, sequences.producer_epoch = 5, 0
+    queue = PartitionQueue("t", 0)
+    first, second = PlayedBatch(), PlayedBatch()
+    assert sequences.assign(queue, first, now=0.0)
+    assert first.numbers == (5, 0, 0)
+    # The first is given up elsewhere, a later one is still in flight: its fate decides the order.
+    queue.renumber = True
+    queue.in_flight.append(first)
+    assert not sequences.assign(queue, second, now=0.0)
+    sequences.producer_id = 6
+    assert not sequences.assign(queue, second, now=0.0)
+    assert not second.numbered
+    assert asked == []
+    queue.in_flight.clear()
+    assert sequences.assign(queue, second, now=0.0)
+    assert second.numbers == (6, 0, 0)
+
+
+def test_the_same_producer_id_is_not_taken_for_another():
+    asked = []
+    runtime = SimpleNamespace(spawn=lambda function, name: asked.append(name))
+    sequences = SequenceNumbers(None, runtime, 0.1, post=None, refused=None)
+    sequences.producer_id = 5
+    queue = PartitionQueue("t", 0)
+    queue.producer_id, queue.renumber = 5, True
+    assert not sequences.assign(queue, PlayedBatch(), now=0.0)
+    assert asked == ["producer-id"]
+
+
+@RUNTIMES
+def test_lost_producer_state_starts_new_numbers_and_stores_what_was_refused_once(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        with make(fake, runtime, enable_idempotence="true") as producer:
+            producer.send([KeyedMessage("t", b"%d" % i) for i in range(3)])
+            (number,) = fake.log("t", 0).producers
+            epoch, _ = fake.log("t", 0).producers[number]
+            # The broker lost what it stored last: its idea of the sequence goes back.
+            fake.log("t", 0).producers[number] = (epoch, [(-9, -7, 0)])
+            producer.send([KeyedMessage("t", b"%d" % i) for i in range(3, 6)])
+            producer.send(KeyedMessage("t", b"6"))
+        assert fake.values("t", 0) == [b"%d" % i for i in range(7)]
+
+
+@RUNTIMES
+def test_after_a_batch_was_refused_for_good_the_next_gets_numbers_without_a_gap(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        refused = iter([None, ErrorCode.INVALID_TIMESTAMP])
+        fake.faults[ApiKey.PRODUCE, 0] = lambda request: next(refused, None)
+        with make(fake, runtime, enable_idempotence="true") as producer:
+            producer.send(KeyedMessage("t", b"one"))
+            with pytest.raises(SendFailed):
+                producer.send(KeyedMessage("t", b"two"))
+            producer.send(KeyedMessage("t", b"three"))
+        assert fake.values("t", 0) == [b"one", b"three"]
+        sent = [
+            next(iter(iter_entries(bytes(request.topics[0].partitions[0].records))))
+            for key, _, request in fake.brokers[0].requests
+            if key is ApiKey.PRODUCE
+        ]
+        # Three requests: none was tried with numbers that the broker had to refuse.
+        assert [entry.base_sequence for entry in sent] == [0, 1, 0]
+        assert sent[2].producer_id != sent[0].producer_id

@@ -1,0 +1,177 @@
+"""What each error code of a coordinator means, for each question."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from zkbroker.client.group_offsets import Committed
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.errors import ErrorCode, ProtocolError
+from zkbroker.producer import ProducerFenced, TransactionAbortable, TransactionFatal
+from zkbroker.producer.transaction_requests import TransactionRequests
+from zkbroker.producer.transaction_state import TransactionState
+from zkbroker.protocol.messages import (
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnResponse,
+    EndTxnResponse,
+    FindCoordinatorResponse,
+    InitProducerIdResponse,
+    TxnOffsetCommitResponse,
+)
+from zkbroker.protocol.messages.transactions import TxnPartitionError, TxnTopicErrors
+from zkbroker.runtime import get_runtime
+
+
+class Coordinator:
+    """Answers questions with the same codes, and keeps what it was asked.
+
+    Args:
+        codes: of the partitions, or the first of them.
+        times: how often; without an error from then on.
+    """
+
+    def __init__(self, *codes, times=10**9):
+        self.codes = codes
+        self.times = times
+        self.asked = []
+
+    def any_connection(self, lane=""):
+        return self
+
+    def connection(self, broker_id, lane=""):
+        assert lane == "transactions"
+        return self
+
+    def refresh(self, topics=None):
+        pass
+
+    def best_version(self, api_key):
+        return 1
+
+    def request(self, request):
+        self.asked.append(request)
+        return FindCoordinatorResponse(node_id=3)
+
+    def send(self, request):
+        self.asked.append(request)
+        self.times -= 1
+        codes = self.codes if self.times >= 0 else (0,)
+        code = codes[0]
+        parts = [TxnPartitionError(number, each) for number, each in enumerate(codes)]
+        response = {
+            "InitProducerIdRequest": InitProducerIdResponse(0, code, 7, 1),
+            "AddPartitionsToTxnRequest": AddPartitionsToTxnResponse(
+                0, [TxnTopicErrors("t", parts)]
+            ),
+            "AddOffsetsToTxnRequest": AddOffsetsToTxnResponse(0, code),
+            "TxnOffsetCommitRequest": TxnOffsetCommitResponse(0, [TxnTopicErrors("t", parts)]),
+            "EndTxnRequest": EndTxnResponse(0, code),
+        }[type(request).__name__]
+        return SimpleNamespace(result=lambda timeout_s: response)
+
+
+def make(coordinator):
+    config = ProducerConfig.from_properties(
+        {"metadata.broker.list": "b:1", "transactional.id": "id", "retry.backoff.ms": "1"}
+    )
+    runtime = get_runtime("threads")
+    state = TransactionState(runtime.guard())
+    state.initialized(7, 1)
+    return TransactionRequests(config, coordinator, runtime, state), state
+
+
+CALLS = {
+    "init": lambda requests: requests.init_producer_id(20),
+    "add_partitions": lambda requests: requests.add_partitions([("t", 0)], 20, lambda: False),
+    "add_offsets": lambda requests: requests.add_offsets("g", 20),
+    "commit_offsets": lambda requests: requests.commit_offsets("g", {("t", 0): Committed(3)}, 20),
+    "commit": lambda requests: requests.end(commit=True, timeout_s=20),
+    "abort": lambda requests: requests.end(commit=False, timeout_s=20),
+}
+OF_TOPICS = ("add_partitions", "commit_offsets")
+PASSING = {
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.BROKER_NOT_AVAILABLE,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+}
+ABORTABLE = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.OFFSET_METADATA_TOO_LARGE,
+    ErrorCode.INVALID_GROUP_ID,
+    ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.OPERATION_NOT_ATTEMPTED,
+}
+
+
+@pytest.mark.parametrize("code", [each for each in ErrorCode if each])
+@pytest.mark.parametrize("call", CALLS)
+def test_each_code_of_each_answer(call, code):
+    unknown_topic = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and call in OF_TOPICS
+    coordinator = Coordinator(code, times=3)
+    requests, state = make(coordinator)
+    state.start_known = True
+    if code in PASSING or unknown_topic:
+        CALLS[call](requests)
+    else:
+        expected = TransactionAbortable if code in ABORTABLE else TransactionFatal
+        if code is ErrorCode.INVALID_PRODUCER_EPOCH:
+            expected = ProducerFenced
+        with pytest.raises(expected, match=code.name):
+            CALLS[call](requests)
+    asked = [each for each in coordinator.asked if "Find" not in type(each).__name__]
+    assert len(asked) == (4 if code in PASSING or unknown_topic else 1)
+
+
+def test_when_the_time_is_over_the_error_that_did_not_pass_is_raised():
+    requests, _ = make(Coordinator(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    with pytest.raises(ProtocolError, match="COORDINATOR_LOAD_IN_PROGRESS"):
+        requests.init_producer_id(0.02)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_the_code_of_later_brokers_fences_too(call):
+    requests, _ = make(Coordinator(90))
+    with pytest.raises(ProducerFenced):
+        CALLS[call](requests)
+
+
+def test_only_an_abort_takes_that_nothing_is_open_and_only_where_nothing_may_be():
+    requests, state = make(Coordinator(ErrorCode.INVALID_TXN_STATE))
+    CALLS["abort"](requests)
+    with pytest.raises(TransactionFatal):
+        CALLS["commit"](requests)
+    state.start_known = True
+    with pytest.raises(TransactionFatal):
+        CALLS["abort"](requests)
+
+
+@pytest.mark.parametrize(
+    ("codes", "kind"),
+    [
+        ((55, 29, 0), "TOPIC_AUTHORIZATION_FAILED"),
+        ((29, 47), "INVALID_PRODUCER_EPOCH"),
+        ((3, 29), "TOPIC_AUTHORIZATION_FAILED"),
+    ],
+)
+def test_of_several_partitions_the_gravest_error_counts(codes, kind):
+    requests, _ = make(Coordinator(*codes))
+    with pytest.raises((TransactionAbortable, TransactionFatal, ProtocolError), match=kind):
+        CALLS["add_partitions"](requests)
+
+
+def test_what_is_asked_names_the_identity_and_the_right_coordinator():
+    coordinator = Coordinator(0)
+    requests, _ = make(coordinator)
+    for call in CALLS.values():
+        call(requests)
+    finds = [each for each in coordinator.asked if "Find" in type(each).__name__]
+    assert [(each.key, each.key_type) for each in finds] == [("id", 1), ("g", 0)]
+    for each in coordinator.asked:
+        if hasattr(each, "producer_id"):
+            assert (each.transactional_id, each.producer_id, each.producer_epoch) == ("id", 7, 1)

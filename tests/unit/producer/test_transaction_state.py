@@ -1,0 +1,170 @@
+"""Every state against every call and every mishap."""
+
+import pytest
+
+from zkbroker.producer import (
+    InvalidTransactionState,
+    ProducerClosed,
+    ProducerFenced,
+    TransactionAbortable,
+)
+from zkbroker.producer.transaction_state import State, TransactionState
+from zkbroker.runtime import get_runtime
+
+FAILURE = TransactionAbortable("a batch is gone")
+FENCED = ProducerFenced("another one came")
+
+
+def made(state: State, *, end_sent: bool = False) -> TransactionState:
+    """A state machine that was brought there by the calls that lead there."""
+    found = TransactionState(get_runtime("threads").guard())
+    if state is not State.NEW:
+        found.initialized(7, 2)
+    if state not in (State.NEW, State.READY):
+        found.begin()
+    found.end_sent = end_sent
+    match state:
+        case State.FAILED:
+            assert found.fail(FAILURE)
+        case State.COMMITTING:
+            found.commit()
+        case State.ABORTING:
+            found.abort()
+        case State.BROKEN:
+            assert found.break_off(FENCED)
+        case State.CLOSED:
+            found.close()
+    assert found.state is state
+    return found
+
+
+ALL = list(State)
+# What each call leads to from each state; what is not here is refused.
+LEADS = {
+    "begin": {State.READY: State.OPEN},
+    "commit": {State.OPEN: State.COMMITTING, State.COMMITTING: State.COMMITTING},
+    "abort": dict.fromkeys(
+        (State.OPEN, State.FAILED, State.COMMITTING, State.ABORTING), State.ABORTING
+    ),
+}
+
+
+def expected_refusal(call: str, state: State) -> type[Exception]:
+    if state is State.BROKEN:
+        return ProducerFenced
+    if state is State.CLOSED:
+        return ProducerClosed
+    if state is State.FAILED:
+        return TransactionAbortable
+    return InvalidTransactionState
+
+
+@pytest.mark.parametrize("state", ALL)
+@pytest.mark.parametrize("call", [*LEADS, "check_open"])
+def test_each_call_from_each_state(call, state):
+    found = made(state)
+    function = (lambda: found.check_open("send_offsets")) if call == "check_open" else None
+    function = function or getattr(found, call)
+    wanted = LEADS.get(call, {State.OPEN: State.OPEN}).get(state)
+    if wanted is not None:
+        function()
+        assert found.state is wanted
+        return
+    with pytest.raises(expected_refusal(call, state)) as caught:
+        function()
+    assert found.state is state
+    if state in (State.NEW, State.READY, State.COMMITTING, State.OPEN, State.ABORTING):
+        assert state.value in str(caught.value)
+
+
+@pytest.mark.parametrize("state", ALL)
+def test_an_identity_is_given_once(state):
+    found = made(state)
+    if state is State.NEW:
+        found.check_new()
+        found.initialized(9, 0)
+        assert (found.state, found.producer_id, found.producer_epoch) == (State.READY, 9, 0)
+    else:
+        with pytest.raises((InvalidTransactionState, ProducerFenced, ProducerClosed)):
+            found.check_new()
+
+
+@pytest.mark.parametrize("state", ALL)
+def test_only_what_is_open_can_fail(state):
+    found = made(state)
+    fails = state in (State.OPEN, State.COMMITTING)
+    assert found.fail(FAILURE) is fails
+    assert found.state is (State.FAILED if fails else state)
+
+
+@pytest.mark.parametrize("state", ALL)
+def test_a_fatal_error_ends_every_state_and_is_what_every_call_says(state):
+    found = made(state)
+    ends = state not in (State.BROKEN, State.CLOSED)
+    assert found.break_off(FENCED) is ends
+    if not ends:
+        return
+    for call in (found.begin, found.commit, found.abort, found.check_committing, found.finish):
+        with pytest.raises(ProducerFenced):
+            call()
+
+
+def test_an_end_that_was_sent_is_not_turned_round():
+    found = made(State.COMMITTING, end_sent=True)
+    assert not found.fail(FAILURE)
+    with pytest.raises(InvalidTransactionState, match=r"commit\(\) again"):
+        found.abort()
+    found.commit()
+    found.finish()
+    assert (found.state, found.committed, found.aborted) == (State.READY, 1, 0)
+
+
+def test_a_commit_whose_end_was_not_sent_may_be_aborted():
+    found = made(State.COMMITTING)
+    found.abort()
+    found.finish()
+    assert (found.state, found.committed, found.aborted) == (State.READY, 0, 1)
+
+
+def test_the_next_transaction_knows_nothing_of_the_one_before():
+    found = made(State.OPEN)
+    found.added.add(("t", 0))
+    found.groups.add("g")
+    found.started = found.start_known = found.end_sent = True
+    found.fail(FAILURE)
+    found.abort()
+    found.finish()
+    found.begin()
+    assert (found.added, found.groups, found.failure) == (set(), set(), None)
+    assert (found.started, found.start_known, found.end_sent) == (False, False, False)
+
+
+def test_one_call_at_a_time():
+    found = made(State.OPEN)
+    two = pytest.raises(InvalidTransactionState, match=r"abort\(\) while commit\(\)")
+    with found.call("commit"), two, found.call("abort"):
+        pytest.fail("two at once")
+    with found.call("abort"):
+        pass
+
+
+def test_an_error_stays_untold_until_a_call_raises_it():
+    found = made(State.FAILED)
+    assert found.untold() is FAILURE
+    with pytest.raises(TransactionAbortable):
+        found.commit()
+    assert found.untold() is None
+    broken = made(State.BROKEN)
+    assert broken.untold() is FENCED
+    with pytest.raises(ProducerFenced):
+        broken.begin()
+    assert broken.untold() is None
+
+
+def test_in_the_child_of_a_fork_nothing_waits_for_the_parents_lock():
+    guard = get_runtime("threads").guard()
+    found = TransactionState(guard)
+    with guard:
+        found.abandon(get_runtime("threads").guard())
+        with pytest.raises(ProducerClosed):
+            found.begin()

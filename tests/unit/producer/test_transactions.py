@@ -1,0 +1,598 @@
+"""Transactions of a producer against brokers whose answers the test decides."""
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from tests.support.fake_broker import CLOSE, LOSE_ANSWER
+from tests.support.fake_coordinator import CoordinatedCluster
+from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, make
+from zkbroker.client.group_offsets import Committed
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.errors import ConfigError, ErrorCode, ProtocolError, RequestTimedOut
+from zkbroker.producer import (
+    EncodedBatch,
+    InvalidTransactionState,
+    KeyedMessage,
+    ProducerClosed,
+    ProducerFenced,
+    SendFailed,
+    TransactionAbortable,
+    TransactionAborted,
+    TransactionFatal,
+)
+from zkbroker.protocol import ApiKey
+from zkbroker.records import iter_entries
+
+
+@pytest.fixture
+def fake():
+    with CoordinatedCluster(2) as cluster:
+        cluster.create("t", [0, 1])
+        yield cluster
+
+
+def transactional(fake, runtime="threads", **properties):
+    return asynchronous(fake, runtime, transactional_id="id", **properties)
+
+
+def message(value: bytes, partition: int = 0) -> KeyedMessage:
+    return KeyedMessage("t", value, partition=partition)
+
+
+def first(answers):
+    """A fault: the given answers, one after the other, then none."""
+    left = list(answers)
+    return lambda request: left.pop(0) if left else None
+
+
+def everywhere(fake, api, answers):
+    fault = first(answers)
+    for number in fake.brokers:
+        fake.faults[api, number] = fault
+
+
+def entries(fake, partition=0):
+    return [
+        entry for data in fake.log("t", partition).sets for entry in iter_entries(memoryview(data))
+    ]
+
+
+# -- the good case
+
+
+@RUNTIMES
+def test_a_transaction_is_opened_filled_and_committed_in_order(fake, runtime):
+    with transactional(fake, runtime) as producer:
+        producer.begin()
+        futures = [producer.send(message(b"%d" % n, n % 2)) for n in range(10)]
+        producer.send_offsets({("in", 0): 5, ("in", 1): Committed(6, "m")}, "g")
+        assert fake.offsets == {}
+        producer.commit()
+        assert all(future.done() for future in futures)
+    found = fake.transactions["id"]
+    assert found.ends == [True]
+    assert fake.stray == []
+    assert fake.offsets == {("g", "in", 0): 5, ("g", "in", 1): 6}
+    assert fake.values("t", 0) + fake.values("t", 1) == [
+        b"%d" % n for n in (*range(0, 10, 2), *range(1, 10, 2))
+    ]
+    assert fake.asked.index("INIT_PRODUCER_ID") < fake.asked.index("ADD_PARTITIONS_TO_TXN")
+    assert fake.asked[-1] == "END_TXN"
+    for entry in (*entries(fake, 0), *entries(fake, 1)):
+        assert entry.is_transactional
+        assert (entry.producer_id, entry.producer_epoch) == (found.producer_id, 0)
+
+
+def test_partitions_are_added_together_and_once(fake):
+    fake.create("many", [0, 1, 0, 1, 0, 1])
+    with transactional(fake) as producer:
+        for _ in range(2):
+            with producer.transaction():
+                for round_number in range(2):
+                    for number in range(6):
+                        producer.send(KeyedMessage("many", b"x", partition=number))
+                    producer.flush()
+                    assert round_number or fake.stray == []
+    adds = fake.asked.count("ADD_PARTITIONS_TO_TXN")
+    # The first may hold one partition only: it is asked for as soon as there is a message.
+    assert adds <= 4
+    assert fake.stray == []
+
+
+def test_an_empty_transaction_asks_nobody(fake):
+    with transactional(fake) as producer:
+        with producer.transaction():
+            pass
+        producer.begin()
+        producer.abort()
+    assert "END_TXN" not in fake.asked
+
+
+def test_what_was_encoded_elsewhere_is_part_of_it(fake):
+    told = []
+    with transactional(fake) as producer:
+        producer.begin()
+        producer.send_batch(EncodedBatch("t", 0, told.append, records=[(None, b"a", 1, ())]))
+        producer.commit()
+        # Commit waited for it, though it is in no queue.
+        assert [batch.error for batch in told] == [None]
+    assert [entry.is_transactional for entry in entries(fake)] == [True]
+
+
+@RUNTIMES
+def test_a_sync_producer_waits_for_each_message(fake, runtime):
+    with make(fake, runtime, transactional_id="id") as producer, producer.transaction():
+        assert producer.send(message(b"a")).offset == 0
+        assert [each.offset for each in producer.send([message(b"b"), message(b"c")])] == [1, 2]
+    assert fake.transactions["id"].ends == [True]
+
+
+def test_a_consumer_configuration_names_the_group(fake):
+    with transactional(fake) as producer, producer.transaction():
+        producer.send_offsets({("in", 0): 5}, SimpleNamespace(group_id="named"))
+    assert fake.offsets == {("named", "in", 0): 5}
+
+
+def test_offsets_of_a_group_are_announced_once(fake):
+    with transactional(fake) as producer:
+        with producer.transaction():
+            producer.send_offsets({("in", 0): 5}, "g")
+            producer.send_offsets({("in", 0): 6}, "g")
+            producer.send_offsets({}, "nobody")
+        with producer.transaction():
+            producer.send_offsets({("in", 0): 7}, "g")
+    assert fake.asked.count("ADD_OFFSETS_TO_TXN") == 2
+    assert fake.transactions["id"].ends == [True, True]
+    assert fake.offsets == {("g", "in", 0): 7}
+
+
+# -- aborting
+
+
+@RUNTIMES
+def test_abort_drops_what_did_not_leave(fake, runtime):
+    with transactional(fake, runtime, queue_time=100_000) as producer:
+        producer.begin()
+        stored = producer.send(message(b"stored"))
+        producer.flush()
+        dropped = producer.send(message(b"dropped"))
+        producer.send_offsets({("in", 0): 5}, "g")
+        producer.abort()
+        assert stored.exception() is None
+        assert isinstance(dropped.exception(WAIT_S), TransactionAborted)
+        with producer.transaction():
+            producer.send(message(b"next"))
+        counts = producer.metrics()
+        assert (counts["transactions_committed"], counts["transactions_aborted"]) == (1, 1)
+    assert fake.transactions["id"].ends == [False, True]
+    assert fake.values("t", 0) == [b"stored", b"next"]
+    assert fake.offsets == {}
+
+
+def test_the_context_aborts_when_an_exception_leaves_it(fake):
+    with transactional(fake) as producer:
+        with pytest.raises(ZeroDivisionError), producer.transaction():
+            producer.send(message(b"a"))
+            producer.flush()
+            raise ZeroDivisionError
+        with producer.transaction():
+            producer.send(message(b"b"))
+    assert fake.transactions["id"].ends == [False, True]
+
+
+def test_closing_in_a_transaction_aborts_it(fake, caplog):
+    with transactional(fake) as producer:
+        producer.begin()
+        producer.send(message(b"a"))
+        producer.flush()
+    assert fake.transactions["id"].ends == [False]
+    assert "closed in a transaction" in caplog.text
+
+
+# -- calls that do not fit
+
+
+def test_messages_are_taken_in_transactions_only(fake):
+    with transactional(fake) as producer:
+        for _ in range(2):
+            with pytest.raises(InvalidTransactionState, match=r"begin\(\)"):
+                producer.send(message(b"outside"))
+            with pytest.raises(InvalidTransactionState):
+                producer.send_batch(EncodedBatch("t", 0, print, records=[(None, b"", 1, ())]))
+            with producer.transaction():
+                producer.send(message(b"inside"))
+        for call in (producer.commit, producer.abort, lambda: producer.send_offsets({}, "g")):
+            with pytest.raises(InvalidTransactionState):
+                call()
+        producer.begin()
+        with pytest.raises(InvalidTransactionState):
+            producer.begin()
+        with pytest.raises(InvalidTransactionState):
+            producer.init_transactions()
+        producer.abort()
+    assert fake.values("t", 0) == [b"inside"] * 2
+    with pytest.raises(ProducerClosed):
+        producer.begin()
+
+
+def test_without_an_id_there_are_no_transactions(fake):
+    with asynchronous(fake) as producer, pytest.raises(ConfigError, match=r"transactional\.id"):
+        producer.begin()
+
+
+def test_the_implied_settings_cannot_be_contradicted():
+    given = {"metadata.broker.list": "b:1", "transactional.id": "x"}
+    config = ProducerConfig.from_properties(given)
+    assert (config.idempotence, config.required_acks) == (True, -1)
+    for key, value in (("enable.idempotence", "false"), ("acks", "1"), ("acks", "0")):
+        with pytest.raises(ConfigError, match=r"transactional\.id"):
+            ProducerConfig.from_properties(given | {key: value})
+    same = {"enable.idempotence": "true", "acks": "all"}
+    assert ProducerConfig.from_properties(given | same) == config
+
+
+# -- coordinators that fail
+
+
+PASSING = [
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.REQUEST_TIMED_OUT,
+]
+OF_TRANSACTIONS = [
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.TXN_OFFSET_COMMIT,
+    ApiKey.END_TXN,
+]
+
+
+def once(producer):
+    with producer.transaction():
+        producer.send(message(b"a", 0))
+        producer.send(message(b"b", 1))
+        producer.send_offsets({("in", 0): 5}, "g")
+
+
+@pytest.mark.parametrize("api", OF_TRANSACTIONS)
+def test_errors_that_pass_and_lost_answers_are_asked_again(fake, api):
+    everywhere(fake, api, [*PASSING, CLOSE, LOSE_ANSWER, *PASSING])
+    with transactional(fake) as producer:
+        once(producer)
+    assert fake.transactions["id"].ends == [True]
+    assert (fake.values("t", 0), fake.values("t", 1)) == ([b"a"], [b"b"])
+    assert fake.offsets == {("g", "in", 0): 5}
+
+
+def test_a_broker_that_has_not_heard_of_a_topic_yet_is_asked_again(fake):
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    everywhere(fake, ApiKey.ADD_PARTITIONS_TO_TXN, [unknown] * 3)
+    with transactional(fake) as producer:
+        once(producer)
+    assert fake.transactions["id"].ends == [True]
+
+
+@RUNTIMES
+@pytest.mark.parametrize("api", OF_TRANSACTIONS[1:])
+def test_a_coordinator_that_moves_is_found(fake, runtime, api):
+    def move(request):
+        if fake.coordinator == 0:
+            fake.coordinator = 1
+            return LOSE_ANSWER
+        return None
+
+    fake.faults[api, 0] = move
+    with transactional(fake, runtime) as producer:
+        once(producer)
+        once(producer)
+    assert fake.transactions["id"].ends == [True, True]
+    assert fake.values("t", 0) == [b"a", b"a"]
+
+
+@pytest.mark.parametrize("api", OF_TRANSACTIONS)
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH])
+def test_who_is_fenced_is_out_of_use(fake, api, code):
+    everywhere(fake, api, [code] * 100)
+    producer = transactional(fake)
+    with pytest.raises(ProducerFenced, match=r"another producer began under this id"):
+        once(producer)
+    for call in (
+        producer.begin,
+        producer.commit,
+        producer.abort,
+        lambda: producer.send(message(b"")),
+    ):
+        with pytest.raises(ProducerFenced):
+            call()
+    producer.close()
+
+
+@pytest.mark.parametrize("api", OF_TRANSACTIONS)
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    ],
+)
+def test_what_cannot_be_mended_is_fatal(fake, api, code):
+    everywhere(fake, api, [code] * 100)
+    producer = transactional(fake)
+    with pytest.raises(TransactionFatal, match=code.name):
+        once(producer)
+    producer.close()
+
+
+def test_a_timeout_that_brokers_do_not_allow_is_named(fake):
+    everywhere(fake, ApiKey.INIT_PRODUCER_ID, [ErrorCode.INVALID_TRANSACTION_TIMEOUT])
+    producer = transactional(fake)
+    with pytest.raises(TransactionFatal, match=r"transaction\.max\.timeout\.ms"):
+        producer.init_transactions()
+    producer.close()
+
+
+@pytest.mark.parametrize(
+    ("api", "code"),
+    [
+        (ApiKey.ADD_PARTITIONS_TO_TXN, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (ApiKey.ADD_PARTITIONS_TO_TXN, ErrorCode.OPERATION_NOT_ATTEMPTED),
+        (ApiKey.ADD_OFFSETS_TO_TXN, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        (ApiKey.TXN_OFFSET_COMMIT, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        (ApiKey.TXN_OFFSET_COMMIT, ErrorCode.OFFSET_METADATA_TOO_LARGE),
+        (ApiKey.TXN_OFFSET_COMMIT, ErrorCode.INVALID_GROUP_ID),
+    ],
+)
+def test_what_is_refused_for_itself_can_be_aborted(fake, api, code):
+    everywhere(fake, api, [code])
+    with transactional(fake) as producer:
+        with pytest.raises(TransactionAbortable, match=code.name):
+            once(producer)
+        once(producer)
+    assert fake.transactions["id"].ends[-1] is True
+    assert fake.offsets == {("g", "in", 0): 5}
+
+
+def test_a_coordinator_out_of_reach_lets_the_start_be_tried_again(fake):
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    everywhere(fake, ApiKey.INIT_PRODUCER_ID, [code] * 1000)
+    with transactional(fake) as producer:
+        with pytest.raises(ProtocolError):
+            producer.init_transactions(timeout_s=0.2)
+        fake.faults.clear()
+        producer.init_transactions()
+        producer.init_transactions()
+        once(producer)
+    assert fake.asked.count("ADD_OFFSETS_TO_TXN") == 1
+
+
+def test_a_commit_without_an_answer_is_called_again_and_never_aborted(fake):
+    everywhere(fake, ApiKey.END_TXN, [LOSE_ANSWER] * 1000)
+    with transactional(fake) as producer:
+        producer.begin()
+        producer.send(message(b"a"))
+        producer.flush()
+        with pytest.raises(ProtocolError):
+            producer.commit(timeout_s=2)
+        with pytest.raises(InvalidTransactionState, match=r"commit\(\) again"):
+            producer.abort()
+        fake.faults.clear()
+        producer.commit()
+        once(producer)
+    assert fake.transactions["id"].ends == [True, True]
+
+
+def test_partitions_that_never_reached_the_coordinator_are_no_transaction(fake):
+    everywhere(
+        fake, ApiKey.ADD_PARTITIONS_TO_TXN, [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 10_000
+    )
+    with transactional(fake) as producer:
+        producer.begin()
+        sent = producer.send(message(b"a"))
+        producer.abort()
+        assert isinstance(sent.exception(WAIT_S), TransactionAborted)
+        fake.faults.clear()
+        once(producer)
+    assert fake.transactions["id"].ends == [True]
+
+
+def test_a_broker_without_transactions_is_named(fake):
+    fake.versions[int(ApiKey.FIND_COORDINATOR)] = (0, 0)
+    producer = transactional(fake)
+    with pytest.raises(TransactionFatal, match="has no transactions"):
+        producer.init_transactions()
+    producer.close()
+
+
+# -- messages that fail
+
+
+@RUNTIMES
+def test_a_message_that_is_not_stored_makes_the_transaction_fail(fake, runtime):
+    with transactional(fake, runtime) as producer:
+        producer.begin()
+        producer.send(message(b"fits"))
+        producer.flush()
+        fake.max_message_bytes = 100
+        large = producer.send(message(b"x" * 200))
+        assert large.exception(WAIT_S) is not None
+        with pytest.raises(TransactionAbortable, match="not stored"):
+            producer.commit()
+        with pytest.raises(TransactionAbortable):
+            producer.send(message(b"late"))
+        with pytest.raises(TransactionAbortable):
+            producer.begin()
+        producer.abort()
+        # The numbers go on where the broker stands, under the same identity.
+        with producer.transaction():
+            producer.send(message(b"next"))
+    assert fake.values("t", 0) == [b"fits", b"next"]
+    assert fake.transactions["id"].ends == [False, True]
+    assert fake.asked.count("INIT_PRODUCER_ID") == 1
+
+
+def test_what_waits_behind_a_failure_is_not_sent(fake):
+    fake.create("gone", [None])
+    gate = threading.Event()
+    fake.faults[ApiKey.PRODUCE, 0] = lambda request: (
+        gate.wait(WAIT_S) and ErrorCode.INVALID_REQUIRED_ACKS
+    )
+    with transactional(fake) as producer:
+        producer.begin()
+        refused = producer.send(message(b"refused"))
+        waiting = producer.send(KeyedMessage("gone", b"waits"))
+        gate.set()
+        assert refused.exception(WAIT_S) is not None
+        assert isinstance(waiting.exception(WAIT_S), TransactionAborted)
+        with pytest.raises(TransactionAbortable, match="INVALID_REQUIRED_ACKS"):
+            producer.commit()
+        producer.abort()
+
+
+def test_a_sync_send_that_fails_says_why_and_so_does_the_commit(fake):
+    with make(fake, transactional_id="id") as producer:
+        with pytest.raises(SendFailed), producer.transaction():
+            producer.send(message(b"a", 7))
+        with producer.transaction():
+            producer.send(message(b"b"))
+    assert fake.values("t", 0) == [b"b"]
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (ErrorCode.INVALID_PRODUCER_EPOCH, ProducerFenced),
+        (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, TransactionFatal),
+        (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, TransactionFatal),
+        (ErrorCode.INVALID_TXN_STATE, TransactionAbortable),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, TransactionAbortable),
+    ],
+)
+def test_what_a_partition_says_decides_what_becomes_of_the_producer(fake, code, kind):
+    producer = transactional(fake)
+    producer.begin()
+    producer.send(message(b"a"))
+    producer.flush()
+    fake.faults[ApiKey.PRODUCE, 0] = first([code] * 100)
+    producer.send(message(b"b"))
+    with pytest.raises(kind):
+        producer.commit()
+    if issubclass(kind, TransactionAbortable):
+        fake.faults.clear()
+        producer.abort()
+        once(producer)
+        assert fake.values("t", 0) == [b"a", b"a"]
+    producer.close()
+
+
+def test_a_partition_that_forgot_the_producer_between_transactions_is_begun_anew(fake):
+    with transactional(fake) as producer:
+        once(producer)
+        fake.faults[ApiKey.PRODUCE, 0] = first([ErrorCode.UNKNOWN_PRODUCER_ID])
+        fake.log("t", 0).producers.clear()
+        once(producer)
+    assert [entry.base_sequence for entry in entries(fake)] == [0, 0]
+    assert fake.transactions["id"].ends == [True, True]
+
+
+def test_a_message_of_which_nobody_knows_is_fatal(fake):
+    fake.faults[ApiKey.PRODUCE, 0] = lambda request: LOSE_ANSWER
+    producer = transactional(fake, delivery_timeout_ms=2000)
+    producer.begin()
+    producer.send(message(b"a"))
+    with pytest.raises(TransactionFatal, match="nobody knows"):
+        producer.commit(WAIT_S)
+    producer.close()
+
+
+def test_a_lost_answer_is_sent_again_and_stored_once(fake):
+    fake.faults[ApiKey.PRODUCE, 0] = first([LOSE_ANSWER] * 3)
+    with transactional(fake) as producer:
+        once(producer)
+        once(producer)
+    assert fake.values("t", 0) == [b"a", b"a"]
+
+
+def test_close_raises_what_the_caller_could_not_know(fake):
+    fake.max_message_bytes = 100
+    producer = transactional(fake)
+    producer.begin()
+    failed = producer.send(message(b"x" * 200))
+    assert failed.exception(WAIT_S) is not None
+    with pytest.raises(TransactionAbortable, match="not stored"):
+        producer.close()
+
+
+def test_the_end_is_not_sent_while_partitions_are_being_added(fake):
+    asked, gate = threading.Event(), threading.Event()
+
+    def wait(request):
+        asked.set()
+        gate.wait(WAIT_S)
+
+    fake.faults[ApiKey.ADD_PARTITIONS_TO_TXN, 0] = wait
+    with transactional(fake, queue_time=1) as producer:
+        producer.begin()
+        producer.send(message(b"a"))
+        assert asked.wait(WAIT_S)
+        # Nothing is under way to the partition; only the coordinator's answer is awaited.
+        with pytest.raises(RequestTimedOut, match="not aborted yet"):
+            producer.abort(timeout_s=0.3)
+        assert "END_TXN" not in fake.asked
+        gate.set()
+        producer.abort()
+        once(producer)
+    assert fake.transactions["id"].ends == [False, True]
+
+
+def test_abort_does_not_wait_for_a_topic_without_a_leader(fake):
+    fake.create("gone", [None])
+    with transactional(fake) as producer:
+        producer.begin()
+        waiting = producer.send(KeyedMessage("gone", b"waits"))
+        producer.abort(timeout_s=WAIT_S)
+        assert isinstance(waiting.exception(0), TransactionAborted)
+
+
+# -- several tasks
+
+
+def test_one_call_at_a_time(fake):
+    entered, gate = threading.Event(), threading.Event()
+
+    def wait(request):
+        entered.set()
+        gate.wait(WAIT_S)
+
+    fake.faults[ApiKey.END_TXN, 0] = wait
+    with transactional(fake) as producer:
+        producer.begin()
+        producer.send(message(b"a"))
+        committing = threading.Thread(target=producer.commit)
+        committing.start()
+        assert entered.wait(WAIT_S)
+        with pytest.raises(InvalidTransactionState, match="under way in another task"):
+            producer.abort()
+        gate.set()
+        committing.join(WAIT_S)
+    assert fake.transactions["id"].ends == [True]
+
+
+def test_a_second_producer_fences_the_first(fake):
+    with transactional(fake) as second:
+        first_one = transactional(fake)
+        first_one.begin()
+        first_one.send(message(b"a"))
+        first_one.flush()
+        second.init_transactions()
+        with pytest.raises(ProducerFenced):
+            first_one.commit()
+        first_one.close()
+        once(second)
+    assert fake.transactions["id"].ends == [False, True]

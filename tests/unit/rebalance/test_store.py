@@ -1,0 +1,107 @@
+"""What a rebalance reads leaves a watch, also on what is not there yet; claims are all or none."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.instant_session import InstantSession, new_server
+from zkbroker.rebalance import ZkGroupStore
+from zkbroker.registry import paths, topics
+from zkbroker.registry.groups import StreamSubscription
+from zkbroker.runtime import get_runtime
+from zkbroker.zookeeper import ClaimBlocked, SessionLost
+
+
+@pytest.fixture
+def server() -> Any:
+    return new_server()
+
+
+def member(server: Any, name: str) -> tuple[Any, ZkGroupStore]:
+    session: Any = InstantSession(server)
+    return session, ZkGroupStore(session, "g", name)
+
+
+def watch() -> Any:
+    return get_runtime("threads").event()
+
+
+def test_members_and_their_subscriptions_are_seen_and_watched(server: Any) -> None:
+    _, one = member(server, "g_one")
+    _, two = member(server, "g_two")
+    one.register(StreamSubscription({"t": 2}))
+    changed = watch()
+    assert one.subscriptions(changed) == {"g_one": StreamSubscription({"t": 2})}
+    two.register(StreamSubscription({"t": 1}))
+    assert changed.is_set()
+    changed = watch()
+    assert set(one.subscriptions(changed)) == {"g_one", "g_two"}
+    two.unregister()
+    assert changed.is_set()
+
+
+def test_a_topic_that_does_not_exist_has_no_partitions_and_is_watched(server: Any) -> None:
+    session, one = member(server, "g_one")
+    changed = watch()
+    assert one.partitions(["t"], changed) == {"t": []}
+    assert not changed.is_set()
+    topics.create_topic(session, "t", {0: [1], 1: [1]}, {})
+    assert changed.is_set()
+    assert one.partitions(["t"], watch()) == {"t": [0, 1]}
+
+
+def test_a_topic_that_is_not_filled_yet_has_no_partitions_and_is_watched(server: Any) -> None:
+    session, one = member(server, "g_one")
+    session.create(paths.topic("t"))
+    changed = watch()
+    assert one.partitions(["t"], changed) == {"t": []}
+    session.set(paths.topic("t"), topics.encode_assignment({0: [1]}))
+    assert changed.is_set()
+    assert one.partitions(["t"], watch()) == {"t": [0]}
+
+
+def test_brokers_are_watched_also_before_the_first_registers(server: Any) -> None:
+    session, one = member(server, "g_one")
+    changed = watch()
+    one.watch_brokers(changed)
+    session.create(paths.broker(1), b"{}", ephemeral=True)
+    assert changed.is_set()
+    session.delete(paths.BROKER_IDS, recursive=True)
+    changed = watch()
+    one.watch_brokers(changed)
+    session.create(paths.BROKER_IDS)
+    assert changed.is_set()
+
+
+def test_a_claim_takes_all_or_nothing_and_says_who_is_in_the_way(server: Any) -> None:
+    session, one = member(server, "g_one")
+    _, two = member(server, "g_two")
+    for each in (one, two):
+        each.register(StreamSubscription({"t": 1}))
+    one.claim({("t", 1): "g_one-0"})
+    with pytest.raises(ClaimBlocked, match="g_one-0") as blocked:
+        two.claim({("t", 0): "g_two-0", ("t", 1): "g_two-0"})
+    assert session.exists(paths.owner("g", "t", 0)) is None
+    gone = watch()
+    assert two.still_blocked(blocked.value, gone)
+    one.release([("t", 1)])
+    assert gone.is_set()
+    assert not two.still_blocked(blocked.value, watch())
+    two.claim({("t", 0): "g_two-0", ("t", 1): "g_two-0"})
+
+
+def test_a_member_that_is_not_registered_claims_nothing(server: Any) -> None:
+    session, one = member(server, "g_one")
+    with pytest.raises(SessionLost):
+        one.claim({("t", 0): "g_one-0"})
+    assert session.exists(paths.owner("g", "t", 0)) is None
+
+
+def test_a_lost_session_counts_as_another_generation(server: Any) -> None:
+    session, one = member(server, "g_one")
+    assert (one.generation, one.connected, one.closed) == (0, True, False)
+    session.suspend()
+    assert not one.connected
+    session.reconnect()
+    session.expire()
+    assert one.generation == 1

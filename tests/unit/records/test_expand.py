@@ -1,0 +1,113 @@
+import pytest
+
+from zkbroker.errors import CorruptMessage, ErrorCode, MessageSizeTooLarge
+from zkbroker.records import (
+    AppendPolicy,
+    Codec,
+    RequestBudget,
+    compress,
+    encode_message_set,
+    expand_set,
+    iter_records,
+    prepare_append,
+)
+from zkbroker.records.batch import seal_batch
+from zkbroker.records.portable.messages import encode_message
+from zkbroker.records.varint import encode_varint
+
+LIMIT = 2**30
+
+
+def batch(count, codec=Codec.ZSTD, size=10):
+    return encode_message_set([(None, bytes(size), 1000, ())] * count, codec=codec)
+
+
+def bomb(count, *, delta=0):
+    """A small batch of many smallest records that all have one offset delta."""
+    body = b"\x00\x00" + encode_varint(delta) + b"\x01\x01\x00"
+    record = encode_varint(len(body)) + body
+    head = bytearray(batch(1)[:61])
+    payload = compress(Codec.ZSTD, record * count)
+    out = head + payload
+    out[8:12] = (len(out) - 12).to_bytes(4, "big")
+    out[23:27] = (count - 1).to_bytes(4, "big")
+    out[57:61] = count.to_bytes(4, "big")
+    seal_batch(out)
+    return out
+
+
+def test_records_are_refused_by_their_count_before_anything_is_decompressed():
+    data = bomb(200_000)
+    assert len(data) < 1000
+    never = pytest.fail
+    with pytest.raises(MessageSizeTooLarge, match="more than 100000 records"):
+        expand_set(data, RequestBudget(LIMIT, 100_000), max_message_bytes=LIMIT, offload=never)
+
+
+def test_offset_deltas_that_are_not_dense_are_refused():
+    for data in (bomb(1000), bomb(5, delta=3)):
+        with pytest.raises(CorruptMessage, match="not 0, 1, 2"):
+            prepare_append(data, 0, AppendPolicy(), 0)
+    assert prepare_append(bomb(1), 0, AppendPolicy(), 0).count == 1
+
+
+def test_one_budget_holds_for_all_sets_of_a_request():
+    budget = RequestBudget(1_000_000, 100)
+    data = batch(40, size=10_000)
+    for _ in range(2):
+        expand_set(data, budget, max_message_bytes=LIMIT)
+    with pytest.raises(MessageSizeTooLarge, match="more than 100 records"):
+        expand_set(data, budget, max_message_bytes=LIMIT)
+    with pytest.raises(MessageSizeTooLarge, match="expands") as caught:
+        expand_set(batch(10, size=100_000), budget, max_message_bytes=LIMIT)
+    assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_little_is_looked_at_at_once_and_much_in_another_thread():
+    offloaded = []
+
+    def offload(function, *args):
+        offloaded.append(args[-1])
+        return function(*args)
+
+    small = expand_set(batch(100), RequestBudget(), max_message_bytes=LIMIT, offload=offload)
+    assert (offloaded, small.large) == ([], False)
+    much = expand_set(
+        batch(20, size=100_000), RequestBudget(LIMIT), max_message_bytes=LIMIT, offload=offload
+    )
+    assert (len(offloaded), much.large) == (1, True)
+
+
+def test_what_was_found_is_used_by_the_append():
+    data = batch(100) + encode_message(1, 4, None, compress(Codec.GZIP, inner()), 9, Codec.GZIP)
+    expanded = expand_set(data, RequestBudget(), max_message_bytes=LIMIT)
+    assert sorted(expanded.payloads) == [0, len(batch(100))]
+    with_it = prepare_append(bytearray(data), 7, AppendPolicy(), 0, expanded)
+    assert bytes(with_it.data) == bytes(prepare_append(bytearray(data), 7, AppendPolicy(), 0).data)
+    assert [record.offset for record in iter_records(with_it.data)] == list(range(7, 110))
+
+
+def inner():
+    return b"".join(encode_message(1, at, None, b"v", 1000) for at in range(3))
+
+
+def test_plain_and_broken_sets_are_left_to_the_append():
+    for data in (batch(3, Codec.NONE), batch(3)[:-1], batch(3)[:10], b""):
+        assert expand_set(data, RequestBudget(), max_message_bytes=LIMIT).payloads == {}
+    assert expand_set(batch(50), RequestBudget(), max_message_bytes=60).payloads == {}
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_a_codec_that_does_not_exist_is_refused(magic, codec):
+    if magic == 2:
+        data = bytearray(batch(1, Codec.NONE))
+        data[22] |= codec
+        seal_batch(data)
+    else:
+        data = bytearray(encode_message(magic, 0, None, b"x", 0, codec))
+    with pytest.raises(CorruptMessage, match="unknown compression codec"):
+        prepare_append(bytearray(data), 0, AppendPolicy(), 0)
+    with pytest.raises(CorruptMessage):
+        expand_set(data, RequestBudget(), max_message_bytes=LIMIT)
+        prepare_append(bytearray(data), 0, AppendPolicy(), 0)

@@ -1,0 +1,42 @@
+"""Snappy in the framing of Java's library, and what lies about its size."""
+
+import struct
+
+import pytest
+import snappy
+
+from zkbroker.errors import MessageSizeTooLarge
+from zkbroker.records import xerial
+
+TEXT = b"GET /index.html 200 " * 5000
+HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+
+
+def test_both_forms_are_read_and_the_framed_one_is_written():
+    assert xerial.compress(TEXT)[:16] == HEADER
+    for packed in (xerial.compress(TEXT), snappy.compress(TEXT)):
+        assert xerial.decompress(packed, len(TEXT)) == TEXT
+
+
+@pytest.mark.parametrize("framed", [True, False])
+def test_the_limit_is_exact_over_all_blocks(framed):
+    packed = xerial.compress(TEXT) if framed else snappy.compress(TEXT)
+    with pytest.raises(MessageSizeTooLarge):
+        xerial.decompress(packed, len(TEXT) - 1)
+
+
+@pytest.mark.parametrize(
+    ("packed", "reason"),
+    [
+        (HEADER[:12], "header is cut off"),
+        (HEADER + b"\x00\x00", "length is cut off"),
+        (HEADER + struct.pack(">i", 5) + b"abc", "5 bytes with 3 left"),
+        (HEADER + struct.pack(">i", -1), "-1 bytes"),
+        (b"\xff" * 6, "no snappy block"),
+        (b"\xff\xff\xff\x03abc", "claims to hold"),
+        (b"\x05\xff\xff", "malformed"),
+    ],
+)
+def test_what_is_malformed_is_refused_with_the_reason(packed, reason):
+    with pytest.raises(ValueError, match=reason):
+        xerial.decompress(packed, 1 << 30)

@@ -1,0 +1,32 @@
+"""Who shows a partition to clients of 0.7 is decided once."""
+
+import pytest
+
+from tests.support.instant_session import InstantSession
+from zkbroker.errors import RegistryError
+from zkbroker.registry.legacy07_views import Shown, claim, declare, forget, is_declared, shown
+
+
+def test_the_first_claim_holds_until_the_topic_is_forgotten():
+    session = InstantSession()
+    assert not is_declared(session, "t")
+    assert shown(session, "t") == {}
+    declare(session, "t")
+    assert is_declared(session, "t")
+    assert shown(session, "t") == {}
+    assert claim(session, "t", 0, Shown(1, 0))
+    assert claim(session, "t", 2, Shown(7, 12))
+    assert not claim(session, "t", 0, Shown(2, 0))
+    assert shown(session, "t") == {0: Shown(1, 0), 2: Shown(7, 12)}
+    assert session.get("/legacy07/views/t/2")[0] == b"7-12"
+    forget(session, "t")
+    assert not is_declared(session, "t")
+    assert claim(session, "t", 0, Shown(2, 0))
+
+
+def test_a_node_that_says_something_else_is_an_error():
+    session = InstantSession()
+    declare(session, "t")
+    session.create("/legacy07/views/t/0", b"nonsense")
+    with pytest.raises(RegistryError, match="/legacy07/views/t holds something else"):
+        shown(session, "t")

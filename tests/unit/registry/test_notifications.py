@@ -1,0 +1,46 @@
+import json
+
+import pytest
+
+from tests.support.instant_session import InstantSession, new_server
+from zkbroker.registry import notifications, paths
+
+
+@pytest.fixture
+def session():
+    session = InstantSession(new_server())
+    session.create(paths.CONTROLLER_EPOCH, b"1")
+    return session
+
+
+def test_notes_are_those_of_genuine_brokers(session):
+    notifications.note_isr_changes(session, [("t", 0), ("u", 7)])
+    notifications.note_log_dir_failure(session, 3)
+    (isr,) = session.children(paths.ISR_CHANGES)
+    assert isr.startswith("isr_change_")
+    assert json.loads(session.get(f"{paths.ISR_CHANGES}/{isr}")[0]) == {
+        "version": 1,
+        "partitions": [{"topic": "t", "partition": 0}, {"topic": "u", "partition": 7}],
+    }
+    (event,) = session.children(paths.LOG_DIR_EVENTS)
+    assert event.startswith("log_dir_event_")
+    assert session.get(f"{paths.LOG_DIR_EVENTS}/{event}")[0] == (
+        b'{"version":1,"broker":3,"event":1}'
+    )
+
+
+def test_notes_are_read_once_each_and_removed(session):
+    notifications.note_log_dir_failure(session, 3)
+    notifications.note_log_dir_failure(session, 3)
+    session.create(paths.LOG_DIR_EVENT_PREFIX, b"?", sequential=True)
+    notes, brokers = notifications.log_dir_failures(session)
+    assert list(brokers) == [3]
+    assert len(notes) == 3
+    notifications.remove_notes(session, notes, 0)
+    assert notifications.log_dir_failures(session) == ([], {})
+
+
+def test_a_missing_parent_is_made(session):
+    session.delete(paths.ISR_CHANGES)
+    assert notifications.isr_changes(session) == ([], {})
+    assert session.exists(paths.ISR_CHANGES) is not None

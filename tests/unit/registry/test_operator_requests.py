@@ -1,0 +1,64 @@
+import json
+
+import pytest
+
+from tests.support.instant_session import InstantSession, new_server
+from zkbroker.registry import paths
+from zkbroker.registry.controller_writes import ControllerMoved
+from zkbroker.registry.operator_requests import (
+    OperatorRequests,
+    finish_election,
+    read_requests,
+    store_reassignment,
+)
+
+MOVES = {("t", 0): (1, 2), ("t", 1): (3,)}
+
+
+@pytest.fixture
+def session():
+    session = InstantSession(new_server())
+    session.create(paths.CONTROLLER_EPOCH, b"1")
+    return session
+
+
+def put(session, path, partitions):
+    session.create(path, json.dumps({"version": 1, "partitions": partitions}).encode())
+
+
+def test_what_the_tools_ask_is_read(session):
+    assert read_requests(session) == OperatorRequests()
+    moves = [
+        {"topic": topic, "partition": number, "replicas": list(replicas)}
+        for (topic, number), replicas in MOVES.items()
+    ]
+    put(session, paths.REASSIGN_PARTITIONS, moves)
+    put(session, paths.PREFERRED_REPLICA_ELECTION, [{"topic": "t", "partition": 1}])
+    assert read_requests(session) == OperatorRequests(MOVES, frozenset({("t", 1)}))
+
+
+def test_a_node_that_holds_no_request_asks_for_nothing(session):
+    session.create(paths.REASSIGN_PARTITIONS, b"garbage")
+    session.create(paths.PREFERRED_REPLICA_ELECTION, b"[]")
+    assert read_requests(session) == OperatorRequests({}, frozenset())
+
+
+def test_the_node_shrinks_and_goes(session):
+    store_reassignment(session, MOVES, 0)  # nobody asked: nothing is made
+    assert session.exists(paths.REASSIGN_PARTITIONS) is None
+    put(session, paths.REASSIGN_PARTITIONS, [])
+    store_reassignment(session, MOVES, 0)
+    assert read_requests(session).reassignment == MOVES
+    with pytest.raises(ControllerMoved):
+        store_reassignment(session, {}, 5)
+    store_reassignment(session, {}, 0)
+    assert session.exists(paths.REASSIGN_PARTITIONS) is None
+
+
+def test_an_election_is_over_only_for_the_controller(session):
+    put(session, paths.PREFERRED_REPLICA_ELECTION, [])
+    with pytest.raises(ControllerMoved):
+        finish_election(session, 5)
+    finish_election(session, 0)
+    finish_election(session, 0)
+    assert session.exists(paths.PREFERRED_REPLICA_ELECTION) is None

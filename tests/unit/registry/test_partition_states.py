@@ -1,0 +1,366 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.support.instant_session import InstantSession, new_server
+from zkbroker.errors import RegistryError
+from zkbroker.registry import paths
+from zkbroker.registry.controller_writes import ControllerMoved
+from zkbroker.registry.partition_states import (
+    MISSING,
+    LeaderAndIsr,
+    PartitionStates,
+    StateForm,
+    declare_form,
+    withdraw_form,
+)
+
+KEY = ("t", 0)
+NODE = "/brokers/topics/t/partitions/0"
+STATE = f"{NODE}/state"
+GENUINE = b'{"controller_epoch":7,"leader":2,"version":1,"leader_epoch":5,"isr":[2,1]}'
+
+
+@pytest.fixture
+def server():
+    server = new_server()
+    server.create("/controller_epoch", b"1")
+    server.create("/brokers/topics/t", b'{"version":1,"partitions":{"0":[1,2]}}')
+    return server
+
+
+@pytest.fixture
+def session(server):
+    return InstantSession(server)
+
+
+@pytest.fixture(params=list(StateForm))
+def states(request, session):
+    return PartitionStates(session, request.param)
+
+
+@pytest.fixture
+def ephemeral(session):
+    return PartitionStates(session, StateForm.EPHEMERAL)
+
+
+def first(leader=1, isr=(1, 2)):
+    return LeaderAndIsr(leader, 0, isr, 1)
+
+
+def node_of(server, path):
+    data, stat = server.get(path)
+    return json.loads(data) if data else None, bool(stat.ephemeral_owner)
+
+
+def test_a_new_partition_is_decided_and_read_back_in_either_form(states):
+    stored = states.write({KEY: first()}, 0)
+    assert stored == {KEY: replace(first(), zk_version=0)}
+    assert states.read([KEY, ("t", 1)]) == stored
+
+
+def test_the_forms_keep_the_decision_in_different_nodes(server, session):
+    PartitionStates(session, StateForm.EPHEMERAL).write({KEY: first()}, 0)
+    assert node_of(server, NODE)[0]["isr"] == [1, 2]
+    assert STATE not in server.nodes
+    PartitionStates(session, StateForm.PERSISTENT).write({("u", 0): first()}, 0)
+    assert "/brokers/topics/u" not in server.nodes  # no such topic: nothing is made for it
+
+
+def test_the_persistent_form_is_that_of_genuine_brokers(server, session):
+    PartitionStates(session, StateForm.PERSISTENT).write({KEY: first()}, 0)
+    assert server.get(NODE)[0] == b""
+    data, stat = server.get(STATE)
+    assert data == (b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1,2]}')
+    assert (stat.version, stat.ephemeral_owner) == (0, 0)
+
+
+def test_a_deposed_controller_writes_nothing(server, states):
+    stored = states.write({KEY: first()}, 0)
+    server.set("/controller_epoch", b"2")
+    with pytest.raises(ControllerMoved):
+        states.write({KEY: replace(stored[KEY], leader=2, leader_epoch=1)}, 0)
+    with pytest.raises(ControllerMoved):
+        states.write({("t", 1): first()}, 0)
+    assert states.read([KEY, ("t", 1)]) == stored
+
+
+def test_of_two_writers_one_is_told(states):
+    stored = states.write({KEY: first()}, 0)[KEY]
+    newer = replace(stored, leader=2, leader_epoch=1)
+    assert states.write({KEY: newer}, 0) == {KEY: replace(newer, zk_version=1)}
+    assert states.write({KEY: replace(stored, isr=(1,), leader_epoch=1)}, 0) == {}
+    assert states.write({KEY: first()}, 0) == {}, "it exists already"
+    assert states.read([KEY])[KEY].leader == 2
+
+
+def test_one_refused_decision_leaves_the_others_alone(states):
+    kept = {("t", number): first() for number in range(3)}
+    states.write({("t", 1): first()}, 0)
+    assert states.write(kept, 0).keys() == {("t", 0), ("t", 2)}
+
+
+def test_a_thousand_decisions_take_a_handful_of_round_trips(session, states):
+    many = {("t", number): first() for number in range(1000)}
+    states.write(many, 0)
+    states.update_isr({k: replace(s, isr=(1,)) for k, s in states.read(many).items()})
+    assert session.flights < 12
+
+
+# -- the leader
+
+
+def test_a_leader_registers_for_as_long_as_its_session_lives(server, session, ephemeral):
+    stored = ephemeral.write({KEY: first()}, 0)
+    assert ephemeral.register_leader(stored) == set()
+    assert node_of(server, STATE) == (json.loads(first().to_json()), True)
+    session.expire()
+    assert STATE not in server.nodes
+    assert ephemeral.read([KEY]) == stored, "the decision is remembered"
+    assert ephemeral.register_leader(stored) == set()
+    assert node_of(server, STATE)[1]
+
+
+def test_a_leader_that_was_replaced_is_not_registered(server, ephemeral):
+    stored = ephemeral.write({KEY: first()}, 0)
+    ephemeral.write({KEY: replace(stored[KEY], leader=2, leader_epoch=1)}, 0)
+    assert ephemeral.register_leader(stored) == {KEY}
+    assert STATE not in server.nodes
+
+
+def test_the_next_leader_takes_the_registration_over(server, ephemeral):
+    stored = ephemeral.write({KEY: first()}, 0)
+    ephemeral.register_leader(stored)
+    other = PartitionStates(InstantSession(server), StateForm.EPHEMERAL)
+    moved = ephemeral.write({KEY: replace(stored[KEY], leader=2, leader_epoch=1)}, 0)
+    assert other.register_leader(moved) == set()
+    assert node_of(server, STATE)[0]["leader"] == 2
+    ephemeral.unregister_leader([KEY])
+    assert STATE in server.nodes, "it is not the old leader's to remove"
+    assert not ephemeral.update_isr({KEY: replace(stored[KEY], isr=(1,))})[KEY].still_leader
+    assert node_of(server, STATE)[0]["leader"] == 2
+    other.unregister_leader([KEY])
+    assert STATE not in server.nodes
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_who_leads_again_does_not_live_on_the_registration_of_who_led_meanwhile(
+    server, ephemeral, gone
+):
+    stored = ephemeral.write({KEY: first()}, 0)
+    ephemeral.register_leader(stored)
+    session = InstantSession(server)
+    other = PartitionStates(session, StateForm.EPHEMERAL)
+    moved = ephemeral.write({KEY: replace(stored[KEY], leader=2, leader_epoch=1)}, 0)
+    other.register_leader(moved)
+    back = ephemeral.write({KEY: replace(moved[KEY], leader=1, leader_epoch=2)}, 0)
+    if gone:
+        session.expire()
+    assert ephemeral.register_leader(back) == set()
+    if not gone:
+        session.expire()
+    assert node_of(server, STATE)[0]["leader_epoch"] == 2
+
+
+def test_a_registration_that_goes_while_it_is_replaced_is_looked_at_again(server, ephemeral):
+    stored = ephemeral.write({KEY: first()}, 0)
+    session = InstantSession(server)
+    PartitionStates(session, StateForm.EPHEMERAL).register_leader(stored)
+    looked = ephemeral._registrations
+
+    def and_then_it_goes(keys, states):
+        found = looked(keys, states)
+        session.expire()
+        return found
+
+    ephemeral._registrations = and_then_it_goes
+    assert ephemeral.register_leader(stored) == set()
+    assert node_of(server, STATE) == (json.loads(first().to_json()), True)
+
+
+def test_a_leader_changes_the_isr_and_its_registration_at_once(server, ephemeral):
+    stored = ephemeral.write({KEY: first()}, 0)
+    ephemeral.register_leader(stored)
+    outcome = ephemeral.update_isr({KEY: replace(stored[KEY], isr=(1,))})[KEY]
+    assert outcome.written
+    assert outcome.state == replace(stored[KEY], isr=(1,), zk_version=1)
+    assert node_of(server, STATE)[0]["isr"] == node_of(server, NODE)[0]["isr"] == [1]
+
+
+def test_an_isr_change_whose_answer_was_lost_counts_as_done(states):
+    stored = states.write({KEY: first()}, 0)[KEY]
+    states.update_isr({KEY: replace(stored, isr=(1,))})
+    again = states.update_isr({KEY: replace(stored, isr=(1,))})[KEY]
+    assert again.written
+    assert again.state.zk_version == 1
+
+
+def test_a_leader_may_adopt_the_version_of_its_own_epoch(states):
+    stored = states.write({KEY: first()}, 0)[KEY]
+    states.update_isr({KEY: replace(stored, isr=(1,))})
+    refused = states.update_isr({KEY: replace(stored, isr=(1, 2))})[KEY]
+    assert not refused.written
+    assert refused.still_leader
+    assert refused.state == replace(stored, isr=(1,), zk_version=1)
+    wanted = replace(stored, isr=(1, 2), zk_version=refused.state.zk_version)
+    assert states.update_isr({KEY: wanted})[KEY].written
+
+
+def test_a_leader_of_an_older_epoch_changes_nothing(states):
+    stored = states.write({KEY: first()}, 0)[KEY]
+    states.write({KEY: replace(stored, isr=(1,), leader_epoch=1)}, 0)
+    outcome = states.update_isr({KEY: replace(stored, isr=(1, 2))})[KEY]
+    assert not outcome.written
+    assert not outcome.still_leader
+    assert states.read([KEY])[KEY].isr == (1,)
+
+
+def test_an_isr_change_of_a_deleted_topic_is_refused(states):
+    assert not states.update_isr({KEY: replace(first(), zk_version=0)})[KEY].still_leader
+
+
+# -- from one form to the other
+
+
+def test_the_tree_of_genuine_brokers_is_the_truth_to_begin_with(server, ephemeral):
+    server.create(STATE, GENUINE, parents=True)
+    read = ephemeral.read([KEY])[KEY]
+    assert read == LeaderAndIsr(2, 5, (2, 1), 7, zk_version=0)
+    stored = ephemeral.write({KEY: replace(read, leader=1, leader_epoch=6)}, 0)
+    assert stored[KEY].zk_version == 1
+    assert STATE not in server.nodes
+    assert ephemeral.read([KEY]) == stored
+
+
+def test_a_state_changed_meanwhile_is_not_replaced(server, ephemeral):
+    server.create(STATE, GENUINE, parents=True)
+    read = ephemeral.read([KEY])[KEY]
+    server.set(STATE, GENUINE.replace(b"[2,1]", b"[2]"))
+    assert ephemeral.write({KEY: replace(read, leader=1, leader_epoch=6)}, 0) == {}
+    assert ephemeral.read([KEY])[KEY].isr == (2,)
+
+
+def test_a_registration_is_never_taken_for_the_truth(server, ephemeral):
+    stored = ephemeral.write({KEY: first()}, 0)
+    ephemeral.register_leader(stored)
+    server.set(STATE, GENUINE)
+    assert ephemeral.read([KEY]) == stored
+
+
+def test_epochs_of_the_release_before_are_continued(server, ephemeral):
+    server.create(NODE, b'{"version":1,"leader_epoch":3}', parents=True)
+    assert ephemeral.read([KEY])[KEY] == LeaderAndIsr(-1, 3, (), zk_version=0)
+
+
+def test_what_cannot_be_read_is_no_decision(server, states):
+    server.create(STATE, b"garbage", parents=True)
+    assert states.read([KEY]) == {}
+
+
+def test_a_decision_of_the_ephemeral_form_is_not_forgotten_by_the_persistent_one(server, session):
+    PartitionStates(session, StateForm.EPHEMERAL).write({KEY: first(isr=(1,))}, 0)
+    persistent = PartitionStates(session, StateForm.PERSISTENT)
+    read = persistent.read([KEY])[KEY]
+    assert read == first(isr=(1,))
+    assert read.zk_version == MISSING
+    persistent.write({KEY: replace(read, leader_epoch=1)}, 0)
+    assert server.get(NODE)[0] == b""
+    assert persistent.read([KEY])[KEY].leader_epoch == 1
+
+
+def test_a_broker_that_lost_its_logs_leaves_the_isrs_in_which_it_is_not_alone(states):
+    led, followed, alone = KEY, ("t", 1), ("t", 2)
+    stored = states.write({led: first(1), followed: first(2, (2, 1)), alone: first(-1, (1,))}, 0)
+    assert states.leave_isrs(1, [*stored, ("t", 3)]) == {led, alone}
+    now = states.read(stored)
+    assert now[followed] == replace(stored[followed], isr=(2,), zk_version=1)
+    assert (now[led], now[alone]) == (stored[led], stored[alone])
+    assert states.leave_isrs(1, [followed]) == set()
+
+
+def test_leaving_an_isr_is_tried_again_when_it_changes_meanwhile(session, states):
+    stored = states.write({KEY: first(2, (2, 1))}, 0)
+    other = PartitionStates(InstantSession(session.server), states.form)
+    changed = [replace(stored[KEY], isr=(2, 1, 3))]
+
+    def change():
+        if changed:
+            other.write({KEY: changed.pop()}, 0)
+
+    session.before = change
+    assert states.leave_isrs(1, [KEY]) == set()
+    assert states.read([KEY])[KEY].isr == (2, 3)
+
+
+def test_the_last_clean_stop_leaves_what_a_genuine_broker_leaves(server, ephemeral):
+    stored = ephemeral.write({KEY: first(), ("t", 1): first(leader=-1, isr=(2,))}, 0)
+    ephemeral.register_leader({KEY: stored[KEY]})
+    assert ephemeral.leave_persistent([KEY, ("t", 1), ("t", 2)]) == 2
+    assert node_of(server, STATE) == (json.loads(first().to_json()), False)
+    assert not node_of(server, "/brokers/topics/t/partitions/1/state")[1]
+    assert ephemeral.leave_persistent([KEY]) == 0, "it is there already"
+    # a genuine broker that follows changes only the ISR: that is the truth, on equal epochs
+    server.set(STATE, GENUINE.replace(b'"leader_epoch":5', b'"leader_epoch":0'))
+    assert ephemeral.read([KEY])[KEY].isr == (2, 1)
+
+
+def test_epochs_begin_above_those_that_adopted_logs_know(server, ephemeral):
+    server.create(STATE, GENUINE, parents=True)
+    kept = ephemeral.write({("t", 1): replace(first(), leader_epoch=9)}, 0)[("t", 1)]
+    floors = {KEY: 8, ("t", 1): 9, ("t", 2): 4}
+    assert ephemeral.raise_epochs(floors) == {KEY: 5, ("t", 2): -1}
+    assert ephemeral.read(floors) == {
+        KEY: LeaderAndIsr(2, 8, (2, 1), 7, zk_version=1),
+        ("t", 1): kept,
+        ("t", 2): LeaderAndIsr(-1, 4, (), zk_version=0),
+    }
+
+
+# -- which form it is
+
+
+def register(server, broker_id):
+    server.create(paths.broker(broker_id), b"{}")
+
+
+def test_brokers_of_one_form_join_each_other(server, session):
+    declare_form(session, StateForm.EPHEMERAL, 1)
+    register(server, 1)
+    declare_form(session, StateForm.EPHEMERAL, 2)
+    with pytest.raises(RegistryError, match=r"partition\.state\.znodes=ephemeral to join"):
+        declare_form(session, StateForm.PERSISTENT, 2)
+
+
+def test_a_broker_beside_genuine_ones_must_say_so(server, session):
+    register(server, 0)
+    with pytest.raises(RegistryError, match=r"partition\.state\.znodes=persistent to join"):
+        declare_form(session, StateForm.EPHEMERAL, 1)
+    declare_form(session, StateForm.PERSISTENT, 1)
+    assert server.get(paths.TOPICS)[0] == b""
+
+
+def test_a_tree_that_nobody_serves_takes_either_form(server, session):
+    declare_form(session, StateForm.EPHEMERAL, 1)
+    declare_form(session, StateForm.PERSISTENT, 1)
+    assert server.get(paths.TOPICS)[0] == b""
+    declare_form(session, StateForm.EPHEMERAL, 1)
+    withdraw_form(session)
+    assert server.get(paths.TOPICS)[0] == b""
+
+
+def test_a_registration_that_this_broker_left_behind_is_no_other_broker(server, session):
+    register(server, 1)
+    declare_form(session, StateForm.EPHEMERAL, 1)
+
+
+@pytest.mark.parametrize("garbage", [b"garbage", b'{"leader":99999999999}', b"[" * 100_000])
+def test_a_decision_that_cannot_be_read_is_no_new_partition(server, states, garbage):
+    node = NODE if states.form is StateForm.EPHEMERAL else STATE
+    server.create(NODE, b"", parents=True) if node == STATE else None
+    server.create(node, garbage, parents=True)
+    assert states.read([KEY, ("t", 1)]) == {}
+    assert states.unreadable == {KEY}
+    server.set(node, first().to_json())
+    assert KEY in states.read([KEY])
+    assert not states.unreadable

@@ -1,0 +1,133 @@
+"""The rules for names, partitions, replicas and racks of a topic."""
+
+import pytest
+
+from zkbroker.errors import ErrorCode, InvalidTopic, ProtocolError
+from zkbroker.registry.topic_rules import (
+    MAX_PARTITIONS,
+    Racks,
+    check_assignment,
+    check_new_name,
+    check_topic_name,
+    plan_growth,
+    plan_topic,
+)
+
+THREE = {1: None, 2: None, 3: None}
+MIXED = {1: "a", 2: None, 3: "b"}
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", "a/b", "a\n", "x" * 250])
+def test_names_that_cannot_be_a_topic_s(name):
+    with pytest.raises(InvalidTopic):
+        check_topic_name(name)
+
+
+@pytest.mark.parametrize("name", ["a", "A.b_c-9", "...", "x" * 249])
+def test_names_that_can(name):
+    check_topic_name(name)
+
+
+def test_a_name_that_exists_or_collides_is_refused():
+    with pytest.raises(ProtocolError, match=r"Topic 'a\.b' already exists") as refused:
+        check_new_name("a.b", ["a.b"])
+    assert refused.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
+    with pytest.raises(InvalidTopic, match=r"collides with existing topics: a\.b_c, a_b\.c$"):
+        check_new_name("a.b.c", {"a_b.c", "a.b_c", "ab.c", "a-b-c"})
+    check_new_name("a.b.c", ["a.b", "ab_c"])
+    check_new_name("abc", ["a.b"])
+
+
+@pytest.mark.parametrize("count", [-2, 0, MAX_PARTITIONS + 1])
+def test_a_count_of_partitions_out_of_bounds_is_refused(count):
+    with pytest.raises(ProtocolError, match="Number of partitions must be") as refused:
+        plan_topic(THREE, count, 1)
+    assert refused.value.code is ErrorCode.INVALID_PARTITIONS
+
+
+@pytest.mark.parametrize(
+    ("factor", "text"),
+    [
+        (0, "must be larger than 0"),
+        (4, "Replication factor: 4 larger than available brokers: 3."),
+    ],
+)
+def test_a_replication_factor_that_cannot_be_had_is_refused(factor, text):
+    with pytest.raises(ProtocolError, match=text) as refused:
+        plan_topic(THREE, 1, factor)
+    assert refused.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def test_any_factor_up_to_the_live_brokers_is_planned():
+    for factor in (1, 2, 3):
+        plan = plan_topic(THREE, 6, factor)
+        assert sorted(plan) == list(range(6))
+        assert {len(set(replicas)) for replicas in plan.values()} == {factor}
+
+
+def test_racks_must_be_complete_or_absent_unless_they_do_not_count():
+    with pytest.raises(
+        ProtocolError, match=r"Not all brokers have rack information.*on brokers 2 too"
+    ) as refused:
+        plan_topic(MIXED, 1, 1)
+    assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    with pytest.raises(ProtocolError, match="Not all brokers"):
+        plan_growth("t", {0: (1,)}, 2, MIXED)
+    assert plan_topic(MIXED, 1, 1, racks=Racks.IGNORED)
+    assert plan_topic(MIXED, 1, 1, racks=Racks.USED_IF_COMPLETE)
+    assert plan_growth("t", {0: (1,)}, 2, MIXED, racks=Racks.IGNORED) == {1: (2,)}
+    assert plan_topic({1: "a", 2: "b"}, 1, 1)
+
+
+def test_racks_that_do_not_count_are_not_looked_at():
+    racks = {0: "a", 1: "a", 2: "b", 3: "b"}
+    aware = plan_topic(racks, 8, 2)
+    assert all(racks[one] != racks[other] for one, other in aware.values())
+    unaware = plan_growth("t", {0: (0, 1)}, 4, racks, racks=Racks.IGNORED)
+    assert unaware == {1: (1, 2), 2: (2, 3), 3: (3, 0)}
+
+
+def test_a_topic_grows_with_the_replicas_it_has():
+    assert plan_growth("t", {0: (2, 3), 1: (3, 1)}, 4, THREE) == {2: (1, 3), 3: (2, 3)}
+
+
+@pytest.mark.parametrize("total", [0, 1, 2])
+def test_a_topic_only_grows(total):
+    with pytest.raises(ProtocolError, match=r"already has 2|currently has 2") as refused:
+        plan_growth("t", {0: (1,), 1: (2,)}, total, THREE)
+    assert refused.value.code is ErrorCode.INVALID_PARTITIONS
+
+
+def test_growth_takes_an_assignment_for_each_added_partition():
+    assert plan_growth("t", {0: (1,)}, 3, THREE, assignment=[[2], [2]]) == {1: (2,), 2: (2,)}
+    for wrong in ([[2]], [[2], [9]], [[2], []], [[2], [1, 2]], [[2], [-1]]):
+        with pytest.raises(ProtocolError) as refused:
+            plan_growth("t", {0: (1,)}, 3, THREE, assignment=wrong)
+        assert refused.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+@pytest.mark.parametrize(
+    ("assignment", "text"),
+    [
+        ({1: [1]}, "consecutive 0-based"),
+        ({0: [1], 2: [1]}, "consecutive 0-based"),
+        ({0: []}, "replication factor of 0 for partition id 0"),
+        ({0: [1], 1: [2, 2]}, "Duplicate brokers not allowed.*2, 2 for partition id 1"),
+        ({0: [9, 1]}, r"Unknown broker\(s\).*: 9 for partition id 0; live ones are 1, 2, 3"),
+        ({0: [2**31]}, "names broker 2147483648, above 2147483647"),
+        ({0: [1, 2], 1: [1]}, "Inconsistent replication factor.*2 for the first, 1 for"),
+    ],
+)
+def test_an_assignment_that_cannot_be_is_refused(assignment, text):
+    with pytest.raises(ProtocolError, match=text) as refused:
+        check_assignment(assignment, THREE)
+    assert refused.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_an_assignment_of_no_partitions_is_refused():
+    with pytest.raises(ProtocolError, match="must be larger than 0"):
+        check_assignment({}, THREE)
+
+
+def test_brokers_need_not_live_where_nobody_asks_for_it():
+    assert check_assignment({0: [1], 1: [7]}, None) == {0: (1,), 1: (7,)}

@@ -1,0 +1,78 @@
+import pytest
+
+from zkbroker.errors import ErrorCode, ProtocolError
+from zkbroker.replica.fencing import ControllerFence
+
+
+def code(fence, controller_epoch, broker_epoch):
+    try:
+        fence.check(0, controller_epoch, broker_epoch)
+    except ProtocolError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("controller_epoch", "broker_epoch", "expected"),
+    [
+        (3, 4958, ErrorCode.NONE),
+        (4, 4958, ErrorCode.NONE),
+        (3, -1, ErrorCode.NONE),
+        (2, 4958, ErrorCode.STALE_CONTROLLER_EPOCH),
+        (3, 4957, ErrorCode.STALE_BROKER_EPOCH),
+        (3, 1_004_958, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (2, 4957, ErrorCode.STALE_BROKER_EPOCH),
+    ],
+)
+def test_what_genuine_brokers_answer(controller_epoch, broker_epoch, expected):
+    fence = ControllerFence(lambda: 4958)
+    fence.check(0, 3, 4958)
+    assert code(fence, controller_epoch, broker_epoch) == expected
+
+
+def test_the_highest_epoch_is_remembered_and_a_refused_request_raises_nothing():
+    fence = ControllerFence(lambda: 7)
+    fence.check(1, 3, 7)
+    assert code(fence, 9, 6) == ErrorCode.STALE_BROKER_EPOCH
+    assert (fence.controller_epoch, fence.controller_id) == (3, 1)
+
+
+def test_before_the_own_registration_is_known_no_broker_epoch_is():
+    fence = ControllerFence(lambda: None)
+    assert code(fence, 1, 5) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert code(fence, 1, -1) == ErrorCode.NONE
+
+
+def test_an_epoch_in_which_nobody_was_elected_does_not_make_the_broker_deaf():
+    asked = []
+
+    def elected(epoch):
+        asked.append(epoch)
+        return epoch <= 4
+
+    fence = ControllerFence(lambda: 7, elected)
+    fence.check(1, 3, 7)
+    assert code(fence, 2**31 - 1, -1) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert (fence.controller_epoch, fence.controller_id) == (3, 1)
+    assert code(fence, 3, 7) == ErrorCode.NONE
+    assert code(fence, 4, 7) == ErrorCode.NONE
+    assert asked == [3, 2**31 - 1, 4]
+
+
+def test_where_zookeeper_does_not_say_the_controller_is_believed():
+    fence = ControllerFence(lambda: 7, lambda epoch: None)
+    assert code(fence, 5, 7) == ErrorCode.NONE
+    assert fence.controller_epoch == 5
+
+
+def test_a_later_controller_that_came_while_zookeeper_was_asked_stays():
+    fence = ControllerFence(lambda: 7)
+
+    def elected(epoch):
+        if epoch == 3:
+            fence.check(2, 4, 7)
+        return True
+
+    fence._elected = elected
+    fence.check(1, 3, 7)
+    assert (fence.controller_epoch, fence.controller_id) == (4, 2)

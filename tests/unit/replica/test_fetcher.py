@@ -1,0 +1,776 @@
+"""A fetcher against a leader with real logs: what it asks, appends, cuts and gives up."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.fake_leader import FakeLeader, StillRuntime, lost
+from tests.support.logs import message_set, started
+from tests.support.replicas import ReplicaClock, told
+from zkbroker.errors import ErrorCode, NetworkError, RequestTimedOut, StorageError
+from zkbroker.log import TopicPartition, names
+from zkbroker.protocol import ApiKey
+from zkbroker.records import set_offsets
+from zkbroker.replica.fetcher import Fetcher
+from zkbroker.replica.following import FetcherSettings
+from zkbroker.replica.partition import Partition
+from zkbroker.replica.throttle import ReplicationThrottle
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+SMALL = {"segment_bytes": 20_000, "index_interval_bytes": 200}
+
+
+class Pair:
+    """Broker 1 leads, broker 2 follows; both with logs on disk."""
+
+    def __init__(self, tmp_path: Any, *, slots: int = 10, **settings: Any) -> None:
+        self.leader = FakeLeader(slots)
+        self.clock = ReplicaClock()
+        self.runtime = StillRuntime()
+        self.throttle = ReplicationThrottle(self.clock)
+        self.followers: dict[TopicPartition, Partition] = {}
+        self._open = [started(tmp_path / "1", **SMALL), started(tmp_path / "2", **SMALL)]
+        self.logs = [each.__enter__() for each in self._open]
+        self.fetcher = Fetcher(
+            2,
+            1,
+            0,
+            self.leader.connect,
+            FetcherSettings(**settings),
+            runtime=self.runtime,  # type: ignore[arg-type]
+            clock_ms=self.clock,
+            throttle=self.throttle,
+        )
+
+    def close(self) -> None:
+        for each in self._open:
+            each.__exit__(None, None, None)
+
+    def _partition(self, broker: int, key: TopicPartition) -> Partition:
+        made = Partition(
+            key,
+            broker,
+            runtime=StillRuntime(),  # type: ignore[arg-type]
+            clock_ms=self.clock,
+            lag_ms=10_000,
+        )
+        made.open(self.logs[broker - 1].get_or_create(key), 0)
+        return made
+
+    def add(self, key: TopicPartition = T0, *, epoch: int = 0, isr: Any = (1, 2)) -> Partition:
+        """Add a partition at both brokers; not followed yet."""
+        leader = self._partition(1, key)
+        leader.become_leader(told(1, epoch, isr, (1, 2)))
+        self.leader.partitions[key] = leader
+        follower = self.followers[key] = self._partition(2, key)
+        follower.become_follower(told(1, epoch, isr, (1, 2)))
+        return follower
+
+    def follow(self, key: TopicPartition = T0, **more: Any) -> Partition:
+        follower = self.add(key, **more)
+        self.fetcher.follow(follower)
+        return follower
+
+    def epoch(self, epoch: int, key: TopicPartition = T0) -> None:
+        """The same leader in a new epoch; both are told."""
+        self.leader.partitions[key].become_leader(told(1, epoch, (1, 2), (1, 2)))
+        self.fetcher.forget(key)
+        self.followers[key].become_follower(told(1, epoch, (1, 2), (1, 2)))
+        self.fetcher.follow(self.followers[key])
+
+    def produce(self, count: int = 1, key: TopicPartition = T0, **more: Any) -> None:
+        self.leader.partitions[key].append(bytearray(message_set(count, **more)))
+
+    def steps(self, count: int = 10) -> None:
+        for _ in range(count):
+            self.fetcher.step()
+
+    def later(self, ms: int = 1000) -> None:
+        self.clock.now += ms
+
+    def same(self, key: TopicPartition = T0) -> bool:
+        def data(partition: Partition) -> bytes:
+            return b"".join(each.path(names.LOG).read_bytes() for each in partition.log.segments)
+
+        leader, follower = self.leader.partitions[key], self.followers[key]
+        # What a leader has written nothing under is known to it alone.
+        epochs = [each for each in leader.log.epochs.all() if each[1] < leader.log_end_offset]
+        return data(leader) == data(follower) and epochs == follower.log.epochs.all()
+
+    @property
+    def fetches(self) -> list[Any]:
+        return self.leader.of(ApiKey.FETCH)
+
+
+@pytest.fixture
+def make(tmp_path):
+    made = []
+
+    def pair(**settings: Any) -> Pair:
+        made.append(Pair(tmp_path / str(len(made)), **settings))
+        return made[-1]
+
+    yield pair
+    for each in made:
+        each.close()
+
+
+def asked(request: Any) -> dict[int, tuple[int, int]]:
+    return {
+        each.partition: (each.fetch_offset, each.current_leader_epoch)
+        for topic in request.topics
+        for each in topic.partitions
+    }
+
+
+def follow_messages(leader: Partition, count: int, epoch: int, **more: Any) -> bytes:
+    """What only a follower has: batches of an epoch at a log's end."""
+    batch = bytearray(message_set(count, **more))
+    set_offsets(batch, 0, leader.log_end_offset, epoch)
+    return bytes(batch)
+
+
+# -- copying
+
+
+def test_a_log_is_copied_byte_for_byte_with_its_marks(make):
+    pair = make()
+    follower = pair.follow()
+    for number in range(30):
+        pair.produce(5, magic=2, prefix=f"{number}-")
+    pair.steps()
+    assert follower.log_end_offset == 150
+    assert pair.same()
+    # The leader knows at the next fetch, the follower one later.
+    assert pair.leader.partitions[T0].high_watermark == 150
+    assert follower.high_watermark == 150
+    assert pair.fetcher.lags() == {T0: 0}
+    assert pair.fetcher.counts.bytes_in == follower.log.size_bytes
+    pair.leader.partitions[T0].delete_records_before(40)
+    pair.steps(1)
+    assert follower.log_start_offset == 40
+
+
+def test_an_answer_is_limited_and_the_next_one_goes_on(make):
+    pair = make(max_bytes=3000, response_max_bytes=3000)
+    follower = pair.follow()
+    for _ in range(40):
+        pair.produce(1, size=500)
+    pair.steps(2)
+    assert 0 < follower.log_end_offset < 40
+    pair.steps(20)
+    assert follower.log_end_offset == 40
+    assert pair.same()
+
+
+def test_partitions_that_got_nothing_come_first(make):
+    pair = make(max_bytes=3000, response_max_bytes=3000, slots=0)  # no sessions: all is asked anew
+    keys = [TopicPartition("t", number) for number in range(4)]
+    for key in keys:
+        pair.follow(key)
+        for _ in range(20):
+            pair.produce(1, key, size=500)
+    pair.steps(10)
+    ends = [pair.followers[key].log_end_offset for key in keys]
+    assert min(ends) > 0
+    assert max(ends) - min(ends) <= 6
+
+
+def test_other_tasks_get_their_turn_while_much_is_appended(make):
+    pair = make()
+    pair.follow()
+    for _ in range(60):
+        pair.produce(100, size=100)
+    before = pair.runtime.gave_way
+    while pair.followers[T0].log_end_offset < 6000:
+        pair.steps(1)
+    assert pair.runtime.gave_way - before >= pair.followers[T0].log.size_bytes // (128 * 1024)
+    assert pair.same()
+
+
+def test_a_message_larger_than_every_limit_is_copied(make):
+    pair = make(max_bytes=1000, response_max_bytes=1000)
+    follower = pair.follow()
+    pair.produce(1, size=15_000)
+    pair.produce(1)
+    pair.steps(4)
+    assert follower.log_end_offset == 2
+
+
+def test_a_log_that_begins_inside_of_a_batch(make):
+    pair = make()
+    follower = pair.add()
+    pair.produce(10)
+    leader = pair.leader.partitions[T0]
+    leader.high_watermark = 10
+    leader.delete_records_before(5)
+    assert leader.log_start_offset == 5
+    pair.fetcher.follow(follower)
+    pair.steps()
+    assert (follower.log_start_offset, follower.log_end_offset) == (5, 10)
+    assert pair.same()
+
+
+# -- versions
+
+
+@pytest.mark.parametrize(
+    ("level", "fetch", "offsets", "epochs"),
+    [("0.8.2", 0, 0, None), ("2.1", 10, 4, 2), ("2.2", 10, 5, 2), ("2.3", 11, 5, 3)],
+)
+def test_versions_are_those_of_the_level(make, level, fetch, offsets, epochs):
+    pair = make(level=level)
+    follower = pair.follow(epoch=3)
+    pair.produce(3)
+    pair.steps(2)
+    pair.epoch(4)
+    pair.steps(1)
+    assert follower.log_end_offset == 3
+    assert pair.same()
+    # Its end lies before the beginning of the leader's log.
+    pair.leader.partitions[T0].log.truncate_fully_and_start_at(10)
+    pair.steps(2)
+    assert follower.log_start_offset == 10
+    versions = {int(each.api_key): version for each, version in pair.leader.requests}
+    expected = {1: fetch, 2: offsets} | ({} if epochs is None else {23: epochs})
+    assert versions == expected
+    assert all(each.replica_id == 2 for each, version in pair.leader.requests if version != 2)
+
+
+def test_at_level_0_8_2_many_partitions_share_the_limit_and_a_large_message_gets_more(make):
+    pair = make(level="0.8.2", response_max_bytes=40_000, max_bytes=20_000)
+    keys = [TopicPartition("t", number) for number in range(8)]
+    for key in keys:
+        pair.follow(key)
+    pair.produce(1, keys[0], size=15_000)
+    pair.steps(1)
+    sizes = {each.max_bytes for topic in pair.fetches[0].topics for each in topic.partitions}
+    assert sizes == {5000}
+    pair.steps(3)
+    assert pair.followers[keys[0]].log_end_offset == 1
+    pair.steps(1)
+    assert {e.max_bytes for t in pair.fetches[-1].topics for e in t.partitions} == {5000}
+
+
+# -- sessions
+
+
+def test_a_session_names_only_what_changed(make):
+    pair = make()
+    pair.follow(T0)
+    pair.follow(T1)
+    pair.steps(3)
+    first, *later = pair.fetches
+    assert (first.session_id, first.session_epoch) == (0, 0)
+    assert asked(first) == {0: (0, 0), 1: (0, 0)}
+    assert [each.session_epoch for each in later] == [1, 2]
+    assert all(asked(each) == {} for each in later)
+    pair.produce(2, T1)
+    pair.steps(2)
+    assert asked(pair.fetches[-1]) == {1: (2, 0)}
+    pair.fetcher.forget(T0)
+    pair.steps(1)
+    forgotten = pair.fetches[-1].forgotten_topics
+    assert [(each.topic, each.partitions) for each in forgotten] == [("t", [0])]
+    pair.epoch(1, T1)
+    pair.steps(1)
+    assert asked(pair.fetches[-1]) == {1: (2, 1)}
+
+
+def test_the_last_partition_that_is_forgotten_ends_the_session(make):
+    pair = make()
+    pair.follow()
+    pair.steps(2)
+    pair.fetcher.forget(T0)
+    assert pair.fetcher.step()
+    assert len(pair.leader.sessions) == 0
+    assert not pair.fetcher.step()
+    pair.follow(T1)
+    pair.steps(1)
+    assert (pair.fetches[-1].session_id, pair.fetches[-1].session_epoch) == (0, 0)
+
+
+def test_a_leader_without_sessions_is_asked_in_full(make):
+    pair = make(slots=0)
+    follower = pair.follow()
+    pair.produce(2)
+    pair.steps(3)
+    assert [each.session_epoch for each in pair.fetches] == [0, 0, 0]
+    assert asked(pair.fetches[-1]) == {0: (2, 0)}
+    assert follower.high_watermark == 2
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_session_that_is_lost_begins_anew(make, known):
+    pair = make()
+    follower = pair.follow()
+    pair.steps(2)
+    session = pair.fetches[-1].session_id
+    if known:
+        pair.fetcher._session._epoch = 40  # 71: out of sequence
+    else:
+        pair.leader.sessions._sessions.clear()  # 70: it was evicted
+    pair.produce(1)
+    pair.steps(2)
+    again = pair.fetches[-1]
+    assert (again.session_id, again.session_epoch) == (session if known else 0, 0)
+    assert asked(again) == {0: (0, 0)}
+    assert follower.log_end_offset == 1
+
+
+def test_other_errors_of_a_whole_answer_are_not_asked_again_at_once(make):
+    pair = make()
+    pair.follow()
+    pair.leader.change_answer = lambda answer: setattr(answer, "error_code", 56)
+    pair.steps(5)
+    assert len(pair.fetches) == 1
+
+
+def test_an_answer_with_what_was_not_asked_for_or_without_what_was_is_of_no_use(make):
+    pair = make()
+    follower = pair.follow()
+
+    def lacking(answer):
+        if hasattr(answer, "session_id"):
+            answer.topics.clear()
+
+    pair.produce(1)
+    pair.leader.change_answer = lacking
+    pair.steps(3)
+    assert len(pair.fetches) == 1
+    assert follower.log_end_offset == 0
+    pair.later()
+
+    def renamed(answer):
+        for topic in answer.topics:
+            topic.topic = "other"
+
+    pair.leader.change_answer = renamed
+    pair.steps(3)
+    assert len(pair.fetches) == 2
+    pair.leader.change_answer = lambda answer: None
+    pair.later()
+    pair.steps(2)
+    assert follower.log_end_offset == 1
+
+
+# -- truncation
+
+
+def test_nothing_is_fetched_before_the_log_is_a_beginning_of_the_leaders(make):
+    pair = make()
+    follower = pair.add(epoch=1)
+    pair.produce(3)
+    common = bytes(pair.leader.partitions[T0].log.read_bytes(0, 1 << 20, end=3))
+    follower.log.append_as_follower(common)
+    follower.log.append_as_follower(follow_messages(follower, 4, 2, prefix="lost"))
+    pair.leader.partitions[T0].become_leader(told(1, 3, (1, 2), (1, 2)))
+    pair.produce(2)
+    follower.become_follower(told(1, 3, (1, 2), (1, 2)))
+    pair.fetcher.follow(follower)
+    pair.steps()
+    assert [each.api_key for each, _ in pair.leader.requests[:2]] == [23, 1]
+    (question,) = pair.leader.of(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+    assert question.topics[0].partitions[0].leader_epoch == 2
+    assert question.topics[0].partitions[0].current_leader_epoch == 3
+    assert asked(pair.fetches[0]) == {0: (3, 3)}
+    assert follower.log_end_offset == 5
+    assert pair.same()
+
+
+def test_it_asks_again_when_only_an_older_epoch_is_known(make):
+    pair = make()
+    follower = pair.add(epoch=0)
+    pair.produce(3)
+    leader = pair.leader.partitions[T0]
+    follower.log.append_as_follower(bytes(leader.log.read_bytes(0, 1 << 20, end=3)))
+    # The leader wrote under 1, the follower under 2 and 4, and the leader is back under 5.
+    leader.become_leader(told(1, 1, (1, 2), (1, 2)))
+    pair.produce(2, prefix="one")
+    for epoch in (2, 4):
+        follower.log.append_as_follower(follow_messages(follower, 2, epoch))
+    leader.become_leader(told(1, 5, (1, 2), (1, 2)))
+    pair.produce(1)
+    follower.become_follower(told(1, 5, (1, 2), (1, 2)))
+    pair.fetcher.follow(follower)
+    pair.steps()
+    epochs = [
+        each.topics[0].partitions[0].leader_epoch
+        for each in pair.leader.of(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+    ]
+    assert epochs == [4, 0]
+    assert follower.log_end_offset == 6
+    assert pair.same()
+
+
+def test_without_epochs_the_high_watermark_decides(make):
+    pair = make()
+    follower = pair.add()
+    pair.produce(2)
+    old = message_set(4, magic=1)
+    follower.log.append_as_follower(old)
+    follower.high_watermark = 0
+    assert follower.latest_epoch == -1
+    pair.fetcher.follow(follower)
+    pair.steps()
+    assert pair.leader.of(ApiKey.OFFSET_FOR_LEADER_EPOCH) == []
+    assert follower.log_end_offset == 2
+    assert pair.same()
+
+
+def test_a_truncation_that_is_refused_or_not_answered_is_tried_again(make):
+    pair = make()
+    follower = pair.add(epoch=0)
+    follower.log.append_as_follower(follow_messages(follower, 1, 0))
+    pair.fetcher.follow(follower)
+    pair.leader.errors[T0] = ErrorCode.NOT_LEADER_FOR_PARTITION
+    pair.steps(3)
+    assert len(pair.leader.requests) == 1
+    pair.leader.errors.clear()
+    pair.leader.fail_next = [lost()]
+    pair.later()
+    pair.steps(3)
+    assert len(pair.leader.requests) == 2
+    assert pair.leader.closed == 1
+    pair.later()
+    pair.steps(3)
+    assert follower.log_end_offset == 0
+    assert len(pair.leader.connections) == 2
+
+
+def test_an_epoch_that_changes_while_the_leader_is_asked_drops_the_answer(make):
+    pair = make()
+    follower = pair.add(epoch=1)
+    follower.log.append_as_follower(follow_messages(follower, 5, 0))
+
+    def told_meanwhile(request):
+        pair.leader.before_answer = lambda request: None
+        pair.fetcher.forget(T0)
+        follower.become_leader(told(2, 2, (1, 2), (1, 2)))
+
+    pair.leader.before_answer = told_meanwhile
+    pair.fetcher.follow(follower)
+    pair.steps(3)
+    assert follower.log_end_offset == 5
+
+
+def test_an_epoch_that_changes_while_it_fetches_drops_the_answer(make):
+    pair = make()
+    follower = pair.follow()
+    pair.produce(3)
+
+    def told_meanwhile(request):
+        pair.leader.before_answer = lambda request: None
+        pair.fetcher.forget(T0)
+        follower.become_follower(told(3, 1, (1, 2), (1, 2)))
+
+    pair.leader.before_answer = told_meanwhile
+    pair.steps(2)
+    assert follower.log_end_offset == 0
+    assert pair.fetcher.idle
+
+
+def test_an_answer_for_another_offset_is_dropped(make):
+    pair = make()
+    follower = pair.follow()
+    pair.steps(1)
+    pair.produce(3)
+
+    def cut_meanwhile(request):
+        pair.leader.before_answer = lambda request: None
+        follower.log.append_as_follower(follow_messages(follower, 1, 0))
+
+    pair.leader.before_answer = cut_meanwhile
+    pair.steps(1)
+    assert follower.log_end_offset == 1
+    assert follower.high_watermark == 0
+    assert pair.fetcher.failed == set()
+    pair.steps(1)
+    assert asked(pair.fetches[-1]) == {0: (1, 0)}
+
+
+# -- errors
+
+
+def test_a_fenced_epoch_waits_for_the_controller(make):
+    pair = make()
+    follower = pair.follow()
+    pair.steps(1)
+    pair.leader.partitions[T0].become_leader(told(1, 1, (1, 2), (1, 2)))
+    pair.produce(1)
+    pair.steps(1)
+    assert pair.fetcher.failed == {T0}
+    pair.later(10_000)
+    count = len(pair.leader.requests)
+    pair.steps(3)
+    assert len(pair.leader.requests) <= count + 1  # what ends the session
+    pair.epoch(2)
+    assert pair.fetcher.failed == set()
+    pair.steps(3)
+    assert follower.log_end_offset == 1
+
+
+@pytest.mark.parametrize("code", [75, 6, 3, 56, 76, -1, 9999])
+def test_other_errors_back_off_up_to_the_set_time(make, code):
+    pair = make(backoff_ms=400)
+    follower = pair.follow()
+    pair.follow(T1)
+    pair.steps(1)
+    pair.produce(1)
+    if code == 9999:
+
+        def unknown(answer):
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    each.error_code = 9999 if each.partition == 0 else 0
+
+        pair.leader.change_answer = unknown
+    else:
+        pair.leader.errors[T0] = code
+    pair.steps(1)
+    waits = []
+    for _ in range(6):
+        followed = pair.fetcher._followed[T0]
+        waits.append(followed.delayed_until_ms - pair.clock.now)
+        pair.later(waits[-1] - 1)
+        pair.steps(2)
+        assert 0 not in asked(pair.fetches[-1]), "fetched before its time"
+        pair.later(1)
+        pair.steps(1)
+    assert waits == [50, 100, 200, 400, 400, 400]
+    # The others are copied meanwhile.
+    pair.produce(1, T1)
+    pair.leader.errors.clear()
+    pair.leader.change_answer = lambda answer: None
+    pair.later()
+    pair.steps(3)
+    assert pair.followers[T1].log_end_offset == 1
+    assert follower.log_end_offset == 1
+    assert pair.fetcher._followed[T0].backoff_ms == 0
+
+
+def test_a_lost_connection_begins_another_one_and_another_session(make):
+    pair = make()
+    follower = pair.follow()
+    pair.steps(2)
+    session = pair.fetches[-1].session_id
+    pair.produce(1)
+    pair.leader.fail_next = [lost()]
+    pair.steps(3)
+    assert follower.log_end_offset == 0
+    assert pair.leader.closed == 1
+    pair.later()
+    pair.steps(1)
+    assert pair.leader.connections == [(1, 0), (1, 0)]
+    assert (pair.fetches[-1].session_id, pair.fetches[-1].session_epoch) == (session, 0)
+    assert follower.log_end_offset == 1
+
+
+def test_a_damaged_answer_writes_nothing_and_is_fetched_again(make):
+    pair = make()
+    follower = pair.follow()
+    pair.produce(2)
+
+    def damage(answer):
+        pair.leader.change_answer = lambda answer: None
+        for topic in answer.topics:
+            for each in topic.partitions:
+                each.records = each.records[:-1] + bytes([each.records[-1] ^ 1])
+
+    pair.leader.change_answer = damage
+    pair.steps(2)
+    assert follower.log_end_offset == 0
+    pair.later()
+    pair.steps(1)
+    assert follower.log_end_offset == 2
+    assert pair.same()
+
+
+def test_a_failed_disk_stops_the_partition_and_not_the_others(make, monkeypatch):
+    pair = make()
+    follower = pair.follow()
+    pair.follow(T1)
+    pair.produce(1)
+    pair.produce(1, T1)
+
+    def broken(data):
+        raise StorageError("no disk")
+
+    monkeypatch.setattr(follower.log, "append_as_follower", broken)
+    pair.steps(2)
+    assert pair.fetcher.failed == {T0}
+    assert pair.followers[T1].log_end_offset == 1
+
+
+# -- out of range
+
+
+def test_a_leader_with_less_has_the_log_cut_to_its_end(make):
+    pair = make()
+    follower = pair.follow()
+    pair.produce(5)
+    pair.steps(2)
+    # An unclean election: what the leader has is all there is.
+    pair.leader.partitions[T0].log.truncate_fully_and_start_at(0)
+    pair.produce(2)
+    pair.leader.partitions[T0].log.epochs.clear()
+    pair.steps(3)
+    timestamps = [
+        each.topics[0].partitions[0].timestamp for each in pair.leader.of(ApiKey.LIST_OFFSETS)
+    ]
+    assert timestamps == [-1]
+    assert follower.log_end_offset == 2
+
+
+def test_a_leader_that_begins_later_has_the_log_emptied(make):
+    pair = make()
+    follower = pair.follow()
+    pair.produce(5)
+    pair.steps(2)
+    pair.fetcher.forget(T0)
+    leader = pair.leader.partitions[T0]
+    pair.produce(20)
+    leader.log.truncate_fully_and_start_at(25)
+    pair.produce(3)
+    pair.fetcher.follow(follower, truncate=False)
+    pair.steps(3)
+    timestamps = [
+        each.topics[0].partitions[0].timestamp for each in pair.leader.of(ApiKey.LIST_OFFSETS)
+    ]
+    assert timestamps == [-1, -2]
+    assert (follower.log_start_offset, follower.log_end_offset) == (25, 28)
+
+
+@pytest.mark.parametrize("error", [RequestTimedOut("no answer"), NetworkError("broken")])
+def test_a_leader_that_does_not_say_where_it_begins_is_asked_again(make, error):
+    pair = make()
+    follower = pair.follow()
+    pair.produce(5)
+    pair.steps(2)
+    pair.fetcher.forget(T0)
+    leader = pair.leader.partitions[T0]
+    pair.produce(20)
+    leader.log.truncate_fully_and_start_at(25)
+    pair.produce(3)
+
+    def fail(request: Any) -> None:
+        if request.api_key == ApiKey.LIST_OFFSETS:
+            pair.leader.before_answer = lambda request: None
+            raise error
+
+    pair.leader.before_answer = fail
+    pair.fetcher.follow(follower, truncate=False)
+    pair.steps(2)
+    assert not pair.fetcher.failed
+    pair.later()
+    pair.steps(3)
+    assert (follower.log_start_offset, follower.log_end_offset) == (25, 28)
+
+
+@pytest.mark.parametrize(("code", "failed"), [(74, True), (75, False), (6, False)])
+def test_a_place_that_is_not_told_changes_nothing(make, code, failed):
+    pair = make()
+    follower = pair.follow()
+    pair.produce(5)
+    pair.steps(2)
+    pair.leader.partitions[T0].log.truncate_fully_and_start_at(0)
+
+    def refuse(answer):
+        for topic in answer.topics:
+            for each in topic.partitions:
+                if hasattr(each, "timestamp"):
+                    each.error_code = code
+
+    pair.leader.change_answer = refuse
+    pair.steps(3)
+    assert follower.log_end_offset == 5
+    assert (T0 in pair.fetcher.failed) is failed
+    assert len(pair.leader.of(ApiKey.LIST_OFFSETS)) == 1
+
+
+# -- throttle
+
+
+def throttled(pair: Pair, key: TopicPartition, text: str) -> None:
+    pair.logs[1].update_topic_config(key.topic, {"follower.replication.throttled.replicas": text})
+
+
+def test_a_replica_that_catches_up_is_held_back(make):
+    pair = make(max_bytes=2000)
+    follower = pair.follow(isr=(1,))
+    throttled(pair, T0, "0:2")
+    for _ in range(200):
+        pair.produce(1, size=900)
+    pair.throttle.rate = 2000
+    started_ms = pair.clock.now
+    for _ in range(600):
+        pair.steps(1)
+        pair.later(100)
+        if follower.log_end_offset == 200:
+            break
+    seconds = (pair.clock.now - started_ms) / 1000
+    rate = follower.log.size_bytes / seconds
+    assert follower.log_end_offset == 200 or seconds >= 60
+    assert 0.8 * 2000 <= rate <= 1.2 * 2000
+
+
+@pytest.mark.parametrize("text", ["", "0:1", "1:2"])
+def test_others_are_not(make, text):
+    pair = make(max_bytes=2000)
+    follower = pair.follow(isr=(1,))
+    throttled(pair, T0, text)
+    for _ in range(50):
+        pair.produce(1, size=900)
+    pair.throttle.rate = 10
+    pair.throttle.record(1000)
+    pair.steps(60)
+    assert follower.log_end_offset == 50
+
+
+def test_a_replica_without_lag_is_not_held_back(make):
+    pair = make()
+    follower = pair.follow()
+    throttled(pair, T0, "*")
+    pair.produce(1)
+    pair.steps(2)
+    assert pair.fetcher.lags() == {T0: 0}
+    pair.throttle.rate = 1
+    pair.throttle.record(1_000_000)
+    pair.produce(1)
+    pair.steps(1)
+    assert follower.log_end_offset == 2
+
+
+def test_what_is_held_back_is_left_out_of_the_session(make):
+    pair = make()
+    pair.follow(T0, isr=(1,))
+    pair.follow(T1)
+    pair.produce(1)
+    throttled(pair, T0, "0:2")
+    pair.throttle.rate = 1
+    pair.throttle.record(1_000_000)
+    pair.steps(2)
+    assert asked(pair.fetches[0]) == {1: (0, 0)}
+
+
+# -- the task
+
+
+def test_the_task_waits_only_while_there_is_nothing_to_do(make):
+    pair = make()
+    assert pair.fetcher._idle_s() is None
+    pair.follow()
+    pair.leader.fail_next = [lost()]
+    pair.steps(1)
+    assert 0 < pair.fetcher._idle_s() <= 0.05
+    pair.fetcher.stop()
+    assert pair.fetcher.idle
+
+
+def test_a_stopped_fetcher_appends_nothing_more(make):
+    pair = make()
+    follower = pair.follow()
+    pair.produce(1)
+    pair.leader.before_answer = lambda request: pair.fetcher.stop()
+    pair.steps(1)
+    assert follower.log_end_offset == 0

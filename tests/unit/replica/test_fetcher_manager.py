@@ -1,0 +1,107 @@
+"""Which fetcher copies what: by leader and name, one at a time, and none without partitions."""
+
+import pytest
+
+from tests.support.fake_leader import FakeLeader, StillRuntime
+from tests.support.replicas import EntryLog, ReplicaClock, make_partition, told
+from zkbroker.log import TopicPartition
+from zkbroker.replica.fetcher_manager import FetcherManager
+from zkbroker.replica.following import FetcherSettings, Stage
+
+
+def manager(**settings):
+    return FetcherManager(
+        2,
+        FakeLeader().connect,
+        FetcherSettings(**settings),
+        runtime=StillRuntime(),  # type: ignore[arg-type]
+        clock_ms=ReplicaClock(),
+    )
+
+
+def follower(number=0, leader=1, epoch=0):
+    made = make_partition(2, key=TopicPartition("t", number))
+    made.become_follower(told(leader, epoch))
+    return made
+
+
+def placed(fetchers):
+    return {
+        key.partition: place for place, each in fetchers._fetchers.items() for key in each._followed
+    }
+
+
+def test_partitions_are_spread_over_the_fetchers_of_their_leader():
+    fetchers = manager(fetchers=3)
+    fetchers.follow(follower(number, leader=1 + number % 2) for number in range(12))
+    found = placed(fetchers)
+    assert len(found) == 12
+    # |31 * "t".hashCode() + partition| mod 3, as genuine brokers have it.
+    assert all(found[n] == (1 + n % 2, (31 * 116 + n) % 3) for n in range(12))
+    assert fetchers.fetchers == 6
+
+
+def test_a_partition_moves_to_its_new_leader_and_the_idle_fetcher_ends():
+    fetchers = manager()
+    moved, other = follower(0), follower(1)
+    fetchers.follow([moved, other])
+    old = fetchers._fetchers[1, 0]
+    moved.become_follower(told(3, 1))
+    fetchers.forget([moved.key])
+    fetchers.follow([moved])
+    assert placed(fetchers) == {0: (3, 0), 1: (1, 0)}
+    fetchers.forget([other.key])
+    fetchers.follow([])
+    assert placed(fetchers) == {0: (3, 0)}
+    assert old._stopping
+    assert fetchers.fetchers == 1
+
+
+def test_what_ended_fetchers_copied_still_counts():
+    fetchers = manager()
+    one = follower(0)
+    fetchers.follow([one])
+    fetchers._fetchers[1, 0].counts.bytes_in = 100
+    fetchers.forget([one.key])
+    fetchers.follow([])
+    assert (fetchers.fetchers, fetchers.bytes_in) == (0, 100)
+
+
+def test_nothing_is_followed_after_the_end():
+    fetchers = manager()
+    fetchers.follow([follower(0)])
+    fetchers.close(0)
+    fetchers.follow([follower(1)])
+    assert fetchers.fetchers == 0
+    assert fetchers.lags() == {}
+
+
+def test_a_partition_whose_leader_stays_keeps_its_fetcher_but_is_truncated_anew():
+    fetchers = manager()
+    one = follower(0)
+    fetchers.follow([one])
+    fetchers._fetchers[1, 0]._followed[one.key].stage = Stage.FETCHING
+    one.become_follower(told(1, 1))
+    fetchers.forget([one.key])
+    fetchers.follow([one])
+    assert fetchers._fetchers[1, 0]._followed[one.key].stage is Stage.TRUNCATING
+
+
+@pytest.mark.parametrize("led_meanwhile", [False, True])
+def test_at_level_0_8_2_a_leader_that_stays_cuts_nothing(led_meanwhile):
+    fetchers = manager(level="0.8.2")
+    one = make_partition(2, log=EntryLog([(0, 1), (0, 2)]))
+    one.become_follower(told(1, 0))
+    fetchers.follow([one])
+    stage = fetchers._fetchers[1, 0]._followed[one.key].stage
+    assert stage is Stage.TRUNCATING
+    fetchers.forget([one.key])
+    if led_meanwhile:
+        one.become_leader(told(2, 1))
+    one.become_follower(told(1, 2))
+    fetchers.follow([one])
+    stage = fetchers._fetchers[1, 0]._followed[one.key].stage
+    assert stage is (Stage.TRUNCATING if led_meanwhile else Stage.FETCHING)
+    one.become_follower(told(3, 3))
+    fetchers.follow([one])
+    assert fetchers._fetchers[3, 0]._followed[one.key].stage is Stage.TRUNCATING

@@ -1,0 +1,91 @@
+"""A leader's answer is appended in small parts: whole entries, in order, once."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tests.support.message_sets import message_set
+from zkbroker.errors import ErrorCode, ProtocolError
+from zkbroker.records import iter_entries
+from zkbroker.replica import follower_append
+from zkbroker.replica.follower_append import append_in_parts
+
+
+class Follower:
+    """Appends whole entries that follow its end, as a partition does."""
+
+    def __init__(self, start=0, code=ErrorCode.UNKNOWN_SERVER_ERROR):
+        self.log_start_offset = self.log_end_offset = start
+        self.code = code
+        self.entries = []
+        self.begun_at = []
+
+    def append_from_leader(self, data, leader_epoch):
+        size = 0
+        for entry in iter_entries(data):
+            if entry.base_offset != self.log_end_offset:
+                raise ProtocolError("out of order", code=self.code)
+            self.entries.append((entry.base_offset, leader_epoch))
+            self.log_end_offset = entry.last_offset + 1
+            size += entry.size
+        return SimpleNamespace(size_bytes=size)
+
+    def start_anew_at(self, offset, leader_epoch):
+        self.log_start_offset = self.log_end_offset = offset
+        self.begun_at.append(offset)
+
+
+def appended(follower, data, go_on=lambda: True):
+    turns = []
+    size = append_in_parts(
+        follower, 7, memoryview(data), go_on=go_on, give_way=lambda: turns.append(1)
+    )
+    return size, len(turns)
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+    monkeypatch.setattr(follower_append, "APPEND_BYTES", 100)
+
+
+DATA = b"".join(message_set(2, 2, base=base) for base in range(0, 20, 2))
+
+
+def test_others_get_their_turn_between_parts_and_a_large_entry_is_one():
+    follower = Follower()
+    size, turns = appended(follower, DATA)
+    assert size == len(DATA)
+    assert follower.entries == [(base, 7) for base in range(0, 20, 2)]
+    assert turns > 3
+    large = message_set(2, 100, base=20)
+    assert appended(follower, large) == (len(large), 1)
+
+
+def test_the_cut_rest_is_left_to_be_fetched_again():
+    follower = Follower()
+    whole = len(message_set(2, 2))
+    assert appended(follower, DATA[: whole + 20])[0] == whole
+    assert follower.log_end_offset == 2
+
+
+def test_it_stops_where_the_partition_is_no_longer_to_follow():
+    turns = iter([True, False])
+    follower = Follower()
+    size, _ = appended(follower, DATA, go_on=lambda: next(turns))
+    assert 0 < size < len(DATA)
+
+
+def test_an_empty_log_begins_with_the_batch_that_the_leaders_log_begins_inside_of():
+    follower = Follower(start=1)
+    appended(follower, DATA)
+    assert follower.begun_at == [0]
+    assert follower.log_end_offset == 20
+
+
+@pytest.mark.parametrize(
+    "follower", [Follower(start=1, code=ErrorCode.NOT_LEADER_FOR_PARTITION), Follower(start=50)]
+)
+def test_any_other_refusal_is_raised(follower):
+    with pytest.raises(ProtocolError, match="out of order"):
+        appended(follower, DATA)
+    assert follower.begun_at == []

@@ -1,0 +1,127 @@
+"""The loop that waits, works and tries again, with a step that is played."""
+
+import logging
+
+import pytest
+
+from zkbroker.runtime import OwnerLoop, get_runtime
+
+logger = logging.getLogger(__name__)
+
+
+@pytest.fixture(params=["threads", "gevent"])
+def runtime(request):
+    return get_runtime(request.param)
+
+
+def test_pokes_make_steps_and_close_ends_them(runtime):
+    made = []
+    seen = runtime.event()
+
+    def step():
+        made.append(1)
+        seen.set()
+
+    loop = OwnerLoop(runtime, step, name="played", logger=logger)
+    loop.start()
+    assert not seen.wait(0.01), "the first step waits for a poke"
+    loop.set()
+    assert seen.wait(20)
+    assert loop.close()
+    loop.set()
+    assert loop.closed
+    assert made == [1]
+
+
+def test_a_step_is_made_again_after_the_time_it_asked_for(runtime):
+    made = []
+    thrice = runtime.event()
+
+    def step():
+        made.append(1)
+        if len(made) == 3:
+            thrice.set()
+        return 0.001 if len(made) < 3 else None
+
+    loop = OwnerLoop(runtime, step, name="played", logger=logger)
+    loop.start()
+    loop.set()
+    assert thrice.wait(20)
+    loop.close()
+    assert len(made) == 3
+
+
+def test_what_fails_is_repeated_and_the_same_failure_told_once(runtime, caplog):
+    caplog.set_level(logging.WARNING)
+    troubles = [LookupError("a"), LookupError("a"), OSError("b"), LookupError("a")]
+    failed = []
+    done = runtime.event()
+
+    def step():
+        if troubles:
+            raise troubles.pop(0)
+        done.set()
+
+    loop = OwnerLoop(
+        runtime,
+        step,
+        name="played",
+        logger=logger,
+        retry_s=0.001,
+        foreseen=(OSError,),
+        on_failure=failed.append,
+    )
+    loop.start()
+    loop.set()
+    assert done.wait(20)
+    loop.close()
+    assert [str(error) for error in failed] == ["a", "a", "b", "a"]
+    told = [record for record in caplog.records if "played failed" in record.getMessage()]
+    assert [bool(record.exc_info) for record in told] == [True, False, True]
+
+
+def test_no_step_is_made_before_what_it_needs_is_there(runtime):
+    there = runtime.event()
+    made = []
+    done = runtime.event()
+
+    def step():
+        made.append(there.is_set())
+        done.set()
+
+    loop = OwnerLoop(runtime, step, name="played", logger=logger, retry_s=0.001, ready=there.wait)
+    loop.start()
+    loop.set()
+    assert not done.wait(0.02)
+    there.set()
+    assert done.wait(20)
+    loop.close()
+    assert made == [True]
+
+
+def test_close_ends_a_loop_that_waits_for_what_it_needs(runtime):
+    loop = OwnerLoop(
+        runtime,
+        lambda: None,
+        name="played",
+        logger=logger,
+        retry_s=0.001,
+        ready=runtime.event().wait,
+    )
+    loop.start()
+    loop.set()
+    assert loop.close(20)
+
+
+def test_a_loop_whose_object_was_closed_ends_in_silence(runtime, caplog):
+    over = []
+
+    def step():
+        over.append(1)
+        raise LookupError("it is over")
+
+    loop = OwnerLoop(runtime, step, name="played", logger=logger, ended=lambda: bool(over))
+    loop.start()
+    loop.set()
+    assert loop._task.join(20)
+    assert caplog.text == ""

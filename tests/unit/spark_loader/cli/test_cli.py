@@ -1,0 +1,104 @@
+"""The command line: what people read, on a terminal and in a pipe."""
+
+import json
+
+import pytest
+from rich.table import Table
+
+from spark_loader.cli import ProgressBar, cli
+from spark_loader.cli.output import print_table
+from spark_loader.load import job
+from spark_loader.load.progress import Progress
+from spark_loader.words import counted
+from tests.support.inline_spark import InlineSpark
+from tests.support.loading import AT
+from tests.support.transactional import TransactionalLog
+
+
+class Started(InlineSpark):
+    """A session that counts how often it is started and stopped."""
+
+    log: list[str]
+
+    def __init__(self, log):
+        super().__init__()
+        self.log = log
+        log.append("start")
+
+    def stop(self):
+        self.log.append("stop")
+
+
+@pytest.fixture
+def sessions(monkeypatch, cluster):
+    log: list[str] = []
+    monkeypatch.setattr(job, "interruptible_session", lambda master, conf: Started(log))
+    monkeypatch.setattr(job, "NetworkAccess", lambda: cluster)
+    return log
+
+
+def test_spark_is_started_only_for_something_new(sessions, cluster, output, command):
+    load = ("load", "--output", output, "--bootstrap", "h:1", "--topic", "t", "--quiet")
+    said = command(*load)
+    assert said.startswith("140 rows in ")
+    assert "run 1: 2 files, " in said
+    assert sessions == ["start", "stop"]
+    assert command(*load) == f"nothing new: {output} holds all there is to load\n"
+    assert sessions == ["start", "stop"]
+    cluster.append("t", 1, [b"x"], timestamp_ms=AT)
+    said = command(*load)
+    assert said.startswith("1 row in ")
+    assert "run 2: 1 file, " in said
+    assert sessions == ["start", "stop", "start", "stop"]
+
+
+def test_a_plan_takes_every_option_of_a_load(cluster, output, command, tmp_path):
+    options = {name for each in cli.commands["load"].params for name in each.opts}
+    assert options <= {name for each in cli.commands["plan"].params for name in each.opts}
+    given = ("--access-log", "--headers", "--max-time", "1m", "--conf", "a=b", "--format", "raw")
+    shown = command(
+        "plan", "--output", output, "--bootstrap", "h:1", "--topic", "t", *given, "--json"
+    )
+    assert len(json.loads(shown)["mappers"]) == 2
+    log = TransactionalLog(tmp_path / "made")
+    log.send(1)
+    cluster.store("x", 0, log)
+    for level, planned in (("read_uncommitted", 1), ("read_committed", 0)):
+        shown = command(
+            "plan", "--output", output, "--bootstrap", "h:1", "--topic", "x",
+            "--isolation-level", level, "--json",
+        )  # fmt: skip
+        assert len(json.loads(shown)["mappers"]) == planned
+    with pytest.raises(Exception, match="give one of"):
+        command(
+            "plan", "--output", output, "--bootstrap", "h:1", "--topic", "t", "--access-log",
+            "--event-time-json", "at",
+        )  # fmt: skip
+
+
+def test_a_table_in_a_pipe_is_not_cut(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    table = Table("topic", "cause")
+    table.add_row("t" * 100, "c " * 100)
+    print_table(table)
+    [row] = [line for line in capsys.readouterr().out.splitlines() if "ttt" in line]
+    assert "t" * 100 in row
+    assert ("c " * 100).strip() in row
+
+
+def test_numbers_have_their_plural():
+    assert [counted(n, "file") for n in (0, 1, 2, 1000)] == [
+        "0 files",
+        "1 file",
+        "2 files",
+        "1,000 files",
+    ]
+
+
+def test_the_display_says_what_is_going_on():
+    with ProgressBar() as bar:
+        for stage, said in (("plan", "planning"), ("start", "starting Spark"), ("load", "loading")):
+            bar.update(Progress(stage=stage, rows=1, planned_rows=1 if stage == "load" else 0))
+            [task] = bar._bars.tasks
+            assert said in task.description
+            assert ("1/1 row " in task.fields["figures"]) == (stage == "load")

@@ -1,0 +1,62 @@
+"""The command line of a load in the loader's own terms."""
+
+import click
+import pytest
+
+from spark_loader.cli.options import Bytes, event_time, spark_settings, starting_bound
+from spark_loader.reading.positions import (
+    EARLIEST_BOUND,
+    LATEST_BOUND,
+    AtOffsets,
+    AtTime,
+    TopicPartition,
+)
+from zkbroker.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("1000", 1000), ("1k", 1024), ("2MiB", 2 << 20), ("3gb", 3 << 30)]
+)
+def test_sizes_have_units(text, size):
+    assert Bytes().convert(text, None, None) == size
+
+
+@pytest.mark.parametrize("text", ["", "k", "1x", "-1", "1.5m"])
+def test_what_is_no_size_is_refused(text):
+    with pytest.raises(click.BadParameter, match="is not a size"):
+        Bytes().convert(text, None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "bound"),
+    [
+        ("earliest", EARLIEST_BOUND),
+        ("latest", LATEST_BOUND),
+        ("1500", AtTime(1500)),
+        ("1970-01-01T00:00:01Z", AtTime(1000)),
+        ("1970-01-01T01:00:01+01:00", AtTime(1000)),
+        ("1970-01-01", AtTime(0)),
+        ('{"t": {"0": 5}}', AtOffsets({TopicPartition("t", 0): 5})),
+    ],
+)
+def test_where_to_begin(text, bound):
+    assert starting_bound(text) == bound
+
+
+def test_where_to_begin_is_said_when_it_is_none_of_the_forms():
+    with pytest.raises(ConfigError, match="give earliest, latest"):
+        starting_bound("yesterday")
+
+
+def test_settings_of_spark_come_from_file_and_command_line(tmp_path):
+    file = tmp_path / "spark.conf"
+    file.write_text("# a comment\nspark.a  1\nspark.b=2\nspark.c: 3 \n")
+    found = spark_settings({"properties_file": file, "conf": ["spark.b=9", "spark.d=x=y"]})
+    assert found == {"spark.a": "1", "spark.b": "9", "spark.c": "3", "spark.d": "x=y"}
+    with pytest.raises(ConfigError, match="is not KEY=VALUE"):
+        spark_settings({"conf": ["spark.b"]})
+
+
+def test_one_kind_of_event_time():
+    with pytest.raises(ConfigError, match="give one of"):
+        event_time({"event_time_json": "at", "access_log": True})

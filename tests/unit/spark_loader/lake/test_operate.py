@@ -1,0 +1,112 @@
+"""Positions moved by an operator, and the books that must balance."""
+
+import json
+
+import pytest
+
+from spark_loader import LoadError
+from tests.support.inline_spark import Crash, CrashingFileSystem
+from tests.support.loaded import loaded_offsets
+from tests.support.loading import AT, LOCAL, proved
+from tests.support.transactional import TransactionalLog
+
+
+def test_going_back_withdraws_files_and_loads_them_again(run, cluster, output, command):
+    run()
+    cluster.append("t", 0, [b"y"] * 50, timestamp_ms=AT)
+    run()
+    said = command("rewind", "--output", output, "--topic", "t", "--partition", 0, "--to", 120)
+    assert said == "t-0: the next load begins at offset 100\n"
+    assert loaded_offsets(output)["t", 0] == [*range(100)]
+    proved(output)
+    assert command("diff", "--output", output, "--from-run", 2) == "t-0: 100 here, 150 there\n"
+    assert run().rows == 50
+    assert command("rewind", "--output", output, "--topic", "t", "--to", 0).count("\n") == 3
+    assert run().rows == 190
+    proved(output)
+    with pytest.raises(LoadError, match="not loaded"):
+        command("rewind", "--output", output, "--topic", "t", "--to", 10_000)
+
+
+def test_a_position_set_forward_enters_the_gap_ledger(run, cluster, output, command):
+    run()
+    cluster.append("t", 1, [b"skipped"] * 10 + [b"kept"] * 5, timestamp_ms=AT)
+    command("set", "--output", output, "--topic", "t", "--partition", 1, "--to", 50)
+    assert run().rows == 5
+    assert proved(output).gap_offsets == 10
+    command("set", "--output", output, "--topic", "t", "--partition", 1, "--to", 45)
+    assert run().rows == 10
+    assert proved(output).gap_offsets == 5
+
+
+def test_positions_are_not_moved_under_an_unfinished_run(run, output, command):
+    run()
+    with pytest.raises(Crash):
+        run(CrashingFileSystem(LOCAL, 3), topics=["t"], output=str(output) + "-2")
+    with pytest.raises(LoadError, match="unfinished"):
+        command("set", "--output", f"{output}-2", "--topic", "t", "--partition", 0, "--to", 1)
+
+
+def test_status_and_audit_balance_with_the_cluster(run, cluster, output, command):
+    run(group="g")
+    cluster.append("t", 0, [b"z"] * 4)
+    shown = json.loads(command("status", "--output", output, "--bootstrap", "h:1", "--json"))
+    assert [(e["position"], e["lag"], e["group"]) for e in shown["partitions"]] == [
+        (100, 4, 100),
+        (40, 0, 40),
+        (0, 0, 0),
+    ]
+    books = json.loads(command("audit", "--output", output, "--bootstrap", "h:1", "--json"))
+    assert [(e["appended"], e["rows"], e["pending"], e["difference"]) for e in books] == [
+        (104, 100, 4, 0),
+        (40, 40, 0, 0),
+        (0, 0, 0, 0),
+    ]
+    assert command("diff", "--output", output, "--group", "g", "--bootstrap", "h:1") == (
+        "no difference\n"
+    )
+
+
+def test_what_was_aborted_is_counted_and_no_gap(run, cluster, output, command, tmp_path):
+    log = TransactionalLog(tmp_path / "made")
+    log.send(1, 3)
+    log.send(2, 2)
+    log.commit(1)
+    log.abort(2)
+    log.send(2, 4)
+    cluster.store("x", 0, log)
+    given = {"topics": ["x"], "fallback": "timestamp", "isolation_level": "read_committed"}
+    assert run(**given).rows == 3
+    report = proved(output)
+    assert (report.rows, report.aborted_offsets, report.absent_offsets) == (3, 2, 2)
+    [book] = json.loads(command("audit", "--output", output, "--bootstrap", "h:1", "--json"))
+    wanted = ("appended", "rows", "aborted", "absent", "pending", "difference")
+    assert [book[name] for name in wanted] == [11, 3, 2, 2, 4, 0]
+    shown = json.loads(command("status", "--output", output, "--bootstrap", "h:1", "--json"))
+    assert (shown["aborted"], shown["partitions"][0]["lag"]) == (2, 4)
+    assert "2 offsets of aborted transactions" in command("status", "--output", output)
+    assert "2 absent from the log, 2 aborted" in command("verify", "--output", output)
+    log.commit(2)
+    cluster.store("x", 0, log)
+    assert run(**given).rows == 4
+    proved(output)
+    # Going back takes them out of the books with the rows; then they are in them once again.
+    command("rewind", "--output", output, "--topic", "x", "--partition", 0, "--to", 0)
+    assert run(**given).rows == 7
+    assert proved(output).aborted_offsets == 2
+
+
+def test_a_run_is_resumed_at_the_isolation_level_it_was_planned_with(
+    run, cluster, output, tmp_path
+):
+    log = TransactionalLog(tmp_path / "made")
+    log.send(1, 3)
+    log.abort(1)
+    log.send(1, 4)
+    cluster.store("x", 0, log)
+    given = {"topics": ["x"], "fallback": "timestamp"}
+    with pytest.raises(Crash):
+        run(CrashingFileSystem(LOCAL, 4), **given)
+    # Its range goes beyond the last stable offset, where committed records cannot be read yet.
+    assert run(**given, isolation_level="read_committed").rows == 7
+    assert proved(output).aborted_offsets == 0

@@ -1,0 +1,53 @@
+"""Records out of quarantine into the lake, each once."""
+
+import json
+
+from spark_loader import EventTime
+from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.lake.ledger import live
+from spark_loader.sink.partition import SinkOptions
+from tests.support.inline_spark import Crash, CrashingFileSystem
+from tests.support.loaded import loaded_offsets
+from tests.support.loading import LOCAL, proved
+
+
+def test_records_without_a_time_are_quarantined_verbatim_and_replayed(run, output, command):
+    first = run(event_time=EventTime.regex(r"^[5-9]$", "s"))
+    assert (first.rows, first.quarantined) == (10, 130)
+    proved(output)
+    _, [one, _] = live(Checkpoints(LOCAL, str(output)).manifests())
+    record = json.loads((output / one.path).read_text().splitlines()[0])
+    assert (record["offset"], record["value"]) == (0, "MA==")
+    assert "does not match" in record["reason"]
+    said = command(
+        "replay-quarantine", "--output", output, "--event-time-regex", r"^\d{2}$",
+        "--event-time-format", "s",
+    )  # fmt: skip
+    assert "120 records out of quarantine, 10 still in it" in said
+    assert proved(output).quarantined == 10
+    assert not (output / one.path).exists()
+    said = command("replay-quarantine", "--output", output, "--event-time-fallback", "load-time")
+    assert "10 records out of quarantine, 0 still in it" in said
+    assert command("replay-quarantine", "--output", output) == "the quarantine is empty\n"
+    assert loaded_offsets(output) == {("t", 0): [*range(100)], ("t", 1): [*range(40)]}
+    assert (proved(output).rows, proved(output).quarantined) == (140, 0)
+
+
+def test_a_replay_stopped_at_every_step_counts_once(run, output, cluster):
+    from spark_loader.lake.replay import replay
+
+    run(event_time=EventTime.regex(r"^[5-9]$", "s"))
+    options = SinkOptions(event_time=EventTime.regex(r"^\d$", "s"))
+    at = 0
+    while True:
+        stopping = CrashingFileSystem(LOCAL, at)
+        try:
+            replay(Checkpoints(stopping, str(output)), stopping, options)
+        except Crash:
+            at += 1
+        else:
+            break
+        run()
+        proved(output)
+    assert at > 15
+    assert proved(output).quarantined == 120

@@ -1,0 +1,13 @@
+"""One load or operator at a time, and nothing left behind by the last one."""
+
+import pytest
+
+from spark_loader import LoadError
+from spark_loader.lake.checkpoint import Checkpoints
+from tests.support.loading import LOCAL
+
+
+def test_two_loads_at_once_are_refused(run, output):
+    checkpoints = Checkpoints(LOCAL, str(output))
+    with LOCAL.lock(checkpoints.path("lock"), "me"), pytest.raises(LoadError, match="me"):
+        run()

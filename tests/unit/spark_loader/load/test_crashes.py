@@ -1,0 +1,124 @@
+"""The load is stopped before and after every step it takes; each offset must count once after."""
+
+import pytest
+
+from spark_loader import EventTime, Loader
+from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.lake.verify import verify
+from spark_loader.storage.files import LocalFileSystem
+from tests.support.directory_cluster import DirectoryCluster
+from tests.support.inline_spark import Crash, CrashingFileSystem, InlineSpark
+from tests.support.loaded import loaded_offsets
+
+VALUES = [b'{"at": %d, "n": %d}' % (1_431_857_103 + 1800 * (n % 4), n) for n in range(60)]
+
+# What survives a power cut is not shown here, so nothing is flushed to the device.
+LOCAL = LocalFileSystem(sync=False)
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    cluster = DirectoryCluster(str(tmp_path / "cluster"))
+    cluster.append("t", 0, [*VALUES[:30], b"poison", *VALUES[30:]], per_batch=7)
+    cluster.append("t", 1, VALUES[:20], per_batch=5)
+    return cluster
+
+
+def loader(cluster, output, filesystem):
+    return Loader(
+        bootstrap="h:1",
+        topics=["t"],
+        output=str(output),
+        group="lake",
+        event_time=EventTime.json("at"),
+        access=cluster,
+        filesystem=filesystem,
+    )
+
+
+def steps_of_a_load(cluster, output):
+    filesystem = CrashingFileSystem(LOCAL)
+    loader(cluster, output, filesystem).run(InlineSpark())
+    return filesystem.steps
+
+
+def everything_once(cluster, output):
+    report = verify(LOCAL, str(output))
+    assert report.problems == []
+    checkpoints = Checkpoints(LOCAL, str(output))
+    latest = checkpoints.latest()
+    assert latest is not None
+    assert loaded_offsets(output) == {
+        ("t", 0): [*range(30), *range(31, 61)],
+        ("t", 1): [*range(20)],
+    }
+    assert report.quarantined == 1
+    assert cluster.view(None).group_offsets("lake", []) == latest.positions
+    staged = [name for run in checkpoints.run_numbers() for name in checkpoints.staged_names(run)]
+    assert staged == []
+
+
+def test_stopped_at_every_step_each_offset_counts_once(cluster, tmp_path):
+    steps = steps_of_a_load(cluster, tmp_path / "whole")
+    everything_once(cluster, tmp_path / "whole")
+    assert len(steps) > 60
+    for at in range(len(steps)):
+        output = tmp_path / f"stopped-{at}"
+        with pytest.raises(Crash):
+            loader(cluster, output, CrashingFileSystem(LOCAL, at)).run(InlineSpark())
+        loader(cluster, output, LOCAL).run(InlineSpark())
+        everything_once(cluster, output)
+
+
+def test_stopped_at_every_step_of_the_rerun_too(cluster, tmp_path):
+    steps = steps_of_a_load(cluster, tmp_path / "whole")
+    for first in range(3, len(steps), 17):
+        for second in range(1, len(steps), 23):
+            output = tmp_path / f"stopped-{first}-{second}"
+            with pytest.raises(Crash):
+                crashing = CrashingFileSystem(LOCAL, first)
+                loader(cluster, output, crashing).run(InlineSpark())
+            try:
+                crashing = CrashingFileSystem(LOCAL, second)
+                loader(cluster, output, crashing).run(InlineSpark())
+            except Crash:
+                loader(cluster, output, LOCAL).run(InlineSpark())
+            everything_once(cluster, output)
+
+
+def test_a_full_disk_at_every_step_fails_and_a_rerun_goes_on(cluster, tmp_path):
+    steps = steps_of_a_load(cluster, tmp_path / "whole")
+    for at in range(0, len(steps), 3):
+        output = tmp_path / f"full-{at}"
+        full = CrashingFileSystem(LOCAL, at, OSError)
+        with pytest.raises(Exception, match="stopped at"):
+            loader(cluster, output, full).run(InlineSpark())
+        loader(cluster, output, LOCAL).run(InlineSpark())
+        everything_once(cluster, output)
+
+
+def test_a_rerun_has_identical_ranges_and_does_not_redo_finished_mappers(cluster, tmp_path):
+    steps = steps_of_a_load(cluster, tmp_path / "whole")
+    at = steps.index("after publish 00000.json")
+    with pytest.raises(Crash):
+        loader(cluster, tmp_path / "o", CrashingFileSystem(LOCAL, at)).run(InlineSpark())
+    checkpoints = Checkpoints(LOCAL, str(tmp_path / "o"))
+    planned = checkpoints.plan(1).ranges
+    cluster.append("t", 0, [b'{"at": 1}'] * 5)
+    result = loader(cluster, tmp_path / "o", LOCAL).run(InlineSpark())
+    assert (result.resumed, result.adopted, result.run) == (True, 1, 1)
+    assert [(each.source, each.start, each.until) for each in result.ranges] == [
+        (each.source, each.start, each.until) for each in planned
+    ]
+    later = loader(cluster, tmp_path / "o", LOCAL).run(InlineSpark())
+    assert (later.run, later.rows) == (2, 5)
+
+
+def test_readers_of_the_manifest_never_see_what_is_not_published(cluster, tmp_path):
+    steps = steps_of_a_load(cluster, tmp_path / "whole")
+    before = steps.index("before publish 000001.json")
+    for at in [*range(0, before, 5), before]:
+        output = tmp_path / f"o-{at}"
+        with pytest.raises(Crash):
+            loader(cluster, output, CrashingFileSystem(LOCAL, at)).run(InlineSpark())
+        assert Checkpoints(LOCAL, str(output)).latest() is None

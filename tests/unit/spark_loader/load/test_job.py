@@ -1,0 +1,153 @@
+"""Loads, formats, quarantine and the operator's commands, on an in-process stand-in for Spark."""
+
+import json
+
+import pytest
+
+from spark_loader import EventTime, Loader, LoadError, QuarantineLimit
+from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.reading.positions import LATEST_BOUND, AtOffsets, AtTime, TopicPartition
+from tests.support.inline_spark import InlineSpark
+from tests.support.loaded import loaded_offsets
+from tests.support.loading import AT, LOCAL, proved
+from zkbroker.errors import ConfigError
+
+
+def test_a_first_run_begins_where_it_is_told(cluster, tmp_path):
+    begun = {}
+    for name, starting in (
+        ("latest", LATEST_BOUND),
+        ("offsets", AtOffsets({TopicPartition("t", p): p * 10 for p in range(3)})),
+        ("time", AtTime(AT)),
+    ):
+        lake = tmp_path / name
+        if name == "offsets":
+            cluster.append("t", 2, [b"x"] * 30, timestamp_ms=AT)
+        loader = Loader(
+            bootstrap="h:1",
+            topics=["t"],
+            output=str(lake),
+            starting=starting,
+            access=cluster,
+            filesystem=LOCAL,
+        )
+        begun[name] = [loader.run(InlineSpark()).rows]
+        cluster.append("t", 1, [b"x"] * 5, timestamp_ms=AT)
+        begun[name].append(loader.run(InlineSpark()).rows)
+        proved(lake)
+    assert begun == {"latest": [0, 5], "offsets": [145, 5], "time": [180, 5]}
+
+
+def test_a_partition_added_later_is_loaded_from_its_beginning(run, cluster):
+    run(starting=LATEST_BOUND)
+    cluster.append("t", 3, [b"new"] * 7)
+    assert run(starting=LATEST_BOUND).rows == 7
+
+
+def test_topics_by_whitelist_and_blacklist(run, cluster, output):
+    cluster.append("u", 0, [b"x"] * 3)
+    cluster.append("v", 0, [b"x"] * 3)
+    result = run(topics=[], whitelist="t|u|v", blacklist="v")
+    assert {each.topic for each in result.ranges} == {"t", "u"}
+    with pytest.raises(LoadError, match="no topic matches"):
+        run(topics=[], whitelist="nothing")
+    with pytest.raises(ConfigError, match="whitelist"):
+        run(topics=[])
+
+
+def test_caps_by_records_bytes_and_time(run, output):
+    assert run(max_records=30).rows == 30
+    capped = run(max_bytes=500)
+    assert 0 < capped.rows < 110
+    assert capped.lag == 110 - capped.rows
+    assert run(max_seconds=60).lag == 0
+    assert loaded_offsets(output) == {("t", 0): [*range(100)], ("t", 1): [*range(40)]}
+    proved(output)
+
+
+def test_large_partitions_are_split_and_small_ones_share_a_mapper(run, output):
+    result = run(split_bytes=300)
+    plan = Checkpoints(LOCAL, str(output)).plan(1)
+    assert len(plan.mappers) > 3
+    assert [(each.partition, each.start, each.until) for each in result.ranges] == [
+        (0, 0, 100),
+        (1, 0, 40),
+    ]
+    proved(output)
+
+
+def test_small_partitions_share_a_mapper(run, output):
+    run(group_bytes=1 << 20)
+    assert len(Checkpoints(LOCAL, str(output)).plan(1).mappers) == 1
+    proved(output)
+
+
+def test_files_are_closed_at_the_target_size(run, cluster, output):
+    cluster.append("t", 2, [b"x" * 1000] * 300, timestamp_ms=AT, per_batch=10)
+    run(target_bytes=20_000, fetch_bytes=30_000, compression="none", format="raw")
+    names = [path.name for path in output.glob("topic=t/*/*/t+00002+*")]
+    assert len(names) > 3
+    proved(output)
+
+
+@pytest.mark.parametrize("kind", ["json", "raw"])
+def test_other_formats_hold_the_same_values(run, output, kind, cluster):
+    cluster.append("t", 2, [b"\xff", None], keys=[b"k", None], timestamp_ms=AT)
+    assert run(format=kind).rows == 142
+    report = proved(output)
+    assert report.rows == 142
+    [file] = output.glob("topic=t/date=2015-05-17/hour=10/t+00002+*")
+    lines = file.read_bytes().split(b"\n")[:-1]
+    if kind == "raw":
+        assert lines == [b"\xff", b""]
+    else:
+        first, second = map(json.loads, lines)
+        assert (first["key"], first["value_base64"], first["offset"]) == ("k", "/w==", 0)
+        assert (second["key"], second["value"], second["timestamp"]) == (None, None, AT)
+
+
+def test_headers_are_kept_when_asked_for(run, cluster, output):
+    cluster.append("t", 2, [b"v"], headers=[(("h", b"1"),)], timestamp_ms=AT)
+    run(format="json", headers=True)
+    [file] = output.glob("topic=t/*/*/t+00002+*")
+    assert json.loads(file.read_text())["headers"] == [{"key": "h", "value": "1"}]
+
+
+def test_too_many_unparsable_records_fail_the_load_with_a_sample(run, output):
+    with pytest.raises(QuarantineLimit, match=r"more than 20 records .* does not match"):
+        run(event_time=EventTime.regex(r"^[5-9]$", "s"), max_quarantined=20)
+    assert list(output.glob("topic=*")) == []
+    assert run(max_quarantined=20).rows == 140
+
+
+def test_message_format_0_has_no_time_unless_another_is_allowed(cluster, tmp_path):
+    cluster.append("old", 0, [b"x"] * 3, magic=0)
+    for fallback, expected in (("quarantine", (0, 3)), ("load-time", (3, 0))):
+        result = Loader(
+            bootstrap="h:1",
+            topics=["old"],
+            output=str(tmp_path / fallback),
+            fallback=fallback,
+            access=cluster,
+            filesystem=LOCAL,
+        ).run(InlineSpark())
+        assert (result.rows, result.quarantined) == expected
+
+
+def test_the_dry_run_shows_splits_and_bytes_and_writes_nothing(run, output, command):
+    shown = json.loads(
+        command("plan", "--output", output, "--bootstrap", "h:1", "--topic", "t", "--json")
+    )
+    assert [(m[0]["partition"], m[0]["until"]) for m in shown["mappers"]] == [(0, 100), (1, 40)]
+    assert all(m[0]["bytes"] > 0 for m in shown["mappers"])
+    assert not output.exists()
+    with pytest.raises(ConfigError, match="name the cluster"):
+        command("plan", "--output", output, "--topic", "t")
+
+
+def test_checkpoints_of_another_version_are_refused(run, output):
+    run()
+    manifest = next(output.glob("_zkbroker/manifests/*.json"))
+    manifest.write_text(manifest.read_text().replace('"version": 1', '"version": 2'))
+    with pytest.raises(LoadError, match="version 2"):
+        run()

@@ -1,0 +1,54 @@
+"""What a load is told is checked before anything is done."""
+
+import pytest
+
+from spark_loader.load.options import LoadOptions
+from spark_loader.reading.positions import TopicPartition
+from zkbroker.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"output": ""}, "no output"),
+        ({"topics": ()}, "name topics"),
+        ({"whitelist": "t.*"}, "name topics"),
+        ({"topics": (), "blacklist": "("}, "blacklist='\\('"),
+        ({"format": "csv"}, "parquet, json, raw"),
+        ({"compression": "lz9"}, "'lz9' is not allowed"),
+        ({"on_out_of_range": "ignore"}, "'ignore' is not allowed"),
+        ({"policies": {"t": "ignore"}}, "'ignore' is not allowed"),
+        ({"max_records": 0}, "max_records=0"),
+        ({"split_bytes": -1}, "split_bytes=-1"),
+        ({"isolation_level": "committed"}, "isolation.level='committed'"),
+        (
+            {"isolation_level": "read_committed", "generation": "0.7", "zookeeper": "z"},
+            "0.7 has no transactions",
+        ),
+    ],
+)
+def test_what_is_not_allowed_is_refused(given, reason):
+    with pytest.raises(ConfigError, match=reason):
+        LoadOptions(**{"output": "/lake", "topics": ("t",), **given})
+
+
+def test_the_nearest_policy_counts():
+    options = LoadOptions(
+        output="/lake",
+        topics=("t", "u"),
+        policies={"t": "earliest", "t:3": "latest"},
+        on_out_of_range="nearest",
+    )
+    sources = [TopicPartition("t", 3), TopicPartition("t", 4), TopicPartition("u", 3)]
+    assert [options.policy(each) for each in sources] == ["latest", "earliest", "nearest"]
+
+
+def test_lists_go_over_whole_names():
+    options = LoadOptions(output="/lake", whitelist="click.*", blacklist=".*-old")
+    names = ("clicks", "my-clicks", "clicks-old")
+    assert [name for name in names if options.wants(name)] == ["clicks"]
+
+
+def test_the_driver_connects_by_what_was_given():
+    connect = LoadOptions(output="/lake", topics=["t"], bootstrap="a:1, b:2,").connect()
+    assert (connect.zookeeper, connect.bootstrap) == (None, ("a:1", "b:2"))

@@ -1,0 +1,124 @@
+"""The plan of a run: every offset is in a range or in a gap, and nothing is given up unasked."""
+
+import pytest
+
+from spark_loader.errors import DataLoss, LoadError
+from spark_loader.lake.ledger import Gap, Manifest
+from spark_loader.load.options import LoadOptions
+from spark_loader.load.planning import Extent, check_same_topic, make_plan, only, place
+from spark_loader.reading.positions import AtOffsets, AtTimes, TopicPartition
+from tests.support.directory_cluster import DirectoryCluster
+from tests.support.transactional import TransactionalLog
+
+T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    cluster = DirectoryCluster(str(tmp_path))
+    cluster.append("t", 0, [b"x"] * 100)
+    cluster.append("t", 1, [b"x"] * 40)
+    return cluster
+
+
+def planned(cluster, latest=None, *, committed=False, **fields):
+    if committed:
+        fields |= {"bootstrap": "b:1", "isolation_level": "read_committed"}
+    options = LoadOptions(**{"output": "/lake", "topics": ("t",), **fields})
+    return make_plan(3, options, cluster.view(None if not committed else options.connect()), latest)
+
+
+def manifest(**fields):
+    return Manifest(run=2, created="now", kind="load", **fields)
+
+
+def covered(plan):
+    return {(each.source, each.start, each.until) for each in plan.ranges}
+
+
+def test_a_first_run_takes_the_whole_log(cluster):
+    plan, held = planned(cluster)
+    assert covered(plan) == {(T0, 0, 100), (T1, 0, 40)}
+    assert (plan.run, plan.positions, plan.log_ends, held) == (
+        3,
+        {T0: 0, T1: 0},
+        {T0: 100, T1: 40},
+        [],
+    )
+
+
+def test_a_later_run_goes_on_and_a_new_partition_starts_at_its_beginning(cluster):
+    cluster.append("t", 2, [b"x"] * 3)
+    latest = manifest(positions={T0: 60, T1: 40})
+    plan, _ = planned(cluster, latest, starting=AtOffsets({T0: 1}))
+    assert covered(plan) == {(T0, 60, 100), (T2, 0, 3)}
+
+
+def test_nothing_new_is_no_plan(cluster):
+    assert planned(cluster, manifest(positions={T0: 100, T1: 40})) == (None, [])
+
+
+def test_the_limits_of_a_run_hold(cluster):
+    plan, _ = planned(cluster, max_records=30)
+    assert sum(each.size for each in plan.ranges) == 30
+    plan, _ = planned(cluster, max_bytes=1)
+    assert sum(each.size for each in plan.ranges) <= 2
+
+
+def test_offsets_that_are_gone_hold_their_partition_back_unless_a_policy_says_otherwise(cluster):
+    cluster.delete_before("t", 0, 50)
+    latest = manifest(positions={T0: 20, T1: 0})
+    plan, (held,) = planned(cluster, latest)
+    assert covered(plan) == {(T1, 0, 40)}
+    assert isinstance(held, DataLoss)
+    assert "t-0 [20, 50): deleted from the log" in str(held)
+    for policy, begin in (("earliest", 50), ("nearest", 50), ("latest", 100)):
+        plan, held = planned(cluster, latest, on_out_of_range=policy)
+        assert held == []
+        assert [(gap.start, gap.until) for gap in plan.gaps] == [(20, begin)]
+        assert plan.positions[T0] == 20
+
+
+def test_a_position_beyond_the_log_is_never_decided_by_a_policy():
+    for policy in ("fail", "earliest", "latest", "nearest"):
+        with pytest.raises(DataLoss, match="the log ends at 5"):
+            place(T0, 6, Extent(0, 5), policy)
+    assert place(T0, 5, Extent(0, 5), "fail") == (5, None)
+    gap = place(T0, 1, Extent(2, 5), "latest")[1]
+    assert isinstance(gap, Gap)
+    assert "go on at the end" in gap.cause
+
+
+def test_a_topic_that_was_made_anew_is_noticed():
+    check_same_topic(T0, 5, {"t": 1}, {"t": 1})
+    check_same_topic(T0, 0, {"t": 1}, {"t": 2})
+    check_same_topic(T0, 5, {}, {"t": 2})
+    with pytest.raises(DataLoss, match="--topic t --partition 0 --to 5"):
+        check_same_topic(T0, 5, {"t": 1}, {"t": 2})
+
+
+def test_what_an_earlier_run_used_of_the_starting_offsets_is_left_out():
+    assert only(AtOffsets({T0: 1, T1: 2}), {T1}) == AtOffsets({T1: 2})
+    assert only(AtTimes({T0: 1, T1: 2}), {T1}) == AtTimes({T1: 2})
+
+
+def test_no_topic_is_an_error_and_not_an_empty_load(cluster):
+    with pytest.raises(LoadError, match=r"whitelist='none.*'"):
+        planned(cluster, topics=(), whitelist="none.*")
+
+
+def test_committed_records_end_where_a_transaction_is_open(cluster, tmp_path):
+    log = TransactionalLog(tmp_path / "made")
+    log.send(None, 5)
+    log.send(1, 5)
+    cluster.store("t", 0, log)
+    plan, held = planned(cluster, committed=True)
+    assert covered(plan) == {(T0, 0, 5), (T1, 0, 40)}
+    assert (plan.log_ends[T0], plan.read_committed, held) == (10, True, [])
+    # Loaded further than that before, with the other isolation level: no loss, but a wait.
+    latest = manifest(positions={T0: 8, T1: 40})
+    assert planned(cluster, latest, committed=True) == (None, [])
+    log.abort(1)
+    cluster.store("t", 0, log)
+    plan, _ = planned(cluster, latest, committed=True)
+    assert covered(plan) == {(T0, 8, 11)}

@@ -1,0 +1,244 @@
+"""What goes wrong under a load, and what it says and keeps then."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from spark_loader import DataLoss, EventTime, LoadError, QuarantineLimit
+from spark_loader.cli import cli
+from spark_loader.errors import DamagedLog
+from spark_loader.lake import operate
+from spark_loader.lake.checkpoint import Checkpoints
+from tests.support.directory_cluster import DirectoryView
+from tests.support.inline_spark import Crash, CrashingFileSystem
+from tests.support.loaded import loaded_offsets
+from tests.support.loading import AT, LOCAL, damage, proved
+from zkbroker.errors import RegistryError
+
+
+@pytest.mark.parametrize("fallback", ["quarantine", "timestamp", "load-time"])
+@pytest.mark.parametrize("event_time", [EventTime(), EventTime.regex("^(9)$", "s")])
+def test_a_time_that_no_calendar_holds_stops_nothing(cluster, run, output, fallback, event_time):
+    for unit in (1, 1000, 1_000_000):
+        cluster.append("odd", 0, [b"v"], timestamp_ms=AT * unit)
+    result = run(topics=["odd"], fallback=fallback, event_time=event_time)
+    loaded = 3 if fallback == "load-time" else 1
+    if fallback == "quarantine" and event_time.pattern:
+        loaded = 0
+    assert (result.rows, result.quarantined) == (loaded, 3 - loaded)
+    proved(output)
+
+
+def test_retention_fails_the_load_with_the_exact_range_or_fills_the_ledger(
+    run, cluster, output, command
+):
+    run()
+    cluster.append("t", 0, [b"x"] * 100)
+    cluster.delete_before("t", 0, 150)
+    with pytest.raises(DataLoss, match=r"t-0 \[100, 150\)"):
+        run()
+    assert "t-0: 50 offsets were deleted before being loaded" in command(
+        "status", "--output", output, "--bootstrap", "h:1"
+    )
+    result = run(policies={"t:0": "earliest"})
+    assert result.rows == 50
+    [gap] = operate.gap_ledger(Checkpoints(LOCAL, str(output)))
+    assert (gap.partition, gap.start, gap.until) == (0, 100, 150)
+    assert "gap t-0 [100, 150): deleted" in command("status", "--output", output)
+    assert proved(output).gap_offsets == 50
+    assert [each.difference for each in operate.audit(Checkpoints(LOCAL, str(output)))] == [0] * 3
+
+
+def test_retention_between_plan_and_read_is_met_by_the_policy_too(run, cluster, output):
+    steps = CrashingFileSystem(LOCAL, 1)
+    with pytest.raises(Crash):
+        run(steps)
+    cluster.delete_before("t", 0, 60)
+    with pytest.raises(DataLoss, match=r"t-0 \[0, 60\)[^$]*All else was loaded: 40 rows, run 1"):
+        run()
+    assert proved(output).rows == 40
+    result = run(on_out_of_range="earliest")
+    assert (result.resumed, result.rows) == (False, 40)
+    assert proved(output).gap_offsets == 60
+    assert loaded_offsets(output) == {("t", 0): [*range(60, 100)], ("t", 1): [*range(40)]}
+
+
+def test_retention_before_the_plan_holds_up_no_other_partition(run, cluster, output, command):
+    run()
+    cluster.append("t", 0, [b"x"] * 10, timestamp_ms=AT)
+    cluster.append("t", 1, [b"x"] * 10, timestamp_ms=AT)
+    cluster.delete_before("t", 0, 105)
+    said = command("plan", "--output", output, "--bootstrap", "h:1", "--topic", "t")
+    assert "would be held back: t-0 [100, 105)" in said
+    for rows in (10, 0):
+        with pytest.raises(DataLoss, match=r"t-0 \[100, 105\)") as failed:
+            run()
+        assert (f"All else was loaded: {rows} rows" in str(failed.value)) == (rows > 0)
+    assert proved(output).rows == 150
+    assert run(on_out_of_range="nearest").rows == 5
+    assert proved(output).gap_offsets == 5
+
+
+def test_a_topic_deleted_under_an_unfinished_plan_holds_up_nothing(run, cluster, output):
+    cluster.append("gone", 0, [b"x"] * 3)
+    with pytest.raises(Crash):
+        run(CrashingFileSystem(LOCAL, 1), topics=["t", "gone"])
+    shutil.rmtree(cluster._file("gone", 0).parent)
+    with pytest.raises(DataLoss, match=r"gone-0 \[0, 3\)"):
+        run()
+    assert loaded_offsets(output) == {("t", 0): [*range(100)], ("t", 1): [*range(40)]}
+    assert run().rows == 0
+    proved(output)
+
+
+def test_of_a_split_partition_what_lies_before_the_trouble_is_published(run, cluster, output):
+    for _ in range(3):
+        cluster.append("t", 0, [b"y"] * 100, timestamp_ms=AT)
+    damage(cluster, "t", 0, entry=1)
+    size = cluster._file("t", 0).stat().st_size
+    with pytest.raises(DamagedLog, match=r"t-0 \[100, 160\).*CRC"):
+        run(split_bytes=-(-size // 4))
+    assert loaded_offsets(output) == {("t", 0): [*range(80)], ("t", 1): [*range(40)]}
+    proved(output)
+    assert list(output.glob("_zkbroker/runs/*/staging/*")) == []
+    result = run(keep_damaged=True)
+    assert (result.rows, result.quarantined) == (220, 1)
+    assert loaded_offsets(output)["t", 0] == [*range(100), *range(200, 400)]
+    proved(output)
+
+
+def test_a_topic_made_anew_fails_whatever_the_policy(run, cluster):
+    run()
+    cluster._file("t", 0).write_bytes(b"")
+    cluster.append("t", 0, [b"new"])
+    with pytest.raises(DataLoss, match="made anew"):
+        run(on_out_of_range="earliest")
+
+
+def test_damaged_entries_go_into_quarantine_when_asked(run, cluster, output):
+    file = cluster._file("t", 1)
+    data = bytearray(file.read_bytes())
+    data[-2] ^= 0xFF
+    file.write_bytes(bytes(data))
+    with pytest.raises(DamagedLog, match=r"t-1 \[0, 40\).*CRC[^$]*All else was loaded: 100 rows"):
+        run()
+    assert loaded_offsets(output) == {("t", 0): [*range(100)]}
+    proved(output)
+    result = run(keep_damaged=True)
+    assert (result.rows, result.quarantined) == (0, 1)
+    proved(output)
+
+
+@pytest.mark.parametrize("prefix", ["", "file:", "file://", "file://localhost", "file:///"])
+def test_an_output_may_be_a_file_uri(run, output, prefix, command):
+    where = f"{prefix}{str(output)[1:] if prefix == 'file:///' else output}"
+    assert run(output=where).rows == 140
+    assert loaded_offsets(output)["t", 1] == [*range(40)]
+    assert "no gap, no duplicate" in command("verify", "--output", where)
+
+
+def test_a_relative_output_is_one_place_for_driver_and_workers(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run(output="lake")
+    assert all(path.startswith(f"{tmp_path}/lake/topic=t/") for path in result.files)
+
+
+@pytest.mark.parametrize(
+    "words", [["verify"], ["status"], ["audit"], ["diff", "--from-run", 1], ["rewind", "--to", 1]]
+)
+def test_a_misspelt_directory_is_no_proof(tmp_path, command, words):
+    more = ["--topic", "t"] if words[0] == "rewind" else []
+    with pytest.raises(LoadError, match=r"nothing .*loaded"):
+        command(*words, "--output", tmp_path / "lkae", *more)
+    assert not (tmp_path / "lkae" / "_zkbroker" / "manifests").exists()
+
+
+def test_the_state_of_topics_that_are_gone_or_have_grown_can_be_seen(run, cluster, output, command):
+    cluster.append("gone", 0, [b"x"] * 5, timestamp_ms=AT)
+    run(topics=["t", "gone"], group="g")
+    shutil.rmtree(cluster._file("gone", 0).parent)
+    cluster.append("t", 3, [b"x"] * 7, timestamp_ms=AT)
+    where = ["--output", output, "--bootstrap", "h:1"]
+    shown = json.loads(command("status", *where, "--json"))["partitions"]
+    assert [(e["topic"], e["partition"], e["position"], e["lag"], e["gone"]) for e in shown] == [
+        ("gone", 0, 5, None, True),
+        ("t", 0, 100, 0, False),
+        ("t", 1, 40, 0, False),
+        ("t", 2, 0, 0, False),
+        ("t", 3, None, 7, False),
+    ]
+    said = command("status", *where)
+    assert "gone-0 is no longer in the cluster" in said
+    assert "t-3 is new" in said
+    assert {e["difference"] for e in json.loads(command("audit", *where, "--json"))} == {0}
+
+
+def test_what_the_disk_says_is_an_error_of_one_line(run, output):
+    run()
+    with pytest.raises(LoadError, match=r"Permission denied|Not a directory"):
+        cli.main(["verify", "--output", str(output / "_zkbroker/manifests/000001.json")],
+                 standalone_mode=False)  # fmt: skip
+
+
+def test_a_registry_that_is_away_at_the_end_costs_the_groups_offsets_only(
+    run, cluster, output, monkeypatch
+):
+    def away(*_):
+        raise RegistryError("no ZooKeeper answered")
+
+    monkeypatch.setattr(DirectoryView, "commit_group_offsets", away)
+    with pytest.raises(LoadError, match=r"run 1 is published with 140 rows.*no ZooKeeper answered"):
+        run(group="g")
+    proved(output)
+    monkeypatch.undo()
+    assert run(group="g").rows == 0
+    assert cluster.view(None).group_offsets("g", []) == {("t", 0): 100, ("t", 1): 40, ("t", 2): 0}
+
+
+def test_a_topic_made_anew_is_noticed_however_long_it_is(run, cluster, output, command):
+    created = Path(cluster.path) / "created.json"
+    created.write_text('{"t": 1431857103000}')
+    run()
+    assert run().rows == 0
+    created.write_text('{"t": 1431943503000}')
+    cluster.append("t", 0, [b"new"] * 50, timestamp_ms=AT)
+    cluster.append("t", 2, [b"new"] * 5, timestamp_ms=AT)
+    for loaded in (5, 0):
+        with pytest.raises(DataLoss, match="t-0: the topic was made anew") as failed:
+            run(on_out_of_range="earliest")
+        assert (f"{loaded} rows" in str(failed.value)) == (loaded > 0)
+    command("set", "--output", output, "--topic", "t", "--partition", 0, "--to", 100)
+    assert run().rows == 50
+    assert run().rows == 0
+    proved(output)
+    created.write_text('{"t": 1432000000000}')
+    command("rewind", "--output", output, "--topic", "t", "--to", 0)
+    assert [run().rows for _ in range(2)] == [195, 0]
+    proved(output)
+
+
+def test_checkpoints_of_an_earlier_release_are_taken_up(run, cluster, output):
+    """Those had no times of creation, no account of the lake and no checksum."""
+    run()
+    cluster.append("t", 1, [b"x"] * 5, timestamp_ms=AT)
+    with pytest.raises(Crash):
+        run(CrashingFileSystem(LOCAL, 3))
+    for path in output.glob("_zkbroker/**/*.json"):
+        content = json.loads(path.read_text())
+        for name in ("topics_created_ms", "beginning", "lake", "earlier", "checksum"):
+            content.pop(name, None)
+        path.write_text(json.dumps(content))
+    result = run()
+    assert (result.resumed, result.rows) == (True, 5)
+    proved(output)
+
+
+def test_a_wrong_option_publishes_nothing_even_of_partitions_below_the_threshold(run, output):
+    with pytest.raises(QuarantineLimit, match=r"more than 50 records of t-0"):
+        run(event_time=EventTime.regex(r"^[5-9]$", "s"), max_quarantined=50)
+    assert list(output.glob("topic=*")) == []
+    assert Checkpoints(LOCAL, str(output)).latest() is None
+    assert run().resumed
+    proved(output)

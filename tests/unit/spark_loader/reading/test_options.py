@@ -1,0 +1,150 @@
+import pytest
+
+from spark_loader.reading.options import ConnectOptions, SourceOptions, parse_duration_ms
+from spark_loader.reading.positions import (
+    EARLIEST_BOUND,
+    LATEST_BOUND,
+    AtOffsets,
+    AtTime,
+    AtTimes,
+    TopicPartition,
+    flat_numbers,
+    parse_partition_numbers,
+    partition_numbers,
+)
+from zkbroker.errors import ConfigError
+
+BASE = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "t"}
+
+
+def parse(streaming=False, **more):
+    given = {**BASE, **{key.replace("_", "."): value for key, value in more.items()}}
+    return SourceOptions.parse(given, streaming=streaming)
+
+
+def test_defaults_are_those_of_sparks_kafka_source():
+    batch, stream = parse(), parse(streaming=True)
+    assert batch.starting == EARLIEST_BOUND
+    assert batch.ending == LATEST_BOUND
+    assert stream.starting == LATEST_BOUND
+    assert batch.fail_on_data_loss
+    assert not batch.include_headers
+    assert (batch.connect.retries, batch.connect.retry_interval_ms) == (3, 10)
+    assert batch.max_trigger_delay_ms == 15 * 60_000
+    assert (batch.max_offsets_per_trigger, batch.min_partitions) == (None, None)
+
+
+def test_names_are_taken_in_any_case():
+    assert parse(INCLUDEHEADERS="true", FailOnDataLoss="FALSE").include_headers
+
+
+def test_a_time_for_all_wins_over_times_which_win_over_offsets():
+    everything = {
+        "startingTimestamp": "5",
+        "startingOffsetsByTimestamp": '{"t":{"0":6}}',
+        "startingOffsets": '{"t":{"0":7}}',
+    }
+    assert parse(**everything).starting == AtTime(5)
+    del everything["startingTimestamp"]
+    assert parse(**everything).starting == AtTimes({TopicPartition("t", 0): 6})
+    del everything["startingOffsetsByTimestamp"]
+    assert parse(**everything).starting == AtOffsets({TopicPartition("t", 0): 7})
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"startingOffsets": "latest"}, "startingOffsets=latest"),
+        ({"startingOffsets": '{"t":{"0":-1}}'}, "t-0 cannot be latest"),
+        ({"endingOffsets": "earliest"}, "endingOffsets=earliest"),
+        ({"endingOffsets": '{"t":{"0":-2}}'}, "t-0 cannot be earliest"),
+        ({"startingOffsets": '{"t":{"0":-3}}'}, "not an offset"),
+        ({"startingOffsets": "soon"}, "not JSON"),
+        ({"startingOffsets": '{"t":[1]}'}, "not of the form"),
+        ({"startingTimestamp": "-4"}, "not a time"),
+        ({"startingOffsetsByTimestamp": '{"t":{"0":-5}}'}, "negative"),
+        ({"startingOffsetsByTimestampStrategy": "guess"}, "error or latest"),
+        ({"assign": '{"t":[0]}'}, "exactly one"),
+        ({"minPartitions": "0"}, "whole number from 1"),
+        ({"failOnDataLoss": "maybe"}, "true or false"),
+        ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "must not be above"),
+        ({"maxTriggerDelay": "soon"}, "not a duration"),
+        ({"kafka.auto.offset.reset": "latest"}, "startingOffsets"),
+        ({"kafka.enable.auto.commit": "true"}, "not supported"),
+        ({"kafka.key.deserializer": "x"}, "not supported"),
+        ({"kafka.value.deserializer": "x"}, "not supported"),
+        ({"kafka.interceptor.classes": "x"}, "not supported"),
+        ({"kafka.security.protocol": "SSL"}, "PLAINTEXT"),
+        ({"kafka.bootstrap.servers": "nowhere"}, "not HOST:PORT"),
+    ],
+)
+def test_a_wrong_option_is_refused_by_name(more, said):
+    with pytest.raises(ConfigError, match="(?i)" + said.replace("(", r"\(").replace("|", r"\|")):
+        SourceOptions.parse({**BASE, **more}, streaming=False)
+
+
+@pytest.mark.parametrize("option", ["endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"])
+def test_a_stream_has_no_end(option):
+    with pytest.raises(ConfigError, match=option):
+        SourceOptions.parse({**BASE, option: "latest"}, streaming=True)
+
+
+def test_no_topic_and_no_cluster_are_said_clearly():
+    with pytest.raises(ConfigError, match="given: none"):
+        SourceOptions.parse({"kafka.bootstrap.servers": "h:1"}, streaming=False)
+    with pytest.raises(ConfigError, match=r"zookeeper\.connect"):
+        SourceOptions.parse({"subscribe": "t"}, streaming=False)
+    with pytest.raises(ConfigError, match="no cluster"):
+        ConnectOptions()
+
+
+def test_subscriptions_by_name_assignment_and_pattern():
+    assert parse(subscribe=" a, b,a").subscription.subscribe == ("a", "b")
+    cluster = {"zookeeper.connect": "h:2181/c"}
+    assigned = SourceOptions.parse({**cluster, "assign": '{"t":[1,0]}'}, streaming=False)
+    assert assigned.subscription.assign == (TopicPartition("t", 0), TopicPartition("t", 1))
+    assert assigned.connect.zookeeper == "h:2181/c"
+    pattern = SourceOptions.parse({**cluster, "subscribePattern": "a.*"}, streaming=False)
+    assert pattern.subscription.pattern == "a.*"
+    with pytest.raises(ConfigError, match="not a regex"):
+        SourceOptions.parse({**cluster, "subscribePattern": "("}, streaming=False)
+
+
+def test_durations_have_units():
+    assert [parse_duration_ms(text) for text in ("250", "250ms", "3s", "15m", "2h", "1d")] == [
+        250,
+        250,
+        3000,
+        900_000,
+        7_200_000,
+        86_400_000,
+    ]
+
+
+def test_numbers_per_partition_survive_json():
+    text = '{"a":{"0":5,"10":7},"b":{"2":-1}}'
+    numbers = parse_partition_numbers(text, "x")
+    assert flat_numbers(partition_numbers(numbers)) == numbers
+    assert partition_numbers(numbers) == {"a": {"0": 5, "10": 7}, "b": {"2": -1}}
+
+
+def test_options_that_change_nothing_are_mentioned(caplog):
+    given = {**BASE, "kafka.max.poll.records": "5", "kafka.client.id": "me"}
+    SourceOptions.parse(given, streaming=False)
+    assert "without effect on this source kafka.max.poll.records" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["kafka.isolation.level", "isolation.level"])
+def test_committed_records_are_read_when_asked_for(name):
+    assert not parse().connect.read_committed
+    assert parse(**{name: "read_committed"}).connect.read_committed
+    assert not parse(**{name: "read_uncommitted"}).connect.read_committed
+    with pytest.raises(ConfigError, match="give read_uncommitted or read_committed"):
+        parse(**{name: "serializable"})
+
+
+def test_isolation_levels_that_cannot_be_are_refused():
+    with pytest.raises(ConfigError, match="differ"):
+        parse(**{"isolation.level": "read_committed", "kafka.isolation.level": "read_uncommitted"})
+    with pytest.raises(ConfigError, match="no transactions"):
+        ConnectOptions(legacy07=True, zookeeper="z", read_committed=True)

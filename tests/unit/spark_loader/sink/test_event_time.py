@@ -1,0 +1,100 @@
+from datetime import UTC, datetime
+
+import pytest
+
+from spark_loader.sink.event_time import EventTime, Extractor, HourNames, TimeError, parser
+from zkbroker.errors import ConfigError
+
+LINE = b'83.149.9.216 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 203023 "-" "x"'
+AT = 1_431_857_103_000
+
+
+def only(event_time, value):
+    times, reasons = Extractor(event_time).times_ms([value])
+    return times[0] if times[0] is not None else reasons[0]
+
+
+def test_an_access_log_line_has_its_time():
+    assert only(EventTime.access_log(), LINE) == AT
+
+
+def test_the_fast_parser_of_access_logs_agrees_with_strptime():
+    layout = "%d/%b/%Y:%H:%M:%S %z"
+    fast = parser(EventTime.access_log())
+    for month in ("Jan", "Feb", "Jul", "Dec"):
+        for zone in ("+0000", "-0730", "+0545"):
+            text = f"09/{month}/2023:23:59:58 {zone}"
+            expected = int(datetime.strptime(text, layout).timestamp() * 1000)
+            assert fast(text) == expected
+
+
+@pytest.mark.parametrize("text", ["17/Foo/2015:10:05:03 +0000", "17/May", "", "99/May/2015:10:05"])
+def test_nonsense_has_a_reason_and_no_time(text):
+    with pytest.raises(TimeError, match="not an access log"):
+        parser(EventTime.access_log())(text)
+
+
+def test_the_group_named_time_is_taken_else_the_first_else_the_match():
+    for pattern in (r"a=\d+ b=(?P<time>\d+)", r"b=(\d+)", r"(?<=b=)\d+"):
+        assert only(EventTime.regex(pattern, "s"), b"a=1 b=7") == 7000
+
+
+def test_text_without_a_zone_is_read_in_the_zone_given():
+    winter = "2015-01-17T10:00:00"
+    utc = int(datetime(2015, 1, 17, 10, tzinfo=UTC).timestamp() * 1000)
+    assert parser(EventTime.regex("x", zone="UTC"))(winter) == utc
+    assert parser(EventTime.regex("x", zone="America/New_York"))(winter) == utc + 5 * 3_600_000
+    assert parser(EventTime.regex("x", zone="America/New_York"))(winter + "+01:00") == (
+        utc - 3_600_000
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (b'{"meta":{"at":"2015-05-17T10:05:03Z"}}', AT),
+        (b'{"meta":{"at":1431857103}}', AT),
+        (b'{"meta":{"at":1431857103000}}', AT),
+        (b'{"meta":{"at":1431857103.5}}', AT + 500),
+        (b'{"meta":{}}', "no field meta.at"),
+        (b'{"meta":3}', "no field meta.at"),
+        (b'{"meta":{"at":true}}', "holds no time"),
+        (b'{"meta":{"at":"soon"}}', "not a time"),
+        (b"not json", "not JSON"),
+        (b"\xff", "not JSON"),
+        (None, "no value"),
+    ],
+)
+def test_json_fields(value, expected):
+    found = only(EventTime.json("meta.at"), value)
+    assert found == expected or expected in str(found)
+
+
+def test_numbers_with_a_unit():
+    assert only(EventTime.json("t", "us"), b'{"t":1431857103000000}') == AT
+    assert only(EventTime.json("t", "s"), b'{"t":"1431857103"}') == AT
+    assert "not a number" in only(EventTime.json("t", "ms"), b'{"t":"x"}')
+
+
+def test_hours_are_those_of_the_zone():
+    assert HourNames().of(AT) == "date=2015-05-17/hour=10"
+    assert HourNames("Asia/Kathmandu").of(AT) == "date=2015-05-17/hour=15"
+    assert HourNames("Pacific/Honolulu").of(AT) == "date=2015-05-17/hour=00"
+    assert HourNames().of(-1) == "date=1969-12-31/hour=23"
+    with pytest.raises(TimeError):
+        HourNames().of(10**18)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"source": "guess"},
+        {"source": "json"},
+        {"source": "regex"},
+        {"source": "regex", "pattern": "("},
+        {"zone": "Mars/Olympus"},
+    ],
+)
+def test_a_wrong_event_time_is_refused(wrong):
+    with pytest.raises(ConfigError):
+        EventTime(**wrong)

@@ -1,0 +1,69 @@
+"""Rows into a file: Parquet, JSON lines and raw values."""
+
+import io
+import json
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spark_loader.sink.rows import FORMATS, row_writer, times_as_ms
+from spark_loader.storage.files import HashingFile
+
+SCHEMA = pa.schema(
+    [
+        ("offset", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("event_time", pa.timestamp("us", tz="UTC")),
+    ]
+)
+WHEN = datetime(2020, 1, 1, tzinfo=UTC)
+TABLE = pa.table(
+    {
+        "offset": [5, 6],
+        "key": [b"k", None],
+        "value": ["ü".encode(), b"\xff"],
+        "event_time": [WHEN, WHEN],
+    },
+    schema=SCHEMA,
+)
+
+
+def written(kind):
+    out = io.BytesIO()
+    writer = row_writer(kind, HashingFile(out), SCHEMA, "snappy")
+    writer.write(TABLE)
+    writer.close()
+    return out.getvalue()
+
+
+def test_json_lines_hold_what_is_no_text_in_base64():
+    one, two = map(json.loads, written("json").splitlines())
+    assert one == {"offset": 5, "key": "k", "value": "ü", "event_time": 1_577_836_800_000}
+    assert two == {
+        "offset": 6,
+        "key": None,
+        "value_base64": "/w==",
+        "event_time": one["event_time"],
+    }
+
+
+def test_raw_values_stand_one_a_line():
+    assert written("raw") == "ü\n".encode() + b"\xff\n"
+
+
+def test_parquet_reads_back():
+    assert pq.read_table(io.BytesIO(written("parquet"))).equals(TABLE)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_every_format_has_a_writer(kind):
+    assert written(kind)
+
+
+def test_times_become_milliseconds_and_nothing_else_changes():
+    found = times_as_ms(TABLE)
+    assert found.column("event_time").to_pylist() == [1_577_836_800_000] * 2
+    assert found.drop_columns("event_time").equals(TABLE.drop_columns("event_time"))

@@ -1,0 +1,25 @@
+"""Rows of hours whose turn has not come, out and in again."""
+
+import pyarrow as pa
+
+from spark_loader.sink.spool import Spool
+
+
+def table(*numbers):
+    return pa.table({"n": pa.array(numbers, pa.int64())})
+
+
+def test_rows_come_back_by_hour_in_the_order_they_came():
+    spool = Spool()
+    spool.put("11", table(1, 2))
+    spool.put("10", table(3))
+    spool.put("11", table(4))
+    assert spool.hours() == ["10", "11"]
+    assert "11" in spool
+    back = [number for batch in spool.take("11") for number in batch.column(0).to_pylist()]
+    assert back == [1, 2, 4]
+    assert "11" not in spool
+    assert spool.hours() == ["10"]
+    spool.close()
+    assert spool.hours() == []
+    Spool().close()

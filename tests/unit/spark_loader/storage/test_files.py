@@ -1,0 +1,90 @@
+"""Local files: whole and durable under their names, first come first served."""
+
+import hashlib
+
+import pytest
+
+from spark_loader.reading.positions import TopicPartition
+from spark_loader.storage.files import (
+    FileStatus,
+    HashingFile,
+    LocalFileSystem,
+    LockedError,
+    file_name,
+    join,
+    sha256_of,
+)
+
+FS = LocalFileSystem()
+
+
+def test_the_first_to_publish_wins(tmp_path):
+    path = str(tmp_path / "a" / "b.json")
+    assert FS.publish(path, b"one")
+    assert not FS.publish(path, b"two")
+    assert FS.read(path) == b"one"
+    FS.replace(path, b"three")
+    assert FS.read(path) == b"three"
+    assert FS.names(str(tmp_path / "a")) == ["b.json"]
+
+
+def test_a_file_is_hashed_on_its_way_and_goes_away_when_discarded(tmp_path):
+    path = tmp_path / "deep" / "file"
+    output = FS.create(str(path))
+    sink = HashingFile(output)
+    sink.write(b"ab")
+    sink.write(memoryview(b"c"))
+    sink.cancel()
+    sink.write(b"a footer of Arrow's")
+    output.commit()
+    output.discard()
+    assert path.read_bytes() == b"abc"
+    assert (sink.size_bytes, sink.tell()) == (3, 3)
+    assert sink.sha256 == hashlib.sha256(b"abc").hexdigest() == sha256_of(path)
+    dropped = FS.create(str(tmp_path / "dropped"))
+    dropped.write(b"x")
+    dropped.discard()
+    assert not (tmp_path / "dropped").exists()
+
+
+def test_a_rename_can_be_repeated(tmp_path):
+    source, target = str(tmp_path / "a"), str(tmp_path / "x" / "b")
+    FS.publish(source, b"1")
+    FS.rename(source, target)
+    FS.rename(source, target)
+    assert FS.read(target) == b"1"
+    with pytest.raises(FileNotFoundError):
+        FS.rename(source, str(tmp_path / "c"))
+
+
+def test_what_is_not_there_has_no_size_no_names_and_is_deleted_without_complaint(tmp_path):
+    gone = str(tmp_path / "gone")
+    assert FS.size(gone) is None
+    assert FS.names(gone) == []
+    FS.delete(gone)
+    assert list(FS.walk(gone)) == []
+
+
+def test_a_walk_finds_every_file_below(tmp_path):
+    FS.publish(str(tmp_path / "a" / "b"), b"12")
+    FS.publish(str(tmp_path / "c"), b"1")
+    assert sorted(FS.walk(str(tmp_path)), key=str) == [FileStatus("a/b", 2), FileStatus("c", 1)]
+
+
+def test_a_lock_is_held_once_and_names_its_holder(tmp_path):
+    path = str(tmp_path / "lock")
+    with (
+        FS.lock(path, "the first"),
+        pytest.raises(LockedError, match="the first"),
+        FS.lock(path, "the second"),
+    ):
+        pass
+    with FS.lock(path, "the third"):
+        assert FS.read(path) == b"the third"
+
+
+def test_names_of_data_files_sort_by_offset():
+    names = [file_name(TopicPartition("t", 3), start, start + 1, "x", "txt") for start in (9, 10)]
+    assert names == sorted(names)
+    assert names[0] == "t+00003+00000000000000000009+00000000000000000010+x.txt"
+    assert join("hdfs://n/lake/", "a", "b") == "hdfs://n/lake/a/b"

@@ -1,0 +1,150 @@
+"""What the driver and the workers ask brokers, while leaders move."""
+
+import pytest
+
+from spark_loader.brokers import BrokerClient, BrokerView, RangeFetcher
+from spark_loader.reading.options import ConnectOptions
+from spark_loader.reading.positions import EARLIEST, LATEST, TopicPartition
+from tests.support.fake_cluster import FakeCluster, FakeLog
+from tests.support.message_sets import message_set
+from zkbroker.errors import ErrorCode, OffsetOutOfRange
+from zkbroker.records import iter_records
+from zkbroker.runtime import get_runtime
+
+SOURCE = TopicPartition("t", 0)
+
+
+def log_with(count: int, start: int = 0) -> FakeLog:
+    log = FakeLog(0, start)
+    log.append(message_set(2, count, base=start))
+    return log
+
+
+def client_of(log: FakeLog, **options: int | bool) -> BrokerClient:
+    client = BrokerClient.__new__(BrokerClient)
+    given = {"retry_for_ms": 20_000, "retry_interval_ms": 1, "max_wait_ms": 1} | options
+    client.connect = ConnectOptions(bootstrap=("b:1",), **given)  # type: ignore[arg-type]
+    client.cluster = FakeCluster(get_runtime("threads"), {SOURCE: log})  # type: ignore[assignment]
+    return client
+
+
+def fetch(client: BrokerClient, offset: int) -> list[int]:
+    fetcher = RangeFetcher.__new__(RangeFetcher)
+    fetcher._client = client
+    fetched = fetcher.send(SOURCE, offset, 100_000).result()
+    return [record.offset for record in iter_records(fetched.records, start_offset=offset)]
+
+
+def test_a_fetch_goes_to_the_new_leader():
+    log = log_with(4)
+    client = client_of(log)
+    log.leader, log.epoch = 1, 1
+    assert fetch(client, 2) == [2, 3]
+
+
+def test_a_former_leader_whose_log_ends_earlier_loses_nothing():
+    log = log_with(6)
+    log.deposed[0] = log_with(3)
+    client = client_of(log)
+    log.leader, log.epoch = 1, 1
+    assert fetch(client, 5) == [5]
+
+
+@pytest.mark.parametrize("offset", [2, 100])
+def test_an_offset_that_is_truly_not_in_the_log_is_told_with_its_range(offset):
+    with pytest.raises(OffsetOutOfRange) as raised:
+        fetch(client_of(log_with(3, start=5)), offset)
+    assert (raised.value.earliest, raised.value.latest) == (5, 8)
+
+
+def test_an_offset_that_the_log_has_is_asked_for_again():
+    log = log_with(6)
+    log.error = ErrorCode.OFFSET_OUT_OF_RANGE
+    client = client_of(log)
+
+    def recover() -> None:
+        if client.cluster.refreshed == 3:
+            log.error = 0
+
+    client.cluster.on_refresh = recover
+    assert fetch(client, 4) == [4, 5]
+
+
+def test_a_new_leader_that_does_not_show_its_log_yet_is_waited_for():
+    log = log_with(6)
+    log.shown_to = 3
+    log.list_offsets_error = ErrorCode.LEADER_NOT_AVAILABLE
+    client = client_of(log)
+
+    def catch_up() -> None:
+        log.list_offsets_error = 0
+        if client.cluster.refreshed == 3:
+            log.shown_to = None
+
+    client.cluster.on_refresh = catch_up
+    assert fetch(client, 4) == [4, 5]
+
+
+def test_the_end_of_the_log_is_an_answer_without_records():
+    client = client_of(log_with(6))
+    assert fetch(client, 6) == []
+    assert client.cluster.refreshed == 0
+
+
+def test_offsets_of_a_partition_that_moves_come_from_its_new_leader():
+    log = log_with(6)
+    client = client_of(log)
+    log.leader, log.epoch = 1, 1
+    assert client.ends([SOURCE], LATEST) == {SOURCE: 6}
+    assert client.ends([SOURCE], EARLIEST) == {SOURCE: 0}
+    assert client.offsets({SOURCE: 99}) == {SOURCE: None}
+
+
+def view_of(log: FakeLog, *, read_committed: bool) -> BrokerView:
+    view = BrokerView.__new__(BrokerView)
+    view._client = client_of(log, read_committed=read_committed)
+    return view
+
+
+def test_reading_ends_where_an_open_transaction_begins_for_committed_records_only():
+    log = log_with(6)
+    log.stable = 4
+    for read_committed, end in ((True, 4), (False, 6)):
+        view = view_of(log, read_committed=read_committed)
+        assert view.latest([SOURCE]) == {SOURCE: end}
+        assert view.log_ends([SOURCE]) == {SOURCE: 6}
+
+
+def test_what_was_aborted_comes_with_the_answer():
+    log = log_with(6)
+    log.stable, log.aborted = 4, [(7, 2)]
+    for read_committed, aborted, stable in ((True, [(7, 2)], 4), (False, [], None)):
+        fetcher = RangeFetcher.__new__(RangeFetcher)
+        fetcher._client = client_of(log, read_committed=read_committed)
+        fetched = fetcher.send(SOURCE, 0, 100_000).result()
+        assert (list(fetched.aborted), fetched.stable) == (aborted, stable)
+
+
+def test_offsets_compacted_before_the_stable_one_are_borne_out_by_what_comes_after():
+    log = log_with(3)
+    log.data += message_set(2, 1, base=8)
+    log.end, log.stable = 9, 8
+    client = client_of(log, read_committed=True)
+    assert fetch(client, 5) == [8]
+    log.stable = 7
+    assert fetch(client, 5) == [8]
+
+
+def test_what_a_leader_does_not_show_below_the_stable_offset_is_asked_for_again():
+    log = log_with(6)
+    client = client_of(log, read_committed=True)
+    whole, shown = log.read, []
+
+    def hiding(offset: int, max_bytes: int, *, read_committed: bool = False) -> bytes:
+        hidden = read_committed and False not in shown
+        shown.append(read_committed)
+        return b"" if hidden else whole(offset, max_bytes, read_committed=read_committed)
+
+    log.read = hiding  # type: ignore[method-assign]
+    assert fetch(client, 2) == [2, 3, 4, 5]
+    assert shown[-2:] == [False, True]

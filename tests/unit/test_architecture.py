@@ -1,0 +1,85 @@
+"""What docs/ARCHITECTURE.md and CONTRIBUTING.md say of the tree is true."""
+
+import ast
+import re
+from functools import cache
+
+import pytest
+
+from tests.support.markdown import ROOT
+
+PAGES = (ROOT / "docs" / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md")
+PATH = re.compile(r"`((?:zkbroker|spark_loader|tests|docs|scripts|bench|examples)/[\w./-]*)`")
+WALK = re.compile(r"^### (.+)\n((?:\d+\. `[^`]+`.*\n(?:   .*\n)*)+)", re.MULTILINE)
+STEP = re.compile(r"^\d+\. `([^`]+)`", re.MULTILINE)
+MOST_FILES = {"Produce: socket to file": 14, "Fetch: file to socket": 12}
+
+COMPOSES = "zkbroker/broker/node.py"
+
+
+def walks():
+    text = PAGES[0].read_text(encoding="utf-8")
+    return {title: STEP.findall(steps) for title, steps in WALK.findall(text)}
+
+
+@cache
+def imports_of(name):
+    """Return the files that a file imports; a package stands for what it imports itself."""
+    found = set()
+    for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            found |= files_of(node.module)
+            for alias in node.names:
+                found |= files_of(f"{node.module}.{alias.name}")
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                found |= files_of(alias.name)
+    return frozenset(found)
+
+
+def files_of(module):
+    path = ROOT / module.replace(".", "/")
+    if path.with_suffix(".py").is_file():
+        return {path.with_suffix(".py").relative_to(ROOT).as_posix()}
+    package = path / "__init__.py"
+    if module.count(".") and package.is_file():
+        return imports_of(package.relative_to(ROOT).as_posix())
+    return set()
+
+
+def connected(one, other):
+    composed = imports_of(COMPOSES)
+    return (
+        one in imports_of(other)
+        or other in imports_of(one)
+        or (one in composed and other in composed)
+    )
+
+
+def there(name):
+    return (ROOT / name).exists()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_path_exists(page):
+    named = set(PATH.findall(page.read_text(encoding="utf-8")))
+    assert len(named) > 10
+    assert sorted(name for name in named if not there(name)) == []
+
+
+@pytest.mark.parametrize("title", walks())
+def test_a_way_leads_from_file_to_file(title):
+    steps = walks()[title]
+    assert len(steps) == len(set(steps)) > 5
+    assert len(steps) <= MOST_FILES.get(title, 14)
+    assert [name for name in steps if not there(name)] == []
+    apart = [
+        name
+        for at, name in enumerate(steps)
+        if at and not any(connected(earlier, name) for earlier in steps[:at])
+    ]
+    assert apart == []
+
+
+def test_the_ways_of_messages_are_counted():
+    assert walks().keys() >= MOST_FILES.keys()

@@ -1,0 +1,95 @@
+"""The embedded server: its configuration, and how it is asked whether it serves."""
+
+import socket
+import threading
+
+import pytest
+
+from zkbroker.errors import RegistryError
+from zkbroker.zookeeper import embedded
+from zkbroker.zookeeper.embedded import (
+    EmbeddedQuorum,
+    EmbeddedZooKeeper,
+    find_jars,
+    free_port,
+    server_mode,
+)
+
+
+def test_lines_are_written_as_java_reads_them():
+    text = embedded._properties_text(("dataDir=/ä/back\\slash \U0001f418", "a=1"))
+    assert text == "dataDir=/\\u00e4/back\\\\slash \\ud83d\\udc18\na=1\n"
+
+
+def test_the_configuration_names_port_directory_and_ticks(tmp_path):
+    server = EmbeddedZooKeeper(tmp_path, port=1234, tick_ms=700, quorum_lines=("server.1=h:1:2",))
+    assert {
+        f"dataDir={tmp_path.resolve()}",
+        "clientPort=1234",
+        "clientPortAddress=127.0.0.1",
+        "tickTime=700",
+        "minSessionTimeout=1400",
+    } <= set(server._config())
+    assert server._quorum_lines == ("server.1=h:1:2",)
+    assert server.connect_string == "127.0.0.1:1234"
+    assert not server.running
+    assert server.pid is None
+
+
+def test_the_servers_of_an_ensemble_know_each_other(tmp_path):
+    quorum = EmbeddedQuorum(tmp_path)
+    lines = {server._quorum_lines for server in quorum.servers}
+    assert len(lines) == 1
+    assert [line.partition("=")[0] for line in lines.pop()[2:]] == [
+        "server.1",
+        "server.2",
+        "server.3",
+    ]
+    assert [(tmp_path / str(number) / "myid").read_text() for number in (1, 2, 3)] == [
+        "1\n",
+        "2\n",
+        "3\n",
+    ]
+    assert len(set(quorum.connect_string.split(","))) == 3
+    assert quorum.leader is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "mode"),
+    [
+        (b"Zookeeper version: 3.9\nMode: standalone\nNode count: 5\n", "standalone"),
+        (b"This ZooKeeper instance is not currently serving requests\n", None),
+        (b"", None),
+    ],
+)
+def test_a_server_is_asked_for_its_mode(answer, mode):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve():
+            asked, _ = listening.accept()
+            with asked:
+                assert asked.recv(4) == b"srvr"
+                asked.sendall(answer)
+
+        served = threading.Thread(target=serve)
+        served.start()
+        assert server_mode(listening.getsockname()[1]) == mode
+        served.join(10)
+
+
+def test_where_nobody_listens_there_is_no_mode():
+    assert server_mode(free_port()) is None
+
+
+def test_jars_that_are_missing_are_named(tmp_path, monkeypatch):
+    class Spec:
+        submodule_search_locations = (str(tmp_path),)
+
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: Spec)
+    (tmp_path / "jars").mkdir()
+    for prefix in embedded.JARS[:-1]:
+        (tmp_path / "jars" / f"{prefix}1.0.jar").touch()
+    with pytest.raises(RegistryError, match=r"ships no snappy-java-\*\.jar"):
+        find_jars()
+    (tmp_path / "jars" / "snappy-java-1.jar").touch()
+    assert len(find_jars()) == 5

@@ -1,0 +1,85 @@
+"""The library's exceptions and answers, in our terms."""
+
+import kazoo.exceptions as kz
+import pytest
+
+from zkbroker.errors import RegistryError
+from zkbroker.zookeeper import (
+    BadVersion,
+    Check,
+    ConnectionLost,
+    Create,
+    Delete,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    SessionLost,
+    SetData,
+)
+from zkbroker.zookeeper.nodes import Watcher, fill_transaction, library_error, refusal, watcher
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        (kz.NoNodeError, NoNode),
+        (kz.NodeExistsError, NodeExists),
+        (kz.BadVersionError, BadVersion),
+        (kz.NotEmptyError, NotEmpty),
+        (kz.ConnectionLoss, ConnectionLost),
+        (kz.OperationTimeoutError, ConnectionLost),
+        (kz.SessionExpiredError, SessionLost),
+        (kz.ConnectionClosedError, SessionLost),
+        (kz.APIError, RegistryError),
+        (kz.NoAuthError, RegistryError),
+    ],
+)
+def test_each_exception_becomes_one_of_ours_that_names_the_path(theirs, ours):
+    error = library_error(theirs(), "/a")
+    assert type(error) is ours
+    assert str(error).startswith("/a: ")
+
+
+def test_a_transaction_is_filled_in_order():
+    class Recorder:
+        def __init__(self):
+            self.steps = []
+
+        def __getattr__(self, name):
+            return lambda *given, **options: self.steps.append((name, given, options))
+
+    recorder = Recorder()
+    fill_transaction(
+        recorder,
+        [Create("/a", b"x", True), SetData("/b", b"y", 2), Delete("/c", 3), Check("/d", 4)],
+    )
+    assert recorder.steps == [
+        ("create", ("/a", b"x"), {"ephemeral": True}),
+        ("set_data", ("/b", b"y", 2), {}),
+        ("delete", ("/c", 3), {}),
+        ("check", ("/d", 4), {}),
+    ]
+
+
+def test_the_refusal_names_the_operation_at_fault():
+    operations = [Create("/a"), Check("/b"), Create("/c")]
+    assert refusal(operations, ["/a", None, "/c"]) is None
+    refused = refusal(
+        operations, [kz.RolledBackError(), kz.BadVersionError(), kz.RuntimeInconsistency()]
+    )
+    assert refused is not None
+    assert (refused.index, refused.path, type(refused.cause)) == (1, "/b", BadVersion)
+
+
+def test_watches_that_set_the_same_are_one():
+    class Event:
+        count = 0
+
+        def set(self):
+            self.count += 1
+
+    event = Event()
+    assert watcher(None) is None
+    assert len({Watcher(event), Watcher(event), Watcher(Event())}) == 2
+    Watcher(event)("what happened")
+    assert event.count == 1

@@ -1,0 +1,86 @@
+"""Compacting the logs of a broker that does not run.
+
+Invariant: only the logs that are named are compacted, whatever their topics' settings are in
+ZooKeeper: those are not known here. A dry run changes no log.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from zkbroker.admin.log_check import partition_directories
+from zkbroker.config.log import LogConfig, LogManagerConfig
+from zkbroker.errors import CorruptMessage, StorageError
+from zkbroker.log import LogManager, TopicPartition
+from zkbroker.log.cleaner import CleanStats, clean, cleanable_part, dry_run
+from zkbroker.log.cleaner.cleaning import PassSettings
+from zkbroker.log.log import Log
+from zkbroker.log.managed import wall_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What was done to a log, or would be.
+
+    Args:
+        partition: which.
+        stats: figures; None where nothing was to be done.
+    """
+
+    partition: TopicPartition
+    stats: CleanStats | None
+
+
+def clean_logs(
+    paths: Sequence[Path], *, config: LogConfig | None = None, only_look: bool = False
+) -> Iterator[Cleaned]:
+    """Compact logs.
+
+    Args:
+        paths: data directories, or partitions' directories in them; no broker may use them.
+        config: segment sizes, and how long records without a value stay.
+        only_look: find out what would go, and change nothing.
+
+    Raises:
+        StorageError: a data directory is in use, cannot be written, or a log is damaged.
+    """
+    directories = partition_directories([path.absolute() for path in paths])
+    for root in sorted({directory.parent for directory in directories}):
+        manager = LogManager(
+            LogManagerConfig(log_dirs=(str(root),), cleaner_enable=False), config or LogConfig()
+        )
+        # What the topics' settings are is not known here: nothing is cut for a gap.
+        manager.start(topic_settings=lambda _: {})
+        try:
+            marks = manager.checkpointed_high_watermarks()
+            present = set(manager.logs())
+            for directory in directories:
+                if directory.parent != root:
+                    continue
+                tp = TopicPartition.parse(directory.name)
+                log = manager.get(tp)
+                if log is not None:
+                    mark = marks.get(tp, log.log_end_offset)
+                    yield Cleaned(tp, _clean(log, mark, present, only_look=only_look))
+        finally:
+            manager.close()
+
+
+def _clean(
+    log: Log, high_watermark: int, present: set[TopicPartition], *, only_look: bool
+) -> CleanStats | None:
+    defaults = LogManagerConfig()
+    settings = PassSettings(
+        defaults.cleaner_dedupe_bytes, defaults.cleaner_load_factor, defaults.cleaner_io_bytes
+    )
+    part = cleanable_part(log, high_watermark, wall_ms())
+    if not part.dirty_bytes:
+        return None
+    try:
+        if only_look:
+            return dry_run(part, settings)
+        return clean(part, settings, keep=lambda: present)
+    except CorruptMessage as error:
+        raise StorageError(
+            f"{log.path} cannot be compacted: {error}; zkbroker log check tells more"
+        ) from error

@@ -1,0 +1,312 @@
+"""Transactions that are open in the partitions' logs, and which of them nobody will ever end.
+
+    last stable offset < high watermark      a transaction is open: its batches and the markers of
+                                             those that ended lie between the two
+    hanging                                  open for long, and no coordinator has it: readers of
+                                             committed messages wait before it for ever, and the
+                                             log is not compacted behind it
+
+Both offsets come from ListOffsets, and what lies between them is fetched and read, as any client
+may: so this works with genuine brokers from 0.11 on as well as with ours.
+
+Invariants: a transaction is hanging only if it was open in the log, then not its coordinator's, and
+after that still open in the log: one that ends meanwhile is none. What its coordinator knows is
+never ended behind its back, unless whoever asks insists.
+"""
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from zkbroker.admin.partition_reading import read_entries
+from zkbroker.admin.transactional_ids import ENDING, TransactionalId, list_ids, state_name
+from zkbroker.client import Cluster
+from zkbroker.client.list_offsets import LATEST_TIME
+from zkbroker.client.resolve_offsets import resolve_offsets
+from zkbroker.client.view import NO_EPOCH
+from zkbroker.errors import ClientError, ErrorCode, protocol_error
+from zkbroker.protocol.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from zkbroker.protocol.messages.transactions import TxnTopicPartitions
+from zkbroker.protocol.messages.write_txn_markers import TxnMarker
+from zkbroker.protocol.transaction_topic import TRANSACTION_TOPIC, TransactionState
+from zkbroker.types import PartitionKey
+
+DEFAULT_OLDER_THAN_MS = 15 * 60_000
+"""The longest time-out that brokers grant by default, `transaction.max.timeout.ms`."""
+_MARKERS_VERSION = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTransaction:
+    """A transaction without a marker.
+
+    Args:
+        partition: where.
+        leader: the broker that leads it, None while there is none.
+        producer_id: whose.
+        producer_epoch: under which its last batch was written.
+        first_offset: of its first message.
+        last_offset: of its last one.
+        since_ms: the time that its first batch carries.
+    """
+
+    partition: PartitionKey
+    leader: int | None
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    last_offset: int
+    since_ms: int
+
+
+class Verdict(Enum):
+    """What becomes of an open transaction."""
+
+    HANGING = "hanging"
+    ONGOING = "ongoing"
+    ENDING = "ending"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An open transaction, what becomes of it, and the id that its producer has, if any."""
+
+    transaction: OpenTransaction
+    verdict: Verdict
+    of: TransactionalId | None
+
+
+def led_partitions(
+    cluster: Cluster, topic: str | None = None
+) -> tuple[list[PartitionKey], list[PartitionKey]]:
+    """Return the partitions that can be looked at, and those that have no leader now.
+
+    Args:
+        cluster: the brokers.
+        topic: of this topic alone.
+
+    Raises:
+        UnknownTopicOrPartition: it does not exist.
+        ZkbrokerError: no broker answers.
+    """
+    if topic is not None:
+        cluster.partitions(topic)
+    topics = cluster.topics() if topic is None else [topic]
+    cluster.refresh(topics)
+    led: list[PartitionKey] = []
+    without: list[PartitionKey] = []
+    for name in topics:
+        for each in cluster.known_partitions(name) or ():
+            (without if each.leader is None else led).append((name, each.partition))
+    return led, without
+
+
+def find_open(
+    cluster: Cluster, partitions: Iterable[PartitionKey] | None = None
+) -> list[OpenTransaction]:
+    """Return the open transactions of partitions, of all that have a leader by default.
+
+    Args:
+        cluster: the brokers.
+        partitions: where to look, see `led_partitions`.
+
+    Raises:
+        ZkbrokerError: a broker does not answer, or a partition that was named does not exist.
+    """
+    keys = led_partitions(cluster)[0] if partitions is None else list(partitions)
+    ends = resolve_offsets(cluster, dict.fromkeys(keys, LATEST_TIME))
+    stable = resolve_offsets(cluster, dict.fromkeys(keys, LATEST_TIME), read_committed=True)
+    found: list[OpenTransaction] = []
+    for key in sorted(keys):
+        start, end = stable[key] or 0, ends[key] or 0
+        if start < end:
+            found += _open_in(cluster, key, start, end)
+    return found
+
+
+def find_hanging(
+    cluster: Cluster,
+    partitions: Collection[PartitionKey] | None = None,
+    *,
+    older_than_ms: int = DEFAULT_OLDER_THAN_MS,
+    now_ms: int | None = None,
+) -> list[Judged]:
+    """Return the transactions that are open for long, with what becomes of each.
+
+    Args:
+        cluster: the brokers.
+        partitions: where to look; all that have a leader by default.
+        older_than_ms: by the time that the first batch carries.
+        now_ms: the time of day; the clock's by default.
+
+    Raises:
+        ZkbrokerError: a broker does not answer.
+    """
+    now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    old = [
+        each for each in find_open(cluster, partitions) if each.since_ms + older_than_ms <= now_ms
+    ]
+    if not old:
+        return []
+    judged = judge(old, list_ids(cluster))
+    suspected = {each.transaction.partition for each in judged if each.verdict is Verdict.HANGING}
+    still = {_name(each) for each in find_open(cluster, suspected)} if suspected else set()
+    return [
+        each
+        for each in judged
+        if each.verdict is not Verdict.HANGING or _name(each.transaction) in still
+    ]
+
+
+def judge(found: Iterable[OpenTransaction], ids: Iterable[TransactionalId]) -> list[Judged]:
+    """Say what becomes of open transactions, by what their coordinators know.
+
+    Args:
+        found: read before `ids`.
+        ids: all there are.
+    """
+    by_producer = {each.producer_id: each for each in ids}
+    judged = []
+    for each in found:
+        known = by_producer.get(each.producer_id)
+        verdict = Verdict.HANGING
+        if known is not None and each.partition in known.partitions:
+            # An older epoch's is ended by the same marker.
+            if known.state is TransactionState.ONGOING:
+                verdict = Verdict.ONGOING
+            elif known.state in ENDING:
+                verdict = Verdict.ENDING
+        judged.append(Judged(each, verdict, known))
+    return judged
+
+
+def select(found: Iterable[OpenTransaction], *, first_offset: int) -> OpenTransaction:
+    """Return the open transaction that begins at an offset.
+
+    Raises:
+        ClientError: none does; the message names those that are open.
+    """
+    others = list(found)
+    for each in others:
+        if each.first_offset == first_offset:
+            return each
+    begin = ", ".join(str(each.first_offset) for each in others)
+    raise ClientError(
+        f"no open transaction begins at offset {first_offset}: "
+        + (f"those that are open begin at {begin}" if begin else "none is open in this partition")
+    )
+
+
+def abort_by_marker(
+    cluster: Cluster,
+    partition: PartitionKey,
+    first_offset: int,
+    *,
+    coordinator_epoch: int | None = None,
+    force: bool = False,
+) -> OpenTransaction:
+    """Have the leader of a partition write an ABORT marker; returns what that ended.
+
+    Args:
+        cluster: the brokers.
+        partition: where.
+        first_offset: of the transaction.
+        coordinator_epoch: that the marker carries; None for the one that its coordinator has, as
+            far as it is known.
+        force: also what a coordinator knows.
+
+    Raises:
+        ClientError: there is no such transaction, or its coordinator has it.
+        ProtocolError: the leader refuses.
+    """
+    found = select(find_open(cluster, [partition]), first_offset=first_offset)
+    ids = list_ids(cluster)
+    (judged,) = judge([found], ids)
+    if judged.verdict is not Verdict.HANGING and judged.of is not None and not force:
+        raise ClientError(_refusal(judged.verdict, judged.of))
+    if coordinator_epoch is None:
+        coordinator_epoch = _coordinator_epoch(cluster, judged.of, ids)
+    cluster.refresh([partition[0]])
+    leader = cluster.leader(*partition)
+    if leader is None:
+        raise ClientError(f"{partition[0]}-{partition[1]} has no leader now: start a replica of it")
+    request = WriteTxnMarkersRequest(
+        [
+            TxnMarker(
+                found.producer_id,
+                found.producer_epoch,
+                False,
+                [TxnTopicPartitions(partition[0], [partition[1]])],
+                coordinator_epoch,
+            )
+        ]
+    )
+    answer: WriteTxnMarkersResponse = cluster.connection(leader).request(request, _MARKERS_VERSION)
+    code = answer.markers[0].topics[0].partitions[0].error_code
+    if code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+        raise protocol_error(
+            code,
+            f"abort in {partition[0]}-{partition[1]}: the producer's last marker has a higher "
+            f"coordinator epoch than {coordinator_epoch}: give --coordinator-epoch",
+        )
+    if code:
+        raise protocol_error(code, f"abort in {partition[0]}-{partition[1]}")
+    return found
+
+
+def _refusal(verdict: Verdict, known: TransactionalId) -> str:
+    if verdict is Verdict.ONGOING:
+        return (
+            f"the transaction is ongoing, of transactional id {known.name!r}: abort it with its "
+            f"coordinator, in all its partitions: zkbroker transactions abort {known.name}"
+        )
+    return (
+        f"the transaction of {known.name!r} is decided (state {state_name(known.state)}), and its "
+        "coordinator sends the marker: look whether that broker is up; --force ends it here all "
+        "the same, and readers may then find half of it"
+    )
+
+
+def _coordinator_epoch(
+    cluster: Cluster, of: TransactionalId | None, ids: Iterable[TransactionalId]
+) -> int:
+    """The epoch of the coordinator that could have sent a marker of the producer last.
+
+    A producer of which nothing is known could have had any: no id will be given out again.
+    """
+    epochs = [0, *(each.coordinator_epoch for each in ([of] if of else ids))]
+    if of is None:
+        known = cluster.known_partitions(TRANSACTION_TOPIC) or ()
+        epochs += [each.leader_epoch for each in known if each.leader_epoch != NO_EPOCH]
+    return max(epochs)
+
+
+def _open_in(
+    cluster: Cluster, key: PartitionKey, start: int, end: int
+) -> Iterable[OpenTransaction]:
+    """What is open in a log: begun at the last stable offset or later, and without a marker."""
+    found: dict[int, OpenTransaction] = {}
+    for entry in read_entries(cluster, key, start, end):
+        head = entry.head
+        if not head.is_transactional:
+            continue
+        if head.is_control:
+            found.pop(head.producer_id, None)
+            continue
+        before: Mapping[int, OpenTransaction] = found
+        first = before.get(head.producer_id)
+        found[head.producer_id] = OpenTransaction(
+            partition=key,
+            leader=cluster.leader(*key),
+            producer_id=head.producer_id,
+            producer_epoch=head.producer_epoch,
+            first_offset=head.base_offset if first is None else first.first_offset,
+            last_offset=head.last_offset,
+            since_ms=head.max_timestamp if first is None else first.since_ms,
+        )
+    return found.values()
+
+
+def _name(each: OpenTransaction) -> tuple[PartitionKey, int, int]:
+    return each.partition, each.producer_id, each.first_offset

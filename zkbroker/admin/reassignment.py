@@ -1,0 +1,358 @@
+"""Reassignments and preferred-replica elections: asked for in ZooKeeper, done by the controller.
+
+    /admin/reassign_partitions
+        {"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}
+    /admin/preferred_replica_election
+        {"version":1,"partitions":[{"topic":"t","partition":0}]}
+    /config/topics/[t]  "leader.replication.throttled.replicas":"0:1,0:2"    (partition:broker)
+                        "follower.replication.throttled.replicas":"0:3"
+    /config/brokers/[n] "leader.replication.throttled.rate":"100000"         (bytes a second)
+                        "follower.replication.throttled.rate":"100000"
+
+The forms are those of the genuine tools, so that either may finish what the other began.
+
+Invariants: everything is checked before anything is written; there is one reassignment at a time;
+throttles are set before the reassignment, and removed once all of it is over. Nobody but the
+controller changes an assignment.
+"""
+
+import contextlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from zkbroker.errors import ClientError, ConfigError
+from zkbroker.registry import paths, topics
+from zkbroker.registry.broker_configs import broker_config, set_broker_config
+from zkbroker.registry.brokers import list_brokers
+from zkbroker.registry.node_json import read_json
+from zkbroker.registry.operator_requests import read_requests
+from zkbroker.types import PartitionKey
+from zkbroker.zookeeper import ZkSession
+from zkbroker.zookeeper.errors import BadVersion, NodeExists, NoNode
+
+Target = Mapping[PartitionKey, Sequence[int]]
+
+LEADER_RATE = "leader.replication.throttled.rate"
+FOLLOWER_RATE = "follower.replication.throttled.rate"
+LEADER_REPLICAS = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
+
+MAX_REQUEST_BYTES = 1_000_000
+"""What one ZooKeeper node holds (jute.maxbuffer is 1 MiB)."""
+
+
+class MoveState(Enum):
+    """How far a partition's reassignment is; the values are the genuine tool's words."""
+
+    DONE = "completed successfully"
+    RUNNING = "is still in progress"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """How far a reassignment is.
+
+    Args:
+        partitions: of each partition.
+        throttles_removed: whether there were throttles, which are gone now that all is over.
+    """
+
+    partitions: Mapping[PartitionKey, MoveState]
+    throttles_removed: bool
+
+
+def encode_target(target: Target) -> bytes:
+    """Return the JSON of a reassignment, of a file or a node."""
+    return _encode(
+        {"topic": topic, "partition": partition, "replicas": list(replicas)}
+        for (topic, partition), replicas in target.items()
+    )
+
+
+def encode_partitions(partitions: Iterable[PartitionKey]) -> bytes:
+    """Return the JSON of a preferred-replica election."""
+    return _encode({"topic": topic, "partition": partition} for topic, partition in partitions)
+
+
+def decode_target(text: str | bytes) -> dict[PartitionKey, tuple[int, ...]]:
+    """Read the JSON of a reassignment.
+
+    Raises:
+        ConfigError: it is none, names a partition twice, or asks for what cannot be.
+    """
+    target: dict[PartitionKey, tuple[int, ...]] = {}
+    try:
+        for each in read_json(text)["partitions"]:
+            key = str(each["topic"]), int(each["partition"])
+            if key in target:
+                raise ConfigError(f"partition {_shown(key)} is named twice")
+            target[key] = tuple(int(broker) for broker in each["replicas"])
+            if set(each.get("log_dirs") or ()) - {"any"}:
+                raise ConfigError(
+                    f"partition {_shown(key)}: replicas cannot be put into a certain directory; "
+                    'leave log_dirs out, or name "any"'
+                )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ConfigError(
+            'this is no reassignment: give {"version":1,"partitions":[{"topic":"t","partition":0,'
+            f'"replicas":[1,2]}}]}} ({error})'
+        ) from error
+    for key, replicas in target.items():
+        if not replicas or len(set(replicas)) != len(replicas):
+            raise ConfigError(f"partition {_shown(key)} needs different brokers: {list(replicas)}")
+    return target
+
+
+def decode_partitions(text: str | bytes) -> list[PartitionKey]:
+    """Read the JSON of an election.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    try:
+        return [
+            (str(each["topic"]), int(each["partition"])) for each in read_json(text)["partitions"]
+        ]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ConfigError(
+            'these are no partitions: give {"partitions":[{"topic":"t","partition":0}]} '
+            f"({error})"
+        ) from error
+
+
+def current_assignment(
+    session: ZkSession, names: Sequence[str] | None = None
+) -> dict[PartitionKey, tuple[int, ...]]:
+    """Return the replicas of the partitions of some topics, of all when none is named.
+
+    Raises:
+        ConfigError: one of them does not exist.
+    """
+    found = topics.assignments(session, names)
+    for name in names or ():
+        if name not in found:
+            raise ConfigError(f"there is no topic {name}")
+    return {
+        (name, partition): tuple(replicas)
+        for name, of_topic in found.items()
+        for partition, replicas in of_topic.items()
+    }
+
+
+def execute(
+    session: ZkSession, target: Target, *, throttle: int | None = None
+) -> dict[PartitionKey, tuple[int, ...]]:
+    """Ask for a reassignment.
+
+    Args:
+        session: a started session.
+        target: partition → the replicas it shall have.
+        throttle: bytes a second that each broker copies for it at most; None for no limit.
+
+    Returns:
+        The replicas of these partitions as they were: what rolls it back.
+
+    Raises:
+        ConfigError: a partition does not exist, or a broker does not run.
+        ClientError: a reassignment is under way.
+    """
+    if not target:
+        raise ConfigError("there is nothing to reassign: the plan names no partition")
+    data = _bounded(encode_target(target))
+    current = current_assignment(session, sorted({topic for topic, _ in target}))
+    _check(session, target, current)
+    if session.exists(paths.REASSIGN_PARTITIONS) is not None:
+        raise _under_way()
+    before = {key: current[key] for key in target}
+    if throttle is not None:
+        _set_throttles(session, target, before, throttle)
+    try:
+        session.create(paths.REASSIGN_PARTITIONS, data, parents=True)
+    except NodeExists:
+        if throttle is not None:
+            remove_throttles(session, target)
+        raise _under_way() from None
+    return before
+
+
+def verify(session: ZkSession, target: Target) -> Verification:
+    """Say how far a reassignment is, and remove its throttles once all of it is over."""
+    # The request first: what ends in between counts as under way, never as failed.
+    asked = read_requests(session).reassignment or {}
+    found = topics.assignments(session, sorted({topic for topic, _ in target}))
+    partitions: dict[PartitionKey, MoveState] = {}
+    for key, replicas in target.items():
+        present = found.get(key[0], {}).get(key[1])
+        if key in asked:
+            partitions[key] = MoveState.RUNNING
+        elif present is not None and tuple(present) == tuple(replicas):
+            partitions[key] = MoveState.DONE
+        else:
+            partitions[key] = MoveState.FAILED
+    over = MoveState.RUNNING not in partitions.values() and not asked
+    return Verification(partitions, over and remove_throttles(session, target))
+
+
+def cancel(session: ZkSession, rollback: Target) -> list[PartitionKey]:
+    """Turn partitions that are being reassigned back to where they were.
+
+    The request then asks for the old replicas, which have all the data: the controller only drops
+    the new ones. A genuine controller does not look at a request again, and finishes it.
+
+    Args:
+        session: a started session.
+        rollback: what `execute` returned.
+
+    Returns:
+        The partitions turned back; those that are over stay where they are.
+
+    Raises:
+        ClientError: no reassignment is under way.
+    """
+    while True:
+        try:
+            data, stat = session.get(paths.REASSIGN_PARTITIONS)
+        except NoNode:
+            raise ClientError("no reassignment is under way: there is nothing to cancel") from None
+        asked = decode_target(data)
+        turned = [key for key in asked if key in rollback]
+        wanted = {key: tuple(rollback.get(key, replicas)) for key, replicas in asked.items()}
+        # Gone or changed in between: the controller has finished something; look again.
+        with contextlib.suppress(BadVersion, NoNode):
+            session.set(paths.REASSIGN_PARTITIONS, encode_target(wanted), stat.version)
+            return turned
+
+
+def elect_preferred(
+    session: ZkSession, partitions: Sequence[PartitionKey] | None = None
+) -> list[PartitionKey]:
+    """Ask that the first replica of partitions lead them.
+
+    Args:
+        session: a started session.
+        partitions: which; all by default.
+
+    Returns:
+        The partitions.
+
+    Raises:
+        ConfigError: one of them does not exist.
+        ClientError: an election is under way.
+    """
+    known = current_assignment(
+        session, None if partitions is None else sorted({topic for topic, _ in partitions})
+    )
+    chosen = sorted(known) if partitions is None else list(dict.fromkeys(partitions))
+    for key in chosen:
+        if key not in known:
+            raise ConfigError(f"there is no partition {_shown(key)}")
+    if not chosen:
+        raise ConfigError("there is no partition to elect a leader for")
+    try:
+        session.create(
+            paths.PREFERRED_REPLICA_ELECTION, _bounded(encode_partitions(chosen)), parents=True
+        )
+    except NodeExists:
+        raise ClientError(
+            "a preferred-replica election is under way: wait until it is over"
+        ) from None
+    return chosen
+
+
+def remove_throttles(session: ZkSession, target: Target) -> bool:
+    """Remove the throttles of all brokers, and those of the topics of a reassignment.
+
+    Returns:
+        Whether there were any.
+    """
+    removed = False
+    with contextlib.suppress(NoNode):
+        for name in session.children(paths.BROKER_CONFIGS):
+            if name.isdecimal():
+                config = broker_config(session, int(name))
+                if _drop(config, LEADER_RATE, FOLLOWER_RATE):
+                    set_broker_config(session, int(name), config)
+                    removed = True
+    for topic in sorted({topic for topic, _ in target}):
+        config = topics.topic_config(session, topic)
+        if _drop(config, LEADER_REPLICAS, FOLLOWER_REPLICAS):
+            with contextlib.suppress(NoNode):
+                topics.set_topic_config(session, topic, config)
+                removed = True
+    return removed
+
+
+def throttled_replicas(target: Target, current: Target) -> dict[str, tuple[str, str]]:
+    """Return which replicas a throttle slows down.
+
+    Returns:
+        Topic → the replicas that are read from (those there are) and those that are written (those
+        that come), each as `partition:broker,…`.
+    """
+    found: dict[str, tuple[list[str], list[str]]] = {}
+    for (topic, partition), replicas in target.items():
+        before = current[topic, partition]
+        coming = [broker for broker in replicas if broker not in before]
+        if coming:
+            read, written = found.setdefault(topic, ([], []))
+            read += [f"{partition}:{broker}" for broker in before]
+            written += [f"{partition}:{broker}" for broker in coming]
+    return {topic: (",".join(read), ",".join(written)) for topic, (read, written) in found.items()}
+
+
+def _set_throttles(session: ZkSession, target: Target, current: Target, rate: int) -> None:
+    if rate < 1:
+        raise ConfigError(f"throttle {rate} is not allowed: give bytes a second, at least 1")
+    for topic, (read, written) in throttled_replicas(target, current).items():
+        throttle = {LEADER_REPLICAS: read, FOLLOWER_REPLICAS: written}
+        topics.set_topic_config(session, topic, topics.topic_config(session, topic) | throttle)
+    rates = {LEADER_RATE: str(rate), FOLLOWER_RATE: str(rate)}
+    taking_part = {b for key in target for b in (*current[key], *target[key])}
+    for broker in sorted(taking_part):
+        set_broker_config(session, broker, broker_config(session, broker) | rates)
+
+
+def _check(session: ZkSession, target: Target, current: Target) -> None:
+    live = list_brokers(session)
+    for key, replicas in target.items():
+        if key not in current:
+            raise ConfigError(f"there is no partition {_shown(key)}")
+        for broker in replicas:
+            # One that is down may keep what it has, but cannot copy anything.
+            if broker not in live and broker not in current[key]:
+                raise ConfigError(
+                    f"partition {_shown(key)}: broker {broker} does not run; there are "
+                    f"{', '.join(map(str, live)) or 'none'}"
+                )
+
+
+def _under_way() -> ClientError:
+    return ClientError(
+        "a reassignment is under way: wait until zkbroker reassign verify says that it is over, or "
+        "cancel it"
+    )
+
+
+def _drop(config: dict[str, str], *names: str) -> bool:
+    dropped = [config.pop(name, None) for name in names]
+    return dropped != [None] * len(names)
+
+
+def _bounded(data: bytes) -> bytes:
+    if len(data) > MAX_REQUEST_BYTES:
+        raise ConfigError(
+            f"{len(data)} bytes are too many for a ZooKeeper node: give fewer partitions at a time"
+        )
+    return data
+
+
+def _encode(partitions: Iterable[Mapping[str, object]]) -> bytes:
+    whole = {"version": 1, "partitions": list(partitions)}
+    return json.dumps(whole, separators=(",", ":")).encode()
+
+
+def _shown(key: PartitionKey) -> str:
+    return f"{key[0]}-{key[1]}"

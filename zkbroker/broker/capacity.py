@@ -1,0 +1,80 @@
+"""How many partitions a broker can hold open, from its limit of file descriptors.
+
+    limit = (descriptors - those for connections, read segments and the rest) / those of a partition
+
+Invariant: a partition beyond the limit is refused where that can be told to who asks, and not
+served where it came about otherwise; it never keeps the others from being served.
+"""
+
+import resource
+from collections.abc import Callable, Iterable, Sequence
+
+from zkbroker.errors import ErrorCode, ProtocolError
+
+OF_A_PARTITION = 3
+"""Its active segment: the log, the offset index and the time index."""
+_OF_A_READ_SEGMENT = 3
+_LEAST_FOR_CONNECTIONS = 64
+_CONNECTIONS_SHARE = 8
+
+
+def descriptor_limit() -> int:
+    """Return how many files this process may have open."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+class PartitionCapacity:
+    """Counts partitions of one broker against its limit.
+
+    Args:
+        read_segments: segments that are kept open between reads.
+        descriptors: returns how many files may be open.
+    """
+
+    def __init__(
+        self, read_segments: int, descriptors: Callable[[], int] = descriptor_limit
+    ) -> None:
+        self._read_segments = read_segments
+        self._descriptors = descriptors
+
+    @property
+    def limit(self) -> int:
+        """How many partitions can be held."""
+        descriptors = self._descriptors()
+        connections = max(_LEAST_FOR_CONNECTIONS, descriptors // _CONNECTIONS_SHARE)
+        read = min(self._read_segments * _OF_A_READ_SEGMENT, descriptors // 4)
+        return max(0, descriptors - connections - read) // OF_A_PARTITION
+
+    def check(
+        self,
+        held: Iterable[Sequence[int]],
+        added: Iterable[Sequence[int]],
+    ) -> None:
+        """Refuse partitions that would be too many for one of the brokers that are to hold them.
+
+        The other brokers are taken to be allowed as many files as this one.
+
+        Args:
+            held: replicas of every partition there is.
+            added: replicas of those to be added.
+
+        Raises:
+            ProtocolError: INVALID_PARTITIONS; the message says what to raise.
+        """
+        more: dict[int, int] = {}
+        for replicas in added:
+            for broker in replicas:
+                more[broker] = more.get(broker, 0) + 1
+        counts = dict(more)
+        for replicas in held:
+            for broker in replicas:
+                if broker in counts:
+                    counts[broker] += 1
+        limit = self.limit
+        for broker, count in sorted(counts.items()):
+            if count > limit:
+                raise ProtocolError(
+                    f"Broker {broker} would hold {count} partitions; with {self._descriptors()} "
+                    f"open files (ulimit -n) it can hold {limit}.",
+                    code=ErrorCode.INVALID_PARTITIONS,
+                )

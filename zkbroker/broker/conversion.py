@@ -1,0 +1,91 @@
+"""Messages converted for readers that are older than what is stored.
+
+    little   at once
+    more     in another thread, several readers at the same time
+    much     (beyond `LIGHT_BYTES` or `LIGHT_RECORDS` in one entry) in another thread, one at a time
+
+Invariant: however many old readers ask, no more than one large entry stands decompressed in memory;
+whoever waits for that holds no request slot. What is made is counted against
+`fetch.conversion.max.bytes` by its real size until it has gone out.
+"""
+
+from collections.abc import Callable
+
+import gevent.lock
+
+from zkbroker.broker.context import RequestContext
+from zkbroker.errors import MessageSizeTooLarge
+from zkbroker.records import MAX_DECOMPRESSED_BYTES, convert, iter_entries
+
+INLINE_BYTES = 128 * 1024
+LIGHT_BYTES = 4 * 1024 * 1024
+LIGHT_RECORDS = 20_000
+_INLINE_RECORDS = 1000
+
+
+class DownConversion:
+    """Converts for all fetches of a broker.
+
+    Args:
+        offload: calls a function with its arguments in another thread.
+    """
+
+    def __init__(self, offload: Callable[..., bytes]) -> None:
+        self._offload = offload
+        self._large = gevent.lock.Semaphore(1)
+
+    def read(
+        self,
+        read: Callable[[int, int], bytes],
+        offset: int,
+        size: int,
+        magic: int,
+        context: RequestContext,
+    ) -> tuple[bytes, bool]:
+        """Read from a partition and convert.
+
+        Args:
+            read: returns what is stored from an offset on, as far as the reader sees, of a size.
+            offset: the first one wanted.
+            size: bytes, as stored, that the reader could have.
+            magic: the newest that the reader knows, 0 or 1.
+            context: of the fetch; the memory is set aside on it.
+
+        Returns:
+            Whole messages, and whether memory allowed less than `size`.
+
+        Raises:
+            UnsupportedCompressionType: the first entry is zstd.
+            CorruptMessage, StorageError: it cannot be read.
+        """
+        limit = context.reserve_answer(size)
+        at = offset
+        while True:
+            # An entry that is cut cannot be converted; its converted messages go out whole.
+            data = read(at, limit)
+            converted = self._convert(data, magic, offset, context)
+            if converted or not data:
+                context.correct_answer(len(converted) - limit)
+                return converted, limit < size
+            # Nothing of it is for this reader (control batches): without what comes after it, the
+            # reader would ask for the same offset for ever.
+            at = max(entry.last_offset for entry in iter_entries(data)) + 1
+
+    def _convert(self, data: bytes, magic: int, offset: int, context: RequestContext) -> bytes:
+        most = max((entry.record_count for entry in iter_entries(data)), default=0)
+        if len(data) <= INLINE_BYTES and most <= _INLINE_RECORDS:
+            try:
+                return _converted(data, magic, offset, INLINE_BYTES)
+            except MessageSizeTooLarge:
+                pass  # it expands further: not here
+        if most <= LIGHT_RECORDS:
+            try:
+                return self._offload(_converted, data, magic, offset, LIGHT_BYTES)
+            except MessageSizeTooLarge:
+                pass  # it expands further: one at a time
+        with context.park(lambda: None), self._large:
+            return self._offload(_converted, data, magic, offset, MAX_DECOMPRESSED_BYTES)
+
+
+def _converted(data: bytes, magic: int, offset: int, max_bytes: int) -> bytes:
+    return convert(data, magic, first_offset=offset, max_decompressed_bytes=max_bytes)

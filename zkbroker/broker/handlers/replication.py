@@ -1,0 +1,167 @@
+"""What brokers ask each other: the controller's requests, and where leader epochs ended."""
+
+from collections.abc import Callable
+
+from zkbroker.broker.context import RequestContext
+from zkbroker.broker.errors import error_code
+from zkbroker.broker.services import BrokerServices
+from zkbroker.controller import Controller
+from zkbroker.errors import ErrorCode, ProtocolError, ZkbrokerError
+from zkbroker.protocol import ApiKey
+from zkbroker.protocol.messages import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    ElectPreferredLeadersRequest,
+    ElectPreferredLeadersResponse,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from zkbroker.protocol.messages.controlled_shutdown import RemainingPartition
+from zkbroker.protocol.messages.elect_preferred_leaders import ElectedPartition, ElectedTopic
+from zkbroker.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequestPartition,
+    OffsetForLeaderEpochResponsePartition,
+    OffsetForLeaderEpochResponseTopic,
+)
+from zkbroker.replica.fencing import NO_BROKER_EPOCH, ControllerFence
+
+_SAYS_UNKNOWN_SINCE = 2
+
+
+class ReplicationHandlers:
+    """Handles LeaderAndIsr, StopReplica, UpdateMetadata, ControlledShutdown, OffsetForLeaderEpoch.
+
+    Args:
+        services: of the broker.
+        fence: shared by the three requests of controllers.
+        controller: this broker's own, which may be the elected one.
+        broker_epoch_is: looks for this broker's own registration in ZooKeeper where a request names
+            a later one than is known here.
+    """
+
+    def __init__(
+        self,
+        services: BrokerServices,
+        fence: ControllerFence,
+        controller: Controller,
+        broker_epoch_is: Callable[[int], object],
+    ) -> None:
+        self._services = services
+        self._fence = fence
+        self._controller = controller
+        self._broker_epoch_is = broker_epoch_is
+
+    def leader_and_isr(
+        self, request: LeaderAndIsrRequest, context: RequestContext
+    ) -> LeaderAndIsrResponse:
+        """Lead and follow as the controller says."""
+        self._learn(request.broker_epoch)
+        return self._services.replicas.leader_and_isr(request)
+
+    def stop_replica(
+        self, request: StopReplicaRequest, context: RequestContext
+    ) -> StopReplicaResponse:
+        """Stop replicas, and delete their logs if asked to."""
+        self._learn(request.broker_epoch)
+        answer = self._services.replicas.stop_replica(request)
+        if request.delete_partitions:
+            left = {each.key.topic for each in self._services.replicas.all()}
+            for topic in {topic for topic, _ in request.replicas()} - left:
+                self._services.metrics.forget_topic(topic)
+        return answer
+
+    def update_metadata(
+        self, request: UpdateMetadataRequest, context: RequestContext
+    ) -> UpdateMetadataResponse:
+        """Take what the controller says of the cluster."""
+        self._learn(request.broker_epoch)
+        return UpdateMetadataResponse(self._services.view.update(request, self._fence))
+
+    def _learn(self, broker_epoch: int) -> None:
+        if broker_epoch != NO_BROKER_EPOCH:
+            self._broker_epoch_is(broker_epoch)
+
+    def controlled_shutdown(
+        self, request: ControlledShutdownRequest, context: RequestContext
+    ) -> ControlledShutdownResponse:
+        """Move what a broker leads, as the controller."""
+        try:
+            remaining = self._controller.controlled_shutdown(
+                request.broker_id, request.broker_epoch
+            )
+        except ProtocolError as error:
+            code = error.code
+            if (
+                code is ErrorCode.BROKER_NOT_AVAILABLE
+                and context.api_version >= _SAYS_UNKNOWN_SINCE
+            ):
+                code = ErrorCode.UNKNOWN_SERVER_ERROR  # what genuine brokers make of it
+            return ControlledShutdownResponse(code)
+        return ControlledShutdownResponse(
+            ErrorCode.NONE, [RemainingPartition(*key) for key in remaining]
+        )
+
+    def elect_preferred_leaders(
+        self, request: ElectPreferredLeadersRequest, context: RequestContext
+    ) -> ElectPreferredLeadersResponse:
+        """Make first replicas leaders again, as the controller."""
+        wanted = None
+        if request.topics is not None:
+            wanted = [(each.topic, number) for each in request.topics for number in each.partitions]
+        codes: dict[tuple[str, int], ErrorCode]
+        try:
+            codes = self._controller.elect_preferred(wanted, request.timeout_ms / 1000)
+        except ProtocolError as error:
+            codes = dict.fromkeys(wanted or [], error.code)
+        topics: dict[str, ElectedTopic] = {}
+        for (topic, number), code in codes.items():
+            item = topics.setdefault(topic, ElectedTopic(topic))
+            text = code.name if code else None
+            item.partitions.append(ElectedPartition(number, code, text))
+        return ElectPreferredLeadersResponse(topics=list(topics.values()))
+
+    def offset_for_leader_epoch(
+        self, request: OffsetForLeaderEpochRequest, context: RequestContext
+    ) -> OffsetForLeaderEpochResponse:
+        """Tell where leader epochs ended in the logs that are led here."""
+        return OffsetForLeaderEpochResponse(
+            topics=[
+                OffsetForLeaderEpochResponseTopic(
+                    topic.topic,
+                    [
+                        self._epoch_end(topic.topic, each)
+                        for each in context.paced(topic.partitions)
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+
+    def _epoch_end(
+        self, topic: str, asked: OffsetForLeaderEpochRequestPartition
+    ) -> OffsetForLeaderEpochResponsePartition:
+        try:
+            partition = self._services.partition(topic, asked.partition, copying=True)
+            epoch, end = partition.end_offset_for_epoch(
+                asked.leader_epoch, asked.current_leader_epoch
+            )
+        except ZkbrokerError as error:
+            return OffsetForLeaderEpochResponsePartition(error_code(error), asked.partition)
+        return OffsetForLeaderEpochResponsePartition(ErrorCode.NONE, asked.partition, epoch, end)
+
+    def all(self) -> dict[ApiKey, Callable[..., object]]:
+        """Return the handlers by API."""
+        return {
+            ApiKey.LEADER_AND_ISR: self.leader_and_isr,
+            ApiKey.STOP_REPLICA: self.stop_replica,
+            ApiKey.UPDATE_METADATA: self.update_metadata,
+            ApiKey.CONTROLLED_SHUTDOWN: self.controlled_shutdown,
+            ApiKey.ELECT_PREFERRED_LEADERS: self.elect_preferred_leaders,
+            ApiKey.OFFSET_FOR_LEADER_EPOCH: self.offset_for_leader_epoch,
+        }

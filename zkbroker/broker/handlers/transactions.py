@@ -1,0 +1,251 @@
+"""The transaction APIs: what producers ask of their coordinator, and brokers of each other."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from zkbroker.broker.context import RequestContext
+from zkbroker.broker.errors import error_code
+from zkbroker.broker.services import BrokerServices
+from zkbroker.coordinator.groups import GroupCoordinator
+from zkbroker.coordinator.stored_log import key_partition
+from zkbroker.coordinator.transactions import TransactionCoordinator
+from zkbroker.errors import ErrorCode, ZkbrokerError
+from zkbroker.protocol.messages import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    VerifyTransactionRequest,
+    VerifyTransactionResponse,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from zkbroker.protocol.messages.transactions import (
+    TxnPartitionError,
+    TxnTopicErrors,
+)
+from zkbroker.protocol.messages.verify_transaction import VerificationResult
+from zkbroker.protocol.messages.write_txn_markers import TxnMarker, TxnMarkerResult
+from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS, OFFSETS_TOPIC
+from zkbroker.registry.producer_ids import ProducerIds
+from zkbroker.replica.delayed import wait_for_acks
+from zkbroker.replica.partition import Appended
+from zkbroker.runtime import Park, finish_anyway, unparked
+
+_APPENDS_AT_ONCE = 50
+
+Key = tuple[str, int]
+
+
+class TransactionHandlers:
+    """Handles InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn and VerifyTransaction.
+
+    Args:
+        services: of the broker.
+        coordinator: of the transactional ids whose partition is led here.
+        producer_ids: gives out ids to producers without a transactional one.
+        offsets_partitions: returns how many partitions `__consumer_offsets` has.
+    """
+
+    def __init__(
+        self,
+        services: BrokerServices,
+        coordinator: TransactionCoordinator,
+        producer_ids: ProducerIds,
+        offsets_partitions: Callable[[], int],
+    ) -> None:
+        self._services = services
+        self._coordinator = coordinator
+        self._producer_ids = producer_ids
+        self._offsets_partitions = offsets_partitions
+
+    def init_producer_id(
+        self, request: InitProducerIdRequest, context: RequestContext
+    ) -> InitProducerIdResponse:
+        """Tell a producer who it is: ids are unique in the cluster, claimed in blocks."""
+        if request.transactional_id is None:
+            with context.park(finish_anyway):
+                new_id = self._producer_ids.next_id()
+            return InitProducerIdResponse(producer_id=new_id, producer_epoch=0)
+        found = self._coordinator.init_producer_id(
+            request.transactional_id, request.transaction_timeout_ms, context.park
+        )
+        return InitProducerIdResponse(
+            error_code=found.error,
+            producer_id=found.producer_id,
+            producer_epoch=found.producer_epoch,
+        )
+
+    def add_partitions(
+        self, request: AddPartitionsToTxnRequest, context: RequestContext
+    ) -> AddPartitionsToTxnResponse:
+        """Take partitions into a transaction, all of them or none."""
+        wanted = [(topic.topic, number) for topic in request.topics for number in topic.partitions]
+        codes = {key: self._check(key) for key in context.paced(wanted)}
+        if any(codes.values()):
+            for key, code in codes.items():
+                codes[key] = code or ErrorCode.OPERATION_NOT_ATTEMPTED
+        else:
+            error = self._coordinator.add_partitions(
+                request.transactional_id,
+                request.producer_id,
+                request.producer_epoch,
+                wanted,
+                context.park,
+            )
+            codes = dict.fromkeys(wanted, error)
+        return AddPartitionsToTxnResponse(
+            topics=[
+                TxnTopicErrors(
+                    topic.topic,
+                    [
+                        TxnPartitionError(each, codes[topic.topic, each])
+                        for each in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+
+    def _check(self, key: Key) -> ErrorCode:
+        topic, number = key
+        if topic in INTERNAL_TOPICS:
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if number not in (self._services.view.assignment(topic) or ()):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NONE
+
+    def add_offsets(
+        self, request: AddOffsetsToTxnRequest, context: RequestContext
+    ) -> AddOffsetsToTxnResponse:
+        """Take the partition of `__consumer_offsets` that holds a group into a transaction."""
+        number = key_partition(request.group_id, self._offsets_partitions())
+        error = self._coordinator.add_partitions(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            [(OFFSETS_TOPIC, number)],
+            context.park,
+        )
+        return AddOffsetsToTxnResponse(error_code=error)
+
+    def end(self, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
+        """Commit or abort a transaction."""
+        error = self._coordinator.end(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            commit=request.committed,
+            park=context.park,
+        )
+        return EndTxnResponse(error_code=error)
+
+    def verify(
+        self, request: VerifyTransactionRequest, context: RequestContext
+    ) -> VerifyTransactionResponse:
+        """Say which transactions messages may be written to."""
+        return VerifyTransactionResponse(
+            results=[
+                VerificationResult(
+                    each.transactional_id,
+                    self._coordinator.verify(
+                        each.transactional_id,
+                        each.producer_id,
+                        each.producer_epoch,
+                        [
+                            (topic.topic, number)
+                            for topic in each.topics
+                            for number in topic.partitions
+                        ],
+                    ),
+                )
+                for each in context.paced(request.transactions)
+            ]
+        )
+
+
+class MarkerHandler:
+    """Handles WriteTxnMarkers: appends markers, and waits for the replicas in sync.
+
+    Args:
+        services: of the broker.
+        groups: told of the markers in `__consumer_offsets`.
+        timeout_s: for the replicas in sync.
+    """
+
+    def __init__(
+        self, services: BrokerServices, groups: GroupCoordinator, timeout_s: float
+    ) -> None:
+        self._services = services
+        self._groups = groups
+        self._timeout_s = timeout_s
+
+    def __call__(
+        self, request: WriteTxnMarkersRequest, context: RequestContext
+    ) -> WriteTxnMarkersResponse:
+        return self.write(request, context.park)
+
+    def write(
+        self, request: WriteTxnMarkersRequest, park: Park = unparked
+    ) -> WriteTxnMarkersResponse:
+        """Write markers for another broker, or for this one's own coordinator."""
+        codes: list[dict[Key, ErrorCode]] = [{} for _ in request.markers]
+        written: list[tuple[int, TxnMarker, Key, Appended]] = []
+        for count, (at, marker, key) in enumerate(_each(request.markers)):
+            try:
+                partition = self._services.partition(*key)
+                appended = partition.end_transaction(
+                    marker.producer_id,
+                    marker.producer_epoch,
+                    commit=marker.committed,
+                    coordinator_epoch=marker.coordinator_epoch,
+                )
+            except ZkbrokerError as error:
+                codes[at][key] = error_code(error)
+            else:
+                written.append((at, marker, key, appended))
+            if count % _APPENDS_AT_ONCE == _APPENDS_AT_ONCE - 1:
+                self._services.runtime.sleep(0)
+        results = wait_for_acks(
+            [each[-1] for each in written],
+            -1,
+            self._timeout_s,
+            runtime=self._services.runtime,
+            clock=time.monotonic,
+            park=park,
+        )
+        for (at, marker, key, appended), failure in zip(written, results, strict=True):
+            codes[at][key] = ErrorCode.NONE if failure is None else error_code(failure)
+            if failure is None and key[0] == OFFSETS_TOPIC:
+                self._groups.end_transaction(
+                    key[1], marker.producer_id, appended.last_offset, commit=marker.committed
+                )
+        return WriteTxnMarkersResponse(
+            [
+                TxnMarkerResult(
+                    marker.producer_id,
+                    [
+                        TxnTopicErrors(
+                            topic.topic,
+                            [
+                                TxnPartitionError(number, found[topic.topic, number])
+                                for number in topic.partitions
+                            ],
+                        )
+                        for topic in marker.topics
+                    ],
+                )
+                for marker, found in zip(request.markers, codes, strict=True)
+            ]
+        )
+
+
+def _each(markers: Sequence[TxnMarker]) -> Iterator[tuple[int, TxnMarker, Key]]:
+    for at, marker in enumerate(markers):
+        for topic in marker.topics:
+            for number in topic.partitions:
+                yield at, marker, (topic.topic, number)

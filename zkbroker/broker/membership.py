@@ -1,0 +1,229 @@
+"""A broker's place in the cluster: its registration, the controller it listens to, and its leaving.
+
+    register --> registered, with an epoch --> registered anew, with a later one
+    leave: hand leaderships over --> deregister --> the last broker leaves nodes as genuine ones do
+
+Invariant: the broker epoch is the transaction in which the registration that stands was made; a
+request that names an earlier one was meant for an earlier life of this broker.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from zkbroker.broker.view import ClusterView
+from zkbroker.config.broker import BrokerConfig
+from zkbroker.controller import Controller
+from zkbroker.controller.connections import BrokerLine
+from zkbroker.errors import RegistryError, ZkbrokerError
+from zkbroker.protocol import ApiKey
+from zkbroker.protocol.inter_broker import inter_broker_version
+from zkbroker.protocol.messages import ControlledShutdownRequest
+from zkbroker.registry import paths
+from zkbroker.registry.broker_registration import BrokerRegistration, SessionRecord
+from zkbroker.registry.brokers import BrokerInfo, list_brokers
+from zkbroker.registry.controller_election import (
+    ControllerWatch,
+    controller_epoch,
+    current_controller,
+)
+from zkbroker.registry.partition_states import PartitionStates, StateForm, withdraw_form
+from zkbroker.zookeeper import SessionState, ZkSession
+
+logger = logging.getLogger(__name__)
+
+SESSION_FILE = "zookeeper-session.json"
+ELECTION_ATTEMPTS = 3
+ELECTION_PAUSE_S = 0.2
+
+
+class ClusterMembership:
+    """Registers the broker, follows who is controller, and leaves in order.
+
+    Args:
+        config: the broker's settings.
+        session: a started session.
+        states: in the cluster's form.
+        view: the cluster.
+        own: what to register.
+        on_registered: called after every registration.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        session: ZkSession,
+        states: PartitionStates,
+        view: ClusterView,
+        own: BrokerInfo,
+        on_registered: Callable[[], object],
+    ) -> None:
+        self._config = config
+        self._session = session
+        self._states = states
+        self._view = view
+        self._own = own
+        self._on_registered = on_registered
+        self._registration = BrokerRegistration(
+            session,
+            own,
+            record=SessionRecord(Path(config.log_manager.log_dirs[0]) / SESSION_FILE),
+            on_registered=self._registered,
+        )
+        self._watch = ControllerWatch(session, self._set_controller)
+        self._silent_since: float | None = None
+        self.broker_epoch: int | None = None
+        self.controller_id: int | None = None
+
+    def start(self) -> None:
+        """Register.
+
+        Raises:
+            RegistryError: ZooKeeper does not answer, or another broker has the id.
+        """
+        self._registration.start()
+
+    def note_session(self, state: SessionState) -> None:
+        """Take note of whether ZooKeeper answers."""
+        if state is SessionState.CONNECTED:
+            self._silent_since = None
+        elif self._silent_since is None:
+            self._silent_since = time.monotonic()
+
+    def session_over(self) -> bool:
+        """Whether ZooKeeper was silent for so long that it has ended this broker's session."""
+        since = self._silent_since
+        timeout_s = self._config.zookeeper_session_timeout_ms / 1000
+        return since is not None and time.monotonic() - since > timeout_s
+
+    def follow_controller(self) -> None:
+        """Know who is controller from now on.
+
+        Raises:
+            RegistryError: ZooKeeper does not answer.
+        """
+        self._watch.start()
+
+    def _set_controller(self, controller: int | None) -> None:
+        self.controller_id = controller
+
+    def _registered(self) -> None:
+        self._read_epoch()
+        self._on_registered()
+
+    def _read_epoch(self) -> None:
+        stat = self._session.exists(paths.broker(self._own.id))
+        if stat is not None and stat.ephemeral_owner == self._session.session_id:
+            self.broker_epoch = stat.czxid
+
+    def learn_epoch(self, named: int) -> None:
+        """Look in ZooKeeper where a request names a later registration than is known here."""
+        if self.broker_epoch is None or named > self.broker_epoch:
+            try:
+                self._read_epoch()
+            except RegistryError as error:
+                logger.debug("broker epoch not read error=%s", error)
+
+    def was_elected(self, epoch: int) -> bool | None:
+        """Whether a controller was elected in an epoch or later; None if ZooKeeper does not say.
+
+        Asked again for a moment where it says no: a server of the ensemble may be a little behind.
+        """
+        for attempts_left in reversed(range(ELECTION_ATTEMPTS)):
+            if self._session.state is not SessionState.CONNECTED:
+                return None
+            try:
+                if controller_epoch(self._session) >= epoch:
+                    return True
+            except RegistryError as error:
+                logger.debug("controller epoch not read error=%s", error)
+                return None
+            if attempts_left:
+                self._session.runtime.sleep(ELECTION_PAUSE_S)
+        return False
+
+    # -- leaving
+
+    def hand_over(self, controller: Controller, assigned: Iterable[Sequence[int]]) -> bool:
+        """Have the controller move what this broker leads; whether nothing is left.
+
+        Asked `controlled.shutdown.max.retries` times, then the broker goes all the same.
+
+        Args:
+            controller: this broker's own, perhaps the elected one.
+            assigned: the replicas of each partition here; nothing is to be moved where none of the
+                others lives.
+        """
+        config = self._config
+        others = {each for replicas in assigned for each in replicas} - {self._own.id}
+        if others.isdisjoint(self._view.brokers):
+            return True
+        if not config.controlled_shutdown or self._session.state is not SessionState.CONNECTED:
+            return False
+        pause_s = config.controlled_shutdown_backoff_ms / 1000
+        for attempt in range(config.controlled_shutdown_retries):
+            if attempt and self._view.wait_for(
+                lambda: others.isdisjoint(self._view.brokers), pause_s
+            ):
+                return True
+            try:
+                remaining = self._ask(controller)
+            except ZkbrokerError as error:
+                logger.warning("leaderships not handed over, tried again error=%s", error)
+                continue
+            if not remaining:
+                return True
+            logger.warning("leaderships not handed over, tried again count=%d", remaining)
+        return False
+
+    def _ask(self, controller: Controller) -> int:
+        epoch = -1 if self.broker_epoch is None else self.broker_epoch
+        if controller.is_controller:
+            return len(controller.controlled_shutdown(self._own.id, epoch))
+        chosen = current_controller(self._session)
+        broker = None if chosen is None else self._view.brokers.get(chosen)
+        if broker is None or chosen == self._own.id:
+            raise RegistryError("there is no controller to ask")
+        line = BrokerLine(
+            self._session.runtime,
+            broker,
+            f"broker-{self._own.id}-controlled-shutdown",
+            self._config.controller_socket_timeout_ms,
+        )
+        version = inter_broker_version(
+            self._config.inter_broker_protocol, ApiKey.CONTROLLED_SHUTDOWN
+        )
+        try:
+            answer = line.send(ControlledShutdownRequest(self._own.id, epoch), version)
+        finally:
+            line.close()
+        if answer.error_code:
+            raise RegistryError(f"the controller answered error {answer.error_code}")
+        return len(answer.partitions_remaining)
+
+    def deregister(self, timeout_s: float) -> None:
+        """Leave `/brokers/ids`; the last broker of all leaves the nodes of genuine ones behind."""
+        self._registration.close(timeout_s)
+        if self._session.state is not SessionState.CONNECTED:
+            return
+        if self._states.form is not StateForm.EPHEMERAL:
+            return
+        try:
+            if list_brokers(self._session):
+                return
+            keys = [
+                (topic, number)
+                for topic, assignment in self._view.topics.assignments.items()
+                for number in assignment
+            ]
+            left = self._states.leave_persistent(keys)
+            withdraw_form(self._session)
+        except RegistryError as error:
+            logger.warning("partition states not left for other brokers error=%s", error)
+            return
+        logger.info("last broker of the cluster stops: states left persistent count=%d", left)
+
+    def close(self) -> None:
+        """End the watch of the controller."""
+        self._watch.close()

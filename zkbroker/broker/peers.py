@@ -1,0 +1,130 @@
+"""What other brokers know, while this one cannot reach ZooKeeper.
+
+    session over by our own clock --> ask the brokers last seen, one a second, in turn
+      --> who leads under a higher epoch than we know of --> the view
+
+A broker that is cut off from ZooKeeper alone is replaced as leader, and the controller tells it
+nothing any more. Clients that happen to ask it and nobody else for leaders would come back to it as
+long as it is cut off.
+
+Invariant: a peer is believed only where it names a higher leader epoch than the one known here, so
+that one that is cut off too changes nothing; nobody is asked while the session may live.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from zkbroker.broker.view import ClusterView
+from zkbroker.errors import NetworkError, ProtocolError, RequestTimedOut
+from zkbroker.protocol.messages import MetadataRequest
+from zkbroker.registry.brokers import BrokerInfo
+from zkbroker.runtime import OwnerLoop, Runtime
+
+logger = logging.getLogger(__name__)
+
+INTERVAL_S = 1.0
+TOPICS_AT_ONCE = 200
+METADATA_VERSION = 7
+"""The first that tells leader epochs."""
+
+
+class PeerLine(Protocol):
+    """A connection to one broker."""
+
+    def send(self, request: Any, version: int) -> Any:
+        """Send a request and wait for its answer."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+class PeerKnowledge:
+    """Learns of new leaders from other brokers.
+
+    Args:
+        view: what this broker tells its clients.
+        session_over: whether ZooKeeper must have ended this broker's session.
+        connect: makes a connection to a broker; it is opened when it is used.
+        runtime: what the task runs on.
+        interval_s: time between two brokers that are asked.
+    """
+
+    def __init__(
+        self,
+        view: ClusterView,
+        session_over: Callable[[], bool],
+        connect: Callable[[BrokerInfo], PeerLine],
+        *,
+        runtime: Runtime,
+        interval_s: float = INTERVAL_S,
+    ) -> None:
+        self._view = view
+        self._session_over = session_over
+        self._connect = connect
+        self._interval_s = interval_s
+        self._asked = view.own.id
+        self._loop = OwnerLoop(
+            runtime,
+            self._step,
+            name="asking other brokers",
+            logger=logger,
+            retry_s=interval_s,
+            foreseen=(ProtocolError,),
+        )
+
+    def start(self) -> None:
+        self._loop.start(self._interval_s)
+
+    def close(self, timeout_s: float) -> bool:
+        """End the task; false when that takes longer."""
+        return self._loop.close(timeout_s)
+
+    def _step(self) -> float:
+        if self._session_over():
+            self.ask()
+        return self._interval_s
+
+    def ask(self) -> int:
+        """Ask the next broker; returns of how many partitions it knew more.
+
+        Raises:
+            ProtocolError: it answers what cannot be read.
+        """
+        peer = self._next()
+        if peer is None:
+            return 0
+        line = self._connect(peer)
+        learned = 0
+        try:
+            for topics in self._replicated():
+                for topic in line.send(MetadataRequest(topics, False), METADATA_VERSION).topics:
+                    for each in topic.partitions:
+                        learned += self._view.learn(topic.topic, each)
+        except (NetworkError, RequestTimedOut) as error:
+            # It may be the one that is down; the next one is asked next.
+            logger.debug("no answer broker=%d error=%s", peer.id, error)
+        finally:
+            line.close()
+        if learned:
+            logger.info("newer leaders learned from broker=%d partitions=%d", peer.id, learned)
+            self._view.notify()
+        return learned
+
+    def _next(self) -> BrokerInfo | None:
+        """Return the broker whose turn it is, None where there is no other."""
+        ids = sorted(each for each in self._view.brokers if each != self._view.own.id)
+        if not ids:
+            return None
+        self._asked = next((each for each in ids if each > self._asked), ids[0])
+        return self._view.brokers[self._asked]
+
+    def _replicated(self) -> Iterator[list[str]]:
+        """Yield the topics that somebody else may lead by now, so many at once."""
+        topics = [
+            topic
+            for topic, assignment in self._view.topics.assignments.items()
+            if any(len(replicas) > 1 for replicas in assignment.values())
+        ]
+        for first in range(0, len(topics), TOPICS_AT_ONCE):
+            yield topics[first : first + TOPICS_AT_ONCE]

@@ -1,0 +1,79 @@
+"""What operators watch of the replicas of a broker, under the names of the genuine beans.
+
+Invariant: made from the partitions as they are at the moment; nothing is counted twice for it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkbroker.replica.fetcher_manager import FetcherManager
+from zkbroker.replica.partition import Partition, Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationFigures:
+    """Args: max_lag is in messages; bytes_in and bytes_out are those of replication alone."""
+
+    partitions: int = 0
+    leaders: int = 0
+    under_replicated: int = 0
+    under_min_isr: int = 0
+    at_min_isr: int = 0
+    offline: int = 0
+    max_lag: int = 0
+    failed: int = 0
+    fetchers: int = 0
+    isr_shrinks: int = 0
+    isr_expands: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+    GAUGES: ClassVar = (
+        ("partitions", "PartitionCount"),
+        ("leaders", "LeaderCount"),
+        ("under_replicated", "UnderReplicatedPartitions"),
+        ("under_min_isr", "UnderMinIsrPartitionCount"),
+        ("at_min_isr", "AtMinIsrPartitionCount"),
+        ("offline", "OfflineReplicaCount"),
+        ("max_lag", "MaxLag"),
+        ("failed", "FailedPartitionsCount"),
+        ("fetchers", "FetcherCount"),
+    )
+    COUNTERS: ClassVar = (
+        ("isr_shrinks", "IsrShrinksPerSec"),
+        ("isr_expands", "IsrExpandsPerSec"),
+        ("bytes_in", "ReplicationBytesInPerSec"),
+        ("bytes_out", "ReplicationBytesOutPerSec"),
+    )
+
+
+def replication_figures(
+    partitions: Iterable[Partition], fetchers: FetcherManager, bytes_out: int
+) -> ReplicationFigures:
+    """Return the figures of a broker.
+
+    Args:
+        partitions: every one with a replica here.
+        fetchers: what copies them.
+        bytes_out: bytes that followers were sent.
+    """
+    found = list(partitions)
+    led = [each for each in found if each.is_leader]
+    return ReplicationFigures(
+        partitions=len(found),
+        leaders=len(led),
+        under_replicated=sum(each.under_replicated for each in led),
+        under_min_isr=sum(each.under_min_isr for each in led),
+        at_min_isr=sum(
+            len(each.isr.members) == each.log.config.min_insync_replicas for each in led
+        ),
+        offline=sum(each.role is Role.OFFLINE for each in found),
+        max_lag=max(fetchers.lags().values(), default=0),
+        failed=len(fetchers.failed),
+        fetchers=fetchers.fetchers,
+        isr_shrinks=sum(each.shrinks for each in found),
+        isr_expands=sum(each.expands for each in found),
+        bytes_in=fetchers.bytes_in,
+        bytes_out=bytes_out,
+    )

@@ -1,0 +1,102 @@
+"""The settings of topics, from ZooKeeper to the logs.
+
+Invariant: a log never works with settings that were seen to have changed; of a topic whose settings
+are not known nothing is deleted.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Set
+
+from zkbroker.broker.view import ClusterView
+from zkbroker.errors import ConfigError, RegistryError
+from zkbroker.log import LogManager
+from zkbroker.registry import paths
+from zkbroker.registry.topics import decode_config
+from zkbroker.registry.topics_watch import TopicsView
+from zkbroker.zookeeper import ZkSession
+
+logger = logging.getLogger(__name__)
+
+Settings = Mapping[str, Mapping[str, str]]
+
+
+def read_settings(session: ZkSession, topics: Set[str]) -> dict[str, Mapping[str, str]]:
+    """Return the settings of topics as ZooKeeper has them, of those that can be read.
+
+    Raises:
+        RegistryError: ZooKeeper does not answer.
+    """
+    wanted = sorted(topics)
+    found: dict[str, Mapping[str, str]] = {}
+    nodes = session.get_many([paths.topic_config(topic) for topic in wanted])
+    for topic, node in zip(wanted, nodes, strict=True):
+        try:
+            found[topic] = {} if node is None else decode_config(topic, node[0])
+        except RegistryError as error:
+            logger.warning("topic settings unreadable topic=%s error=%s", topic, error)
+    return found
+
+
+class TopicSettings:
+    """Keeps the logs' settings as the view has them.
+
+    Args:
+        session: a started session.
+        logs: the log manager.
+        view: the cluster.
+    """
+
+    def __init__(self, session: ZkSession, logs: LogManager, view: ClusterView) -> None:
+        self._session = session
+        self._logs = logs
+        self._view = view
+        self._applied: dict[str, Mapping[str, str]] = {}
+
+    def of(self, topics: Set[str]) -> Settings:
+        """Return the settings of topics of which logs are to be made.
+
+        A topic that the view does not have yet is asked for in ZooKeeper.
+
+        Raises:
+            RegistryError: ZooKeeper does not answer.
+        """
+        known = self._view.topics.configs
+        unknown = topics - known.keys()
+        read = read_settings(self._session, unknown) if unknown else {}
+        return {topic: known[topic] for topic in topics & known.keys()} | read
+
+    def apply(self, topics: TopicsView) -> None:
+        """Give the logs settings that changed."""
+        for gone in self._applied.keys() - topics.configs.keys():
+            del self._applied[gone]
+        here = {tp.topic for tp in self._logs.logs()}
+        for topic in here & topics.configs.keys():
+            settings = topics.configs[topic]
+            if self._applied.get(topic) != settings:
+                self._apply(topic, settings)
+
+    def _apply(self, topic: str, settings: Mapping[str, str]) -> None:
+        try:
+            self._logs.update_topic_config(topic, settings)
+        except ConfigError as error:
+            logger.warning("topic configuration not applied topic=%s error=%s", topic, error)
+            return
+        self._applied[topic] = settings
+
+
+def when_connected(
+    connected: Callable[[], ZkSession],
+) -> Callable[[Set[str]], Settings]:
+    """Return what tells the settings of topics whose logs are to be recovered.
+
+    Without ZooKeeper none are told: recovery then judges logs without their settings.
+    """
+
+    def settings(topics: Set[str]) -> Settings:
+        try:
+            return read_settings(connected(), topics)
+        except RegistryError as error:
+            logger.warning("topic settings not read before recovery error=%s", error)
+            return {}
+
+    return settings

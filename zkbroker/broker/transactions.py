@@ -1,0 +1,191 @@
+"""The transaction coordinator of a broker: made from its settings, told what is led here."""
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from zkbroker.broker.dispatcher import Handler
+from zkbroker.broker.handlers.transactions import MarkerHandler, TransactionHandlers
+from zkbroker.broker.services import BrokerServices
+from zkbroker.broker.verification import TransactionVerifier
+from zkbroker.controller.connections import BrokerLine
+from zkbroker.coordinator.groups import GroupCoordinator
+from zkbroker.coordinator.transactions import TransactionCoordinator, TransactionSettings
+from zkbroker.coordinator.transactions.markers import Codes, Marker, MarkerSender
+from zkbroker.coordinator.transactions.transaction import by_topic
+from zkbroker.errors import InvalidTopic, NetworkError, RegistryError
+from zkbroker.protocol import ApiKey
+from zkbroker.protocol.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from zkbroker.protocol.messages.write_txn_markers import TxnMarker
+from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC
+from zkbroker.protocol.transaction_topic import TRANSACTION_TOPIC
+from zkbroker.registry.brokers import BrokerInfo
+from zkbroker.registry.partition_states import StateForm
+from zkbroker.registry.producer_ids import ProducerIds
+from zkbroker.registry.topic_rules import check_topic_name
+from zkbroker.registry.topics import assignment as read_assignment
+from zkbroker.replica.partition import Partition
+from zkbroker.replica.stored_log import StoredLog
+
+logger = logging.getLogger(__name__)
+
+_NO_LEADER = -1
+_VERSION = 0
+
+
+class Transactions:
+    """Ties a `TransactionCoordinator` to the partitions of `__transaction_state` that are led here.
+
+    Args:
+        services: of the broker.
+        groups: told of the markers in `__consumer_offsets`.
+    """
+
+    def __init__(self, services: BrokerServices, groups: GroupCoordinator) -> None:
+        config = services.config
+        self._services = services
+        self._producer_ids = ProducerIds(services.session, services.broker_id)
+        self._lines: dict[tuple[str, int], tuple[BrokerInfo, BrokerLine]] = {}
+        timeout_s = config.replica_socket_timeout_ms / 1000
+        self._write_markers = MarkerHandler(services, groups, timeout_s)
+        self.coordinator = TransactionCoordinator(
+            TransactionSettings(
+                max_timeout_ms=config.transaction_max_timeout_ms,
+                metadata_bytes=config.transaction_metadata_bytes,
+                abort_check_ms=config.transaction_abort_check_ms,
+                expiration_ms=config.log_manager.producer_id_expiration_ms,
+                expiration_check_ms=config.transaction_expiration_check_ms,
+                wait_s=config.offsets_commit_timeout_ms / 1000,
+            ),
+            runtime=services.runtime,
+            partition_count=self._partition_count,
+            led_here=self._led_here,
+            new_producer_id=self._producer_ids.next_id,
+            markers=MarkerSender(self._leader_of, self._send_markers, runtime=services.runtime),
+            wall_ms=services.now_ms,
+        )
+        self.verifier = TransactionVerifier(
+            self.coordinator,
+            services.view,
+            lambda broker, request: self._send("verify", broker, request),
+            runtime=services.runtime,
+            enabled=config.transaction_verification
+            and config.partition_state_znodes != StateForm.PERSISTENT.value,
+        )
+
+    def handlers(self) -> dict[ApiKey, Handler]:
+        """The handlers of the APIs that transactions use, but for the offsets' own."""
+        handlers = TransactionHandlers(
+            self._services, self.coordinator, self._producer_ids, self._offsets_partitions
+        )
+        return {
+            ApiKey.INIT_PRODUCER_ID: handlers.init_producer_id,
+            ApiKey.ADD_PARTITIONS_TO_TXN: handlers.add_partitions,
+            ApiKey.ADD_OFFSETS_TO_TXN: handlers.add_offsets,
+            ApiKey.END_TXN: handlers.end,
+            ApiKey.WRITE_TXN_MARKERS: self._write_markers,
+            ApiKey.VERIFY_TRANSACTION: handlers.verify,
+        }
+
+    def start(self) -> None:
+        """Begin to coordinate the transactional ids of the partitions that are led here."""
+        self.coordinator.start()
+        self._services.replicas.subscribe(TRANSACTION_TOPIC, self._lead, self._leave)
+
+    def close(self) -> None:
+        """Coordinate and ask nothing any more."""
+        self.coordinator.close()
+        self.verifier.close()
+        for _, line in self._lines.values():
+            line.close()
+
+    def _lead(self, partition: Partition) -> None:
+        log = StoredLog(partition, self._services.runtime, time.monotonic)
+        self.coordinator.lead(partition.key.partition, partition, log)
+
+    def _leave(self, partition: Partition) -> None:
+        self.coordinator.leave(partition.key.partition)
+
+    def _partition_count(self) -> int:
+        assignment = self._services.view.assignment(TRANSACTION_TOPIC)
+        if assignment:
+            return len(assignment)
+        return self._services.config.transaction_topic_partitions
+
+    def _offsets_partitions(self) -> int:
+        assignment = self._services.view.assignment(OFFSETS_TOPIC)
+        return len(assignment) if assignment else self._services.config.offsets_topic_partitions
+
+    def _led_here(self, number: int) -> bool:
+        services = self._services
+        partition = services.replicas.get(TRANSACTION_TOPIC, number)
+        if partition is not None and partition.is_leader:
+            return True
+        return services.view.leader(TRANSACTION_TOPIC, number)[0] == services.broker_id
+
+    # -- markers
+
+    def _leader_of(self, topic: str, number: int) -> int | None:
+        """Return who leads a partition, -1 for nobody, None where there is no such partition."""
+        services = self._services
+        if number not in (services.view.assignment(topic) or ()):
+            try:
+                check_topic_name(topic)
+            except InvalidTopic as error:
+                logger.warning("no markers for what cannot be a topic: %s", error)
+                return None
+            # Another broker may know of a new topic before this one: ask where it is written.
+            try:
+                if number not in (read_assignment(services.session, topic) or ()):
+                    return None
+            except RegistryError as error:
+                logger.info("markers wait topic=%s error=%s", topic, error)
+            return _NO_LEADER
+        return services.view.leader(topic, number)[0]
+
+    def _send_markers(self, broker: int, markers: Sequence[Marker]) -> list[Codes]:
+        request = WriteTxnMarkersRequest(
+            [
+                TxnMarker(
+                    each.producer_id,
+                    each.producer_epoch,
+                    each.commit,
+                    by_topic(each.partitions),
+                    each.coordinator_epoch,
+                )
+                for each in markers
+            ]
+        )
+        response: WriteTxnMarkersResponse
+        if broker == self._services.broker_id:
+            response = self._write_markers.write(request)
+        else:
+            response = self._send("markers", broker, request)
+        return [
+            {
+                (topic.topic, each.partition): each.error_code
+                for topic in result.topics
+                for each in topic.partitions
+            }
+            for result in response.markers
+        ]
+
+    def _send(self, what: str, broker: int, request: Any) -> Any:
+        services = self._services
+        found = services.view.brokers.get(broker)
+        if found is None:
+            raise NetworkError(f"broker {broker} is not registered")
+        known, line = self._lines.get((what, broker), (None, None))
+        if line is None or known != found:
+            # It came back elsewhere.
+            if line is not None:
+                line.close()
+            line = BrokerLine(
+                services.runtime,
+                found,
+                f"broker-{services.broker_id}-txn-{what}",
+                services.config.replica_socket_timeout_ms,
+            )
+            self._lines[what, broker] = (found, line)
+        return line.send(request, _VERSION)

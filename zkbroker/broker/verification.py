@@ -1,0 +1,146 @@
+"""Whether messages of a transaction may be written here: its coordinator is asked, once for each.
+
+A batch that arrives after its transaction's marker, or for a partition that was never added, would
+open a transaction that nobody ever ends: readers of committed messages would stop before it, and
+the log could not be cleaned behind it. So a partition opens one only while the coordinator has this
+producer, epoch and partition in an ongoing transaction. That is asked once for each transaction and
+partition, of this broker's own coordinator or over the network of the one that leads the id's
+partition of `__transaction_state`; what is open already is not asked about again. A marker that is
+written between the question and the append takes the permission back (`zkbroker.log.producers`).
+
+    47                          the producer was replaced
+    48                          no such transaction, or it does not have the partition, or it ends
+    19, which producers retry   the coordinator cannot be asked, or is loading; nothing was written
+
+Beside genuine brokers of 2.1 (`partition.state.znodes=persistent`) nobody is asked: they could not
+answer.
+"""
+
+from collections.abc import Callable, Sequence
+
+from zkbroker.broker.view import NO_LEADER, ClusterView
+from zkbroker.coordinator.stored_log import key_partition
+from zkbroker.coordinator.transactions import TransactionCoordinator
+from zkbroker.coordinator.transactions.courier import Courier
+from zkbroker.coordinator.transactions.transaction import by_topic
+from zkbroker.errors import ErrorCode, NotEnoughReplicas, ProtocolError, ZkbrokerError
+from zkbroker.protocol.messages import VerifyTransactionRequest, VerifyTransactionResponse
+from zkbroker.protocol.messages.verify_transaction import VerifiedTransaction
+from zkbroker.protocol.transaction_topic import TRANSACTION_TOPIC
+from zkbroker.runtime import Park, Runtime, finish_anyway, unparked
+from zkbroker.types import PartitionKey
+
+_REFUSED = {
+    ErrorCode.INVALID_PRODUCER_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.INVALID_TXN_STATE: ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.INVALID_REQUEST: ErrorCode.INVALID_TXN_STATE,
+}
+
+
+class TransactionVerifier:
+    """Asks coordinators.
+
+    Args:
+        coordinator: this broker's own.
+        view: the cluster.
+        send: sends a request to another broker and returns its answer.
+        runtime: for the tasks that send.
+        enabled: False to ask nobody and to take everything.
+    """
+
+    def __init__(
+        self,
+        coordinator: TransactionCoordinator,
+        view: ClusterView,
+        send: Callable[[int, VerifyTransactionRequest], VerifyTransactionResponse],
+        *,
+        runtime: Runtime,
+        enabled: bool = True,
+    ) -> None:
+        self._coordinator = coordinator
+        self._view = view
+        self._send = send
+        self._runtime = runtime
+        self._enabled = enabled
+        self._couriers: dict[int, Courier[VerifiedTransaction, int]] = {}
+
+    def check(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[PartitionKey],
+        park: Park = unparked,
+    ) -> None:
+        """Return where messages of a transaction may be written to partitions.
+
+        Args:
+            transactional_id: the transaction's.
+            producer_id: whose it is.
+            producer_epoch: its epoch.
+            partitions: where they go.
+            park: entered while another broker is asked.
+
+        Raises:
+            ProtocolError: they may not (47, 48), or the coordinator cannot be asked now (19).
+        """
+        if not self._enabled:
+            return
+        try:
+            code = self._ask(transactional_id, producer_id, producer_epoch, partitions, park)
+        except ZkbrokerError as error:
+            raise NotEnoughReplicas(
+                f"the transaction's coordinator does not answer: {error}"
+            ) from error
+        if code is ErrorCode.NONE:
+            return
+        text = f"the coordinator of {transactional_id!r} says {code.name} of {list(partitions)}"
+        if code in _REFUSED:
+            raise ProtocolError(text, code=_REFUSED[code])
+        raise NotEnoughReplicas(text)
+
+    def close(self) -> None:
+        """Ask nobody any more."""
+        for courier in self._couriers.values():
+            courier.close()
+
+    def _ask(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[PartitionKey],
+        park: Park,
+    ) -> ErrorCode:
+        assignment = self._view.assignment(TRANSACTION_TOPIC)
+        if not assignment:
+            # Nobody coordinates: no transaction can be ongoing.
+            return ErrorCode.INVALID_TXN_STATE
+        number = key_partition(transactional_id, len(assignment))
+        leader, _ = self._view.leader(TRANSACTION_TOPIC, number)
+        if leader == NO_LEADER:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if leader == self._view.own.id:
+            return self._coordinator.verify(
+                transactional_id, producer_id, producer_epoch, partitions
+            )
+        asked = VerifiedTransaction(
+            transactional_id, producer_id, producer_epoch, by_topic(partitions)
+        )
+        ticket = self._courier(leader).submit(asked)
+        with park(finish_anyway):
+            return ErrorCode(ticket.result())
+
+    def _courier(self, broker: int) -> Courier[VerifiedTransaction, int]:
+        courier = self._couriers.get(broker)
+        if courier is None:
+
+            def send(asked: Sequence[VerifiedTransaction]) -> list[int]:
+                answer = self._send(broker, VerifyTransactionRequest(list(asked)))
+                return [each.error_code for each in answer.results]
+
+            courier = self._couriers[broker] = Courier(
+                f"verify-at-{broker}", send, runtime=self._runtime
+            )
+        return courier

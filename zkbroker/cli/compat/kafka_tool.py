@@ -1,0 +1,108 @@
+"""One genuine tool: its options, and the arguments of our command that they mean.
+
+Invariant: an option that is neither known nor known to have no effect is a usage error; a script
+never runs with an option silently dropped.
+"""
+
+from collections.abc import Callable, Sequence
+
+import click
+
+from zkbroker.cli.output import say
+
+Translation = Callable[[dict[str, list[str]]], list[str]]
+
+
+class Tool:
+    """A genuine tool.
+
+    Args:
+        summary: one line of help.
+        translate: turns its options (name → values given) into arguments of ours.
+        values: options that take a value.
+        flags: options that take none.
+        optional: options that take a value or none.
+        ignored: options without effect here.
+        example: its options, as in a script.
+        positional: how many bare arguments it takes; they are given as option `""`.
+    """
+
+    def __init__(
+        self,
+        summary: str,
+        translate: Translation,
+        *,
+        example: str,
+        values: Sequence[str] = (),
+        flags: Sequence[str] = (),
+        ignored: Sequence[str] = (),
+        optional: Sequence[str] = (),
+        positional: int = 0,
+    ) -> None:
+        self.summary = summary
+        self.translate = translate
+        self.example = example
+        self.values = frozenset(values)
+        self.flags = frozenset((*flags, *optional))
+        self.optional = frozenset(optional)
+        self.ignored = frozenset(ignored)
+        self.positional = positional
+
+    def parse(self, arguments: Sequence[str]) -> dict[str, list[str]]:
+        """Collect the options as the genuine parser does: `--name value` or `--name=value`.
+
+        Raises:
+            click.UsageError: an option is unknown or lacks its value.
+        """
+        given: dict[str, list[str]] = {}
+        rest = list(arguments)
+        while rest:
+            argument = rest.pop(0)
+            if not argument.startswith("--"):
+                given.setdefault("", []).append(argument)
+                continue
+            name, equals, value = argument[2:].partition("=")
+            if name in self.optional:
+                bare = rest and not rest[0].startswith("--")
+                given.setdefault(name, []).extend(
+                    [value] if equals else [rest.pop(0)] if bare else []
+                )
+            elif name in self.flags and not equals:
+                given.setdefault(name, [])
+                self._warn_if_ignored(name)
+            elif name in self.values or name in self.ignored:
+                if not equals:
+                    if not rest:
+                        raise click.UsageError(f"--{name} needs a value")
+                    value = rest.pop(0)
+                given.setdefault(name, []).append(value)
+                self._warn_if_ignored(name)
+            else:
+                known = " ".join(sorted(f"--{each}" for each in self.values | self.flags))
+                raise click.UsageError(f"--{name} is not an option; there are {known}")
+        if len(given.get("", [])) > self.positional:
+            raise click.UsageError(f"unexpected argument {given[''][self.positional]!r}")
+        return given
+
+    def _warn_if_ignored(self, name: str) -> None:
+        if name in self.ignored:
+            say(f"warning: --{name} has no effect here", err=True)
+
+    def command(self, name: str) -> click.Command:
+        """Make the click command of this tool."""
+
+        @click.command(
+            name,
+            help=f"{self.summary}\n\nOptions are those of the genuine tool: "
+            + ", ".join(sorted(f"--{each}" for each in self.values | self.flags)),
+            epilog=f"\b\nExample:\n  zkbroker {name} {self.example}",
+            context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+        )
+        @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+        @click.pass_context
+        def run(context: click.Context, arguments: tuple[str, ...]) -> None:
+            translated = self.translate(self.parse(arguments))
+            root = context.find_root().command
+            root.main(translated, prog_name="zkbroker", standalone_mode=False)
+
+        return run

@@ -1,0 +1,73 @@
+"""`zkbroker drain`: empty a broker before it is taken away."""
+
+from pathlib import Path
+
+import click
+
+from zkbroker.cli.connection import open_session, zookeeper_option
+from zkbroker.cli.output import say
+from zkbroker.cli.reassign import rack_option, racks_counted, start, throttle_option
+
+
+@click.command(
+    "drain",
+    epilog="\b\nExamples:\n"
+    "  zkbroker drain 3 -z 127.0.0.1:2181 --dry-run\n"
+    "  zkbroker drain 3 -z 127.0.0.1:2181 --throttle 50000000",
+)
+@click.argument("broker", type=click.IntRange(0))
+@zookeeper_option
+@throttle_option
+@rack_option
+@click.option(
+    "--plan",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where the plan is kept, for verify; drain-BROKER.json without it.",
+)
+@click.option("--dry-run", is_flag=True, help="Only print the plan.")
+def command(
+    broker: int,
+    zookeeper: str | None,
+    throttle: int | None,
+    disable_rack_aware: bool,
+    file: Path | None,
+    dry_run: bool,
+) -> None:
+    """Move all replicas of a broker to the others.
+
+    Nothing else is moved. When `zkbroker reassign verify` says that it is done, the broker holds
+    nothing any more and may be stopped.
+    """
+    from zkbroker.admin.reassignment import current_assignment, encode_target
+    from zkbroker.admin.reassignment_plan import plan_reassignment
+    from zkbroker.registry.brokers import list_brokers
+
+    file = file or Path(f"drain-{broker}.json")
+    with open_session(zookeeper) as session:
+        current = current_assignment(session)
+        held = {key: replicas for key, replicas in current.items() if broker in replicas}
+        if not held:
+            say(f"broker {broker} holds no replica")
+            return
+        others = {b.id: b.rack for b in list_brokers(session).values() if b.id != broker}
+        # Count all partitions to find the emptiest broker; brokers that are down keep theirs.
+        down = {each for replicas in current.values() for each in replicas} - {broker, *others}
+        plan = plan_reassignment(
+            {
+                key: [each for each in replicas if each not in down]
+                for key, replicas in current.items()
+            },
+            racks_counted(others, disable_rack_aware),
+            balance=False,
+        )
+        target = {
+            key: (*replicas, *(each for each in current[key] if each in down))
+            for key, replicas in plan.items()
+        }
+        if dry_run:
+            say(encode_target(target).decode())
+            return
+        start(session, target, throttle, file.with_name(f"{file.name}.rollback"))
+    file.write_bytes(encode_target(target) + b"\n")
+    say(f"zkbroker reassign verify {file} says when broker {broker} is empty")

@@ -1,0 +1,90 @@
+"""A question to leaders, asked again while they move.
+
+    ask ──answer──▶ done
+     └──an error that may pass──▶ fresh metadata ──▶ ask at once ──▶ … ──pause, metadata──▶ ask
+
+Invariant: fresh metadata is tried once at least, whatever the time given, and what does not pass by
+itself is raised at once. The wait is bounded by a time; that a partition does not exist is believed
+sooner: a broker that has just begun, or begun to lead, may not know it for a moment.
+"""
+
+import time
+from collections.abc import Callable, Collection
+from typing import Protocol, TypeVar
+
+from zkbroker.errors import (
+    ClientError,
+    CorruptMessage,
+    ProtocolError,
+    RegistryError,
+    UnknownTopicOrPartition,
+    ZkbrokerError,
+)
+from zkbroker.runtime import Runtime
+
+LEADER_WAIT_S = 10.0
+"""How long a leader is looked for where no time is given: longer than a broker's session lasts."""
+
+_BACKOFF_S = 0.1
+_UNKNOWN_TRIES = 5
+
+T = TypeVar("T")
+
+
+class Metadata(Protocol):
+    """What is needed of `Cluster`."""
+
+    @property
+    def runtime(self) -> Runtime:
+        """What the cluster runs on; for pauses."""
+
+    def refresh(self, topics: list[str] | None = None) -> None:
+        """Learn anew which broker leads what."""
+
+
+def may_pass(error: ZkbrokerError) -> bool:
+    """Whether the same question may be answered after leaders or brokers have changed."""
+    if isinstance(error, ProtocolError):
+        # A damaged log stays damaged.
+        return error.code.retriable and not isinstance(error, CorruptMessage)
+    return isinstance(error, ClientError | RegistryError)
+
+
+def ask_again(
+    cluster: Metadata,
+    topics: Collection[str],
+    ask: Callable[[], T],
+    *,
+    timeout_s: float = LEADER_WAIT_S,
+) -> T:
+    """Ask until there is an answer, or an error that does not pass.
+
+    Args:
+        cluster: is refreshed before each new try.
+        topics: what it is to be refreshed for.
+        ask: asks once, of the leaders that are known then.
+        timeout_s: how long to look for leaders; with 0 fresh metadata is tried once.
+
+    Raises:
+        ZkbrokerError: what `ask` raised last.
+    """
+    deadline = time.monotonic() + timeout_s
+    tries = 0
+    while True:
+        try:
+            return ask()
+        except ZkbrokerError as failure:
+            if not may_pass(failure):
+                raise
+            over = time.monotonic() + _BACKOFF_S >= deadline
+            unknown = isinstance(failure, UnknownTopicOrPartition) and tries >= _UNKNOWN_TRIES
+            if tries and (over or unknown):
+                raise
+        if tries:
+            cluster.runtime.sleep(_BACKOFF_S)
+        tries += 1
+        try:
+            cluster.refresh(sorted(topics))
+        except ZkbrokerError:
+            if over:
+                raise

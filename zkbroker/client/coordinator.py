@@ -1,0 +1,206 @@
+"""The way to a coordinator, of a group or a transactional id: found, asked, found again.
+
+Invariant: any task may ask; an answer that says "not here any more", or none, makes the next
+question look for the coordinator anew.
+"""
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Collection
+from typing import Any, Protocol
+
+from zkbroker.errors import (
+    ClientError,
+    ErrorCode,
+    NetworkError,
+    ProtocolError,
+    RequestTimedOut,
+    UnsupportedVersion,
+    ZkbrokerError,
+    protocol_error,
+)
+from zkbroker.network.client.connection import BrokerConnection, Pending
+from zkbroker.protocol import ApiKey
+from zkbroker.protocol.messages import FindCoordinatorRequest
+from zkbroker.protocol.messages.membership import GROUP_COORDINATOR, TRANSACTION_COORDINATOR
+from zkbroker.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+MOVED = frozenset(
+    {
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+    }
+)
+"""Errors after which the coordinator has to be looked for."""
+
+RETRIED = MOVED | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+"""Errors that pass."""
+
+_CONCURRENT_PAUSE_S = 0.02
+"""The first pause while the transaction before is being ended, which takes that long as a rule."""
+
+
+class GroupCluster(Protocol):
+    """What is needed of `zkbroker.client.Cluster`."""
+
+    def any_connection(self, lane: str = "") -> BrokerConnection:
+        """Return a connection to some broker that can be reached."""
+
+    def connection(self, broker_id: int, lane: str = "") -> BrokerConnection:
+        """Return a connection to a broker."""
+
+    def refresh(self, topics: list[str] | None = None) -> None:
+        """Learn anew which brokers there are."""
+
+
+class CoordinatorConnection:
+    """Asks the coordinator of one group or transactional id.
+
+    Args:
+        cluster: gives connections.
+        key: the group, or the transactional id.
+        runtime: for the pauses.
+        backoff_ms: time between two tries.
+        lane: a name for its connections, so that nobody else's long poll blocks them.
+        key_type: `GROUP_COORDINATOR` or `TRANSACTION_COORDINATOR`.
+        attempt_timeout_ms: how long `ask` waits for one answer; for all of its time by default.
+    """
+
+    def __init__(
+        self,
+        cluster: GroupCluster,
+        key: str,
+        *,
+        runtime: Runtime,
+        backoff_ms: int,
+        lane: str = "group",
+        key_type: int = GROUP_COORDINATOR,
+        attempt_timeout_ms: int | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._key = key
+        self._key_type = key_type
+        self._name = f"{'transactional id' if key_type else 'group'} {key}"
+        self._runtime = runtime
+        self._backoff_s = backoff_ms / 1000
+        self._attempt_s = None if attempt_timeout_ms is None else attempt_timeout_ms / 1000
+        self._lane = lane
+        self._broker_id: int | None = None
+
+    @property
+    def broker_id(self) -> int | None:
+        """The coordinator as it was found last; None where it has to be looked for."""
+        return self._broker_id
+
+    def send(self, request: Any, lane: str | None = None) -> Pending:
+        """Send a request to the coordinator once.
+
+        Args:
+            request: the message.
+            lane: the connection to use; the usual one by default.
+
+        Raises:
+            ProtocolError: it is not to be found or reached; one of `RETRIED` if that may pass.
+        """
+        return self._connection(lane or self._lane).send(request)
+
+    def lost(self, error: ProtocolError) -> None:
+        """Look for the coordinator anew if the error says that it moved."""
+        if error.code in MOVED:
+            self._broker_id = None
+
+    def ask(
+        self,
+        request: Any,
+        *,
+        timeout_s: float,
+        error_of: Callable[[Any], int],
+        stopping: Callable[[], bool] = lambda: False,
+        retried: Collection[int] = RETRIED,
+    ) -> Any:
+        """Ask until there is an answer that is not a passing error.
+
+        Args:
+            request: the message.
+            timeout_s: how long to try.
+            error_of: finds the error code in the response.
+            stopping: asked between tries; true gives up.
+            retried: the error codes that pass.
+
+        Returns:
+            The response, which may hold an error that does not pass by itself.
+
+        Raises:
+            ProtocolError: the last passing error, when the time was over.
+        """
+        deadline = time.monotonic() + timeout_s
+        concurrent_s = _CONCURRENT_PAUSE_S
+        while True:
+            pause_s = self._backoff_s
+            try:
+                left_s = max(0.1, deadline - time.monotonic())
+                if self._attempt_s is not None:
+                    left_s = min(left_s, self._attempt_s)
+                response = self.send(request).result(left_s)
+                code = error_of(response)
+                if code not in retried:
+                    return response
+                error = protocol_error(code, f"coordinator of {self._name}")
+                if code == ErrorCode.CONCURRENT_TRANSACTIONS:
+                    pause_s = min(pause_s, concurrent_s)
+                    concurrent_s *= 2
+            except ProtocolError as failure:
+                if failure.code not in RETRIED and not failure.code.retriable:
+                    raise
+                error = failure
+            self.lost(error)
+            if stopping() or time.monotonic() + pause_s >= deadline:
+                raise error
+            logger.debug("coordinator asked again %s error=%s", self._name, error)
+            self._runtime.sleep(pause_s)
+
+    def _connection(self, lane: str) -> BrokerConnection:
+        try:
+            return self._find(lane)
+        except ClientError as error:
+            self._broker_id = None
+            with contextlib.suppress(
+                ZkbrokerError
+            ):  # no broker answers: the next try may be luckier
+                self._cluster.refresh()
+            raise NetworkError(f"coordinator of {self._name}: {error}") from error
+
+    def _find(self, lane: str) -> BrokerConnection:
+        broker_id = self._broker_id
+        if broker_id is None:
+            asked = self._cluster.any_connection()
+            self._check_version(asked)
+            try:
+                found = asked.request(FindCoordinatorRequest(self._key, self._key_type))
+            except RequestTimedOut:
+                asked.close()
+                raise
+            if found.error_code:
+                raise protocol_error(found.error_code, f"coordinator of {self._name}")
+            broker_id = found.node_id
+            logger.info("coordinator found %s broker=%d", self._name, broker_id)
+        connection = self._cluster.connection(broker_id, lane)
+        self._broker_id = broker_id
+        return connection
+
+    def _check_version(self, asked: BrokerConnection) -> None:
+        """Refuse a broker that would take a transactional id for a group."""
+        if (
+            self._key_type == TRANSACTION_COORDINATOR
+            and asked.best_version(ApiKey.FIND_COORDINATOR) < 1
+        ):
+            raise UnsupportedVersion(
+                f"the broker at {asked.address} has no transactions: unset transactional.id, or "
+                "use brokers of 0.11 or later"
+            )

@@ -1,0 +1,212 @@
+"""Offsets of a group kept by brokers: OffsetCommit and OffsetFetch, for all clients.
+
+Version 0 of both requests may go to any broker, which keeps the offsets in ZooKeeper; later ones
+go to the group's coordinator, which keeps them in `__consumer_offsets`. A commit names the
+generation and the member under which its partitions are held; outside a group it names none.
+
+Invariant: an answer with an error for one partition is an error; "no offset" is none, in whichever
+way the broker's version says so.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from zkbroker.client.coordinator import CoordinatorConnection
+from zkbroker.client.list_offsets import by_topic
+from zkbroker.errors import ErrorCode, protocol_error
+from zkbroker.network.client.connection import BrokerConnection
+from zkbroker.protocol.messages import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from zkbroker.protocol.messages.offsets import (
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequestTopic,
+)
+from zkbroker.types import PartitionKey
+
+Key = TypeVar("Key", bound=PartitionKey)
+
+NO_GENERATION = -1
+ZOOKEEPER_VERSION = 0
+"""The version of both requests that keeps offsets in ZooKeeper."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A committed offset: the next one to consume, and a text of the user's."""
+
+    offset: int
+    metadata: str = ""
+
+
+# -- requests and what their answers say, without a socket
+
+
+def commit_request(
+    group: str,
+    offsets: Mapping[PartitionKey, Committed],
+    *,
+    generation: int = NO_GENERATION,
+    member_id: str = "",
+) -> OffsetCommitRequest:
+    """Build a commit; without generation and member it is one from outside a group."""
+    topics = [
+        OffsetCommitRequestTopic(
+            topic,
+            [
+                OffsetCommitRequestPartition(number, each.offset, metadata=each.metadata)
+                for number, each in numbers
+            ],
+        )
+        for topic, numbers in by_topic(offsets)
+    ]
+    return OffsetCommitRequest(
+        group_id=group, generation_id=generation, member_id=member_id, topics=topics
+    )
+
+
+def commit_error(response: OffsetCommitResponse) -> int:
+    """Return the first error code of a commit, NONE where all of it was stored."""
+    codes = (part.error_code for topic in response.topics for part in topic.partitions)
+    return next((code for code in codes if code), ErrorCode.NONE)
+
+
+def fetch_request(group: str, partitions: Iterable[PartitionKey]) -> OffsetFetchRequest:
+    """Build the question for what a group has committed."""
+    topics = [
+        OffsetFetchRequestTopic(topic, [number for number, _ in numbers])
+        for topic, numbers in by_topic(dict.fromkeys(partitions))
+    ]
+    return OffsetFetchRequest(group_id=group, topics=topics)
+
+
+def fetch_error(response: OffsetFetchResponse) -> int:
+    """Return the first error code of an answer, NONE where there is none."""
+    if response.error_code:
+        return response.error_code
+    codes = (part.error_code for topic in response.topics for part in topic.partitions)
+    # "No offset" is error 3 in version 0, and in version 1 of 0.8.2 brokers.
+    ignored = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return next((code for code in codes if code not in ignored), ErrorCode.NONE)
+
+
+def fetched_offsets(
+    group: str, partitions: Iterable[PartitionKey], response: OffsetFetchResponse
+) -> dict[PartitionKey, Committed | None]:
+    """Return what an answer says of each partition, None where nothing was committed.
+
+    Raises:
+        ProtocolError: the first error in it.
+    """
+    code = fetch_error(response)
+    if code:
+        raise protocol_error(code, f"offsets of group {group}")
+    found: dict[PartitionKey, Committed | None] = dict.fromkeys(partitions)
+    for topic in response.topics:
+        for part in topic.partitions:
+            if part.offset >= 0 and not part.error_code:
+                found[topic.topic, part.partition] = Committed(part.offset, part.metadata or "")
+    return found
+
+
+# -- kept in ZooKeeper, through any broker
+
+
+def commit_offsets(connection: BrokerConnection, group: str, offsets: Mapping[Key, int]) -> None:
+    """Have a broker commit offsets to ZooKeeper.
+
+    Raises:
+        ProtocolError: the first partition that was refused.
+    """
+    committed: dict[PartitionKey, Committed] = {
+        key: Committed(offset) for key, offset in offsets.items()
+    }
+    response = connection.request(commit_request(group, committed), ZOOKEEPER_VERSION)
+    code = commit_error(response)
+    if code:
+        raise protocol_error(code, f"commit of group {group}")
+
+
+def fetch_offsets(
+    connection: BrokerConnection, group: str, partitions: Sequence[PartitionKey]
+) -> dict[PartitionKey, int | None]:
+    """Have a broker read a group's offsets in ZooKeeper, None where the group has none.
+
+    Raises:
+        ProtocolError: the first partition that was refused.
+    """
+    response = connection.request(fetch_request(group, partitions), ZOOKEEPER_VERSION)
+    return _numbers(fetched_offsets(group, partitions, response))
+
+
+# -- kept by the coordinator
+
+
+class CoordinatorOffsets:
+    """The offsets of one group in `__consumer_offsets`, for a consumer that is no member of it.
+
+    Args:
+        coordinator: asks the coordinator; looks for it again where it moves or loads.
+        group: the group id.
+        timeout_s: how long one commit or read is tried.
+        stopping: asked before each new try; True gives up.
+    """
+
+    def __init__(
+        self,
+        coordinator: CoordinatorConnection,
+        group: str,
+        *,
+        timeout_s: float,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._coordinator = coordinator
+        self._group = group
+        self._timeout_s = timeout_s
+        self._stopping = stopping
+
+    def commit(self, offsets: Mapping[PartitionKey, int]) -> None:
+        """Commit offsets.
+
+        Raises:
+            ProtocolError: refused, or the coordinator stayed out of reach.
+        """
+        if not offsets:
+            return
+        committed = {key: Committed(offset) for key, offset in offsets.items()}
+        response: OffsetCommitResponse = self._coordinator.ask(
+            commit_request(self._group, committed),
+            timeout_s=self._timeout_s,
+            error_of=commit_error,
+            stopping=self._stopping,
+        )
+        code = commit_error(response)
+        if code:
+            raise protocol_error(code, f"commit of group {self._group}")
+
+    def read(self, partitions: Sequence[PartitionKey]) -> dict[PartitionKey, int | None]:
+        """Return committed offsets, None where there is none.
+
+        Raises:
+            ProtocolError: refused, or the coordinator stayed out of reach.
+        """
+        if not partitions:
+            return {}
+        response: OffsetFetchResponse = self._coordinator.ask(
+            fetch_request(self._group, partitions),
+            timeout_s=self._timeout_s,
+            error_of=fetch_error,
+            stopping=self._stopping,
+        )
+        return _numbers(fetched_offsets(self._group, partitions, response))
+
+
+def _numbers(
+    found: Mapping[PartitionKey, Committed | None],
+) -> dict[PartitionKey, int | None]:
+    return {key: None if each is None else each.offset for key, each in found.items()}

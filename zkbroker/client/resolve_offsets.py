@@ -1,0 +1,113 @@
+"""Offsets by time over a whole cluster, each leader asked once for all its partitions.
+
+    known leaders ──ask all at once──▶ answers ──some leader moved──▶ refresh ──▶ ask for the rest
+
+Invariant: an answer is taken only from the leader of the partition. One that moved, or is not there
+yet, is looked for anew, for the partitions that are left: once at least, and until the time given
+is over.
+"""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from zkbroker.client.asking_again import LEADER_WAIT_S, ask_again
+from zkbroker.client.list_offsets import LATEST_TIME, listed_offsets, send_list_offsets
+from zkbroker.client.view import PartitionLeaders
+from zkbroker.errors import ClientError, LeaderNotAvailable, ProtocolError, ZkbrokerError
+from zkbroker.network.client.connection import Pending
+from zkbroker.types import PartitionKey
+
+Key = TypeVar("Key", bound=PartitionKey)
+
+
+def resolve_offsets(
+    cluster: PartitionLeaders,
+    times: Mapping[Key, int],
+    *,
+    read_committed: bool = False,
+    timeout_s: float = LEADER_WAIT_S,
+) -> dict[Key, int | None]:
+    """Return an offset for a time in each partition.
+
+    Args:
+        cluster: tells leaders and gives connections.
+        times: milliseconds, `LATEST_TIME` or `EARLIEST_TIME` for each partition.
+        read_committed: a log ends at its last stable offset.
+        timeout_s: how long to look for leaders that move; with 0 fresh metadata is tried once.
+
+    Returns:
+        The offset of the first message at or after the time, None when there is none so late.
+
+    Raises:
+        LeaderNotAvailable: a partition has no leader at the moment.
+        ProtocolError: a broker does not answer, or refuses.
+        ZkbrokerError: a broker or the source of metadata cannot be reached.
+    """
+    found: dict[PartitionKey, int | None] = {}
+
+    def ask() -> None:
+        missing: dict[PartitionKey, int] = {
+            key: time_ms for key, time_ms in times.items() if key not in found
+        }
+        error = _ask_leaders(cluster, missing, read_committed, found)
+        if error is not None:
+            raise error
+
+    ask_again(cluster, {topic for topic, _ in times}, ask, timeout_s=timeout_s)
+    return {key: found[key] for key in times}
+
+
+def _ask_leaders(
+    cluster: PartitionLeaders,
+    times: Mapping[PartitionKey, int],
+    read_committed: bool,
+    found: dict[PartitionKey, int | None],
+) -> ZkbrokerError | None:
+    """Ask every leader once; return the first error, if any, of what was not found."""
+    error: ZkbrokerError | None = None
+    by_leader: dict[int, dict[PartitionKey, int]] = {}
+    for key, time_ms in times.items():
+        leader = cluster.leader(*key)
+        if leader is None:
+            error = error or LeaderNotAvailable(f"{key[0]}-{key[1]} has no leader")
+        else:
+            by_leader.setdefault(leader, {})[key] = time_ms
+    asked: list[Pending] = []
+    for leader, wanted in by_leader.items():
+        epochs = {key: cluster.leader_epoch(*key) for key in wanted}
+        try:
+            connection = cluster.connection(leader)
+            asked.append(
+                send_list_offsets(connection, wanted, read_committed=read_committed, epochs=epochs)
+            )
+        except (ProtocolError, ClientError) as failure:
+            error = error or failure
+    for pending in asked:
+        try:
+            answers = listed_offsets(pending)
+        except ProtocolError as failure:
+            error = error or failure
+            continue
+        for key, offsets in answers.items():
+            if isinstance(offsets, ProtocolError):
+                error = error or offsets
+            else:
+                found[key] = offsets[0] if offsets else None
+    return error
+
+
+def resolve_or_end(
+    cluster: PartitionLeaders,
+    times: Mapping[Key, int],
+    *,
+    read_committed: bool = False,
+    timeout_s: float = LEADER_WAIT_S,
+) -> dict[Key, int]:
+    """Return an offset for a time in each partition, its end when no message is as late."""
+    found = resolve_offsets(cluster, times, read_committed=read_committed, timeout_s=timeout_s)
+    late = {key: LATEST_TIME for key, offset in found.items() if offset is None}
+    if late:
+        found.update(
+            resolve_offsets(cluster, late, read_committed=read_committed, timeout_s=timeout_s)
+        )
+    return {key: offset or 0 for key, offset in found.items()}

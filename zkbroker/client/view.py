@@ -1,0 +1,130 @@
+"""What is known of a cluster at one moment; immutable, replaced as a whole."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from zkbroker.errors import ClientError, ProtocolError
+from zkbroker.network.client.connection import BrokerConnection
+from zkbroker.runtime import Runtime
+from zkbroker.zookeeper.nodes import Settable
+
+NO_EPOCH = -1
+"""The leader epoch of a partition of which none is known; brokers do not check it then."""
+
+
+class NoBrokersAvailable(ClientError):
+    """None of the brokers that are known can be reached."""
+
+
+class BrokerUnavailable(ClientError):
+    """One broker is not registered or cannot be reached."""
+
+
+class BrokerAddress(NamedTuple):
+    """Where a broker listens."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class PartitionInfo(NamedTuple):
+    """A partition and the id of the broker that leads it; None while there is none.
+
+    `leader_epoch` grows with each change of the leader; `NO_EPOCH` where the source tells none.
+    """
+
+    topic: str
+    partition: int
+    leader: int | None
+    leader_epoch: int = NO_EPOCH
+
+
+Partitions = tuple[PartitionInfo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One reading of a source.
+
+    Attributes:
+        brokers: the live brokers by id.
+        topics: the partitions of each topic asked for, by number; or the error it has.
+    """
+
+    brokers: Mapping[int, BrokerAddress] = field(default_factory=dict)
+    topics: Mapping[str, Partitions | ProtocolError] = field(default_factory=dict)
+
+
+class BrokerConnector(Protocol):
+    """Opens connections for a source; the cluster's own, so that it needs none of its settings."""
+
+    def dial(self, host: str, port: int) -> BrokerConnection:
+        """Open a connection of the source's own; raise `NetworkError` when that fails."""
+
+    def get(self, address: BrokerAddress, lane: str) -> BrokerConnection:
+        """Return the cluster's shared connection; raise `BrokerUnavailable` when there is none."""
+
+
+class Source(Protocol):
+    """Where a cluster learns of brokers and topics.
+
+    `start` and `read` are called by one task at a time, the others by any. All may wait for the
+    network, for a bounded time.
+    """
+
+    def start(self, connector: BrokerConnector, changed: Settable) -> None:
+        """Connect; `changed` is set from then on whenever reading again would tell more."""
+
+    def read(self, topics: Collection[str]) -> View:
+        """Read the brokers and the given topics, without creating any.
+
+        Raises:
+            ZkbrokerError: the source cannot be read now.
+        """
+
+    def all_topics(self) -> list[str] | None:
+        """Return the names of all topics, sorted; None to have a broker asked."""
+
+    def only_connection(self) -> BrokerConnection | None:
+        """Return the one connection that serves for everything; None where there are many."""
+
+    def close(self) -> None:
+        """Release what `start` took."""
+
+
+class Leaders(Protocol):
+    """Which broker leads what, of any generation."""
+
+    @property
+    def runtime(self) -> Runtime:
+        """What the cluster runs on; for pauses between two tries."""
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        """Return the broker that leads a partition as far as is known; never waits."""
+
+    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Have `callback` called after every change of leaders; returns what ends that."""
+
+    def refresh(self, topics: list[str] | None = None) -> None:
+        """Learn anew which broker leads what.
+
+        Raises:
+            ZkbrokerError: the source cannot be read.
+        """
+
+
+class PartitionLeaders(Leaders, Protocol):
+    """What reading partitions needs of `Cluster`: leaders, and connections to them."""
+
+    def leader_epoch(self, topic: str, partition: int) -> int:
+        """Return the epoch of that leader, `NO_EPOCH` where it is not known; never waits."""
+
+    def connection(self, broker_id: int, lane: str = "") -> BrokerConnection:
+        """Return a connection to a broker that no other lane's long poll holds up.
+
+        Raises:
+            BrokerUnavailable: it is not registered or cannot be reached.
+        """

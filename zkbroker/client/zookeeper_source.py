@@ -1,0 +1,161 @@
+"""ZooKeeper as the source: registrations and topics are read there and watched.
+
+    /brokers/ids                          a broker joins, leaves, or comes back elsewhere
+    /brokers/topics                       a topic appears
+    /brokers/topics/[topic]               partitions are added
+    /brokers/topics/[topic]/…/[n]/state   a partition gets or loses its leader
+
+Invariants: every node that a view was read from carries a watch when `read` returns, so no change
+after it is missed; a watch only sets an event. A reading takes the same few round trips for one
+topic and for thousands.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+
+from zkbroker.client.view import (
+    NO_EPOCH,
+    BrokerAddress,
+    BrokerConnector,
+    PartitionInfo,
+    Partitions,
+    View,
+)
+from zkbroker.errors import ErrorCode, ProtocolError, RegistryError, protocol_error
+from zkbroker.network.client.connection import BrokerConnection
+from zkbroker.registry import paths
+from zkbroker.registry.brokers import list_brokers
+from zkbroker.registry.partitions import PartitionState
+from zkbroker.registry.topics import decode_assignment, list_topics
+from zkbroker.runtime import Runtime
+from zkbroker.types import PartitionKey
+from zkbroker.zookeeper import SessionState, ZkSession
+from zkbroker.zookeeper.nodes import NodeStat, Settable
+
+logger = logging.getLogger(__name__)
+
+
+class ZooKeeperSource:
+    """Finds the cluster through ZooKeeper.
+
+    Args:
+        connect: `host:port,host:port/chroot`.
+        session: a started session to use instead; it is not closed here.
+        session_timeout_ms: of the session made here.
+        connect_timeout_ms: how long `start` waits for ZooKeeper.
+        runtime: of the session made here; the cluster passes its own when None.
+    """
+
+    def __init__(
+        self,
+        connect: str = "",
+        *,
+        session: ZkSession | None = None,
+        session_timeout_ms: int = 6_000,
+        connect_timeout_ms: int = 6_000,
+        runtime: Runtime | None = None,
+    ) -> None:
+        if bool(connect) == (session is not None):
+            raise RegistryError("give a ZooKeeper address or a session, and not both")
+        self._connect = connect
+        self._session_timeout_ms = session_timeout_ms
+        self._connect_timeout_ms = connect_timeout_ms
+        self.runtime = runtime
+        self._own: ZkSession | None = None
+        self._given = session
+        self._changed: Settable | None = None
+        self._unsubscribe: Callable[[], object] = lambda: None
+
+    @property
+    def _session(self) -> ZkSession:
+        session = self._given or self._own
+        assert session is not None
+        return session
+
+    def start(self, connector: BrokerConnector, changed: Settable) -> None:
+        self._changed = changed
+        if self._given is None:
+            assert self.runtime is not None
+            own = ZkSession(
+                self._connect,
+                session_timeout_ms=self._session_timeout_ms,
+                connect_timeout_ms=self._connect_timeout_ms,
+                runtime=self.runtime,
+            )
+            own.start()
+            self._own = own
+
+        def on_state(state: SessionState) -> None:
+            # A new session has no watches; after any silence what was read may be old.
+            if state is SessionState.CONNECTED:
+                changed.set()
+
+        self._unsubscribe = self._session.on_state(on_state)
+
+    def read(self, topics: Collection[str]) -> View:
+        session, changed = self._session, self._changed
+        assert changed is not None
+        brokers = {
+            broker.id: BrokerAddress(broker.id, broker.host, broker.port, broker.rack)
+            for broker in list_brokers(session, changed).values()
+        }
+        existing = set(list_topics(session, changed))
+        found: dict[str, Partitions | ProtocolError] = {
+            topic: protocol_error(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} does not exist"
+            )
+            for topic in topics
+        }
+        assigned: dict[str, list[int]] = {}
+        listed = [topic for topic in topics if topic in existing]
+        nodes = session.get_many([paths.topic(topic) for topic in listed], [changed] * len(listed))
+        for topic, node in zip(listed, nodes, strict=True):
+            if node is None:
+                continue
+            try:
+                assigned[topic] = sorted(decode_assignment(topic, node[0]))
+            except RegistryError as error:
+                logger.warning("topic unreadable topic=%s error=%s", topic, error)
+                found[topic] = protocol_error(ErrorCode.LEADER_NOT_AVAILABLE, str(error))
+        keys = [(topic, number) for topic, numbers in assigned.items() for number in numbers]
+        partitions: dict[str, list[PartitionInfo]] = {topic: [] for topic in assigned}
+        for (topic, number), (leader, epoch) in zip(keys, self._leaders(keys), strict=True):
+            alive = leader if leader in brokers else None
+            partitions[topic].append(PartitionInfo(topic, number, alive, epoch))
+        found.update((topic, tuple(infos)) for topic, infos in partitions.items())
+        return View(brokers, found)
+
+    def _leaders(self, keys: Sequence[PartitionKey]) -> list[tuple[int | None, int]]:
+        """Return leaders and their epochs, all read in one flight."""
+        session, changed = self._session, self._changed
+        assert changed is not None
+        nodes = [paths.partition_state(*key) for key in keys]
+        states = dict(zip(nodes, session.get_many(nodes, [changed] * len(nodes)), strict=True))
+        missing = [path for path, node in states.items() if node is None]
+        found = session.exists_many(missing, [changed] * len(missing))
+        # Some may have come between the two reads; their watch would not fire for that.
+        come = [path for path, stat in zip(missing, found, strict=True) if stat is not None]
+        states.update(zip(come, session.get_many(come, [changed] * len(come)), strict=True))
+        return [_leader(path, node) for path, node in states.items()]
+
+    def all_topics(self) -> list[str] | None:
+        return list_topics(self._session)
+
+    def only_connection(self) -> BrokerConnection | None:
+        return None
+
+    def close(self) -> None:
+        self._unsubscribe()
+        if self._own is not None:
+            self._own.close()
+
+
+def _leader(path: str, node: tuple[bytes, NodeStat] | None) -> tuple[int | None, int]:
+    if node is None:
+        return None, NO_EPOCH
+    try:
+        state = PartitionState.from_json(node[0])
+    except RegistryError as error:
+        logger.warning("partition state unreadable path=%s error=%s", path, error)
+        return None, NO_EPOCH
+    return state.leader, state.leader_epoch

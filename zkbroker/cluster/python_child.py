@@ -1,0 +1,43 @@
+"""How a child runs a module of ours: the same one, wherever this process was started.
+
+`python -m` puts the working directory before everything else, so that a directory with a
+sub-directory `zkbroker`, such as the one the sources were cloned into, would hide the package.
+
+Invariant: a child does not import from its working directory (`-P`), but finds the package that
+this process runs: where that is not installed, its directory is added to PYTHONPATH, whose other
+entries are kept.
+"""
+
+import os
+import site
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import zkbroker
+
+_ROOT = Path(zkbroker.__file__).resolve().parent.parent
+
+
+def python_command(module: str, *arguments: str) -> list[str]:
+    """Return the command that runs a module in a child process.
+
+    Args:
+        module: its dotted name.
+        arguments: what it is given.
+    """
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def python_environment(added: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment for `python_command`.
+
+    Args:
+        added: variables over those of this process.
+    """
+    environment = os.environ | dict(added or {})
+    installed = map(Path, (*site.getsitepackages(), site.getusersitepackages()))
+    if _ROOT not in {path.resolve() for path in installed}:
+        given = environment.get("PYTHONPATH")
+        environment["PYTHONPATH"] = os.pathsep.join([str(_ROOT), *([given] if given else [])])
+    return environment

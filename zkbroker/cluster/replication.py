@@ -1,0 +1,47 @@
+"""How many replicas the topics of a cluster get that is started here.
+
+Invariant: with three brokers or more, one may be lost while another is away, and nothing that was
+acknowledged by all is lost; unless fewer replicas were asked for.
+"""
+
+from zkbroker.errors import ConfigError
+
+SAFE_REPLICATION_FACTOR = 3
+"""From this many replicas on, two of them have to be in sync: one may be away, one may be lost."""
+
+
+def replication_properties(
+    brokers: int, replication_factor: int | None, min_insync_replicas: int | None = None
+) -> dict[str, str]:
+    """Return the properties of every broker of a cluster.
+
+    Args:
+        brokers: how many brokers there are.
+        replication_factor: replicas of new topics and of the offsets topic; None for 3, or for as
+            many as there are brokers.
+        min_insync_replicas: replicas that have to hold what was acknowledged with acks=all; 2 by
+            default where there are 3 replicas or more, otherwise 1.
+
+    Raises:
+        ConfigError: there are fewer brokers than replicas, or fewer replicas than have to be in
+            sync.
+    """
+    if replication_factor is None:
+        replication_factor = min(brokers, SAFE_REPLICATION_FACTOR)
+    if not 1 <= replication_factor <= brokers:
+        raise ConfigError(
+            f"{replication_factor} replicas of a partition need as many brokers, and there are "
+            f"{brokers}: give a replication factor from 1 to {brokers}"
+        )
+    if min_insync_replicas is None:
+        min_insync_replicas = 2 if replication_factor >= SAFE_REPLICATION_FACTOR else 1
+    if not 1 <= min_insync_replicas <= replication_factor:
+        raise ConfigError(
+            f"{min_insync_replicas} of {replication_factor} replicas cannot be in sync: give "
+            f"min_insync_replicas from 1 to {replication_factor}"
+        )
+    return {
+        "default.replication.factor": str(replication_factor),
+        "min.insync.replicas": str(min_insync_replicas),
+        "offsets.topic.replication.factor": str(replication_factor),
+    }

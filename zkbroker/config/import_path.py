@@ -1,0 +1,58 @@
+"""Objects named in settings by where they are imported from.
+
+    package.module:Name      package.module:Outer.Name      package.module.Name
+
+Invariant: a name that cannot be imported is an error of the setting, with the setting's name and
+the reason in it.
+"""
+
+import importlib
+from typing import Any
+
+from zkbroker.errors import ConfigError
+
+
+def is_import_path(name: str) -> bool:
+    """Whether a text has the form of an import path, and not of a plain name."""
+    return ":" in name or "." in name
+
+
+def import_object(key: str, name: str) -> Any:
+    """Return what an import path names.
+
+    Args:
+        key: the setting, for the error.
+        name: the path.
+
+    Raises:
+        ConfigError: it cannot be imported.
+    """
+    module_name, colon, attribute = name.partition(":")
+    if not colon:
+        module_name, _, attribute = name.rpartition(".")
+    try:
+        target: Any = importlib.import_module(module_name)
+        for part in attribute.split("."):
+            target = getattr(target, part)
+    # Importing runs the module's code, which may raise anything.
+    except Exception as error:
+        raise ConfigError(
+            f"{key}={name!r} is not allowed: it cannot be imported ({error}); give "
+            "package.module:Name"
+        ) from error
+    return target
+
+
+def import_instance(key: str, name: str) -> Any:
+    """Return the object that an import path names; a class is instantiated without arguments.
+
+    Raises:
+        ConfigError: it cannot be imported or made.
+    """
+    found = import_object(key, name)
+    if not isinstance(found, type):
+        return found
+    try:
+        return found()
+    except Exception as error:
+        raise ConfigError(f"{key}={name!r} cannot be made: {error!r}") from error

@@ -1,0 +1,314 @@
+"""Settings of the second listener, which speaks Kafka 0.7, and of its logs.
+
+Invariant: the names and defaults are those of a 0.7.2 `server.properties`, so that one goes on
+working with the lines `legacy07.*` added; each of its keys is an option here, an option of the
+broker (`BrokerConfig`), or named in `IGNORED` there.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from zkbroker.config.listeners import Endpoint, parse_endpoint
+from zkbroker.config.schema import (
+    Bool,
+    Int,
+    Str,
+    StrMap,
+    from_properties,
+    option,
+    options,
+    validate,
+)
+from zkbroker.errors import ConfigError
+
+_INT32_MAX = 2**31 - 1
+_HOUR_MS = 3_600_000
+_MINUTE_MS = 60_000
+NAME = "LEGACY07"
+LISTENER = "legacy07.listener"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Legacy07Config:
+    """Settings of the 0.7 listener and its logs. Sizes in bytes, times in milliseconds."""
+
+    listener: str = option(
+        LISTENER,
+        default="",
+        kind=Str(),
+        doc="`host:port` on which clients of Kafka 0.7 are served; empty serves none. Port 0 takes "
+        "a free one, 6667 was the default of 0.7.",
+    )
+    advertised_listener: str = option(
+        "legacy07.advertised.listener",
+        default="",
+        kind=Str(),
+        doc="`host:port` that 0.7 clients are told; what is listened on when empty. IPv6 addresses "
+        "cannot be told to them.",
+    )
+    log_dir: str = option(
+        "legacy07.log.dir",
+        default="",
+        kind=Str(),
+        doc="Directory of the 0.7 logs: the `log.dir` of a 0.7 broker, or a new one. It cannot be "
+        "one of `log.dirs`.",
+    )
+    chroot: str = option(
+        "legacy07.zookeeper.chroot",
+        default="/kafka07",
+        kind=Str(empty=False),
+        doc="Where the 0.7 registry lies in ZooKeeper, from the root of the servers in "
+        "`zookeeper.connect`; `/` is the root itself. It cannot be the chroot of "
+        "`zookeeper.connect`.",
+    )
+    broker_id: int = option(
+        "legacy07.broker.id",
+        default=-1,
+        kind=Int(-1, _INT32_MAX),
+        doc="Id of this broker in the 0.7 registry; -1 is `broker.id`. It must stay what it was: "
+        "the offsets of 0.7 groups name it.",
+    )
+    max_logs: int = option(
+        "legacy07.logs.max",
+        default=10_000,
+        kind=Int(1, _INT32_MAX),
+        doc="0.7 logs that producers may make; a set that would need one more closes its "
+        "connection.",
+    )
+    topics: str = option(
+        "legacy07.topics",
+        default="",
+        kind=Str(),
+        doc="Regular expression of newer topics that clients of 0.7 read and write too: each "
+        "partition gets a view here, at the broker that was its first replica. It must match the "
+        "whole name; empty matches none.",
+    )
+    share_new_topics: bool = option(
+        "legacy07.share.new.topics",
+        default=True,
+        kind=Bool(),
+        doc="A topic that is first written through 0.7 becomes a newer topic with a view; without, "
+        "a 0.7 log of its own, which newer clients do not see.",
+    )
+    message_magic: int = option(
+        "legacy07.message.magic",
+        default=1,
+        kind=Int(0, 1),
+        doc="Magic of the messages that clients of 0.7 are given of what newer producers wrote. 0 "
+        "is for clients that know nothing else.",
+    )
+    pending_bytes: int = option(
+        "legacy07.pending.max.bytes",
+        default=16 * 1024**2,
+        kind=Int(0, _INT32_MAX),
+        doc="Bytes of each partition that 0.7 producers sent and that are kept as they came until "
+        "every replica in sync has them; what is more is shown uncompressed.",
+    )
+    forward_timeout_ms: int = option(
+        "legacy07.forward.timeout.ms",
+        default=10_000,
+        kind=Int(1, _INT32_MAX),
+        doc="Time for another broker that leads a partition to take what was produced to its view "
+        "here; after it the producer's connection is closed.",
+    )
+    num_partitions: int = option(
+        "num.partitions",
+        default=1,
+        kind=Int(1, _INT32_MAX),
+        doc="Partitions of a topic on each broker.",
+    )
+    topic_partitions: Mapping[str, int] = option(
+        "topic.partition.count.map",
+        default_factory=dict,
+        kind=StrMap(),
+        doc="Partitions of single topics, `topic:number`.",
+    )
+    max_topic_length: int = option(
+        "max.topic.name.length",
+        default=255,
+        kind=Int(1, _INT32_MAX),
+        doc="Longest name of a 0.7 topic, in characters.",
+    )
+    max_message_bytes: int = option(
+        "max.message.size",
+        default=1_000_000,
+        kind=Int(0, _INT32_MAX),
+        doc="Largest payload in bytes; a set with a larger one is dropped.",
+    )
+    file_bytes: int = option(
+        "log.file.size",
+        default=1024**3,
+        kind=Int(1, _INT32_MAX),
+        doc="Size in bytes above which a log gets a new file.",
+    )
+    topic_file_bytes: Mapping[str, int] = option(
+        "topic.log.file.size",
+        default_factory=dict,
+        kind=StrMap(),
+        doc="File sizes of single topics.",
+    )
+    roll_ms: int = option(
+        ("log.roll.hours", _HOUR_MS),
+        default=168 * _HOUR_MS,
+        kind=Int(1),
+        doc="Age above which a log gets a new file, counted from its first append since the start.",
+    )
+    topic_roll_hours: Mapping[str, int] = option(
+        "topic.log.roll.hours",
+        default_factory=dict,
+        kind=StrMap(),
+        doc="Roll ages of single topics, in hours.",
+    )
+    retention_ms: int = option(
+        ("log.retention.hours", _HOUR_MS),
+        default=168 * _HOUR_MS,
+        kind=Int(-1),
+        doc="Time after its last append for which a file is kept; -1 is for ever.",
+    )
+    topic_retention_hours: Mapping[str, int] = option(
+        "topic.log.retention.hours",
+        default_factory=dict,
+        kind=StrMap(),
+        doc="Retention times of single topics, in hours.",
+    )
+    retention_bytes: int = option(
+        "log.retention.size",
+        default=-1,
+        kind=Int(-1),
+        doc="Size to which a log is kept, in whole files; -1 is any size.",
+    )
+    topic_retention_bytes: Mapping[str, int] = option(
+        "topic.log.retention.size",
+        default_factory=dict,
+        kind=StrMap(),
+        doc="Retention sizes of single topics.",
+    )
+    cleanup_ms: int = option(
+        ("log.cleanup.interval.mins", _MINUTE_MS),
+        default=10 * _MINUTE_MS,
+        kind=Int(1),
+        doc="Time between two looks for files to delete.",
+    )
+    flush_messages: int = option(
+        "log.flush.interval",
+        default=500,
+        kind=Int(1, _INT32_MAX),
+        doc="Messages after which a log is flushed; readers see what is flushed.",
+    )
+    flush_check_ms: int = option(
+        "log.default.flush.scheduler.interval.ms",
+        default=3000,
+        kind=Int(1),
+        doc="Time between two looks for logs to flush.",
+    )
+    flush_ms: int = option(
+        "log.default.flush.interval.ms",
+        default=-1,
+        kind=Int(-1),
+        doc="Time after which a log is flushed; -1 is that of the scheduler.",
+    )
+    topic_flush_ms: Mapping[str, int] = option(
+        "topic.flush.intervals.ms",
+        default_factory=dict,
+        kind=StrMap(),
+        doc="Flush intervals of single topics.",
+    )
+
+    def __post_init__(self) -> None:
+        validate(self)
+        try:
+            re.compile(self.topics)
+        except re.error as error:
+            raise ConfigError(
+                f"legacy07.topics={self.topics!r} is no regular expression: {error}"
+            ) from error
+        if not self.listener:
+            return
+        if not self.log_dir:
+            raise ConfigError(
+                "legacy07.listener needs legacy07.log.dir: the log.dir of the 0.7 broker, or a new "
+                "directory"
+            )
+        if not self.chroot.startswith("/"):
+            raise ConfigError(f"legacy07.zookeeper.chroot={self.chroot!r} must begin with /")
+        _ = self.endpoint
+        if ":" in self.advertised.host:
+            raise ConfigError(
+                f"legacy07.advertised.listener={self.advertised} is not allowed: 0.7 clients split "
+                "addresses at colons; give a host name or an IPv4 address"
+            )
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """What to listen on."""
+        return parse_endpoint(f"{NAME}://{self.listener}", "legacy07.listener")
+
+    @property
+    def advertised(self) -> Endpoint:
+        """What clients are told; the host may be empty and the port 0: to be found out."""
+        if not self.advertised_listener:
+            return self.endpoint
+        return parse_endpoint(
+            f"{NAME}://{self.advertised_listener}", "legacy07.advertised.listener"
+        )
+
+    def wants_view(self, topic: str) -> bool:
+        """Whether the settings say that a newer topic has views."""
+        return bool(self.topics) and re.fullmatch(self.topics, topic) is not None
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions of a topic this broker has."""
+        return self.topic_partitions.get(topic, self.num_partitions)
+
+    def of_log(self, topic: str) -> "Log07Settings":
+        """Return what holds for the logs of a topic."""
+        flush_ms = self.flush_ms if self.flush_ms >= 0 else self.flush_check_ms
+        return Log07Settings(
+            file_bytes=self.topic_file_bytes.get(topic, self.file_bytes),
+            roll_ms=_hours(self.topic_roll_hours, topic, self.roll_ms),
+            retention_ms=_hours(self.topic_retention_hours, topic, self.retention_ms),
+            retention_bytes=self.topic_retention_bytes.get(topic, self.retention_bytes),
+            flush_messages=self.flush_messages,
+            flush_ms=self.topic_flush_ms.get(topic, flush_ms),
+        )
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> "Legacy07Config":
+        """Build it from a broker's properties, of which it reads its own keys.
+
+        Raises:
+            ConfigError: a value is not allowed.
+        """
+        own = {key: value for key, value in properties.items() if key in KEYS}
+        return from_properties(cls, own)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log07Settings:
+    """Settings of one 0.7 log; see `Legacy07Config`."""
+
+    file_bytes: int = 1024**3
+    roll_ms: int = 168 * _HOUR_MS
+    retention_ms: int = 168 * _HOUR_MS
+    retention_bytes: int = -1
+    flush_messages: int = 500
+    flush_ms: int = field(default=3000)
+
+
+def how_to_serve(directory: object) -> str:
+    """Return what to set so that a directory of 0.7 logs is served."""
+    return (
+        f"to serve it to clients of 0.7, set {LISTENER}=host:port and legacy07.log.dir="
+        f"{directory}, and give log.dirs another directory"
+    )
+
+
+def _hours(by_topic: Mapping[str, int], topic: str, default_ms: int) -> int:
+    return by_topic[topic] * _HOUR_MS if topic in by_topic else default_ms
+
+
+KEYS: frozenset[str] = frozenset(
+    key for _, declared in options(Legacy07Config) for key, _ in declared.keys
+)
+"""Every key that `Legacy07Config` reads."""

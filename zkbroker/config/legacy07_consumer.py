@@ -1,0 +1,219 @@
+"""Settings of a consumer of a 0.7 cluster, under the names and defaults of 0.7.2.
+
+Invariant: each property of the 0.7 consumer is an option here, is named in `IGNORED`, or is refused
+by name; newer spellings of the same settings are understood too.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkbroker.config.consumer import FAIL, LARGEST, SMALLEST, ConsumerConfig
+from zkbroker.config.generation import GENERATION, without_generation
+from zkbroker.config.refused_client_keys import refuse_unsupported
+from zkbroker.config.schema import Bool, Int, Str, from_properties, option, validate
+from zkbroker.errors import ConfigError
+
+_MIRROR = "zkbroker mirror takes it, a consumer does not"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerConfig07:
+    """Settings of a `ConsumerConnector` of a 0.7 cluster."""
+
+    IGNORED: ClassVar[Mapping[str, str]] = {
+        "mirror.topics.whitelist": _MIRROR,
+        "mirror.topics.blacklist": _MIRROR,
+        "mirror.consumer.numthreads": _MIRROR,
+    }
+
+    group_id: str = option(
+        "groupid",
+        "group.id",
+        kind=Str(empty=False),
+        doc="Name of the consumer group; its members share the partitions.",
+    )
+    zookeeper_connect: str = option(
+        "zk.connect",
+        "zookeeper.connect",
+        kind=Str(empty=False),
+        doc="ZooKeeper servers of the 0.7 cluster as host:port,host:port with an optional /chroot.",
+    )
+    consumer_id: str = option(
+        "consumerid",
+        "consumer.id",
+        default="",
+        kind=Str(),
+        doc="Replaces the generated host-time-random part of this member's id.",
+    )
+    zookeeper_session_timeout_ms: int = option(
+        "zk.sessiontimeout.ms",
+        "zookeeper.session.timeout.ms",
+        default=6000,
+        kind=Int(100),
+        doc="How long ZooKeeper waits for this member before it gives its partitions away.",
+    )
+    zookeeper_connection_timeout_ms: int = option(
+        "zk.connectiontimeout.ms",
+        "zookeeper.connection.timeout.ms",
+        default=-1,
+        kind=Int(-1),
+        doc="How long the start waits for a connection to ZooKeeper; -1: as zk.sessiontimeout.ms.",
+    )
+    zookeeper_sync_time_ms: int = option(
+        "zk.synctime.ms",
+        "zookeeper.sync.time.ms",
+        default=2000,
+        kind=Int(1),
+        doc="The default of rebalance.backoff.ms, and nothing else: watches tell of a change.",
+    )
+    socket_timeout_ms: int = option(
+        "socket.timeout.ms",
+        default=30_000,
+        kind=Int(1),
+        doc="How long to wait for a broker's answer.",
+    )
+    socket_buffer_bytes: int = option(
+        "socket.buffersize",
+        "socket.receive.buffer.bytes",
+        default=65_536,
+        kind=Int(-1),
+        doc="Receive buffer of each connection; -1 lets the system adapt it.",
+    )
+    fetch_bytes: int = option(
+        "fetch.size",
+        "fetch.message.max.bytes",
+        default=1024 * 1024,
+        kind=Int(1, 2**31 - 1),
+        doc="Bytes asked of one partition in one fetch.",
+    )
+    fetch_limit_bytes: int = option(
+        "fetch.message.limit.bytes",
+        default=64 * 1024 * 1024,
+        kind=Int(1, 2**31 - 1),
+        doc="How far the fetch size is doubled for a message that does not fit.",
+    )
+    fetcher_backoff_ms: int = option(
+        "fetcher.backoff.ms",
+        "backoff.increment.ms",
+        default=1000,
+        kind=Int(0),
+        doc="How long a fetcher waits after an answer without data, since brokers of 0.7 answer at "
+        "once.",
+    )
+    autocommit_enable: bool = option(
+        "autocommit.enable",
+        "auto.commit.enable",
+        default=True,
+        kind=Bool(),
+        doc="Whether to commit the positions of consumed messages from time to time.",
+    )
+    autocommit_interval_ms: int = option(
+        "autocommit.interval.ms",
+        "auto.commit.interval.ms",
+        default=10_000,
+        kind=Int(1),
+        doc="Time between two automatic commits.",
+    )
+    queued_chunks: int = option(
+        "queuedchunks.max",
+        "queued.max.message.chunks",
+        default=10,
+        kind=Int(1),
+        doc="Fetched chunks that wait in one stream; each partition may always have one.",
+    )
+    rebalance_retries: int = option(
+        "rebalance.retries.max",
+        "rebalance.max.retries",
+        default=4,
+        kind=Int(0),
+        doc="Tries of one rebalance before a warning is logged; it is then tried on, for ever.",
+    )
+    rebalance_backoff_ms: int = option(
+        "rebalance.backoff.ms",
+        default=-1,
+        kind=Int(-1),
+        doc="Longest time between two tries of a rebalance; -1: as zk.synctime.ms.",
+    )
+    rebalance_drain_ms: int = option(
+        "rebalance.drain.ms",
+        default=300,
+        kind=Int(0),
+        doc="How long a rebalance waits for messages in hand, so that they are not redelivered.",
+    )
+    autooffset_reset: str = option(
+        "autooffset.reset",
+        "auto.offset.reset",
+        default=SMALLEST,
+        kind=Str(
+            (SMALLEST, LARGEST, FAIL),
+            spellings={"earliest": SMALLEST, "latest": LARGEST, "none": FAIL},
+        ),
+        doc="Where to start when the group has no position, or one that is not in the log.",
+    )
+    consumer_timeout_ms: int = option(
+        "consumer.timeout.ms",
+        default=-1,
+        kind=Int(-1),
+        doc="A stream without a message for so long raises ConsumerTimeout; -1 waits for ever.",
+    )
+    shallow_iterator: bool = option(
+        "shallowiterator.enable",
+        default=False,
+        kind=Bool(),
+        doc="Only false: streams always deliver single messages, never compressed ones.",
+    )
+
+    def __post_init__(self) -> None:
+        validate(self)
+        if self.shallow_iterator:
+            raise ConfigError(
+                "shallowiterator.enable=true is not supported: streams deliver single messages. "
+                "A mirror keeps the codec of what it reads without it"
+            )
+        self.connector()
+
+    @classmethod
+    def from_properties(
+        cls, properties: Mapping[str, str], *, warn: Callable[[str], None] | None = None
+    ) -> "ConsumerConfig07":
+        """Build the settings from the properties of a 0.7 consumer.
+
+        Raises:
+            ConfigError: a value is not allowed, or the group or ZooKeeper is missing.
+        """
+        given = without_generation(refuse_unsupported(properties))
+        return from_properties(cls, given, warn=warn, also_known=(GENERATION,))
+
+    def connector(self) -> ConsumerConfig:
+        """Return what all generations of connectors share.
+
+        Raises:
+            ConfigError: a value is not allowed.
+        """
+        session_ms, connect_ms = (
+            self.zookeeper_session_timeout_ms,
+            self.zookeeper_connection_timeout_ms,
+        )
+        backoff_ms = self.rebalance_backoff_ms
+        return ConsumerConfig(
+            group_id=self.group_id,
+            zookeeper_connect=self.zookeeper_connect,
+            consumer_id=self.consumer_id,
+            zookeeper_session_timeout_ms=session_ms,
+            zookeeper_connection_timeout_ms=session_ms if connect_ms <= 0 else connect_ms,
+            socket_timeout_ms=self.socket_timeout_ms,
+            socket_receive_buffer_bytes=self.socket_buffer_bytes,
+            fetch_message_max_bytes=self.fetch_bytes,
+            fetch_message_limit_bytes=self.fetch_limit_bytes,
+            auto_commit_enable=self.autocommit_enable,
+            auto_commit_interval_ms=self.autocommit_interval_ms,
+            queued_max_message_chunks=self.queued_chunks,
+            rebalance_max_retries=self.rebalance_retries,
+            rebalance_backoff_ms=self.zookeeper_sync_time_ms if backoff_ms <= 0 else backoff_ms,
+            rebalance_drain_ms=self.rebalance_drain_ms,
+            auto_offset_reset=self.autooffset_reset,
+            consumer_timeout_ms=self.consumer_timeout_ms,
+            # 0.7 has no topics of its own.
+            exclude_internal_topics=False,
+        )

@@ -1,0 +1,311 @@
+"""Settings of a producer for a 0.7 cluster, under the names and defaults of 0.7.2.
+
+Invariant: each property of the 0.7 producer is an option here, is named in `IGNORED`, or is refused
+by name; newer spellings of the same settings are understood too.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkbroker.config.generation import GENERATION, without_generation
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.config.refused_client_keys import refuse_unsupported
+from zkbroker.config.schema import Int, Str, StrList, from_properties, option, validate
+from zkbroker.errors import ConfigError
+
+_FOREVER = 2**31 - 1
+_BROKER = re.compile(r"(\d+):([^:,\s]+):(\d{1,5})", re.ASCII)
+_OVERHEAD_BYTES = 40
+# Room for what a codec may add: the broker drops a wrapper above max.message.size in silence.
+_BATCH_SHARE = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerConfig07:
+    """How a producer finds the brokers of a 0.7 cluster, batches and gives up.
+
+    A 0.7 broker never answers a produce: a message counts as sent when it was written to the
+    connection, and what was written to one that then breaks is lost.
+    """
+
+    IGNORED: ClassVar[Mapping[str, str]] = {
+        "zk.read.num.retries": "watches keep the topic's partitions current",
+        "zk.synctime.ms": "watches keep the topic's partitions current",
+        "zookeeper.sync.time.ms": "watches keep the topic's partitions current",
+        "request.required.acks": "brokers of 0.7 do not answer",
+        "acks": "brokers of 0.7 do not answer",
+    }
+
+    zookeeper_connect: str = option(
+        "zk.connect",
+        "zookeeper.connect",
+        default="",
+        kind=Str(),
+        doc="ZooKeeper servers of the 0.7 cluster, with an optional /chroot; brokers and their "
+        "partitions are found there. Either this or broker.list.",
+    )
+    broker_list: tuple[str, ...] = option(
+        "broker.list",
+        default=(),
+        kind=StrList(),
+        doc="Brokers as id:host:port,id:host:port: each message goes to a random one, which picks "
+        "the partition. Either this or zk.connect.",
+    )
+    host: str = option(
+        "host",
+        default="",
+        kind=Str(),
+        doc="With port: the one broker to send to, as 0.7's SyncProducer has it.",
+    )
+    port: int = option("port", default=0, kind=Int(0, 65_535), doc="See host.")
+    producer_type: str = option(
+        "producer.type",
+        default="sync",
+        kind=Str(choices=("sync", "async")),
+        doc="sync: send returns when the message is written. async: send puts it on a queue.",
+    )
+    partitioner: str = option(
+        "partitioner.class",
+        default="",
+        kind=Str(),
+        doc="Chooses among the partitions of all brokers by the key. Default: the Java hash code "
+        "of the key, a random one without a key. Not with broker.list.",
+    )
+    encoder: str = option(
+        "serializer.class",
+        default="DefaultEncoder",
+        kind=Str(empty=False),
+        doc="Encoder of the messages.",
+    )
+    key_encoder: str = option(
+        "key.serializer.class",
+        default="",
+        kind=Str(),
+        doc="Encoder of keys for a partitioner.class that sees bytes; that of the messages when "
+        "empty. Keys are not stored.",
+    )
+    compression_codec: str = option(
+        "compression.codec",
+        default="none",
+        kind=Str(
+            ("none", "gzip", "snappy"),
+            spellings={"0": "none", "1": "gzip", "2": "snappy", "uncompressed": "none"},
+        ),
+        doc="Codec of the sets that are sent: 0 none, 1 gzip, 2 snappy.",
+    )
+    compressed_topics: tuple[str, ...] = option(
+        "compressed.topics",
+        default=(),
+        kind=StrList(),
+        doc="With producer.type=async: topics to compress; all where the list is empty.",
+    )
+    retries: int = option(
+        "num.retries",
+        "message.send.max.retries",
+        default=0,
+        kind=Int(0, _FOREVER),
+        doc="With producer.type=async: how often a set that could not be written is tried again.",
+    )
+    retry_backoff_ms: int = option(
+        "retry.backoff.ms",
+        default=100,
+        kind=Int(0, _FOREVER),
+        doc="Wait before each retry, in ms.",
+    )
+    send_buffer_bytes: int = option(
+        "buffer.size",
+        default=100 * 1024,
+        kind=Int(-1, _FOREVER),
+        doc="Send buffer of the sockets, in bytes; -1 leaves the system's.",
+    )
+    connect_timeout_ms: int = option(
+        "connect.timeout.ms",
+        default=5_000,
+        kind=Int(1, _FOREVER),
+        doc="How long to wait for a connection to a broker, in ms.",
+    )
+    socket_timeout_ms: int = option(
+        "socket.timeout.ms",
+        default=30_000,
+        kind=Int(1, _FOREVER),
+        doc="How long a broker may take no more bytes before the connection is given up, in ms.",
+    )
+    reconnect_interval: int = option(
+        "reconnect.interval",
+        default=30_000,
+        kind=Int(-1, _FOREVER),
+        doc="After so many requests a connection is replaced by another one; -1: never.",
+    )
+    reconnect_time_ms: int = option(
+        "reconnect.time.interval.ms",
+        default=10_000_000,
+        kind=Int(-1, _FOREVER),
+        doc="After this time a connection is replaced by another one, in ms; -1: never.",
+    )
+    max_message_bytes: int = option(
+        "max.message.size",
+        default=1_000_000,
+        kind=Int(1, _FOREVER - _OVERHEAD_BYTES),
+        doc="Largest message, in bytes; a broker drops larger ones in silence.",
+    )
+    linger_ms: int = option(
+        "queue.time",
+        "queue.buffering.max.ms",
+        default=5_000,
+        kind=Int(0, _FOREVER),
+        doc="How long a message may wait in async mode for others to share its set, in ms.",
+    )
+    queue_max_messages: int = option(
+        "queue.size",
+        "queue.buffering.max.messages",
+        default=10_000,
+        kind=Int(1, _FOREVER),
+        doc="Most messages that may wait in async mode.",
+    )
+    enqueue_timeout_ms: int = option(
+        "queue.enqueueTimeout.ms",
+        "queue.enqueue.timeout.ms",
+        default=0,
+        kind=Int(-1, _FOREVER),
+        doc="How long send waits in async mode while the queue is full, in ms: 0 fails at once, -1 "
+        "waits as long as it takes.",
+    )
+    batch_messages: int = option(
+        "batch.size",
+        "batch.num.messages",
+        default=200,
+        kind=Int(1, _FOREVER),
+        doc="With so many messages for a partition a set leaves in async mode.",
+    )
+    event_handler: str = option(
+        "event.handler",
+        default="",
+        kind=Str(),
+        doc="What takes messages off the queue instead of the default handler.",
+    )
+    event_handler_properties: str = option(
+        "event.handler.props",
+        default="",
+        kind=Str(),
+        doc="Properties file given to the event handler's init.",
+    )
+    callback_handler: str = option(
+        "callback.handler",
+        default="",
+        kind=Str(),
+        doc="What is called at each stage of the queue.",
+    )
+    callback_handler_properties: str = option(
+        "callback.handler.props",
+        default="",
+        kind=Str(),
+        doc="Properties file given to the callback handler's init.",
+    )
+    zookeeper_session_timeout_ms: int = option(
+        "zk.sessiontimeout.ms",
+        "zookeeper.session.timeout.ms",
+        default=6_000,
+        kind=Int(1, _FOREVER),
+        doc="Time-out of the ZooKeeper session, in ms.",
+    )
+    zookeeper_connect_timeout_ms: int = option(
+        "zk.connectiontimeout.ms",
+        "zookeeper.connection.timeout.ms",
+        default=6_000,
+        kind=Int(1, _FOREVER),
+        doc="How long to wait for ZooKeeper at the start, in ms.",
+    )
+
+    def __post_init__(self) -> None:
+        validate(self)
+        given = [
+            name
+            for name, value in (
+                ("zk.connect", self.zookeeper_connect),
+                ("broker.list", self.broker_list),
+                ("host", self.host),
+            )
+            if value
+        ]
+        if len(given) != 1:
+            said = " and ".join(given) or "none of them"
+            raise ConfigError(f"give one of zk.connect, broker.list and host; given: {said}")
+        if not self.zookeeper_connect and self.partitioner:
+            raise ConfigError(
+                f"partitioner.class={self.partitioner} needs zk.connect: brokers that are listed "
+                "pick the partition themselves"
+            )
+        if self.host and not self.port:
+            raise ConfigError("host needs port: the broker to send to")
+        self.brokers()
+
+    @property
+    def named_partitioner(self) -> str:
+        """The partitioner that is asked for; empty for that of 0.7, which sees keys as they are."""
+        own = self.partitioner.rpartition(".")[2] == "DefaultPartitioner"
+        return "" if own else self.partitioner
+
+    def brokers(self) -> dict[int, tuple[str, int]]:
+        """Return host and port of the brokers that are listed, by id; none with ZooKeeper.
+
+        Raises:
+            ConfigError: one is not id:host:port.
+        """
+        if self.host:
+            return {0: (self.host, self.port)}
+        found: dict[int, tuple[str, int]] = {}
+        for text in self.broker_list:
+            match = _BROKER.fullmatch(text)
+            if match is None or not 0 < int(match[3]) < 65_536:
+                raise ConfigError(f"broker.list={text!r} is not allowed: give id:host:port,...")
+            found[int(match[1])] = match[2], int(match[3])
+        return found
+
+    @classmethod
+    def from_properties(
+        cls, properties: Mapping[str, str], *, warn: Callable[[str], None] | None = None
+    ) -> "ProducerConfig07":
+        """Build the settings from the properties of a 0.7 producer.
+
+        Raises:
+            ConfigError: a value or a combination is not allowed.
+        """
+        given = without_generation(refuse_unsupported(properties))
+        return from_properties(cls, given, warn=warn, also_known=(GENERATION,))
+
+    def producer(self) -> ProducerConfig:
+        """Return what all generations of producers share.
+
+        Raises:
+            ConfigError: a value is not allowed.
+        """
+        sync = self.producer_type == "sync"
+        return ProducerConfig(
+            zookeeper_connect=self.zookeeper_connect,
+            broker_list=tuple(f"{host}:{port}" for host, port in self.brokers().values()),
+            producer_type=self.producer_type,
+            required_acks=0,
+            request_timeout_ms=self.socket_timeout_ms,
+            connect_timeout_ms=self.connect_timeout_ms,
+            zookeeper_session_timeout_ms=self.zookeeper_session_timeout_ms,
+            zookeeper_connect_timeout_ms=self.zookeeper_connect_timeout_ms,
+            linger_ms=self.linger_ms,
+            queue_max_messages=self.queue_max_messages,
+            enqueue_timeout_ms=-1 if sync else self.enqueue_timeout_ms,
+            batch_messages=self.batch_messages,
+            batch_max_bytes=max(1, self.max_message_bytes - self.max_message_bytes // _BATCH_SHARE),
+            max_request_bytes=self.max_message_bytes + _OVERHEAD_BYTES,
+            compression_codec=self.compression_codec,
+            compressed_topics=() if sync else self.compressed_topics,
+            max_retries=0 if sync else self.retries,
+            retry_backoff_ms=self.retry_backoff_ms,
+            send_buffer_bytes=self.send_buffer_bytes,
+            encoder=self.encoder,
+            key_encoder=self.key_encoder or ("" if self.named_partitioner else "NullEncoder"),
+            event_handler=self.event_handler,
+            event_handler_properties=self.event_handler_properties,
+            callback_handler=self.callback_handler,
+            callback_handler_properties=self.callback_handler_properties,
+        )

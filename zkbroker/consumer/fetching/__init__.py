@@ -1,0 +1,1 @@
+"""Fetching for every consumer: requests to leaders, answers to chunks, chunks to messages."""

@@ -1,0 +1,190 @@
+"""The fetchers of a connector, and the search for leaders.
+
+    new or given back --> pending --(leader known)--> the fetcher of that broker
+
+Invariants: a partition that is not revoked is either pending or with one fetcher. A partition
+without a leader is looked for again every `refresh.leader.backoff.ms`. Once another leader is known
+it goes there at once, also from a fetcher whose broker stands still.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+
+from zkbroker.client.view import Leaders
+from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.consumer.fetching.fetch_loop import FetchLoop
+from zkbroker.consumer.fetching.fetcher import BrokerFetcher
+from zkbroker.consumer.fetching.partition import ConsumedPartition
+from zkbroker.errors import ClientError, ProtocolError, RegistryError
+from zkbroker.measures import Family, SharedHistogram, TopicTable
+from zkbroker.runtime import Runtime
+from zkbroker.types import PartitionKey
+
+logger = logging.getLogger(__name__)
+
+_IDLE_S = 1.0
+
+
+class Fetchers:
+    """All fetchers of one connector.
+
+    Args:
+        cluster: tells leaders and gives connections.
+        config: the consumer's settings.
+        runtime: the connector's.
+        make: makes a fetcher that fits the cluster, with the arguments of `BrokerFetcher`.
+    """
+
+    def __init__(
+        self,
+        cluster: Leaders,
+        config: ConsumerConfig,
+        runtime: Runtime,
+        make: Callable[..., FetchLoop] = BrokerFetcher,
+    ) -> None:
+        self._cluster = cluster
+        self._make = make
+        self._config = config
+        self._runtime = runtime
+        self._lock = runtime.lock()
+        self._pending: dict[PartitionKey, ConsumedPartition] = {}
+        self._given_back = False
+        self._topics = TopicTable()
+        self._times = SharedHistogram()
+        self._fetchers: dict[tuple[int, int], FetchLoop] = {}
+        self._work = runtime.event()
+        self._stopping = runtime.event()
+        self._leaders_changed = False
+        self._unwatch = cluster.watch(self._note_change)
+        self._finder = runtime.spawn(self._find_leaders, name="leader-finder")
+
+    def start(self, partitions: Iterable[ConsumedPartition]) -> None:
+        """Fetch these partitions, each until it is revoked."""
+        with self._lock:
+            for partition in partitions:
+                partition.counts = self._topics.topic(partition.topic)
+                self._pending[partition.key] = partition
+        self._work.set()
+
+    def wake(self) -> None:
+        """Let every fetcher look again at what has room."""
+        # Not under the lock: a stream calls it for every chunk, and a fetcher that is missed here
+        # has just begun and looks by itself.
+        for fetcher in list(self._fetchers.values()):
+            fetcher.wake()
+
+    def metrics(self) -> dict[str, int]:
+        """Return counts of answers and of bytes since the start."""
+        with self._lock:
+            fetchers = list(self._fetchers.values())
+        return {
+            "fetches": sum(fetcher.fetches for fetcher in fetchers),
+            "fetched_bytes": sum(fetcher.fetched_bytes for fetcher in fetchers),
+        }
+
+    def measures(self) -> Iterator[Family]:
+        """Yield messages and bytes by topic, and how long fetches took."""
+        yield from self._topics.families()
+        yield Family.single("FetchRequestRateAndTimeMs", self._times)
+
+    def close(self, timeout_s: float) -> bool:
+        """Stop all fetchers; False when one still runs after `timeout_s`."""
+        self._unwatch()
+        self._stopping.set()
+        self._work.set()
+        ended = self._finder.join(timeout_s)
+        with self._lock:
+            fetchers = list(self._fetchers.values())
+        for fetcher in fetchers:
+            fetcher.stop()
+        for fetcher in fetchers:
+            ended = fetcher.join(timeout_s) and ended
+        return ended
+
+    def _give_back(self, partitions: Iterable[ConsumedPartition]) -> None:
+        with self._lock:
+            for partition in partitions:
+                if not partition.revoked:
+                    # Never over a newer ownership of the same partition.
+                    self._pending.setdefault(partition.key, partition)
+            self._given_back = True
+        self._work.set()
+
+    def _find_leaders(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._find_some()
+            except Exception:
+                # A fault of this library: tell it whole, and go on looking.
+                logger.exception("search for leaders failed")
+                self._stopping.wait(self._config.refresh_leader_backoff_ms / 1000)
+
+    def _note_change(self) -> None:
+        self._leaders_changed = True
+        self._work.set()
+
+    def _take_moved(self) -> None:
+        with self._lock:
+            self._leaders_changed = False
+            fetchers = list(self._fetchers.values())
+        for fetcher in fetchers:
+            moved = fetcher.take_moved()
+            with self._lock:
+                for partition in moved:
+                    if not partition.revoked:
+                        self._pending.setdefault(partition.key, partition)
+
+    def _find_some(self) -> None:
+        self._work.clear()
+        if self._leaders_changed:
+            self._take_moved()
+        with self._lock:
+            given_back, self._given_back = self._given_back, False
+            pending = [p for p in self._pending.values() if not p.revoked]
+            self._pending = {p.key: p for p in pending}
+        if not pending:
+            self._work.wait(_IDLE_S)
+            return
+        backoff_s = self._config.refresh_leader_backoff_ms / 1000
+        if given_back:
+            # What was known of leaders has just proved wrong; give the cluster time to elect.
+            self._stopping.wait(backoff_s)
+        unknown = [p for p in pending if self._cluster.leader(*p.key) is None]
+        if given_back or unknown:
+            self._refresh(pending)
+        missing = [p for p in pending if not self._assign(p)]
+        if missing:
+            logger.info(
+                "partitions without leader count=%d first=%s-%s", len(missing), *missing[0].key
+            )
+            self._stopping.wait(backoff_s)
+
+    def _refresh(self, partitions: Iterable[ConsumedPartition]) -> None:
+        try:
+            self._cluster.refresh(sorted({partition.topic for partition in partitions}))
+        except (ProtocolError, ClientError, RegistryError) as error:
+            logger.warning("leaders not refreshed error=%s", error)
+
+    def _assign(self, partition: ConsumedPartition) -> bool:
+        """Hand a partition to the fetcher of its leader; False when there is no leader."""
+        leader = self._cluster.leader(*partition.key)
+        if leader is None:
+            return False
+        number = (hash(partition.topic) + partition.partition) % self._config.num_consumer_fetchers
+        with self._lock:
+            if self._stopping.is_set() or self._pending.get(partition.key) is not partition:
+                return True
+            del self._pending[partition.key]
+            fetcher = self._fetchers.get((leader, number))
+            if fetcher is None:
+                fetcher = self._fetchers[leader, number] = self._make(
+                    leader,
+                    number,
+                    cluster=self._cluster,
+                    config=self._config,
+                    runtime=self._runtime,
+                    give_back=self._give_back,
+                    times=self._times,
+                )
+        fetcher.add(partition)
+        return True

@@ -1,0 +1,446 @@
+"""A consumer whose group is kept by a coordinator: `subscribe`, `poll`, `commit`.
+
+    with GroupConsumer(GroupConsumerConfig(bootstrap_servers=("host:9092",), group_id="g")) as c:
+        c.subscribe(["topic"])
+        for message in c:
+            ...
+
+Invariants:
+- One task at a time uses a consumer (`wakeup` and `close` apart); its own tasks only fetch ahead
+  and keep the membership alive. Callbacks run in the task that polls.
+- What a poll returned counts as processed at the next poll; only that is committed automatically.
+- Nothing of a partition is returned after it was given up, and it is not given up before what was
+  processed has been committed, unless the membership was lost: then another member may own it.
+"""
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from zkbroker.client import Cluster, StaticSource, ZooKeeperSource
+from zkbroker.client.group_offsets import NO_GENERATION, Committed
+from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
+from zkbroker.client.resolve_offsets import resolve_offsets, resolve_or_end
+from zkbroker.config.consumer import READ_COMMITTED
+from zkbroker.config.group_consumer import GroupConsumerConfig
+from zkbroker.consumer.fetching.fetchers import Fetchers
+from zkbroker.consumer.fetching.messages import ConsumerClosed, Decoder, MessageAndMetadata
+from zkbroker.consumer.fetching.partition import Chunk
+from zkbroker.consumer.group.assignors import Assignor
+from zkbroker.consumer.group.held import HeldPartitions
+from zkbroker.consumer.group.inbox import Inbox
+from zkbroker.consumer.group.listener import RebalanceListener
+from zkbroker.consumer.group.session import GroupSession, Offsets, OnCommit
+from zkbroker.consumer.group.strategies import choose_assignors
+from zkbroker.errors import ClientError, RequestTimedOut
+from zkbroker.measures import Family, lag_families
+from zkbroker.runtime import Runtime, get_runtime
+from zkbroker.types import PartitionKey
+
+_ITERATOR_POLL_S = 1.0
+_POSITION_POLL_S = 0.02
+_MAX_CHUNKS = 4
+
+
+class GroupConsumer:
+    """Consumes as a member of a group, or by itself after `assign`.
+
+    Args:
+        config: settings.
+        runtime: `threads`, `gevent` or a `Runtime`.
+        assignors: strategies beside the built-in ones, or in place of them; all of the names in
+            `partition.assignment.strategy` are looked for here first, and strategies given here
+            that are not named there come before those that are.
+        key_decoder: turns the bytes of a key into an object; not called for null.
+        value_decoder: the same for values.
+        cluster: a started `Cluster` to use, which is not closed; made from the settings otherwise.
+
+    Raises:
+        ConfigError: a strategy is not known.
+        ZkbrokerError: the cluster cannot be reached.
+    """
+
+    role = "consumer"
+
+    def __init__(
+        self,
+        config: GroupConsumerConfig,
+        *,
+        runtime: str | Runtime = "threads",
+        assignors: Sequence[Assignor] = (),
+        key_decoder: Decoder | None = None,
+        value_decoder: Decoder | None = None,
+        cluster: Cluster | None = None,
+    ) -> None:
+        self._config = config
+        self._runtime = get_runtime(runtime)
+        chosen = choose_assignors(config.strategies, assignors)
+        self._own_cluster = cluster is None
+        self._cluster = cluster if cluster is not None else self._connect()
+        self._news = self._runtime.event()
+        self._fetchers = Fetchers(self._cluster, config.fetching(_MAX_CHUNKS), self._runtime)
+        self._held = HeldPartitions(
+            self._runtime,
+            Inbox(self._runtime, self._news.set, key_decoder, value_decoder),
+            fetch_bytes=config.max_partition_fetch_bytes,
+            queued_chunks=_MAX_CHUNKS,
+        )
+        self._session = GroupSession(
+            config,
+            self._cluster,
+            chosen,
+            held=self._held,
+            fetchers=self._fetchers,
+            runtime=self._runtime,
+            notify=self._news.set,
+        )
+        self._woken = False
+        self._closed = False
+
+    # -- what to consume
+
+    def subscribe(
+        self,
+        topics: Iterable[str] | str | re.Pattern[str],
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Share topics with the other members of the group, in place of what was subscribed.
+
+        Args:
+            topics: names; or a pattern, as a compiled regular expression or as a text that begins
+                with `^`, for all topics there are now or later.
+            listener: told of partitions that come and go.
+
+        Raises:
+            ClientError: partitions were assigned by hand, or there is no group id.
+        """
+        self._check_open()
+        if self._held.partitions and self._session.membership is None:
+            raise ClientError("partitions are assigned by hand: call unsubscribe first")
+        if not self._config.group_id:
+            raise ClientError("subscribe needs a group.id")
+        if listener is not None:
+            self._session.listener = listener
+        self._session.topics.subscribe(topics)
+        self._session.join()
+
+    def assign(self, partitions: Iterable[PartitionKey]) -> None:
+        """Consume these partitions, whatever a group does, in place of those before.
+
+        Raises:
+            ClientError: topics are subscribed.
+        """
+        self._check_open()
+        if self._session.membership is not None:
+            raise ClientError("topics are subscribed: call unsubscribe first")
+        wanted = list(dict.fromkeys(partitions))
+        self._held.keep_only(wanted)
+        fresh = [key for key in wanted if key not in self._held.partitions]
+        committed = self._session.offsets.fetch(fresh) if self._config.group_id else {}
+        self._fetchers.start(self._held.add(fresh, committed))
+
+    def unsubscribe(self) -> None:
+        """Consume nothing any more; a member leaves its group."""
+        self._check_open()
+        self._session.give_up_all()
+        self._session.leave(self._config.request_timeout_ms / 1000)
+        self._session.topics.clear()
+
+    def subscription(self) -> frozenset[str]:
+        """The topics that are subscribed."""
+        return self._session.topics.names
+
+    @property
+    def group_id(self) -> str:
+        """The group whose offsets are used; empty where there is none."""
+        return self._config.group_id
+
+    def assignment(self) -> set[PartitionKey]:
+        """The partitions that are held."""
+        return set(self._held.partitions)
+
+    @property
+    def generation(self) -> int:
+        """The generation in which they are held; -1 outside a group."""
+        return NO_GENERATION if self._session.share is None else self._session.share.generation
+
+    @property
+    def member_id(self) -> str:
+        """The id that the coordinator gave; empty outside a group."""
+        return "" if self._session.share is None else self._session.share.member_id
+
+    # -- consuming
+
+    def poll(
+        self, timeout_s: float = 1.0, max_records: int | None = None
+    ) -> list[MessageAndMetadata]:
+        """Return messages, in order within each partition; none when none came in time.
+
+        Args:
+            timeout_s: how long to wait for the first.
+            max_records: how many at most; `max.poll.records` by default.
+
+        Raises:
+            OffsetOutOfRange: an offset is not in the log, and `auto.offset.reset` is `none`.
+            ProtocolError: a partition cannot be read on, or the group cannot be joined.
+            ClientError: the same, for a reason of this client's.
+        """
+        self._fill(timeout_s, max_records or self._config.max_poll_records)
+        return self._held.hand_out()
+
+    def poll_chunks(self, timeout_s: float = 1.0, max_bytes: int = 2**31) -> list[Chunk]:
+        """Return message sets as they were fetched, for those who pass them on undecoded.
+
+        A set may begin with messages before its `offset` and end with a cut one. Not to be mixed
+        with `poll`.
+
+        Args:
+            timeout_s: how long to wait for the first.
+            max_bytes: how much at most, but one whole chunk; 0 only serves the membership.
+
+        Raises:
+            ProtocolError, ClientError: as of `poll`.
+        """
+        self._check_open()
+        deadline = time.monotonic() + timeout_s
+        self._held.mark_processed()
+        while True:
+            self._news.clear()
+            self._session.serve()
+            chunks = self._held.take_chunks(max_bytes)
+            if chunks:
+                self._fetchers.wake()
+            if chunks or self._waited(deadline):
+                return chunks
+
+    def __iter__(self) -> Iterator[MessageAndMetadata]:
+        """Yield messages for ever; a commit in between covers those that were yielded."""
+        while not self._closed:
+            yield from self._held.hand_out_singly()
+            self._fill(_ITERATOR_POLL_S, self._config.max_poll_records)
+
+    def wakeup(self) -> None:
+        """Have the poll that is waiting, or the next one, return at once; from any task."""
+        self._woken = True
+        self._news.set()
+
+    def positions(self) -> dict[PartitionKey, int]:
+        """Return the offset of the next message of each partition held, where it is known."""
+        return self._held.positions()
+
+    def pause(self, *partitions: PartitionKey) -> None:
+        """Return nothing of these partitions until they are resumed; they stay held."""
+        for key in partitions:
+            self._held.get(key)
+            self._held.paused.add(key)
+
+    def resume(self, *partitions: PartitionKey) -> None:
+        """Return messages of these partitions again."""
+        self._held.paused.difference_update(partitions)
+        self._news.set()
+
+    def paused(self) -> set[PartitionKey]:
+        """The partitions that are paused."""
+        return set(self._held.paused)
+
+    # -- where to consume
+
+    def seek(self, topic: str, partition: int, offset: int) -> None:
+        """Go on at an offset.
+
+        Raises:
+            NotOwned: the partition is not held.
+        """
+        self._held.get((topic, partition)).seek(offset)
+        self._fetchers.wake()
+
+    def seek_to_beginning(self, *partitions: PartitionKey) -> None:
+        """Go on at the start of the log; of all partitions held if none is named."""
+        self._seek_to(EARLIEST_TIME, partitions)
+
+    def seek_to_end(self, *partitions: PartitionKey) -> None:
+        """Go on behind the last message; of all partitions held if none is named."""
+        self._seek_to(LATEST_TIME, partitions)
+
+    def position(self, topic: str, partition: int, timeout_s: float | None = None) -> int:
+        """The offset of the next message that will be returned.
+
+        Raises:
+            NotOwned: the partition is not held.
+            RequestTimedOut: it could not be found out in time.
+        """
+        seconds = self._request_timeout_s if timeout_s is None else timeout_s
+        deadline = time.monotonic() + seconds
+        while (position := self._held.position((topic, partition))) is None:
+            if time.monotonic() > deadline:
+                raise RequestTimedOut(f"the position of {topic}-{partition} is not known yet")
+            self._runtime.sleep(_POSITION_POLL_S)
+        return position
+
+    def offsets_for_times(
+        self, times: Mapping[PartitionKey, int]
+    ) -> dict[PartitionKey, int | None]:
+        """The offset of the first message at or after a time; None when there is none so late.
+
+        Args:
+            times: milliseconds for each partition.
+        """
+        return resolve_offsets(
+            self._cluster,
+            times,
+            read_committed=self._read_committed,
+            timeout_s=self._request_timeout_s,
+        )
+
+    def beginning_offsets(self, partitions: Iterable[PartitionKey]) -> dict[PartitionKey, int]:
+        """The log start offset of each partition."""
+        return self._ends(dict.fromkeys(partitions, EARLIEST_TIME))
+
+    def end_offsets(self, partitions: Iterable[PartitionKey]) -> dict[PartitionKey, int]:
+        """The offset of the next message to be written to each partition.
+
+        With `isolation.level=read_committed` it is where the first open transaction begins.
+        """
+        return self._ends(dict.fromkeys(partitions, LATEST_TIME))
+
+    def _ends(self, times: Mapping[PartitionKey, int]) -> dict[PartitionKey, int]:
+        return resolve_or_end(
+            self._cluster,
+            times,
+            read_committed=self._read_committed,
+            timeout_s=self._request_timeout_s,
+        )
+
+    @property
+    def _request_timeout_s(self) -> float:
+        return self._config.request_timeout_ms / 1000
+
+    @property
+    def _read_committed(self) -> bool:
+        return self._config.isolation_level == READ_COMMITTED
+
+    # -- measures
+
+    @property
+    def client_id(self) -> str:
+        """The id that its requests carry."""
+        return self._config.client_id
+
+    def lag(self) -> dict[PartitionKey, int]:
+        """Return how many offsets each partition held is behind, as of its last fetch."""
+        return self._held.lag()
+
+    def measures(self) -> Iterator[Family]:
+        """Yield what `zkbroker.monitoring` shows, under the names of the JMX beans."""
+        yield from self._fetchers.measures()
+        yield from lag_families(self.lag())
+        yield Family.single("OwnedPartitionsCount", len(self._held.partitions))
+        yield Family.single("RebalancesPerSec", self._session.rebalances)
+
+    # -- committing
+
+    def commit(self, offsets: Offsets | None = None, *, timeout_s: float | None = None) -> None:
+        """Commit, and wait for the answer.
+
+        Args:
+            offsets: the next offset to consume of each partition, as a number or a `Committed`
+                with metadata; of everything that was returned if not given.
+            timeout_s: how long to try; the request time-out by default.
+
+        Raises:
+            CommitFailed: the partitions belong to another generation of the group by now.
+            ProtocolError: refused, or the coordinator could not be reached in time.
+        """
+        self._check_open()
+        seconds = self._request_timeout_s if timeout_s is None else timeout_s
+        self._session.commit(offsets, seconds)
+
+    def commit_async(
+        self, offsets: Offsets | None = None, on_commit: OnCommit | None = None
+    ) -> None:
+        """Commit without waiting; tried once.
+
+        Args:
+            offsets: as of `commit`.
+            on_commit: called with the offsets, and with the error if there was one, from within a
+                later `poll`, `commit` or `close`.
+        """
+        self._check_open()
+        self._session.commit_async(offsets, on_commit)
+
+    def committed(self, partitions: Iterable[PartitionKey]) -> dict[PartitionKey, Committed | None]:
+        """What the group has committed; None where it has not."""
+        return self._session.offsets.fetch(partitions)
+
+    # -- ending
+
+    def close(self, timeout_s: float = 30.0) -> None:
+        """Commit if that is automatic, leave the group, stop fetching; may be called twice."""
+        if self._closed:
+            return
+        deadline = time.monotonic() + timeout_s
+        try:
+            self._session.give_up_all()
+        finally:
+            self._closed = True
+            self._news.set()
+            self._session.leave(max(0.1, deadline - time.monotonic()))
+            self._session.topics.unwatch()
+            self._fetchers.close(max(0.1, deadline - time.monotonic()))
+            if self._own_cluster:
+                self._cluster.close()
+
+    def __enter__(self) -> "GroupConsumer":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    # -- inside: filling
+
+    def _fill(self, timeout_s: float, limit: int) -> None:
+        """Serve the membership, then wait until there are messages to hand out."""
+        self._check_open()
+        deadline = time.monotonic() + timeout_s
+        self._held.mark_processed()
+        while True:
+            self._news.clear()
+            self._session.serve()
+            if self._held.collect(limit):
+                self._fetchers.wake()
+            if self._held.has_messages or self._waited(deadline):
+                return
+
+    def _waited(self, deadline: float) -> bool:
+        """Wait until something comes up; says instead whether a poll has waited long enough."""
+        left_s = deadline - time.monotonic()
+        if self._woken or left_s <= 0 or self._closed:
+            self._woken = False
+            return True
+        self._news.wait(min(left_s, self._session.seconds_to_next_task()))
+        return False
+
+    def _connect(self) -> Cluster:
+        config = self._config
+        return Cluster(
+            StaticSource(config.bootstrap_servers)
+            if config.bootstrap_servers
+            else ZooKeeperSource(config.zookeeper_connect),
+            runtime=self._runtime,
+            client_id=config.client_id,
+            max_age_ms=config.metadata_max_age_ms,
+            request_timeout_ms=config.request_timeout_ms,
+            receive_buffer_bytes=config.receive_buffer_bytes,
+        ).start()
+
+    def _seek_to(self, time_ms: int, partitions: Sequence[PartitionKey]) -> None:
+        keys = list(partitions) or list(self._held.partitions)
+        for key in keys:
+            self._held.get(key)
+        for key, offset in self._ends(dict.fromkeys(keys, time_ms)).items():
+            self._held.get(key).seek(offset)
+        self._fetchers.wake()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ConsumerClosed("the consumer was closed")

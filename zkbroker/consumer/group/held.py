@@ -1,0 +1,184 @@
+"""The partitions that a consumer holds: how far it is in each, and what is ready to be returned.
+
+Invariant: only messages of partitions that are held, read since they were last sought, are handed
+out; what was handed out before the last `mark_processed` counts as processed.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+
+from zkbroker.client.group_offsets import Committed
+from zkbroker.consumer.fetching.messages import MessageAndMetadata, NotOwned
+from zkbroker.consumer.fetching.partition import Chunk, ConsumedPartition
+from zkbroker.consumer.group.inbox import Inbox, Taken
+from zkbroker.runtime import Runtime
+from zkbroker.types import PartitionKey
+
+
+class HeldPartitions:
+    """Partitions and their messages.
+
+    Args:
+        runtime: for locks.
+        inbox: where fetched messages come from.
+        fetch_bytes: what to ask of a partition in one fetch.
+        queued_chunks: how many fetched chunks may wait.
+    """
+
+    def __init__(
+        self, runtime: Runtime, inbox: Inbox, *, fetch_bytes: int, queued_chunks: int
+    ) -> None:
+        self._runtime = runtime
+        self._inbox = inbox
+        self._fetch_bytes = fetch_bytes
+        self._queued_chunks = queued_chunks
+        self._ready: deque[Taken] = deque()
+        self.partitions: dict[PartitionKey, ConsumedPartition] = {}
+        self.paused: set[PartitionKey] = set()
+
+    def add(
+        self,
+        keys: Iterable[PartitionKey],
+        committed: Mapping[PartitionKey, Committed | None],
+    ) -> list[ConsumedPartition]:
+        """Hold partitions, each from where the group is; returns what is to be fetched."""
+        added = []
+        for topic, number in keys:
+            start = committed.get((topic, number))
+            partition = ConsumedPartition(
+                topic,
+                number,
+                self._inbox,
+                self._runtime.lock(),
+                self._fetch_bytes,
+                None if start is None else start.offset,
+                self._queued_chunks,
+            )
+            self.partitions[topic, number] = partition
+            added.append(partition)
+        return added
+
+    def keep_only(self, keys: Iterable[PartitionKey]) -> None:
+        """Give up all partitions but these."""
+        for key in set(self.partitions).difference(keys):
+            self.partitions.pop(key).revoke()
+            self.paused.discard(key)
+
+    def discard(self) -> None:
+        """Give up everything."""
+        self.keep_only(())
+        self._ready.clear()
+        self._inbox.clear()
+
+    def get(self, key: PartitionKey) -> ConsumedPartition:
+        """One partition.
+
+        Raises:
+            NotOwned: it is not held.
+        """
+        partition = self.partitions.get(key)
+        if partition is None:
+            raise NotOwned(f"{key[0]}-{key[1]} is not held by this consumer")
+        return partition
+
+    # -- how far
+
+    def mark_processed(self) -> None:
+        """Count what was handed out as processed."""
+        for partition in self.partitions.values():
+            partition.progress.processed = partition.progress.delivered
+
+    def processed(self) -> dict[PartitionKey, int]:
+        """The next offset behind what was processed, where there is one."""
+        return self._positions(in_hand=False)
+
+    def lag(self) -> dict[PartitionKey, int]:
+        """How many offsets each partition is behind, as of its last fetch."""
+        return {
+            key: max(0, self.partitions[key].high_watermark - position)
+            for key, position in self.positions().items()
+            if self.partitions[key].high_watermark >= 0
+        }
+
+    def positions(self) -> dict[PartitionKey, int]:
+        """The next offset to hand out, where it is known."""
+        return self._positions(in_hand=True)
+
+    def position(self, key: PartitionKey) -> int | None:
+        """The next offset to hand out; None while it is not known."""
+        position = self.get(key).position(in_hand=True)
+        if position is None:
+            # the reset of a partition without an offset comes through the inbox
+            self.collect(1)
+            position = self.get(key).position(in_hand=True)
+        if position is None:
+            first = next((t for t in self._ready if t.partition.key == key and not t.stale), None)
+            if first is not None and first.messages:
+                return first.messages[0].offset
+        return position
+
+    def _positions(self, *, in_hand: bool) -> dict[PartitionKey, int]:
+        found = {key: each.position(in_hand=in_hand) for key, each in self.partitions.items()}
+        return {key: position for key, position in found.items() if position is not None}
+
+    # -- messages
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether there is something to hand out."""
+        return any(taken.messages and not taken.stale for taken in self._ready)
+
+    def collect(self, limit: int) -> bool:
+        """Take messages out of the inbox, if none are ready; says whether anything came.
+
+        Raises:
+            Exception: what is wrong with the partition whose turn it is.
+        """
+        if self.has_messages:
+            return False
+        self._drain()
+        self._ready.extend(self._inbox.take(limit, self.paused))
+        came = bool(self._ready)
+        if not self.has_messages:
+            self._drain()
+        return came
+
+    def take_chunks(self, limit_bytes: int) -> list[Chunk]:
+        """Take fetched chunks whole; the position moves behind them.
+
+        Raises:
+            Exception: what is wrong with the partition whose turn it is.
+        """
+        chunks = self._inbox.take_chunks(limit_bytes, self.paused)
+        for chunk in chunks:
+            chunk.progress.delivered = chunk.next_offset - 1
+        return chunks
+
+    def hand_out(self) -> list[MessageAndMetadata]:
+        """Return all that is ready."""
+        messages: list[MessageAndMetadata] = []
+        for taken in self._ready:
+            if not taken.stale:
+                messages.extend(taken.messages)
+        self._drain()
+        return messages
+
+    def hand_out_singly(self) -> Iterator[MessageAndMetadata]:
+        """Yield what is ready; the position moves with each message."""
+        while self._ready:
+            taken = self._ready[0]
+            if taken.stale or not taken.messages:
+                if not taken.stale:
+                    taken.progress.delivered = taken.end
+                self._ready.popleft()
+                continue
+            message = taken.messages.popleft()
+            taken.progress.delivered = message.offset
+            yield message
+
+    def _drain(self) -> None:
+        """Move the positions past all that is ready."""
+        for taken in self._ready:
+            if not taken.stale:
+                taken.progress.delivered = taken.end
+        self._ready.clear()

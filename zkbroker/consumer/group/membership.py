@@ -1,0 +1,294 @@
+"""Membership in a coordinator's group: one owner loop that joins, beats and leaves.
+
+    idle --wanted--> joining --> offered --take--> member --rebalance--> ending
+                        ▲                            │                     │ released
+                        ├────────── fenced (lost) ◄──┘                     │
+                        └──────────────────────────────────────────────────┘
+
+Invariants:
+- The loop runs in a task of its own, so a member that is busy with its messages is still heard of;
+  one that has not polled for `max.poll.interval.ms` leaves.
+- Partitions are handed over in two steps: what the loop offers, the consumer takes (`take`); what
+  the loop wants back, the consumer releases (`released`) before the loop joins again. So the user's
+  callbacks run in the user's task, and nothing is consumed under a generation that is over.
+- When the session may be over before the coordinator says so (no answer for the session time-out),
+  the member counts itself as lost.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from zkbroker.client import BrokerUnavailable, NoBrokersAvailable
+from zkbroker.client.coordinator import RETRIED, CoordinatorConnection
+from zkbroker.config.group_consumer import GroupConsumerConfig
+from zkbroker.consumer.group.assignors import Assignor, ClusterPartitions
+from zkbroker.consumer.group.joining import FENCED, JoinExchange, Share
+from zkbroker.errors import ClientError, ErrorCode, ProtocolError, ZkbrokerError, protocol_error
+from zkbroker.protocol.messages import HeartbeatRequest, LeaveGroupRequest
+from zkbroker.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+_REJOIN_PAUSE_S = 0.02
+_LEAVE_LANE = "group-leave"
+
+
+class GroupMembership:
+    """One member of one group.
+
+    Args:
+        config: settings.
+        coordinator: asks the coordinator.
+        assignors: the strategies supported, the preferred one first.
+        partitions_of: tells the leader what there is to share out, for topics.
+        runtime: for the task.
+        notify: called whenever there is something to take, release or raise; must not wait.
+    """
+
+    def __init__(
+        self,
+        config: GroupConsumerConfig,
+        coordinator: CoordinatorConnection,
+        assignors: Sequence[Assignor],
+        *,
+        partitions_of: Callable[[frozenset[str]], ClusterPartitions],
+        runtime: Runtime,
+        notify: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._coordinator = coordinator
+        self._notify = notify
+        self._wake = runtime.event()
+        self._exchange = JoinExchange(
+            config,
+            coordinator,
+            assignors,
+            partitions_of=partitions_of,
+            wake=self._wake,
+            closing=lambda: self._closing,
+        )
+        self._topics: frozenset[str] = frozenset()
+        self._joined_topics: frozenset[str] = frozenset()
+        self._wanted = False
+        self._closing = False
+        self._rejoin = False
+        self._released = True
+        self._polled_at = time.monotonic()
+        self._member_id = ""
+        self._backoff_s = config.retry_backoff_ms / 1000
+        self.offered: Share | None = None
+        """What the consumer is to take; reset by `take`."""
+        self.share: Share | None = None
+        """What it holds, until it is released or lost."""
+        self.ending = False
+        """Whether it is to release what it holds."""
+        self.lost = False
+        """Whether that is not its own any more: no commit, nothing to save."""
+        self.error: ZkbrokerError | None = None
+        """Why the member cannot join; reset when raised."""
+        self.leads = False
+        """Whether this member leads the group."""
+        self.shared_out: Mapping[str, int] = {}
+        """As leader: the partition counts on which the shares are based."""
+        self._task = runtime.spawn(self._run, name=f"group-{config.group_id}")
+
+    # -- the consumer's side
+
+    def subscribe(self, topics: frozenset[str]) -> None:
+        """Want these topics; a member of a group that wants others rejoins."""
+        self._topics = topics
+        self._wanted = True
+        if topics != self._joined_topics:
+            self._rejoin = True
+        self._wake.set()
+
+    def request_rejoin(self) -> None:
+        """Have the group share out anew: there are more partitions."""
+        self._rejoin = True
+        self._wake.set()
+
+    def polled(self) -> None:
+        """Note that the consumer is at work."""
+        idle = time.monotonic() - self._polled_at > self._config.max_poll_interval_ms / 1000
+        self._polled_at = time.monotonic()
+        if idle:
+            self._wake.set()
+
+    def take(self) -> Share | None:
+        """Take what is offered."""
+        share, self.offered = self.offered, None
+        return share
+
+    def released(self) -> None:
+        """Confirm that nothing is consumed any more under the share that is ending."""
+        self.share = None
+        self.ending = False
+        self.lost = False
+        self._released = True
+        self._wake.set()
+
+    def fence(self) -> None:
+        """Note that the coordinator refused a commit of this generation."""
+        self._lose("commit refused")
+        self._wake.set()
+
+    def take_error(self) -> ZkbrokerError | None:
+        """The reason why the member cannot join, once."""
+        error, self.error = self.error, None
+        if error is not None:
+            self._wanted = True  # the next poll tries again
+            self._wake.set()
+        return error
+
+    def leave(self, timeout_s: float) -> None:
+        """Leave the group and end the loop."""
+        self._closing = True
+        self._wake.set()
+        self._task.join(timeout_s)
+
+    # -- the loop
+
+    def _run(self) -> None:
+        while not self._closing:
+            try:
+                if not self._wanted or not self._released or self._idle():
+                    self._wait(1.0)
+                elif self._join():
+                    self._stay()
+                else:
+                    self._wait(min(self._backoff_s, _REJOIN_PAUSE_S))
+            except ProtocolError as error:
+                if error.code in RETRIED or error.code.retriable:
+                    logger.info("join tried again group=%s error=%s", self._config.group_id, error)
+                    self._coordinator.lost(error)
+                else:
+                    logger.error("join failed group=%s error=%s", self._config.group_id, error)  # noqa: TRY400 - the consumer raises it
+                    self._fail(error)
+                self._wait(self._backoff_s)
+            except (NoBrokersAvailable, BrokerUnavailable) as error:
+                logger.info("join tried again group=%s error=%s", self._config.group_id, error)
+                self._wait(self._backoff_s)
+            except ZkbrokerError as error:
+                logger.error("join failed group=%s error=%s", self._config.group_id, error)  # noqa: TRY400 - the consumer raises it
+                self._fail(error)
+                self._wait(self._backoff_s)
+            except Exception as error:
+                # The user's assignor, or a defect: `poll` raises it instead of waiting for ever.
+                logger.exception("join failed group=%s", self._config.group_id)
+                self._fail(
+                    ClientError(f"group {self._config.group_id} cannot be joined: {error!r}")
+                )
+                self._wait(self._backoff_s)
+        self._say_goodbye()
+
+    def _wait(self, seconds: float) -> None:
+        self._wake.wait(seconds)
+        self._wake.clear()
+
+    def _idle(self) -> bool:
+        return time.monotonic() - self._polled_at > self._config.max_poll_interval_ms / 1000
+
+    def _fail(self, error: ZkbrokerError) -> None:
+        self._wanted = False  # until the consumer knows
+        self.error = error
+        self._notify()
+
+    def _join(self) -> bool:
+        """Join and sync once; true when a share is on offer."""
+        topics = self._topics
+        self._rejoin = False
+        try:
+            joined = self._exchange.join(self._member_id, topics)
+        finally:
+            self._member_id = self._exchange.member_id
+        if joined is None:
+            return False
+        self._joined_topics = topics
+        self.leads = joined.leads
+        if joined.leads:
+            self.shared_out = joined.shared_out
+        self._released = False
+        self.share = self.offered = joined.share
+        self._notify()
+        return True
+
+    def _stay(self) -> None:
+        """Beat until the share has been released or lost."""
+        interval_s = self._config.heartbeat_interval_ms / 1000
+        session_s = self._config.session_timeout_ms / 1000
+        heard_at = beat_at = time.monotonic()
+        while not self._closing and not self._released:
+            self._wait(max(0.0, beat_at + interval_s - time.monotonic()))
+            if self._closing or self._released or self.lost:
+                if self.lost and not self._released:
+                    self._wait(1.0)
+                continue
+            if self._rejoin and not self.ending:
+                self._end("asked for")
+            if self._idle():
+                logger.warning(
+                    "left group=%s: no poll for max.poll.interval.ms=%d",
+                    self._config.group_id,
+                    self._config.max_poll_interval_ms,
+                )
+                self._say_goodbye()
+                self._lose("no poll")
+                continue
+            now = time.monotonic()
+            if now < beat_at + interval_s:
+                continue
+            beat_at = now
+            if self._beat(session_s - (now - heard_at)):
+                heard_at = now
+            elif time.monotonic() - heard_at >= session_s:
+                self._lose("no answer for the session time-out")
+
+    def _beat(self, patience_s: float) -> bool:
+        """Send one heartbeat; whether the coordinator answered."""
+        share = self.share
+        if share is None:
+            return True
+        request = HeartbeatRequest(self._config.group_id, share.generation, share.member_id)
+        try:
+            code = self._coordinator.send(request).result(max(0.1, patience_s)).error_code
+        except ProtocolError as error:
+            self._coordinator.lost(error)
+            logger.info("heartbeat failed group=%s error=%s", self._config.group_id, error)
+            return False
+        if code == ErrorCode.NONE:
+            return True
+        if code == ErrorCode.REBALANCE_IN_PROGRESS:
+            self._end("group rebalances")
+            return True
+        if code in FENCED:
+            self._lose(ErrorCode(code).name)
+            return True
+        self._coordinator.lost(protocol_error(code))
+        return False
+
+    def _end(self, reason: str) -> None:
+        if not self.ending:
+            logger.info("share ends group=%s reason=%s", self._config.group_id, reason)
+            self.ending = True
+            self._notify()
+
+    def _lose(self, reason: str) -> None:
+        if self.share is not None and not self.lost:
+            logger.warning("share lost group=%s reason=%s", self._config.group_id, reason)
+            self._member_id = ""
+            self.lost = True
+            self.ending = True
+            self._notify()
+
+    def _say_goodbye(self) -> None:
+        member_id, self._member_id = self._member_id, ""
+        if not member_id:
+            return
+        request = LeaveGroupRequest(self._config.group_id, member_id)
+        # a connection on which a join waits answers nothing else before it
+        lane = _LEAVE_LANE if self._exchange.waits else None
+        try:
+            self._coordinator.send(request, lane).result(self._config.request_timeout_ms / 1000)
+        except ProtocolError as error:
+            logger.info("leave not confirmed group=%s error=%s", self._config.group_id, error)

@@ -1,0 +1,251 @@
+"""What a consumer does for its group while it polls.
+
+    serve = report commits, take and give up partitions, look at metadata, commit automatically
+
+Invariants:
+- Everything here runs in the task that polls, callbacks included; nothing waits longer than a
+  request may take.
+- Nothing of a partition is handed out after it was given up, and it is not given up before what was
+  processed has been committed, unless the membership was lost: then another member may own it.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from zkbroker.client import Cluster
+from zkbroker.client.coordinator import CoordinatorConnection
+from zkbroker.client.group_offsets import Committed
+from zkbroker.config.group_consumer import GroupConsumerConfig
+from zkbroker.consumer.fetching.fetchers import Fetchers
+from zkbroker.consumer.group.assignors import Assignor
+from zkbroker.consumer.group.commits import CommitFailed, MemberOffsets
+from zkbroker.consumer.group.held import HeldPartitions
+from zkbroker.consumer.group.joining import Share
+from zkbroker.consumer.group.listener import RebalanceListener
+from zkbroker.consumer.group.membership import GroupMembership
+from zkbroker.consumer.group.topics import GroupTopics
+from zkbroker.errors import ClientError, ZkbrokerError
+from zkbroker.runtime import Runtime
+from zkbroker.types import PartitionKey
+
+logger = logging.getLogger(__name__)
+
+_SHORTEST_WAIT_S = 0.01
+
+Offsets: TypeAlias = Mapping[PartitionKey, int | Committed]
+OnCommit: TypeAlias = Callable[[Mapping[PartitionKey, Committed], Exception | None], object]
+
+
+class GroupSession:
+    """The group's side of a consumer.
+
+    Args:
+        config: settings.
+        cluster: gives connections, topics and partitions.
+        assignors: the strategies supported, the preferred one first.
+        held: the partitions that are held.
+        fetchers: fetch what is held.
+        runtime: of the consumer.
+        notify: called when there is something to serve; must not wait.
+    """
+
+    def __init__(
+        self,
+        config: GroupConsumerConfig,
+        cluster: Cluster,
+        assignors: Sequence[Assignor],
+        *,
+        held: HeldPartitions,
+        fetchers: Fetchers,
+        runtime: Runtime,
+        notify: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._assignors = assignors
+        self._held = held
+        self._fetchers = fetchers
+        self._runtime = runtime
+        self._notify = notify
+        self._coordinator = CoordinatorConnection(
+            cluster, config.group_id, runtime=runtime, backoff_ms=config.retry_backoff_ms
+        )
+        self.topics = GroupTopics(config, cluster, notify)
+        self.offsets = MemberOffsets(config, self._coordinator, notify)
+        self.membership: GroupMembership | None = None
+        self.listener = RebalanceListener()
+        self.rebalances = 0
+        self.share: Share | None = None
+        """What is held as a member."""
+        self._pending: Share | None = None
+        self._commit_due = time.monotonic() + config.auto_commit_interval_ms / 1000
+        self._last_automatic: dict[PartitionKey, int] = {}
+
+    def join(self) -> None:
+        """Be a member for the topics that are subscribed."""
+        if self.membership is None:
+            self.membership = GroupMembership(
+                self._config,
+                self._coordinator,
+                self._assignors,
+                partitions_of=self.topics.partitions_of,
+                runtime=self._runtime,
+                notify=self._notify,
+            )
+        self.membership.subscribe(self.topics.names)
+
+    def leave(self, timeout_s: float) -> None:
+        """Leave the group; call `give_up_all` before."""
+        membership, self.membership = self.membership, None
+        if membership is not None:
+            membership.leave(timeout_s)
+
+    def serve(self) -> None:
+        """Do what has come up.
+
+        Raises:
+            ZkbrokerError: the group cannot be joined, or the offsets cannot be fetched.
+        """
+        self.offsets.report()
+        self._serve_membership()
+        self._look_at_metadata()
+        self._commit_automatically()
+
+    def seconds_to_next_task(self) -> float:
+        """How long nothing comes up unless `notify` is called."""
+        due = self.topics.due_at
+        if self._config.enable_auto_commit:
+            due = min(due, self._commit_due)
+        return max(_SHORTEST_WAIT_S, due - time.monotonic())
+
+    def give_up_all(self) -> None:
+        """Give up everything, after a last commit where that is automatic."""
+        self._held.mark_processed()
+        if self.share is not None:
+            self._release(lost=self.membership is not None and self.membership.lost)
+        elif self._commits_automatically:
+            self._commit_processed()
+        self._held.discard()
+        self.offsets.report()
+
+    # -- committing
+
+    def commit(self, offsets: Offsets | None, timeout_s: float) -> None:
+        """Commit and wait; see `GroupConsumer.commit`."""
+        self.offsets.commit(self._to_commit(offsets), self.share, timeout_s, self._fence)
+
+    def commit_async(self, offsets: Offsets | None, on_commit: OnCommit | None) -> None:
+        """Commit without waiting; see `GroupConsumer.commit_async`."""
+        self.offsets.commit_async(self._to_commit(offsets), self.share, on_commit, self._fence)
+
+    @property
+    def _commits_automatically(self) -> bool:
+        return bool(
+            self._config.enable_auto_commit and self._config.group_id and self._held.partitions
+        )
+
+    def _commit_automatically(self) -> None:
+        if not self._commits_automatically:
+            return
+        now = time.monotonic()
+        if now < self._commit_due or self.offsets.busy:
+            return
+        self._commit_due = now + self._config.auto_commit_interval_ms / 1000
+        processed = self._held.processed()
+        if processed != self._last_automatic:
+            self._last_automatic = processed
+            self.offsets.commit_async(processed, self.share, self._note_commit, self._fence)
+
+    def _note_commit(
+        self, offsets: Mapping[PartitionKey, Committed], error: Exception | None
+    ) -> None:
+        if error is not None:
+            self._last_automatic = {}
+            logger.info("offsets not committed yet group=%s error=%s", self._config.group_id, error)
+
+    def _commit_processed(self) -> None:
+        """Commit before giving up; what cannot be committed is consumed again."""
+        try:
+            self.commit(self._held.processed(), self._config.session_timeout_ms / 1000)
+        except ZkbrokerError as error:
+            logger.warning("offsets not committed group=%s error=%s", self._config.group_id, error)
+
+    def _to_commit(self, offsets: Offsets | None) -> dict[PartitionKey, Committed]:
+        if not self._config.group_id:
+            raise ClientError("commit needs a group.id")
+        if offsets is None:
+            offsets = self._held.positions()
+        if offsets and self.membership is not None and self.share is None:
+            # without a generation the coordinator would take it for a consumer outside the group
+            raise CommitFailed(
+                f"commit of group {self._config.group_id}: this member holds nothing at the moment"
+            )
+        return {
+            key: value if isinstance(value, Committed) else Committed(value)
+            for key, value in offsets.items()
+        }
+
+    def _fence(self) -> None:
+        if self.membership is not None:
+            self.membership.fence()
+
+    # -- the membership
+
+    def _serve_membership(self) -> None:
+        membership = self.membership
+        if membership is None:
+            return
+        membership.polled()
+        error = membership.take_error()
+        if error is not None:
+            raise error
+        if membership.ending:
+            membership.take()
+            self._pending = None
+            self._release(lost=membership.lost)
+            membership.released()
+        self._pending = membership.take() or self._pending
+        if self._pending is not None:
+            self._hold(self._pending)
+            self._pending = None
+
+    def _hold(self, share: Share) -> None:
+        committed = self.offsets.fetch(share.partitions)
+        self.share = share
+        self._last_automatic = {}
+        self.rebalances += 1
+        opened = self._held.add(share.partitions, committed)
+        self.listener.on_partitions_assigned(list(share.partitions))
+        self._fetchers.start(opened)
+
+    def _release(self, *, lost: bool) -> None:
+        """Give up what is held; after a loss there is nothing left to save."""
+        if self.share is None:
+            return
+        held = list(self._held.partitions)
+        if lost:
+            self._held.discard()
+            self.listener.on_partitions_lost(held)
+        else:
+            if self._config.enable_auto_commit:
+                self._commit_processed()
+            self.listener.on_partitions_revoked(held)
+            self._held.discard()
+        self.share = None
+
+    def _look_at_metadata(self) -> None:
+        """See whether there are other topics for the pattern, or other partitions to share out."""
+        membership = self.membership
+        if membership is None or not self.topics.look_due:
+            return
+        try:
+            if self.topics.look():
+                membership.subscribe(self.topics.names)
+            if membership.leads and self.share is not None:
+                shared_out = membership.shared_out
+                counts = self.topics.partitions_of({*shared_out, *self.topics.names}).counts
+                if any(counts[topic] != shared_out.get(topic) for topic in counts):
+                    membership.request_rejoin()
+        except ZkbrokerError as error:
+            logger.info("metadata not read group=%s error=%s", self._config.group_id, error)

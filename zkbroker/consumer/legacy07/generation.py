@@ -1,0 +1,90 @@
+"""A cluster of Kafka 0.7 under a connector: byte positions, `broker-number` partitions.
+
+Positions are committed into ZooKeeper, under the names and in the numbers of 0.7, so that genuine
+0.7 members of the group go on where ours ended, and the other way round.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from zkbroker.client.legacy07 import Cluster07View
+from zkbroker.client.view import BrokerUnavailable
+from zkbroker.config.legacy07_consumer import ConsumerConfig07
+from zkbroker.consumer.fetching.decode import Decode
+from zkbroker.consumer.fetching.fetchers import Fetchers
+from zkbroker.consumer.legacy07.decode import decode_chunk07
+from zkbroker.consumer.legacy07.fetcher import Fetcher07
+from zkbroker.consumer.legacy07.simple import SimpleConsumer07
+from zkbroker.consumer.streams.generation import Positions
+from zkbroker.consumer.streams.offset_keeper import OffsetKeeper
+from zkbroker.consumer.streams.zookeeper_offsets import ZooKeeperOffsets
+from zkbroker.rebalance import GroupStore, GroupStore07, range_assign_07
+from zkbroker.rebalance.assignor import Assignor
+from zkbroker.runtime import Runtime
+from zkbroker.types import Partition07, PartitionKey
+from zkbroker.zookeeper import ZkSession
+
+
+class Generation07:
+    """Fits `consumer.streams.generation.Generation`.
+
+    Args:
+        config: the consumer's settings.
+        session: the member's session.
+        runtime: the connector's.
+    """
+
+    decode: Decode = staticmethod(decode_chunk07)
+    step = 0
+    strategy: Assignor = staticmethod(range_assign_07)
+
+    def __init__(self, config: ConsumerConfig07, session: ZkSession, runtime: Runtime) -> None:
+        self._settings = config
+        self._config = config.connector()
+        self._session = session
+        self._runtime = runtime
+        self._cluster = Cluster07View(session)
+
+    def start(self) -> None:
+        self._cluster.start()
+
+    def fetchers(self) -> Fetchers:
+        make = partial(Fetcher07, idle_ms=self._settings.fetcher_backoff_ms)
+        return Fetchers(self._cluster, self._config, self._runtime, make)
+
+    def store(self, consumer_id: str) -> GroupStore:
+        return GroupStore07(self._session, self._config.group_id, consumer_id)
+
+    def keeper(
+        self, consumer_id: str, positions: Positions, stopping: Callable[[], bool]
+    ) -> OffsetKeeper:
+        config = self._config
+        return OffsetKeeper(
+            ZooKeeperOffsets(self._session, config.group_id, consumer_id),
+            None,
+            runtime=self._runtime,
+            interval_ms=config.auto_commit_interval_ms if config.auto_commit_enable else None,
+            positions=positions,
+        )
+
+    def offsets_at(self, times_ms: Mapping[PartitionKey, int]) -> Mapping[PartitionKey, int]:
+        """Return the newest file's start at or before each time; 0.7 knows no more of times."""
+        found: dict[PartitionKey, int] = {}
+        for (topic, partition), time_ms in times_ms.items():
+            assert isinstance(partition, Partition07)
+            address = self._cluster.brokers().get(partition.broker)
+            if address is None:
+                raise BrokerUnavailable(f"broker {partition.broker} of the 0.7 cluster is down")
+            with SimpleConsumer07(
+                address.host,
+                address.port,
+                socket_timeout_ms=self._config.socket_timeout_ms,
+                runtime=self._runtime,
+            ) as consumer:
+                offsets = consumer.offsets(topic, partition.number, time_ms)
+                offsets = offsets or consumer.offsets(topic, partition.number, -2)
+            found[topic, partition] = offsets[0] if offsets else 0
+        return found
+
+    def close(self, timeout_s: float) -> None:
+        self._cluster.close(timeout_s)

@@ -1,0 +1,1 @@
+"""Streams of a member of a ZooKeeper group: ownership, offsets, iterators."""

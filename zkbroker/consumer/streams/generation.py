@@ -1,0 +1,115 @@
+"""What a connector needs of its cluster, by the generation of Kafka that it speaks.
+
+Invariant: members, streams, rebalances and commits are one code for all generations; what differs
+is who is asked for partitions, how bytes are fetched and decoded, and how partitions are dealt out.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from zkbroker.client import Cluster, ZooKeeperSource
+from zkbroker.client.resolve_offsets import resolve_or_end
+from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.consumer.fetching.decode import Decode, decode_chunk
+from zkbroker.consumer.fetching.fetchers import Fetchers
+from zkbroker.consumer.streams.offset_keeper import OffsetKeeper
+from zkbroker.consumer.streams.offset_storages import make_keeper
+from zkbroker.rebalance import GroupStore, ZkGroupStore
+from zkbroker.rebalance.assignor import Assignor
+from zkbroker.runtime import Runtime
+from zkbroker.types import PartitionKey
+from zkbroker.zookeeper import ZkSession
+
+Positions = Callable[[], Mapping[PartitionKey, int]]
+
+
+class Generation(Protocol):
+    """A cluster of some generation, as the connector of one member sees it."""
+
+    @property
+    def decode(self) -> Decode: ...
+
+    @property
+    def step(self) -> int:
+        """See `ReadProgress`."""
+
+    @property
+    def strategy(self) -> str | Assignor: ...
+
+    def start(self) -> object:
+        """Learn of the brokers; the session is connected."""
+
+    def fetchers(self) -> Fetchers: ...
+
+    def store(self, consumer_id: str) -> GroupStore: ...
+
+    def keeper(
+        self, consumer_id: str, positions: Positions, stopping: Callable[[], bool]
+    ) -> OffsetKeeper: ...
+
+    def offsets_at(self, times_ms: Mapping[PartitionKey, int]) -> Mapping[PartitionKey, int]:
+        """Return the first offset at or after a time of each partition, else its end.
+
+        Raises:
+            ZkbrokerError: a broker does not answer.
+        """
+
+    def close(self, timeout_s: float) -> object: ...
+
+
+class Newer:
+    """Kafka 0.8 and later.
+
+    Args:
+        config: the consumer's settings.
+        session: the member's session.
+        runtime: the connector's.
+    """
+
+    decode: Decode = staticmethod(decode_chunk)
+    step = 1
+
+    def __init__(self, config: ConsumerConfig, session: ZkSession, runtime: Runtime) -> None:
+        self._config = config
+        self._session = session
+        self._runtime = runtime
+        self._cluster = Cluster(
+            ZooKeeperSource(session=session),
+            runtime=runtime,
+            client_id=config.effective_client_id,
+            request_timeout_ms=config.socket_timeout_ms,
+            receive_buffer_bytes=config.socket_receive_buffer_bytes,
+        )
+
+    @property
+    def strategy(self) -> str:
+        return self._config.partition_assignment_strategy
+
+    def start(self) -> None:
+        self._cluster.start()
+
+    def fetchers(self) -> Fetchers:
+        return Fetchers(self._cluster, self._config, self._runtime)
+
+    def store(self, consumer_id: str) -> GroupStore:
+        return ZkGroupStore(self._session, self._config.group_id, consumer_id)
+
+    def keeper(
+        self, consumer_id: str, positions: Positions, stopping: Callable[[], bool]
+    ) -> OffsetKeeper:
+        return make_keeper(
+            self._config,
+            consumer_id=consumer_id,
+            session=self._session,
+            cluster=self._cluster,
+            runtime=self._runtime,
+            positions=positions,
+            stopping=stopping,
+        )
+
+    def offsets_at(self, times_ms: Mapping[PartitionKey, int]) -> Mapping[PartitionKey, int]:
+        timeout_s = self._config.socket_timeout_ms / 1000
+        return resolve_or_end(self._cluster, times_ms, timeout_s=timeout_s)
+
+    def close(self, timeout_s: float) -> None:
+        self._cluster.close(timeout_s)

@@ -1,0 +1,219 @@
+"""One member of a group: what it owns, and how that begins and ends.
+
+    load(owned)  -> offsets are read; a listener may seek now
+    start(owned) -> fetchers -> streams deliver
+    stop()       -> streams pause -> messages in hand finish -> all revoked
+    commit()     -> what was processed until then
+    drop()       -> all revoked at once, nothing committed (the session is lost)
+
+Invariants:
+- `pause`, `resume`, `drop` and `start` never wait; the first three may be called from ZooKeeper's
+  own task, never at the same time as `start`. The others are called from the rebalancer's loop.
+- After `drop` or `stop` no stream delivers a message of the old ownership; what had begun under
+  it ends as stale.
+- The message in hand at a stop is committed only if its reader came back in time: it is never
+  lost, but may be delivered again to the next owner.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.consumer.fetching.decode import Decode, decode_chunk
+from zkbroker.consumer.fetching.fetchers import Fetchers
+from zkbroker.consumer.fetching.partition import ConsumedPartition, next_after
+from zkbroker.consumer.streams.offset_keeper import OffsetKeeper
+from zkbroker.consumer.streams.stream import KafkaStream
+from zkbroker.errors import ClientError, ProtocolError, RegistryError
+from zkbroker.runtime import Runtime
+from zkbroker.types import PartitionKey
+
+logger = logging.getLogger(__name__)
+
+
+class Membership:
+    """What one member owns.
+
+    Args:
+        config: the consumer's settings.
+        runtime: the connector's.
+        fetchers: fetch what is owned.
+        keeper: reads and commits offsets.
+        streams: all streams of the member.
+        stream_for: (topic, thread number) -> the stream that a partition feeds.
+        decode: turns fetched bytes into messages.
+        step: see `ReadProgress`.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: ConsumerConfig,
+        runtime: Runtime,
+        fetchers: Fetchers,
+        keeper: OffsetKeeper,
+        streams: Iterable[KafkaStream],
+        stream_for: Callable[[str, int], KafkaStream],
+        decode: Decode = decode_chunk,
+        step: int = 1,
+    ) -> None:
+        self._config = config
+        self._runtime = runtime
+        self._fetchers = fetchers
+        self._keeper = keeper
+        self._streams = streams
+        self._stream_for = stream_for
+        self._decode = decode
+        self._step = step
+        self._lock = runtime.lock()
+        self._partitions: dict[PartitionKey, ConsumedPartition] = {}
+        self._loaded: dict[PartitionKey, ConsumedPartition] = {}
+        self._final: dict[PartitionKey, int] = {}
+        # Stopped, and claimed in ZooKeeper until the rebalancer releases them.
+        self._releasing: frozenset[PartitionKey] = frozenset()
+        self._closing = False
+        self._count_in_hand = False
+        # An offset that takes longer than a session to read or write is as good as refused.
+        self.storage_timeout_s = config.zookeeper_session_timeout_ms / 1000 + (
+            config.offsets_channel_socket_timeout_ms / 1000
+        )
+
+    # -- what others ask
+
+    def partition(self, key: PartitionKey) -> ConsumedPartition | None:
+        """Return a partition that is owned, or loaded and about to be."""
+        with self._lock:
+            return self._partitions.get(key) or self._loaded.get(key)
+
+    def owned(self) -> dict[PartitionKey, ConsumedPartition]:
+        """Return all owned partitions."""
+        with self._lock:
+            return dict(self._partitions)
+
+    def committable(self) -> set[PartitionKey]:
+        """Return what may be committed: what is owned, and what is about to be released."""
+        with self._lock:
+            return self._partitions.keys() | self._releasing
+
+    def positions(self, *, in_hand: bool) -> dict[PartitionKey, int]:
+        """Return next offsets to consume; see `ConsumedPartition.position`."""
+        positions = {}
+        for key, partition in self.owned().items():
+            position = partition.position(in_hand=in_hand)
+            if position is not None:
+                positions[key] = position
+        return positions
+
+    def close(self, *, in_hand: bool) -> None:
+        """Prepare for the last stop.
+
+        Args:
+            in_hand: whether the messages handed out last then count as consumed.
+        """
+        self._count_in_hand = in_hand
+        self._closing = True
+
+    # -- from ZooKeeper's task
+
+    def pause(self) -> None:
+        """The connection is gone: deliver nothing, the session may be over."""
+        for stream in self._streams:
+            stream.pause("session")
+
+    def resume(self) -> None:
+        """The session goes on."""
+        for stream in self._streams:
+            stream.resume("session")
+
+    def drop(self) -> None:
+        """The session is lost: nothing is owned any more."""
+        with self._lock:
+            partitions, self._partitions = self._partitions, {}
+            self._loaded = {}
+            self._final = {}
+            self._releasing = frozenset()
+        for partition in partitions.values():
+            partition.revoke()
+        for stream in self._streams:
+            stream.resume("session")
+        if partitions:
+            logger.warning("ownership lost with the session partitions=%d", len(partitions))
+
+    # -- from the rebalancer's loop
+
+    def stop(self) -> None:
+        """Stop delivering, and remember how far each partition was consumed."""
+        for stream in self._streams:
+            stream.pause("rebalance")
+        # Nothing to wait for where what is in hand counts as consumed.
+        drain_ms = 0 if self._count_in_hand else self._config.rebalance_drain_ms
+        deadline = time.monotonic() + drain_ms / 1000
+        for stream in self._streams:
+            if not stream.settle(max(0.0, deadline - time.monotonic())):
+                logger.debug("message still in hand, may be delivered again")
+        with self._lock:
+            partitions, self._partitions = self._partitions, {}
+            self._loaded = {}
+            self._releasing = frozenset(partitions)
+        final: dict[PartitionKey, int] = {}
+        for key, partition in partitions.items():
+            position = next_after(partition.revoke(), in_hand=self._count_in_hand)
+            if position is not None:
+                final[key] = position
+        self._final = final
+        for stream in self._streams:
+            stream.clear()
+
+    def commit(self) -> None:
+        """Commit what `stop` remembered; a failure means that it is consumed again."""
+        final, self._final = self._final, {}
+        if not self._config.auto_commit_enable or not final:
+            return
+        tries = 1 + (self._config.offsets_commit_max_retries if self._closing else 0)
+        for left in reversed(range(tries)):
+            if left < tries - 1:
+                self._runtime.sleep(self._config.offsets_channel_backoff_ms / 1000)
+            try:
+                self._keeper.commit(final, self.storage_timeout_s)
+                return
+            except (RegistryError, ProtocolError, ClientError) as error:
+                logger.warning("commit failed tries_left=%d error=%s", left, error)
+
+    def load(self, owned: Mapping[PartitionKey, int]) -> None:
+        """Read where claimed partitions go on; nothing is delivered yet.
+
+        Args:
+            owned: partition -> thread number; all of it is claimed in ZooKeeper.
+
+        Raises:
+            RegistryError, ProtocolError, ClientError: the offsets could not be read.
+        """
+        offsets = self._keeper.read(owned, self.storage_timeout_s) if owned else {}
+        loaded = {
+            (topic, number): ConsumedPartition(
+                topic,
+                number,
+                self._stream_for(topic, thread),
+                self._runtime.lock(),
+                self._config.fetch_message_max_bytes,
+                offsets.get((topic, number)),
+                self._config.queued_max_message_chunks,
+                self._decode,
+                self._step,
+            )
+            for (topic, number), thread in owned.items()
+        }
+        with self._lock:
+            self._loaded = loaded
+            self._releasing = frozenset()
+
+    def start(self, owned: Mapping[PartitionKey, int]) -> None:
+        """Consume what was loaded."""
+        with self._lock:
+            partitions, self._loaded = self._loaded, {}
+            self._partitions = partitions
+        self._fetchers.start(partitions.values())
+        for stream in self._streams:
+            stream.resume("rebalance")
+        logger.info("consuming partitions=%d", len(owned))

@@ -1,0 +1,65 @@
+"""Where a member's offsets are kept, by its settings.
+
+offsets.storage=zookeeper (dual.commit.enabled=false)     ZooKeeper
+offsets.storage=kafka, dual.commit.enabled=false          brokers
+either with dual.commit.enabled=true                      both; the larger offset counts
+"""
+
+from collections.abc import Callable, Mapping
+
+from zkbroker.client import Cluster
+from zkbroker.client.coordinator import CoordinatorConnection
+from zkbroker.client.group_offsets import CoordinatorOffsets
+from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.consumer.streams.offset_keeper import OffsetKeeper
+from zkbroker.consumer.streams.zookeeper_offsets import ZooKeeperOffsets
+from zkbroker.runtime import Runtime
+from zkbroker.types import PartitionKey
+from zkbroker.zookeeper import ZkSession
+
+
+def make_keeper(
+    config: ConsumerConfig,
+    *,
+    consumer_id: str,
+    session: ZkSession,
+    cluster: Cluster,
+    runtime: Runtime,
+    positions: Callable[[], Mapping[PartitionKey, int]],
+    stopping: Callable[[], bool],
+) -> OffsetKeeper:
+    """Start the owner loop of one member's offsets.
+
+    Args:
+        config: the consumer's settings.
+        consumer_id: the member.
+        session: the member's session.
+        cluster: gives connections to brokers.
+        runtime: the connector's.
+        positions: what an automatic commit writes.
+        stopping: whether a coordinator that is out of reach is given up.
+    """
+    zookeeper = kafka = None
+    if config.commits_to_zookeeper:
+        zookeeper = ZooKeeperOffsets(session, config.group_id, consumer_id)
+    if config.commits_to_brokers:
+        coordinator = CoordinatorConnection(
+            cluster,
+            config.group_id,
+            runtime=runtime,
+            backoff_ms=config.offsets_channel_backoff_ms,
+            lane="offsets",
+        )
+        kafka = CoordinatorOffsets(
+            coordinator,
+            config.group_id,
+            timeout_s=config.offsets_channel_socket_timeout_ms / 1000,
+            stopping=stopping,
+        )
+    return OffsetKeeper(
+        zookeeper,
+        kafka,
+        runtime=runtime,
+        interval_ms=config.auto_commit_interval_ms if config.auto_commit_enable else None,
+        positions=positions,
+    )

@@ -1,0 +1,322 @@
+"""A stream: an iterator over the messages of the partitions that feed it.
+
+    fetchers --put--> [chunk chunk ...] --take, decode--> messages --yield--> the reader
+
+Invariants:
+- One reader at a time; a partition feeds one stream, so its messages come in order.
+- Other tasks never touch what the reader holds. They change the state (`paused`, `closed`, a
+  partition's progress) and then raise `_attention`; the reader looks at it each time it comes
+  back for a message, so nothing is handed out after a stop, a seek or the loss of the partition.
+- `_parked` is set while the reader waits inside the stream: all it was given is processed.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain, islice
+
+from zkbroker.consumer.fetching.messages import ConsumerTimeout, Decoder, MessageAndMetadata
+from zkbroker.consumer.fetching.partition import Chunk
+from zkbroker.runtime import QueueEmpty, Runtime
+
+# So many messages a process that was paused beyond its session may still deliver: the lease is
+# looked at between slices, which costs little, and not for each message, which would.
+_SLICE = 32
+_SLICES_A_BREATH = 8
+_LEASE_POLL_S = 0.05
+
+
+def _always() -> bool:
+    return True
+
+
+def _nothing() -> None:
+    return None
+
+
+class _Reading:
+    """A decoded chunk in the hands of the reader; `error` is raised after its messages."""
+
+    __slots__ = ("chunk", "error", "failed_at", "last_offset", "messages")
+
+    def __init__(self, chunk: Chunk) -> None:
+        self.chunk = chunk
+        self.messages: Iterator[MessageAndMetadata] = iter(())
+        self.last_offset: int | None = None
+        self.failed_at = chunk.offset
+        self.error = chunk.error
+        if chunk.error is not None:
+            return
+        topic, partition = chunk.partition.key
+        decoded = chunk.partition.decode(topic, partition, chunk.records, chunk.offset)
+        chunk.partition.counts.add(decoded.count, 0)
+        self.messages = decoded.messages
+        self.last_offset = decoded.last_offset
+        if decoded.last_offset is not None:
+            self.failed_at = decoded.last_offset + chunk.progress.step
+        if decoded.error is not None:
+            where = f"{topic}-{partition} at offset {self.failed_at}"
+            self.error = type(decoded.error)(f"{where}: {decoded.error}", code=decoded.error.code)
+
+    @property
+    def stale(self) -> bool:
+        return self.chunk.partition.progress is not self.chunk.progress
+
+    @property
+    def finished(self) -> bool:
+        return self.last_offset is None or self.chunk.progress.delivered == self.last_offset
+
+
+class KafkaStream:
+    """Messages of one or more partitions, in order within each.
+
+    Iterate over it in one thread or greenlet. It ends when the connector is shut down, and raises
+    `ConsumerTimeout` when no message came for `consumer.timeout.ms`; after that, and after an
+    error of a decoder or a partition, it can be read on.
+
+    Args:
+        runtime: the connector's.
+        timeout_ms: `consumer.timeout.ms`, -1 for none.
+        key_decoder: for keys that are not null; bytes as they are without one.
+        value_decoder: the same for values.
+        on_room: called when a chunk was taken, so that fetchers ask for more.
+        lease_valid: whether this member's ZooKeeper session can still be alive.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        *,
+        timeout_ms: int = -1,
+        key_decoder: Decoder | None = None,
+        value_decoder: Decoder | None = None,
+        on_room: Callable[[], None] = _nothing,
+        lease_valid: Callable[[], bool] = _always,
+    ) -> None:
+        self._timeout_s = None if timeout_ms < 0 else timeout_ms / 1000
+        self._key_decoder = key_decoder
+        self._value_decoder = value_decoder
+        self._on_room = on_room
+        self._lease_valid = lease_valid
+        # A reader that never waits must not keep other greenlets, such as ZooKeeper's heartbeat,
+        # from running.
+        self._breathe = partial(runtime.sleep, 0) if runtime.name == "gevent" else _nothing
+        # Without a bound here: `ConsumedPartition.has_room` bounds it, so that a fetcher never
+        # waits on one stream while it could feed another.
+        self._queue = runtime.queue(0)
+        self._lock = runtime.lock()
+        self._parked = runtime.event()
+        self._parked.set()
+        self._wake = runtime.event()
+        self._attention = False
+        self._paused: frozenset[str] = frozenset()
+        self._closed = False
+        self._reading: _Reading | None = None
+        self._given: Chunk | None = None
+        # One iterator for all who ask: a generator that raised has ended, and the chain goes on
+        # with another, without a call for each message.
+        self._iterator = chain.from_iterable(self._generators())
+
+    def __iter__(self) -> Iterator[MessageAndMetadata]:
+        return self._iterator
+
+    def __next__(self) -> MessageAndMetadata:
+        return next(self._iterator)
+
+    def take_chunk(self, timeout_s: float) -> Chunk | None:
+        """Return a message set as it was fetched, for those who pass it on undecoded.
+
+        It may begin with messages before its `offset` and end with a cut one. The one returned
+        before counts as processed. Not to be mixed with iterating.
+
+        Args:
+            timeout_s: how long to wait for it.
+
+        Returns:
+            None when none came in time, or the stream was closed.
+
+        Raises:
+            Exception: what is wrong with the partition; it is fetched again from there.
+        """
+        given, self._given = self._given, None
+        if given is not None:
+            given.progress.processed = given.progress.delivered
+        self._timeout_s = timeout_s
+        try:
+            while True:
+                if (self._attention or not self._lease_valid()) and not self._attend():
+                    return None
+                chunk = self._take()
+                if chunk is None:
+                    continue
+                if chunk.error is not None:
+                    chunk.partition.seek(chunk.offset)
+                    self._on_room()
+                    raise chunk.error
+                chunk.progress.delivered = chunk.last_offset
+                self._given = chunk
+                return chunk
+        except ConsumerTimeout:
+            return None
+
+    def _generators(self) -> Iterator[Iterator[MessageAndMetadata]]:
+        while not self._closed:
+            yield self._messages()
+
+    def _messages(self) -> Iterator[MessageAndMetadata]:
+        plain = self._key_decoder is None and self._value_decoder is None
+        reading = self._reading
+        if reading is not None:
+            # The reader is back after an error that ended the former generator.
+            progress = reading.chunk.progress
+            progress.processed = progress.delivered
+        slices = 0
+        while True:
+            if self._attention or not self._lease_valid():
+                if not self._attend():
+                    return
+                reading = self._reading
+            if reading is None:
+                reading = self._next_reading()
+                continue
+            progress = reading.chunk.progress
+            for message in islice(reading.messages, _SLICE):
+                progress.delivered = message[2]
+                yield message if plain else self._decode(message)
+                progress.processed = message[2]
+                if self._attention:
+                    break
+            else:
+                slices += 1
+                if not slices % _SLICES_A_BREATH:
+                    self._breathe()
+                if reading.finished:
+                    reading = None
+                    self._finish()
+
+    def _finish(self) -> None:
+        """End a chunk: the position moves past what is no message, such as control batches."""
+        reading, self._reading = self._reading, None
+        if reading is None:
+            return
+        chunk = reading.chunk
+        if reading.error is None:
+            chunk.progress.delivered = chunk.progress.processed = chunk.last_offset
+        elif not reading.stale:
+            # Fetched again from here, so that an error passes if it can, and is raised again if
+            # it stays; a seek gets past it.
+            chunk.partition.seek(reading.failed_at)
+            self._on_room()
+            raise reading.error
+
+    def _decode(self, message: MessageAndMetadata) -> MessageAndMetadata:
+        key, value = message.key, message.value
+        if key is not None and self._key_decoder is not None:
+            key = self._key_decoder(key)
+        if value is not None and self._value_decoder is not None:
+            value = self._value_decoder(value)
+        return message._replace(key=key, value=value)
+
+    def _next_reading(self) -> _Reading | None:
+        """Take and decode the next chunk; None when there is something else to look at first."""
+        chunk = self._take()
+        if chunk is not None:
+            self._reading = _Reading(chunk)
+        return self._reading
+
+    def _take(self) -> Chunk | None:
+        self._parked.set()
+        deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
+        self._breathe()
+        while not self._attention:
+            remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
+            try:
+                chunk: Chunk | None = self._queue.get(remaining)
+            except QueueEmpty:
+                raise self._timed_out() from None
+            if chunk is None:
+                continue
+            chunk.partition.chunks_taken += 1
+            self._on_room()
+            if chunk.partition.progress is chunk.progress:
+                self._parked.clear()
+                return chunk
+        return None
+
+    def _attend(self) -> bool:
+        """Do what other tasks asked for; False when the stream has ended."""
+        deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
+        while True:
+            self._parked.set()
+            self._attention = False
+            self._wake.clear()
+            if self._reading is not None and self._reading.stale:
+                self._reading = None
+            if self._closed:
+                return False
+            if not self._paused and self._lease_valid():
+                if self._reading is not None:
+                    self._parked.clear()
+                if not self._attention:
+                    return True
+                continue
+            remaining = None if deadline is None else deadline - time.monotonic()
+            if remaining is not None and remaining <= 0:
+                raise self._timed_out()
+            if not self._paused:
+                # Nobody tells when the lease is renewed.
+                remaining = _LEASE_POLL_S if remaining is None else min(remaining, _LEASE_POLL_S)
+            self._wake.wait(remaining)
+
+    def _timed_out(self) -> ConsumerTimeout:
+        return ConsumerTimeout(
+            f"no message within consumer.timeout.ms={round((self._timeout_s or 0) * 1000)}"
+        )
+
+    # -- for the connector and the fetchers; none of these waits, except settle
+
+    def put(self, chunk: Chunk) -> None:
+        """Queue a chunk; a partition calls it."""
+        self._queue.put(chunk)
+
+    @property
+    def queued(self) -> int:
+        """Chunks that wait to be read."""
+        return self._queue.qsize()
+
+    def pause(self, reason: str) -> None:
+        """Hand out nothing more until `resume` with the same reason."""
+        with self._lock:
+            self._paused |= {reason}
+        self.interrupt()
+
+    def resume(self, reason: str) -> None:
+        """Hand out messages again, unless there is another reason not to."""
+        with self._lock:
+            self._paused -= {reason}
+        self.interrupt()
+
+    def close(self) -> None:
+        """End the iteration."""
+        self._closed = True
+        self.interrupt()
+
+    def interrupt(self) -> None:
+        """Make the reader look at what has changed before it gets another message."""
+        self._attention = True
+        self._wake.set()
+        self._queue.put(None)
+
+    def settle(self, timeout_s: float) -> bool:
+        """Wait until the reader came back for more after a `pause`; False when it has not."""
+        return self._parked.wait(timeout_s)
+
+    def clear(self) -> None:
+        """Drop the chunks that wait; their partitions must be revoked."""
+        while True:
+            try:
+                chunk = self._queue.get(0)
+            except QueueEmpty:
+                return
+            if chunk is not None:
+                chunk.partition.chunks_taken += 1

@@ -1,0 +1,163 @@
+"""Deletes topics.
+
+    asked for --> every broker of the assignment lives --> all are told: no leader, stop, delete
+       ^                                                          |
+       +-- a broker is gone, or answered with an error -----------+--> all deleted --> nodes removed
+
+Invariant: the nodes of a topic are removed only after every replica was deleted: a broker that is
+away keeps its copy, and would serve it again under the same name some day.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from zkbroker.controller.context import ControllerContext
+from zkbroker.controller.requests import RequestBatch
+from zkbroker.errors import ErrorCode
+from zkbroker.registry import paths
+from zkbroker.registry.controller_writes import controller_transactions
+from zkbroker.registry.partition_states import Key
+from zkbroker.registry.topics import remove_topic
+from zkbroker.zookeeper.nodes import Delete
+from zkbroker.zookeeper.session import ZkSession
+
+logger = logging.getLogger(__name__)
+
+
+class TopicDeletion:
+    """Carries deletions out, as far as it can get; `advance` again after every change.
+
+    Args:
+        session: a started session.
+        context: what the controller knows.
+        batch: where those who are to be told are noted.
+        epoch_version: version of `/controller_epoch` since the controller's election.
+        allowed: `delete.topic.enable`.
+        refused: called with a broker that took nothing; `broker_joined` is to be called again.
+    """
+
+    def __init__(
+        self,
+        session: ZkSession,
+        context: ControllerContext,
+        batch: RequestBatch,
+        epoch_version: int,
+        *,
+        allowed: bool,
+        refused: Callable[[int], object] = lambda broker: None,
+    ) -> None:
+        self._refused = refused
+        self._session = session
+        self._context = context
+        self._batch = batch
+        self._epoch_version = epoch_version
+        self._allowed = allowed
+        self._awaited: dict[str, set[tuple[Key, int]]] = {}
+        self._failed: set[str] = set()
+        self._waiting: set[str] = set()
+
+    @property
+    def pending(self) -> int:
+        """How many topics are to be deleted."""
+        return len(self._context.deleting)
+
+    def advance(self) -> None:
+        """Begin, or end, what can be begun or ended."""
+        for topic in sorted(self._context.deleting):
+            if topic in self._awaited:
+                if not self._awaited[topic] and topic not in self._failed:
+                    self._remove(topic)
+            elif not self._context.assignments.get(topic):
+                self._remove(topic)  # unknown, or known by its marker alone
+            elif self._ready(topic):
+                self._begin(topic)
+
+    def refuse(self, topics: set[str]) -> None:
+        """Take the markers back while deletion is disabled."""
+        for topic in sorted(topics):
+            logger.warning("deletion refused topic=%s reason=delete.topic.enable=false", topic)
+        controller_transactions(
+            self._session,
+            [Delete(paths.delete_topic(topic)) for topic in sorted(topics)],
+            self._epoch_version,
+        )
+
+    @property
+    def allowed(self) -> bool:
+        return self._allowed
+
+    def broker_gone(self, broker: int) -> None:
+        """Begin again, when it is back, what a broker was asked to delete."""
+        for topic, awaited in list(self._awaited.items()):
+            if any(each == broker for _, each in awaited):
+                del self._awaited[topic]
+                self._failed.discard(topic)
+
+    def broker_joined(self, broker: int) -> None:
+        """Try again what failed at a broker, or was refused there."""
+        for topic in list(self._failed):
+            if any(each == broker for _, each in self._awaited.get(topic, ())):
+                self._failed.discard(topic)
+                self._awaited.pop(topic, None)
+
+    def _ready(self, topic: str) -> bool:
+        keys = self._context.partitions(topic)
+        moving = [key for key in keys if key in self._context.reassigning]
+        away = sorted(
+            {
+                broker
+                for key in keys
+                for broker in self._context.replicas(key)
+                if not self._context.online(key, broker)
+            }
+        )
+        if not moving and not away:
+            self._waiting.discard(topic)
+            return True
+        if topic not in self._waiting:
+            self._waiting.add(topic)
+            logger.warning(
+                "deletion waits topic=%s brokers_away=%s reassigning=%d", topic, away, len(moving)
+            )
+        return False
+
+    def _begin(self, topic: str) -> None:
+        keys = self._context.partitions(topic)
+        self._awaited[topic] = {(key, b) for key in keys for b in self._context.replicas(key)}
+        logger.info("deletion begun topic=%s replicas=%d", topic, len(self._awaited[topic]))
+        self._batch.metadata(keys)
+        for key in keys:
+            replicas = self._context.replicas(key)
+            self._batch.stop(key, replicas, delete=False)
+            self._batch.stop(key, replicas, delete=True, answered=self.answered)
+
+    def answered(self, broker: int, response: Any) -> None:
+        """Take a broker's answer to StopReplica(delete)."""
+        if response.error_code != ErrorCode.NONE:
+            logger.warning("deletion not taken broker=%d error=%d", broker, response.error_code)
+            for topic, awaited in self._awaited.items():
+                if any(each == broker for _, each in awaited):
+                    self._failed.add(topic)
+            self._refused(broker)
+            return
+        for item in response.partitions:
+            if item.topic not in self._awaited:
+                continue
+            if item.error_code == ErrorCode.NONE:
+                self._awaited[item.topic].discard(((item.topic, item.partition), broker))
+            elif item.topic not in self._failed:
+                self._failed.add(item.topic)
+                logger.warning(
+                    "deletion waits topic=%s broker=%d error=%d: tried again when it comes back",
+                    item.topic,
+                    broker,
+                    item.error_code,
+                )
+        self.advance()
+
+    def _remove(self, topic: str) -> None:
+        remove_topic(self._session, topic, self._epoch_version)
+        self._awaited.pop(topic, None)
+        self._waiting.discard(topic)
+        self._context.forget_topic(topic)

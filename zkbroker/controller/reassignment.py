@@ -1,0 +1,165 @@
+"""Gives partitions other replicas, as /admin/reassign_partitions asks.
+
+    asked for --> assignment: old and new replicas; the new ones copy the log
+              --> all new ones are in the ISR --> a leader among them --> the old ones are deleted
+              --> assignment: the new ones; the partition leaves the node
+
+Invariant: an old replica is stopped only after every new one is in the ISR and that was stored.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+
+from zkbroker.controller.context import ControllerContext
+from zkbroker.controller.partitions import Partitions
+from zkbroker.controller.requests import RequestBatch
+from zkbroker.registry.operator_requests import store_reassignment
+from zkbroker.registry.partition_states import Key
+from zkbroker.registry.topics import replace_assignment
+from zkbroker.zookeeper.nodes import Settable
+from zkbroker.zookeeper.session import ZkSession
+
+logger = logging.getLogger(__name__)
+
+
+class Reassignment:
+    """Moves partitions; `advance` again when an ISR or a broker changed.
+
+    Args:
+        session: a started session.
+        context: what the controller knows; `reassigning` is this class's.
+        partitions: decides.
+        batch: where those who are to be told are noted.
+        watch: makes what is set when a partition's state changes.
+    """
+
+    def __init__(
+        self,
+        session: ZkSession,
+        context: ControllerContext,
+        partitions: Partitions,
+        batch: RequestBatch,
+        watch: Callable[[Key], Settable],
+    ) -> None:
+        self._session = session
+        self._context = context
+        self._partitions = partitions
+        self._batch = batch
+        self._watch = watch
+
+    def request(self, wanted: Mapping[Key, tuple[int, ...]]) -> None:
+        """Take what the node asks for now; what is under way goes on, to other replicas if so."""
+        refused = False
+        for key, replicas in wanted.items():
+            if self._context.reassigning.get(key) == replicas:
+                continue
+            reason = self._refusal(key, replicas)
+            if reason is not None:
+                logger.warning(
+                    "reassignment refused partition=%s-%d replicas=%s: %s",
+                    *key,
+                    list(replicas),
+                    reason,
+                )
+                refused = True
+                continue
+            self._context.reassigning[key] = replicas
+            self._begin(key, replicas)
+        self.advance()
+        if refused or not self._context.reassigning:
+            self._store()
+
+    def _refusal(self, key: Key, replicas: tuple[int, ...]) -> str | None:
+        if not self._context.replicas(key):
+            return "there is no such partition"
+        if key[0] in self._context.deleting:
+            return "its topic is being deleted"
+        if not replicas or len(set(replicas)) != len(replicas):
+            return "give each broker once"
+        away = [b for b in replicas if b not in self._context.brokers]
+        if away and not set(away) <= set(self._context.replicas(key)):
+            # One that goes later is waited for: by then it is a replica.
+            return f"brokers {away} do not run"
+        return None
+
+    def advance(self) -> None:
+        """End what can be ended."""
+        for key, replicas in list(self._context.reassigning.items()):
+            if not self._context.replicas(key):
+                del self._context.reassigning[key]  # its topic is gone
+                self._store()
+            elif self._caught_up(key, replicas):
+                self._finish(key, replicas)
+
+    def state_changed(self, key: Key) -> None:
+        """Look at a partition whose state was written."""
+        if key in self._context.reassigning:
+            self._read_and_watch(key)
+            self.advance()
+
+    def broker_joined(self, broker: int) -> None:
+        """Tell a new replica of its partition again; it was away when that began."""
+        for key, replicas in self._context.reassigning.items():
+            if broker in replicas and self._context.states.get(key) is not None:
+                self._batch.decided(key, [broker], new=True)
+        self.advance()
+
+    def resume(self) -> None:
+        """Watch again what an earlier controller began."""
+        for key in self._context.reassigning:
+            self._read_and_watch(key)
+
+    def _caught_up(self, key: Key, replicas: tuple[int, ...]) -> bool:
+        state = self._context.states.get(key)
+        return state is not None and set(replicas) <= set(state.isr)
+
+    def _begin(self, key: Key, replicas: tuple[int, ...]) -> None:
+        present = self._context.replicas(key)
+        if self._caught_up(key, replicas):
+            return
+        union = (*present, *(broker for broker in replicas if broker not in present))
+        logger.info(
+            "reassignment begun partition=%s-%d replicas=%s to=%s",
+            *key,
+            list(present),
+            list(replicas),
+        )
+        if union != present:
+            self._assign(key, union)
+        self._partitions.raise_epoch(key)
+        if key in self._context.states:
+            online = self._context.online_replicas(key)
+            self._batch.decided(key, [b for b in online if b in present])
+            self._batch.decided(key, [b for b in online if b not in present], new=True)
+        self._batch.metadata([key])
+        self._read_and_watch(key)
+
+    def _read_and_watch(self, key: Key) -> None:
+        # Watched before it is read, so that no change falls in between.
+        self._session.exists(self._partitions.states.watched(key), self._watch(key))
+        self._partitions.read_again([key])
+
+    def _finish(self, key: Key, replicas: tuple[int, ...]) -> None:
+        present = self._context.replicas(key)
+        dropped = tuple(broker for broker in present if broker not in replicas)
+        if dropped or present != replicas:
+            if not self._partitions.elect_among(key, replicas, dropped):
+                logger.warning("reassignment waits partition=%s-%d: no new replica may lead", *key)
+                return
+            online = self._context.online_replicas(key, replicas)
+            self._batch.decided(key, online, replicas=replicas)
+            self._batch.stop(key, dropped, delete=False)
+            self._batch.stop(key, dropped, delete=True)
+            self._assign(key, replicas)
+        del self._context.reassigning[key]
+        self._store()
+        self._batch.metadata([key])
+        logger.info("reassignment done partition=%s-%d replicas=%s", *key, list(replicas))
+
+    def _assign(self, key: Key, replicas: tuple[int, ...]) -> None:
+        self._context.assignments[key[0]] = replace_assignment(
+            self._session, key[0], {key[1]: replicas}, self._partitions.epoch_version
+        )
+
+    def _store(self) -> None:
+        store_reassignment(self._session, self._context.reassigning, self._partitions.epoch_version)

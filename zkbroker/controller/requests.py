@@ -1,0 +1,277 @@
+"""What one event makes the controller send: gathered, then sent in one batch.
+
+    to each broker: LeaderAndIsr, UpdateMetadata, StopReplica (keep), StopReplica (delete)
+
+Invariants: a batch says only what is stored (`ControllerContext.states`); every request carries the
+controller's epoch and the receiver's broker epoch. UpdateMetadata about brokers alone goes out
+before everything else, so that followers know where their leaders listen.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from zkbroker.controller.context import ControllerContext, LiveBroker
+from zkbroker.protocol import ApiKey
+from zkbroker.protocol.inter_broker import inter_broker_version
+from zkbroker.protocol.messages.leader_and_isr import (
+    LEADER_DURING_DELETE,
+    LeaderAndIsrPartition,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopic,
+    LiveLeader,
+)
+from zkbroker.protocol.messages.stop_replica import (
+    StopReplicaPartition,
+    StopReplicaRequest,
+    StopReplicaTopic,
+)
+from zkbroker.protocol.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataPartition,
+    UpdateMetadataRequest,
+    UpdateMetadataTopic,
+)
+from zkbroker.registry.brokers import BrokerInfo
+from zkbroker.registry.partition_states import Key, LeaderAndIsr
+from zkbroker.runtime import Runtime
+from zkbroker.runtime.pacing import giving_way
+
+SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+
+Answered = Callable[[int, Any], object]
+"""Called with the broker and its answer, in the controller's task."""
+
+
+class Sender(Protocol):
+    """Where requests go; each broker gets its own in order."""
+
+    def send(self, broker: int, request: Any, version: int, answered: Answered | None) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """What every request of a controller says of it."""
+
+    controller_id: int
+    epoch: int
+    level: str
+
+    def version(self, api_key: ApiKey) -> int:
+        return inter_broker_version(self.level, api_key)
+
+
+class RequestBatch:
+    """Gathers what is to be sent.
+
+    Args:
+        context: what the controller knows.
+        term: which controller sends.
+        leader_and_isr_answered: told every answer to a LeaderAndIsr.
+        update_metadata_answered: told every answer to an UpdateMetadata.
+        runtime: whose other tasks get their turn in between.
+    """
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        term: Term,
+        leader_and_isr_answered: Answered,
+        update_metadata_answered: Answered,
+        runtime: Runtime,
+    ) -> None:
+        self._runtime = runtime
+        self._context = context
+        self._term = term
+        self._leader_and_isr_answered = leader_and_isr_answered
+        self._update_metadata_answered = update_metadata_answered
+        self._brokers_first: set[int] = set()
+        self._decided: dict[int, dict[Key, LeaderAndIsrPartition]] = {}
+        self._metadata: dict[int, dict[Key, None]] = {}
+        self._stopped: dict[tuple[int, bool], dict[Key, None]] = {}
+        self._stop_answered: dict[int, Answered] = {}
+
+    def brokers_changed(self, brokers: Iterable[int]) -> None:
+        """Tell brokers who lives."""
+        self._brokers_first.update(brokers)
+
+    def decided(
+        self,
+        key: Key,
+        brokers: Iterable[int],
+        *,
+        new: bool = False,
+        replicas: tuple[int, ...] | None = None,
+    ) -> None:
+        """Tell brokers what was decided for a partition.
+
+        Args:
+            key: the partition.
+            brokers: who is told; those that do not live are left out.
+            new: whether their replica is created.
+            replicas: other replicas than the assigned ones.
+        """
+        state = self._context.states[key]
+        message = LeaderAndIsrPartition(
+            topic=key[0],
+            partition=key[1],
+            controller_epoch=state.controller_epoch,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=list(state.isr),
+            zk_version=state.zk_version,
+            replicas=list(self._context.replicas(key) if replicas is None else replicas),
+            is_new=new,
+        )
+        for broker in brokers:
+            if broker in self._context.brokers:
+                earlier = self._decided.setdefault(broker, {}).get(key)
+                made = new or (earlier is not None and earlier.is_new)
+                self._decided[broker][key] = replace(message, is_new=made)
+
+    def metadata(self, keys: Iterable[Key], brokers: Iterable[int] | None = None) -> None:
+        """Tell brokers (all that live, when not named) who leads partitions."""
+        wanted = list(keys)
+        if not wanted:
+            return
+        for broker in self._context.brokers if brokers is None else brokers:
+            self._metadata.setdefault(broker, {}).update(dict.fromkeys(wanted))
+
+    def stop(
+        self, key: Key, brokers: Iterable[int], *, delete: bool, answered: Answered | None = None
+    ) -> None:
+        """Have brokers stop a replica, and delete its log if so."""
+        for broker in brokers:
+            if broker in self._context.brokers:
+                self._stopped.setdefault((broker, delete), {})[key] = None
+                if answered is not None:
+                    self._stop_answered[broker] = answered
+
+    def flush(self, sender: Sender) -> None:
+        """Send what was gathered."""
+        live = self._live_brokers()
+        # UpdateMetadata about partitions names the brokers too; it is soon enough where no
+        # LeaderAndIsr goes before it.
+        soon = self._metadata.keys() - self._decided.keys()
+        for broker in sorted(self._brokers_first - soon):
+            told = self._update_metadata((), live)
+            self._send(sender, broker, told, self._update_metadata_answered)
+        for broker in sorted(self._decided):
+            decided = self._leader_and_isr(self._decided[broker].values())
+            self._send(sender, broker, decided, self._leader_and_isr_answered)
+        built: dict[tuple[Key, ...], UpdateMetadataRequest] = {}
+        for broker in sorted(self._metadata):
+            keys = tuple(self._metadata[broker])
+            if keys not in built:
+                built[keys] = self._update_metadata(keys, live)
+            self._send(sender, broker, built[keys], self._update_metadata_answered)
+        for broker, delete in sorted(self._stopped):
+            stopped = self._stop_replica(self._stopped[broker, delete], delete)
+            answered = self._stop_answered.get(broker) if delete else None
+            self._send(sender, broker, stopped, answered)
+        self._brokers_first.clear()
+        self._decided, self._metadata = {}, {}
+        self._stopped, self._stop_answered = {}, {}
+
+    def _send(
+        self, sender: Sender, broker: int, request: Any, answered: Answered | None = None
+    ) -> None:
+        live = self._context.brokers.get(broker)
+        if live is not None:
+            addressed = replace(request, broker_epoch=live.epoch)
+            sender.send(broker, addressed, self._term.version(request.api_key), answered)
+
+    # -- the messages
+
+    def _leader_and_isr(self, partitions: Iterable[LeaderAndIsrPartition]) -> LeaderAndIsrRequest:
+        states = list(partitions)
+        request = LeaderAndIsrRequest(self._term.controller_id, self._term.epoch)
+        if self._term.version(ApiKey.LEADER_AND_ISR) < 2:
+            request.partition_states = states
+        else:
+            topics: dict[str, LeaderAndIsrTopic] = {}
+            for state in states:
+                topic = topics.setdefault(state.topic, LeaderAndIsrTopic(state.topic))
+                topic.partition_states.append(state)
+            request.topic_states = list(topics.values())
+        leaders = {state.leader for state in states} & self._context.brokers.keys()
+        for leader in sorted(leaders):
+            info = self._context.brokers[leader].info
+            request.live_leaders.append(LiveLeader(leader, info.host, info.port))
+        return request
+
+    def _update_metadata(
+        self, keys: Iterable[Key], live: list[UpdateMetadataBroker]
+    ) -> UpdateMetadataRequest:
+        paced = giving_way(self._runtime, keys)
+        states = [state for key in paced if (state := self._metadata_of(key)) is not None]
+        request = UpdateMetadataRequest(
+            self._term.controller_id, self._term.epoch, live_brokers=live
+        )
+        if self._term.version(ApiKey.UPDATE_METADATA) < 5:
+            request.partition_states = states
+        else:
+            topics: dict[str, UpdateMetadataTopic] = {}
+            for state in states:
+                topic = topics.setdefault(state.topic, UpdateMetadataTopic(state.topic))
+                topic.partition_states.append(state)
+            request.topic_states = list(topics.values())
+        return request
+
+    def _metadata_of(self, key: Key) -> UpdateMetadataPartition | None:
+        context = self._context
+        replicas = context.replicas(key)
+        state = context.states.get(key)
+        if context.ending(key):
+            state = LeaderAndIsr(LEADER_DURING_DELETE, 0, () if state is None else state.isr)
+        if state is None or not replicas:
+            return None
+        return UpdateMetadataPartition(
+            topic=key[0],
+            partition=key[1],
+            controller_epoch=state.controller_epoch,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=list(state.isr),
+            zk_version=max(state.zk_version, 0),
+            replicas=list(replicas),
+            # Those of brokers that are about to stop count as offline, too.
+            offline_replicas=[each for each in replicas if each not in context.electable(key)],
+        )
+
+    def _live_brokers(self) -> list[UpdateMetadataBroker]:
+        return [broker_message(live) for _, live in sorted(self._context.brokers.items())]
+
+    def _stop_replica(self, keys: Iterable[Key], delete: bool) -> StopReplicaRequest:
+        request = StopReplicaRequest(
+            self._term.controller_id, self._term.epoch, delete_partitions=delete
+        )
+        topics: dict[str, StopReplicaTopic] = {}
+        for topic, number in keys:
+            if self._term.version(ApiKey.STOP_REPLICA) < 1:
+                request.partitions.append(StopReplicaPartition(topic, number))
+            else:
+                item = topics.setdefault(topic, StopReplicaTopic(topic))
+                item.partitions.append(number)
+        request.topics = list(topics.values())
+        return request
+
+
+def broker_message(live: LiveBroker) -> UpdateMetadataBroker:
+    """A live broker with every endpoint, for all versions of UpdateMetadata."""
+    info = live.info
+    return UpdateMetadataBroker(
+        id=info.id, host=info.host, port=info.port, endpoints=_endpoints(info), rack=info.rack
+    )
+
+
+def _endpoints(info: BrokerInfo) -> list[UpdateMetadataEndpoint]:
+    protocols = dict(info.protocols)
+    found = []
+    for endpoint in info.endpoints:
+        name, _, address = endpoint.partition("://")
+        host, _, port = address.rpartition(":")
+        number = SECURITY_PROTOCOLS.get(protocols.get(name, name), 0)
+        found.append(UpdateMetadataEndpoint(int(port), host.strip("[]"), name, number))
+    return found

@@ -1,0 +1,351 @@
+"""All groups that this broker coordinates: those whose partition of `__consumer_offsets` it hosts.
+
+Invariants:
+- Everything here runs in the broker's one event loop; only `commit`, the store of an assignment and
+  the removal of offsets may wait (for replicas and disk), and the state of the group is looked at
+  again afterwards. A request waits parked: it holds no request slot.
+- Sessions and rebalances end by the deadline heap, in one task; upkeep is another.
+"""
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from zkbroker.coordinator.groups.group import GroupState
+from zkbroker.coordinator.groups.member import (
+    JoinReply,
+    JoinRequest,
+    JoinResult,
+    SyncReply,
+    SyncResult,
+)
+from zkbroker.coordinator.groups.partitions import (
+    CoordinatorSettings,
+    HostedPartitions,
+    storage_error,
+)
+from zkbroker.coordinator.groups.upkeep import Upkeep
+from zkbroker.coordinator.stored_log import PartitionLog
+from zkbroker.errors import ErrorCode, ProtocolError, StorageError
+from zkbroker.protocol.offsets_topic import OffsetValue
+from zkbroker.runtime import Park, Runtime, Task, unparked
+from zkbroker.types import PartitionKey
+
+_CLIENT_ID_IN_MEMBER_ID = 255
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """What an operator is shown; (id, client id, host, metadata, assignment) of each member."""
+
+    error: ErrorCode
+    group_id: str
+    state: str = ""
+    protocol_type: str = ""
+    protocol: str = ""
+    members: tuple[tuple[str, str, str, bytes, bytes], ...] = ()
+
+
+def unique_member_id(client_id: str) -> str:
+    """Make a member id that begins with the client id, as genuine brokers do."""
+    return f"{client_id[:_CLIENT_ID_IN_MEMBER_ID]}-{uuid.uuid4()}"
+
+
+class GroupCoordinator:
+    """Coordinates groups.
+
+    Args:
+        settings: see there.
+        runtime: for the tasks and for letting others run.
+        partition_count: how many partitions the offsets topic has.
+        clock_ms: a clock that never jumps, for sessions and rebalances.
+        wall_ms: the time of day, for what is stored.
+        new_member_id: makes member ids from client ids; unique ones unless a test says otherwise.
+        assigned_here: whether a partition of the offsets topic is to be hosted here.
+    """
+
+    def __init__(
+        self,
+        settings: CoordinatorSettings,
+        *,
+        runtime: Runtime,
+        partition_count: Callable[[], int],
+        clock_ms: Callable[[], int],
+        wall_ms: Callable[[], int],
+        new_member_id: Callable[[str], str] = unique_member_id,
+        assigned_here: Callable[[int], bool] = lambda number: False,
+    ) -> None:
+        self._settings = settings
+        self._runtime = runtime
+        self._clock_ms = clock_ms
+        self._wall_ms = wall_ms
+        self._partitions = HostedPartitions(
+            settings,
+            runtime=runtime,
+            partition_count=partition_count,
+            clock_ms=clock_ms,
+            wall_ms=wall_ms,
+            new_member_id=new_member_id,
+            assigned_here=assigned_here,
+        )
+        self.upkeep = Upkeep(
+            settings, self._partitions, runtime=runtime, clock_ms=clock_ms, wall_ms=wall_ms
+        )
+        """Expires offsets and rewrites partitions; it has a task of its own."""
+        self._closed = runtime.event()
+        self._tasks: list[Task] = []
+
+    # --- life cycle -------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the tasks for sessions and for upkeep."""
+        self._tasks = [
+            self._runtime.spawn(self._run_deadlines, name="group-deadlines"),
+            self._runtime.spawn(self.upkeep.run, self._closed, name="offsets-upkeep"),
+        ]
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """Answer everything that waits with error 16 and stop; nothing is written afterwards.
+
+        Args:
+            timeout_s: how long to wait for what is done unasked at the moment.
+        """
+        self._closed.set()
+        self._partitions.wake.set()
+        for partition in self._partitions.all():
+            self._partitions.give_up(partition.number)
+        for task in self._tasks:
+            task.join(timeout_s)
+
+    def take_up(self, number: int, log: PartitionLog) -> None:
+        """Coordinate the groups of a partition from now on; it is loaded in a task of its own."""
+        self._partitions.take_up(number, log)
+
+    def give_up(self, number: int) -> None:
+        """Coordinate the groups of a partition no longer."""
+        self._partitions.give_up(number)
+
+    def forget_topic(self, topic: str) -> None:
+        """Forget every offset of a topic that was deleted."""
+        self.upkeep.forget_topic(topic)
+
+    # --- membership -------------------------------------------------------------------------
+
+    def join(self, group_id: str, request: JoinRequest, reply: JoinReply) -> None:
+        """A member joins; `reply` is called when its group's rebalance is over."""
+        partition, error = self._partitions.find(group_id, named=True)
+        if error is ErrorCode.NONE and not (
+            self._settings.min_session_ms
+            <= request.session_timeout_ms
+            <= self._settings.max_session_ms
+        ):
+            error = ErrorCode.INVALID_SESSION_TIMEOUT
+        if partition is None or error is not ErrorCode.NONE:
+            reply(JoinResult(error, request.member_id))
+            return
+        group = partition.groups.get(group_id)
+        if not self._partitions.memory.has_room_for_join(group, request, self._clock_ms()):
+            # Others may leave: the member tries again.
+            reply(JoinResult(ErrorCode.COORDINATOR_NOT_AVAILABLE, request.member_id))
+            return
+        if group is None:
+            if request.member_id:
+                reply(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
+                return
+            group = self._partitions.create(partition, group_id)
+        group.join(request, reply, self._clock_ms())
+        self._partitions.schedule(group)
+
+    def sync(
+        self,
+        group_id: str,
+        member_id: str,
+        generation: int,
+        assignments: dict[str, bytes],
+        reply: SyncReply,
+    ) -> None:
+        """A member asks for its assignment; `reply` is called when the leader has brought it."""
+        group, error = self._partitions.find_group(group_id)
+        if group is None:
+            reply(SyncResult(error))
+            return
+        memory = self._partitions.memory
+        if not memory.has_room_for_assignments(group, assignments, self._clock_ms()):
+            reply(SyncResult(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            return
+        group.sync(member_id, generation, assignments, reply, self._clock_ms())
+        self._partitions.schedule(group)
+
+    def heartbeat(self, group_id: str, member_id: str, generation: int) -> ErrorCode:
+        """A member is alive."""
+        group, error = self._partitions.find_group(group_id)
+        return error if group is None else group.heartbeat(member_id, generation, self._clock_ms())
+
+    def leave(self, group_id: str, member_id: str) -> ErrorCode:
+        """A member goes."""
+        group, error = self._partitions.find_group(group_id)
+        if group is None:
+            return error
+        error = group.leave(member_id, self._clock_ms())
+        self._partitions.schedule(group)
+        return error
+
+    # --- offsets ----------------------------------------------------------------------------
+
+    def commit(
+        self,
+        group_id: str,
+        member_id: str,
+        generation: int,
+        offsets: Mapping[PartitionKey, OffsetValue],
+        park: Park = unparked,
+    ) -> ErrorCode:
+        """Commit offsets; returns when they are as durable as the flush policy asks."""
+        partition, error = self._partitions.find(group_id)
+        if partition is None or error is not ErrorCode.NONE:
+            return error
+        group = partition.groups.get(group_id)
+        if group is None:
+            if generation >= 0:
+                return ErrorCode.ILLEGAL_GENERATION
+            group = self._partitions.create(partition, group_id)
+        error = group.check_commit(member_id, generation, self._clock_ms())
+        if error is not ErrorCode.NONE or not offsets:
+            return error
+        try:
+            partition.store.commit(group_id, offsets, self._wall_ms(), park)
+        except (ProtocolError, StorageError) as failure:
+            return storage_error("commit", group_id, failure)
+        return ErrorCode.NONE
+
+    def commit_transactional(
+        self,
+        group_id: str,
+        producer: tuple[int, int],
+        offsets: Mapping[PartitionKey, OffsetValue],
+        verify: Callable[[int], ErrorCode],
+        park: Park = unparked,
+    ) -> ErrorCode:
+        """Commit offsets that count once their producer's transaction is committed.
+
+        Its members are not asked: the transaction is what fences a consumer that was replaced.
+
+        Args:
+            group_id: the group.
+            producer: id and epoch.
+            offsets: by partition.
+            verify: asks the transaction's coordinator whether a partition of the offsets topic is
+                part of the transaction.
+            park: entered while they are waited for.
+        """
+        partition, error = self._partitions.find(group_id, named=True)
+        if partition is None or error is not ErrorCode.NONE:
+            return error
+        if not offsets:
+            return ErrorCode.NONE
+        try:
+            verification = partition.store.begin_verification(*producer)
+            if verification is not None:
+                error = verify(partition.number)
+                if error is not ErrorCode.NONE:
+                    return error
+            if group_id not in partition.groups:
+                self._partitions.create(partition, group_id)
+            partition.store.commit_pending(
+                group_id, producer, offsets, self._wall_ms(), verification, park
+            )
+        except (ProtocolError, StorageError) as failure:
+            return storage_error("commit", group_id, failure)
+        return ErrorCode.NONE
+
+    def end_transaction(
+        self, number: int, producer_id: int, marker_offset: int, *, commit: bool
+    ) -> None:
+        """A marker is in a partition of the offsets topic: offsets count from now on, or go."""
+        self._partitions.end_transaction(number, producer_id, marker_offset, commit=commit)
+
+    def offsets(self, group_id: str) -> tuple[ErrorCode, Mapping[PartitionKey, OffsetValue]]:
+        """The committed offsets of a group, or the error that takes their place."""
+        partition, error = self._partitions.find(group_id)
+        if partition is None or error is not ErrorCode.NONE:
+            return error, {}
+        return ErrorCode.NONE, partition.store.offsets(group_id)
+
+    # --- operators --------------------------------------------------------------------------
+
+    def describe(self, group_id: str) -> GroupDescription:
+        """What a group looks like; state Dead for one that does not exist."""
+        partition, error = self._partitions.find(group_id)
+        if partition is None or error is not ErrorCode.NONE:
+            return GroupDescription(error, group_id)
+        group = partition.groups.get(group_id)
+        if group is None:
+            return GroupDescription(ErrorCode.NONE, group_id, GroupState.DEAD.value)
+        stable = group.state is GroupState.STABLE
+        return GroupDescription(
+            ErrorCode.NONE,
+            group_id,
+            group.state.value,
+            group.protocol_type or "",
+            (group.protocol or "") if stable else "",
+            tuple(
+                (
+                    m.member_id,
+                    m.client_id,
+                    m.client_host,
+                    m.metadata(group.protocol) if stable else b"",
+                    m.assignment if stable else b"",
+                )
+                for m in group.members.values()
+            ),
+        )
+
+    def list_groups(self) -> tuple[ErrorCode, list[tuple[str, str]]]:
+        """(group id, protocol type) of every group; error 14 while a partition is loading."""
+        hosted = self._partitions.all()
+        loading = any(not partition.loaded for partition in hosted)
+        return (
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NONE,
+            [
+                (group.group_id, group.protocol_type or "")
+                for partition in hosted
+                for group in partition.groups.values()
+            ],
+        )
+
+    def delete(self, group_id: str, park: Park = unparked) -> ErrorCode:
+        """Delete an empty group with its offsets."""
+        partition, error = self._partitions.find(group_id)
+        if partition is None or error is not ErrorCode.NONE:
+            return error
+        group = partition.groups.get(group_id)
+        if group is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        if group.state is not GroupState.EMPTY or partition.store.has_pending(group_id):
+            return ErrorCode.NON_EMPTY_GROUP
+        self._partitions.drop(partition, group)
+        return self._partitions.remove_offsets(
+            partition,
+            group_id,
+            list(partition.store.offsets(group_id)),
+            metadata=True,
+            park=park,
+        )
+
+    # --- time -------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """End the sessions and rebalances that have come due."""
+        now_ms = self._clock_ms()
+        for group in self._partitions.deadlines.pop_due(now_ms):
+            group.tick(now_ms)
+            self._partitions.schedule(group)
+
+    def _run_deadlines(self) -> None:
+        wake = self._partitions.wake
+        while not self._closed.is_set():
+            earliest = self._partitions.deadlines.earliest()
+            wake.wait(None if earliest is None else max(0, earliest - self._clock_ms()) / 1000)
+            wake.clear()
+            if not self._closed.is_set():
+                self.tick()

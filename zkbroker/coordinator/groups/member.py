@@ -1,0 +1,126 @@
+"""One member of a group, and the answers it gets."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from zkbroker.errors import ErrorCode
+
+NO_GENERATION = -1
+_MEMBER_BYTES = 1024
+
+
+def member_bytes(client_id: str, protocols: tuple[tuple[str, bytes], ...]) -> int:
+    """About how much memory a member takes that says this of itself."""
+    brought = sum(len(name) + len(metadata) for name, metadata in protocols)
+    return _MEMBER_BYTES + 2 * len(client_id) + brought
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRequest:
+    """What a consumer says when it joins.
+
+    Args:
+        member_id: "" for a newcomer.
+        client_id: as in the request's header; "" for none.
+        client_host: its address as brokers write it, `/127.0.0.1`.
+        session_timeout_ms: silence after which it counts as dead.
+        rebalance_timeout_ms: how long it may take to rejoin; below 0, the session time-out.
+        protocol_type: "consumer" for consumers.
+        protocols: name and metadata, the preferred one first.
+    """
+
+    member_id: str
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: tuple[tuple[str, bytes], ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory its member will take."""
+        return member_bytes(self.client_id, self.protocols)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinResult:
+    """The answer to a join; `members` (id, metadata) is for the leader alone."""
+
+    error: ErrorCode
+    member_id: str = ""
+    generation: int = NO_GENERATION
+    protocol: str = ""
+    leader: str = ""
+    members: tuple[tuple[str, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SyncResult:
+    """The answer to a sync: the member's assignment."""
+
+    error: ErrorCode
+    assignment: bytes = b""
+
+
+JoinReply = Callable[[JoinResult], None]
+SyncReply = Callable[[SyncResult], None]
+
+
+@dataclass(slots=True)
+class Member:
+    """A member as the coordinator keeps it.
+
+    Args:
+        deadline_ms: when its session ends unless it is heard of before.
+        join_reply: set while its JoinGroup waits; a waiting member's session does not end.
+        sync_reply: set while its SyncGroup waits; the same.
+        synced: whether it has asked for its assignment in this generation.
+    """
+
+    member_id: str
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+    deadline_ms: int
+    assignment: bytes = b""
+    join_reply: JoinReply | None = field(default=None, repr=False)
+    sync_reply: SyncReply | None = field(default=None, repr=False)
+    synced: bool = False
+
+    @property
+    def waits(self) -> bool:
+        """Whether one of its requests is unanswered."""
+        return self.join_reply is not None or self.sync_reply is not None
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory it takes."""
+        return member_bytes(self.client_id, self.protocols) + len(self.assignment)
+
+    @property
+    def protocol_names(self) -> list[str]:
+        """The protocols it supports, in order of preference."""
+        return [name for name, _ in self.protocols]
+
+    def metadata(self, protocol: str | None) -> bytes:
+        """Its metadata under a protocol; empty if it does not have it."""
+        return next((data for name, data in self.protocols if name == protocol), b"")
+
+    def heard(self, now_ms: int) -> None:
+        """Start its session time-out anew."""
+        self.deadline_ms = now_ms + self.session_timeout_ms
+
+    def answer_join(self, result: JoinResult) -> None:
+        """Answer its waiting JoinGroup, if there is one."""
+        reply, self.join_reply = self.join_reply, None
+        if reply is not None:
+            reply(result)
+
+    def answer_sync(self, result: SyncResult) -> None:
+        """Answer its waiting SyncGroup, if there is one."""
+        reply, self.sync_reply = self.sync_reply, None
+        if reply is not None:
+            reply(result)

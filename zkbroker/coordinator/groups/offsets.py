@@ -1,0 +1,395 @@
+"""Committed offsets and group metadata of one partition of `__consumer_offsets`.
+
+Invariant: the cache is what a reader of the whole partition from its start would end up with: the
+last record of each key wins, a null value removes the key. It changes with each append, in the same
+step, so the order of the log is the order of the cache; a commit is acknowledged only after
+`wait_durable`, so what was acknowledged is in the log under the log's flush policy.
+
+The log's cleaner keeps the partition small; what it leaves ends in the same state.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from zkbroker.coordinator.stored_log import PartitionLog, read_all
+from zkbroker.protocol.errors import MalformedFrame
+from zkbroker.protocol.offsets_topic import (
+    GroupKey,
+    GroupValue,
+    OffsetKey,
+    OffsetValue,
+    decode_group,
+    decode_key,
+    decode_offset,
+    encode_group,
+    encode_key,
+    encode_offset,
+)
+from zkbroker.records import (
+    COMMIT,
+    Codec,
+    EntryInfo,
+    RecordLists,
+    decode_lists,
+    encode_message_set,
+    iter_entries,
+    read_marker,
+)
+from zkbroker.runtime import Park, unparked
+from zkbroker.types import PartitionKey
+
+logger = logging.getLogger(__name__)
+
+Key: TypeAlias = OffsetKey | GroupKey
+Value: TypeAlias = OffsetValue | GroupValue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """How a partition is written.
+
+    Args:
+        codec: what the records are compressed with.
+        wait_s: how long a change waits to be as durable as the log's flush policy asks.
+        load_bytes: how much is read at once when loading.
+    """
+
+    codec: Codec = Codec.NONE
+    wait_s: float = 5.0
+    load_bytes: int = 128 * 1024
+
+
+class OffsetsStore:
+    """The offsets and groups of one partition.
+
+    Args:
+        log: the partition's log; nobody else appends to it.
+        settings: see there.
+    """
+
+    def __init__(self, log: PartitionLog, settings: StoreSettings | None = None) -> None:
+        self._log = log
+        self._settings = settings or StoreSettings()
+        self._offsets: dict[str, dict[PartitionKey, OffsetValue]] = {}
+        self._groups: dict[str, GroupValue] = {}
+        self._pending: dict[int, dict[OffsetKey, _Pending]] = {}
+        """Producer id → offsets of its open transaction; what is committed later drops them."""
+
+    # --- reading ----------------------------------------------------------------------------
+
+    def load(self, pause: Callable[[], None] = lambda: None) -> int:
+        """Read the partition from its start.
+
+        Offsets of a transaction count once its COMMIT marker came by; those of one that is open
+        stay pending.
+
+        Args:
+            pause: called between reads, so that others get their turn.
+
+        Returns:
+            How many records were read.
+
+        Raises:
+            StorageError: the log cannot be read, or an entry in it is corrupt.
+        """
+        count = 0
+        for data, read in read_all(self._log, self._settings.load_bytes, pause):
+            entries = list(iter_entries(data)) if read.error is None else []
+            if any(each.is_transactional for each in entries):
+                self._load_entries(data, entries)
+            else:
+                self._load_lists(read)
+            count += read.count
+        return count
+
+    def _load_lists(self, read: RecordLists) -> None:
+        for key, value in zip(read.keys, read.values, strict=True):
+            self._apply(key, value)
+
+    def _load_entries(self, data: bytes, entries: Iterable[EntryInfo]) -> None:
+        view = memoryview(data)
+        for entry in entries:
+            part = view[entry.position : entry.position + entry.size]
+            if entry.is_control:
+                marker = read_marker(part)
+                if marker is not None:
+                    self.end_transaction(
+                        entry.producer_id, entry.base_offset, commit=marker.kind == COMMIT
+                    )
+            elif entry.is_transactional:
+                read = decode_lists(part, start_offset=entry.base_offset)
+                for key, value in zip(read.keys, read.values, strict=True):
+                    self._apply(key, value, pending_of=entry)
+            else:
+                self._load_lists(decode_lists(part, start_offset=entry.base_offset))
+
+    def group_ids(self) -> set[str]:
+        """Every group that has metadata or an offset."""
+        return {*self._groups, *self._offsets}
+
+    def group(self, group_id: str) -> GroupValue | None:
+        """A group's metadata; None if there is none."""
+        return self._groups.get(group_id)
+
+    def offsets(self, group_id: str) -> Mapping[PartitionKey, OffsetValue]:
+        """All offsets of a group."""
+        return self._offsets.get(group_id, {})
+
+    # --- writing ----------------------------------------------------------------------------
+
+    def commit(
+        self,
+        group_id: str,
+        offsets: Mapping[PartitionKey, OffsetValue],
+        now_ms: int,
+        park: Park = unparked,
+    ) -> None:
+        """Store offsets; returns when they are as durable as the log's flush policy asks.
+
+        Args:
+            group_id: the group.
+            offsets: by partition.
+            now_ms: the time of the records.
+            park: entered while they are waited for.
+
+        Raises:
+            StorageError, ProtocolError: nothing was stored, or the disk failed.
+        """
+        changes = [
+            _change(OffsetKey(group_id, topic, partition), value)
+            for (topic, partition), value in offsets.items()
+        ]
+        self.wait_durable(self._append(changes, now_ms), park)
+
+    def begin_verification(self, producer_id: int, producer_epoch: int) -> Any:
+        """Begin to ask whether a transaction may begin here; None if it did already.
+
+        Raises:
+            ProtocolError, StorageError: another broker leads the partition, or the disk failed.
+        """
+        return self._log.begin_verification(producer_id, producer_epoch)
+
+    def commit_pending(
+        self,
+        group_id: str,
+        producer: tuple[int, int],
+        offsets: Mapping[PartitionKey, OffsetValue],
+        now_ms: int,
+        verification: Any,
+        park: Park = unparked,
+    ) -> None:
+        """Store offsets that count once their producer's transaction is committed.
+
+        Args:
+            group_id: the group.
+            producer: id and epoch.
+            offsets: by partition.
+            now_ms: the time of the records.
+            verification: what `begin_verification` gave.
+            park: entered while they are waited for.
+
+        Raises:
+            ProtocolError, StorageError: nothing was stored, or nobody can tell.
+        """
+        changes = [
+            _change(OffsetKey(group_id, topic, partition), value)
+            for (topic, partition), value in offsets.items()
+        ]
+        data = encode_message_set(
+            [(each.key_bytes, each.value_bytes, now_ms, ()) for each in changes],
+            codec=self._settings.codec,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            # Each is stored once by itself: a producer's sequences are those of its topics.
+            base_sequence=0,
+            is_transactional=True,
+        )
+        result = self._log.append_as_leader(
+            bytearray(data),
+            leader_epoch=max(self._log.epochs.latest, 0),
+            now_ms=now_ms,
+            verification=verification,
+        )
+        first = result.last_offset - len(changes) + 1
+        for each in changes:
+            self._set_pending(producer[0], each, first)
+        self.wait_durable(result.last_offset, park)
+
+    def end_transaction(self, producer_id: int, marker_offset: int, *, commit: bool) -> None:
+        """Let what a producer committed before a marker count, or drop it.
+
+        Args:
+            producer_id: whose transaction ended.
+            marker_offset: of its marker in this partition.
+            commit: whether it was committed.
+        """
+        pending = self._pending.get(producer_id)
+        if pending is None:
+            return
+        ended = [key for key, each in pending.items() if each.batch_offset < marker_offset]
+        for key in ended:
+            each = pending.pop(key)
+            if not commit:
+                continue
+            # What others committed later wins, be it that their marker came first or comes yet.
+            for others in self._pending.values():
+                if key in others and others[key].batch_offset < each.batch_offset:
+                    del others[key]
+            self._set_now(key, each.value)
+        self._drop_empty()
+
+    def keys_of_topic(self, topic: str) -> dict[str, list[PartitionKey]]:
+        """Return group → partitions of a topic with an offset, in open transactions too."""
+        found: dict[str, dict[PartitionKey, None]] = {}
+        for group_id, offsets in self._offsets.items():
+            for key in offsets:
+                if key[0] == topic:
+                    found.setdefault(group_id, {})[key] = None
+        for keys in self._pending.values():
+            for each in keys:
+                if each.topic == topic:
+                    found.setdefault(each.group, {})[each.topic, each.partition] = None
+        return {group_id: list(keys) for group_id, keys in found.items()}
+
+    def pending_group_ids(self) -> set[str]:
+        """Every group that has an offset in an open transaction."""
+        return {key.group for keys in self._pending.values() for key in keys}
+
+    def has_pending(self, group_id: str) -> bool:
+        """Whether offsets of a group are part of a transaction that is open."""
+        return any(key.group == group_id for keys in self._pending.values() for key in keys)
+
+    def _drop_empty(self) -> None:
+        for producer_id in [each for each, keys in self._pending.items() if not keys]:
+            del self._pending[producer_id]
+
+    def _set_pending(self, producer_id: int, change: "_Change", batch_offset: int) -> None:
+        if not isinstance(change.key, OffsetKey) or not isinstance(change.value, OffsetValue):
+            return
+        keys = self._pending.setdefault(producer_id, {})
+        keys[change.key] = _Pending(batch_offset, change.value)
+
+    def store_group(self, group_id: str, value: GroupValue, now_ms: int) -> int:
+        """Store a group's metadata; returns the offset to pass to `wait_durable`.
+
+        Raises:
+            StorageError, ProtocolError: nothing was stored.
+        """
+        return self._append([_change(GroupKey(group_id), value)], now_ms)
+
+    def wait_durable(self, last_offset: int, park: Park = unparked) -> None:
+        """Wait until what ends at this offset is as durable as the flush policy asks.
+
+        Raises:
+            StorageError: the disk failed.
+            RequestTimedOut: it takes longer than `StoreSettings.wait_s`.
+        """
+        self._log.wait_durable(last_offset, self._settings.wait_s, park)
+
+    def remove(
+        self,
+        group_id: str,
+        partitions: Iterable[PartitionKey],
+        now_ms: int,
+        *,
+        metadata: bool = False,
+        park: Park = unparked,
+    ) -> None:
+        """Forget offsets of a group and, with `metadata`, the group itself.
+
+        Raises:
+            StorageError, ProtocolError: nothing was removed, or the disk failed.
+        """
+        changes = [_change(OffsetKey(group_id, *partition), None) for partition in partitions]
+        if metadata and group_id in self._groups:
+            changes.append(_change(GroupKey(group_id), None))
+        if changes:
+            self.wait_durable(self._append(changes, now_ms), park)
+
+    # --- inside -----------------------------------------------------------------------------
+
+    def _append(self, changes: Sequence["_Change"], now_ms: int) -> int:
+        data = encode_message_set(
+            [(each.key_bytes, each.value_bytes, now_ms, ()) for each in changes],
+            codec=self._settings.codec,
+        )
+        result = self._log.append_as_leader(
+            bytearray(data), leader_epoch=max(self._log.epochs.latest, 0), now_ms=now_ms
+        )
+        for each in changes:
+            self._set(each.key, each.value)
+        return result.last_offset
+
+    def _apply(
+        self,
+        key_bytes: bytes | None,
+        value_bytes: bytes | None,
+        pending_of: EntryInfo | None = None,
+    ) -> None:
+        """Take a record that was read from the log, with its batch where it is transactional."""
+        try:
+            key = decode_key(key_bytes or b"")
+            if key is None:
+                return  # of a later version than ours
+            value: Value | None = None
+            if value_bytes is not None:
+                decode = decode_offset if isinstance(key, OffsetKey) else decode_group
+                value = decode(value_bytes)
+        except MalformedFrame as error:
+            logger.warning("offsets_topic_record_skipped key=%r reason=%s", key_bytes, error)
+            return
+        if pending_of is not None:
+            change = _Change(key, value, key_bytes or b"", value_bytes)
+            self._set_pending(pending_of.producer_id, change, pending_of.base_offset)
+            return
+        self._set(key, value)
+
+    def _set(self, key: Key, value: Value | None) -> None:
+        """Take a record that counts at once: what is pending of its key is older."""
+        if self._pending and isinstance(key, OffsetKey):
+            for keys in self._pending.values():
+                keys.pop(key, None)
+            self._drop_empty()
+        self._set_now(key, value)
+
+    def _set_now(self, key: Key, value: Value | None) -> None:
+        if isinstance(key, OffsetKey):
+            offsets = self._offsets.setdefault(key.group, {})
+            if isinstance(value, OffsetValue):
+                offsets[key.topic, key.partition] = value
+            else:
+                offsets.pop((key.topic, key.partition), None)
+            if not offsets:
+                del self._offsets[key.group]
+        elif isinstance(value, GroupValue):
+            self._groups[key.group] = value
+        else:
+            self._groups.pop(key.group, None)
+
+
+class _Pending(NamedTuple):
+    """An offset of an open transaction. Args: batch_offset is where its batch begins."""
+
+    batch_offset: int
+    value: OffsetValue
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A record to be appended, in both forms; without a value it removes the key."""
+
+    key: Key
+    value: Value | None
+    key_bytes: bytes
+    value_bytes: bytes | None
+
+
+def _change(key: Key, value: Value | None) -> _Change:
+    value_bytes = None
+    if isinstance(value, OffsetValue):
+        value_bytes = encode_offset(value)
+    elif isinstance(value, GroupValue):
+        value_bytes = encode_group(value)
+    return _Change(key, value, encode_key(key), value_bytes)

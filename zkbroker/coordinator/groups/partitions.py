@@ -1,0 +1,283 @@
+"""The partitions of `__consumer_offsets` that are hosted here, each with its store and its groups.
+
+    assigned here (error 14) --take_up--> loading (14) --loaded--> served --give_up--> gone (16)
+
+Invariant: a group is known only while its partition is hosted and loaded. One that cannot be
+read stays "loading": answering from half a cache would lose offsets.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from zkbroker.coordinator.groups.deadlines import DeadlineHeap
+from zkbroker.coordinator.groups.group import Group, GroupState, Stored
+from zkbroker.coordinator.groups.memory import GroupMemory
+from zkbroker.coordinator.groups.offsets import (
+    OffsetsStore,
+    StoreSettings,
+)
+from zkbroker.coordinator.stored_log import PartitionLog, key_partition
+from zkbroker.errors import ErrorCode, NotLeaderForPartition, ProtocolError, StorageError
+from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC, GroupValue
+from zkbroker.runtime import Event, Park, Runtime, unparked
+from zkbroker.types import PartitionKey
+
+_OF_THE_PRODUCER = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE})
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorSettings:
+    """Settings of the coordinator; times in milliseconds.
+
+    Args:
+        min_session_ms, max_session_ms: what a member may ask for.
+        initial_rebalance_delay_ms: how long an empty group gathers members.
+        max_group_size: members of one group.
+        metadata_bytes: memory for all groups and their members' metadata and assignments.
+        retention_ms: how long offsets of an empty group are kept.
+        maintenance_ms: between two looks for expired offsets.
+        store: how the partitions are written.
+    """
+
+    min_session_ms: int = 6000
+    max_session_ms: int = 1_800_000
+    initial_rebalance_delay_ms: int = 3000
+    max_group_size: int = 2**31 - 1
+    metadata_bytes: int = 256 * 1024 * 1024
+    retention_ms: int = 7 * 24 * 3_600_000
+    maintenance_ms: int = 600_000
+    store: StoreSettings = field(default_factory=StoreSettings)
+
+
+class HostedPartition:
+    """A partition of the offsets topic that is hosted here."""
+
+    def __init__(self, number: int, store: OffsetsStore) -> None:
+        self.number = number
+        self.store = store
+        self.groups: dict[str, Group] = {}
+        self.loaded = False
+
+
+class HostedPartitions:
+    """All of them.
+
+    Args:
+        settings: of the coordinator.
+        runtime: for the tasks that load.
+        partition_count: how many partitions the offsets topic has.
+        clock_ms: a clock that never jumps.
+        wall_ms: the time of day.
+        new_member_id: makes member ids from client ids.
+        assigned_here: whether a partition is to be hosted here. Others may send clients here as
+            soon as it is registered, which is a moment before `take_up`.
+    """
+
+    def __init__(
+        self,
+        settings: CoordinatorSettings,
+        *,
+        runtime: Runtime,
+        partition_count: Callable[[], int],
+        assigned_here: Callable[[int], bool],
+        clock_ms: Callable[[], int],
+        wall_ms: Callable[[], int],
+        new_member_id: Callable[[str], str],
+    ) -> None:
+        self._settings = settings
+        self._runtime = runtime
+        self._partition_count = partition_count
+        self._assigned_here = assigned_here
+        self._given_up: set[int] = set()
+        self._clock_ms = clock_ms
+        self._wall_ms = wall_ms
+        self._new_member_id = new_member_id
+        self._hosted: dict[int, HostedPartition] = {}
+        self.deadlines: DeadlineHeap[Group] = DeadlineHeap()
+        self.memory = GroupMemory(settings.metadata_bytes)
+        self.wake: Event = runtime.event()
+        """Set when there is an earlier deadline than before."""
+
+    def take_up(self, number: int, log: PartitionLog) -> None:
+        """Host a partition from now on; it is loaded in a task of its own."""
+        partition = HostedPartition(number, OffsetsStore(log, self._settings.store))
+        self._hosted[number] = partition
+        self._given_up.discard(number)
+        self._runtime.spawn(self._load, partition, name=f"load-{OFFSETS_TOPIC}-{number}")
+
+    def give_up(self, number: int) -> None:
+        """Host a partition no longer; whatever waits is answered with error 16."""
+        partition = self._hosted.pop(number, None)
+        self._given_up.add(number)
+        if partition is not None:
+            for group in partition.groups.values():
+                group.close(ErrorCode.NOT_COORDINATOR)
+                self.deadlines.discard(group)
+                self.memory.forget(group)
+
+    def end_transaction(
+        self, number: int, producer_id: int, marker_offset: int, *, commit: bool
+    ) -> None:
+        """Take a marker; a partition that is still loading meets it there as well."""
+        partition = self._hosted.get(number)
+        if partition is not None:
+            partition.store.end_transaction(producer_id, marker_offset, commit=commit)
+
+    def all(self) -> list[HostedPartition]:
+        """Every partition, loading ones too."""
+        return list(self._hosted.values())
+
+    def loaded(self) -> list[HostedPartition]:
+        """The partitions that are served."""
+        return [partition for partition in self._hosted.values() if partition.loaded]
+
+    def find(
+        self, group_id: str, *, named: bool = False
+    ) -> tuple[HostedPartition | None, ErrorCode]:
+        """The partition of a group, or why the group is not coordinated here.
+
+        Args:
+            group_id: its name; old consumers outside group management commit under an empty one.
+            named: whether it must have a name.
+        """
+        if named and not group_id:
+            return None, ErrorCode.INVALID_GROUP_ID
+        number = key_partition(group_id, self._partition_count())
+        partition = self._hosted.get(number)
+        if partition is None:
+            if number not in self._given_up and self._assigned_here(number):
+                return None, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return None, ErrorCode.NOT_COORDINATOR
+        if not partition.loaded:
+            return None, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return partition, ErrorCode.NONE
+
+    def find_group(self, group_id: str) -> tuple[Group | None, ErrorCode]:
+        """A group, or why it is not to be found; error 25 if it does not exist."""
+        partition, error = self.find(group_id, named=True)
+        if partition is None:
+            return None, error
+        group = partition.groups.get(group_id)
+        return group, ErrorCode.NONE if group is not None else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def create(self, partition: HostedPartition, group_id: str) -> Group:
+        """Make a group that is empty."""
+        group = Group(
+            group_id,
+            store=lambda value, stored: self._store(partition, group_id, value, stored),
+            new_member_id=self._new_member_id,
+            initial_delay_ms=self._settings.initial_rebalance_delay_ms,
+            max_size=self._settings.max_group_size,
+            wall_ms=self._wall_ms,
+        )
+        partition.groups[group_id] = group
+        self.memory.note(group)
+        return group
+
+    def drop(self, partition: HostedPartition, group: Group) -> None:
+        """Forget a group; its records stay until they are removed."""
+        group.close(ErrorCode.UNKNOWN_MEMBER_ID)
+        self.deadlines.discard(group)
+        self.memory.forget(group)
+        partition.groups.pop(group.group_id, None)
+
+    def schedule(self, group: Group) -> None:
+        """Note that a group changed: its size, and when something is due in it next."""
+        if group.state is not GroupState.DEAD:
+            self.memory.note(group)
+        deadline = group.next_deadline()
+        if deadline is not None and self.deadlines.add(group, deadline):
+            self.wake.set()
+
+    def remove_offsets(
+        self,
+        partition: HostedPartition,
+        group_id: str,
+        keys: Iterable[PartitionKey],
+        *,
+        metadata: bool = False,
+        park: Park = unparked,
+    ) -> ErrorCode:
+        """Forget offsets of a group and, with `metadata`, what is stored of the group itself."""
+        try:
+            partition.store.remove(group_id, keys, self._wall_ms(), metadata=metadata, park=park)
+        except (ProtocolError, StorageError) as failure:
+            return storage_error("remove", group_id, failure)
+        return ErrorCode.NONE
+
+    def _load(self, partition: HostedPartition) -> None:
+        started_ms = self._clock_ms()
+        try:
+            count = partition.store.load(lambda: self._runtime.sleep(0))
+        except NotLeaderForPartition as error:
+            # The next leader loads it, or this broker does when it leads again.
+            logger.info("loading ends partition=%d reason=%s", partition.number, error)
+            return
+        except (ProtocolError, StorageError) as error:
+            logger.error(  # noqa: TRY400 - the reason is in the message
+                "offsets_topic_load_failed partition=%d reason=%s", partition.number, error
+            )
+            return
+        if self._hosted.get(partition.number) is not partition:
+            return  # given up meanwhile
+        now_ms = self._clock_ms()
+        for group_id in partition.store.group_ids() | partition.store.pending_group_ids():
+            group = self.create(partition, group_id)
+            value = partition.store.group(group_id)
+            if value is not None:
+                group.restore(value, now_ms)
+                self.schedule(group)
+        partition.loaded = True
+        logger.info(
+            "offsets_topic_loaded partition=%d records=%d groups=%d ms=%d",
+            partition.number,
+            count,
+            len(partition.groups),
+            now_ms - started_ms,
+        )
+
+    def _store(
+        self, partition: HostedPartition, group_id: str, value: GroupValue, stored: Stored
+    ) -> None:
+        try:
+            last_offset = partition.store.store_group(group_id, value, self._wall_ms())
+        except (ProtocolError, StorageError) as failure:
+            stored(storage_error("store_group", group_id, failure), self._clock_ms())
+            return
+        if not value.members:
+            stored(ErrorCode.NONE, self._clock_ms())
+            return
+        # The leader's request waits with those of the other members, and holds nothing.
+        self._runtime.spawn(
+            self._wait_stored, partition, group_id, last_offset, stored, name=f"store-{group_id}"
+        )
+
+    def _wait_stored(
+        self, partition: HostedPartition, group_id: str, last_offset: int, stored: Stored
+    ) -> None:
+        error = ErrorCode.NONE
+        try:
+            partition.store.wait_durable(last_offset)
+        except (ProtocolError, StorageError) as failure:
+            error = storage_error("store_group", group_id, failure)
+        stored(error, self._clock_ms())
+        group = partition.groups.get(group_id)
+        if group is not None and self._hosted.get(partition.number) is partition:
+            self.schedule(group)
+
+
+def storage_error(what: str, group_id: str, failure: Exception) -> ErrorCode:
+    """Log that a record could not be written, and say what the member is told."""
+    logger.error(
+        "offsets_topic_write_failed operation=%s group=%s reason=%s", what, group_id, failure
+    )
+    if isinstance(failure, ProtocolError) and failure.code is ErrorCode.MESSAGE_TOO_LARGE:
+        if what == "commit":
+            return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    if isinstance(failure, ProtocolError) and failure.code in _OF_THE_PRODUCER:
+        return failure.code
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE

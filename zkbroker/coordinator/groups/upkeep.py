@@ -1,0 +1,84 @@
+"""Maintenance: expires offsets, rewrites large partitions, forgets deleted topics.
+
+Offsets expire as since Kafka 2.1: those of a group that is empty, a retention after it became so;
+those of a consumer outside group management, a retention after their commit; those committed with
+a time of their own, then, as soon as the group is empty.
+"""
+
+import logging
+from collections.abc import Callable
+
+from zkbroker.coordinator.groups.group import Group, GroupState
+from zkbroker.coordinator.groups.partitions import CoordinatorSettings, HostedPartitions
+from zkbroker.protocol.offsets_topic import OffsetValue
+from zkbroker.runtime import Event, Runtime
+
+logger = logging.getLogger(__name__)
+
+
+class Upkeep:
+    """Forgets what is not needed any more.
+
+    Args:
+        settings: of the coordinator.
+        partitions: those that are hosted here.
+        runtime: for letting others run.
+        clock_ms: a clock that never jumps.
+        wall_ms: the time of day.
+    """
+
+    def __init__(
+        self,
+        settings: CoordinatorSettings,
+        partitions: HostedPartitions,
+        *,
+        runtime: Runtime,
+        clock_ms: Callable[[], int],
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self._settings = settings
+        self._partitions = partitions
+        self._runtime = runtime
+        self._clock_ms = clock_ms
+        self._wall_ms = wall_ms
+
+    def run(self, closed: Event) -> None:
+        """Look again and again until closed."""
+        while not closed.wait(self._settings.maintenance_ms / 1000):
+            self.expire_offsets()
+
+    def expire_offsets(self) -> int:
+        """Forget what has expired; returns how many offsets that were."""
+        now_ms, count = self._wall_ms(), 0
+        for partition in self._partitions.loaded():
+            for group in list(partition.groups.values()):
+                pending = partition.store.has_pending(group.group_id)
+                if group.state is not GroupState.EMPTY or pending:
+                    continue
+                offsets = partition.store.offsets(group.group_id)
+                gone = [key for key, value in offsets.items() if self._over(group, value, now_ms)]
+                count += len(gone)
+                last = len(gone) == len(offsets)
+                if last:
+                    self._partitions.drop(partition, group)
+                if gone or last:
+                    self._partitions.remove_offsets(partition, group.group_id, gone, metadata=last)
+        return count
+
+    def forget_topic(self, topic: str) -> None:
+        """Forget every offset of a topic that was deleted.
+
+        One that is part of an open transaction is forgotten, too: its commit would bring back what
+        belongs to no topic, or to the next one of that name.
+        """
+        for partition in self._partitions.loaded():
+            for group_id, gone in partition.store.keys_of_topic(topic).items():
+                self._partitions.remove_offsets(partition, group_id, gone)
+
+    def _over(self, group: Group, value: OffsetValue, now_ms: int) -> bool:
+        if value.expire_timestamp_ms >= 0:
+            return now_ms >= value.expire_timestamp_ms
+        since = value.commit_timestamp_ms
+        if group.protocol_type is not None:
+            since = max(since, group.state_since_ms)
+        return now_ms - since >= self._settings.retention_ms

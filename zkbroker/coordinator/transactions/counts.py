@@ -1,0 +1,97 @@
+"""What a transaction coordinator counts, under the names of the genuine beans where there are some.
+
+Invariant: a transaction is counted as committed or aborted once, when every partition has its
+marker and that is written; what a predecessor decided counts where it is completed.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from zkbroker.coordinator.transactions.transaction import Transaction
+from zkbroker.protocol.transaction_topic import TransactionState
+
+_OPEN = frozenset(
+    {TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT}
+)
+
+
+@dataclass(slots=True)
+class TransactionCounts:
+    """Counts that only grow.
+
+    Args:
+        begun: transactions that began.
+        commits, aborts: transactions that were completed.
+        timeouts: transactions that took too long and are aborted for it.
+        fenced: transactions that are aborted because another instance began.
+        expired: ids that were forgotten.
+        failed_writes: transitions that were not written, or nobody can tell.
+    """
+
+    begun: int = 0
+    commits: int = 0
+    aborts: int = 0
+    timeouts: int = 0
+    fenced: int = 0
+    expired: int = 0
+    failed_writes: int = 0
+
+    NAMES: ClassVar = (
+        ("begun", "Transactions that began"),
+        ("commits", "Transactions that were committed in every partition"),
+        ("aborts", "Transactions that were aborted in every partition"),
+        ("timeouts", "Transactions that took longer than their producer asked for"),
+        ("fenced", "Transactions aborted because a new instance of their producer began"),
+        ("expired", "Transactional ids that were forgotten"),
+        ("failed_writes", "Transitions that could not be written to __transaction_state"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionFigures:
+    """A coordinator at one moment.
+
+    Args:
+        states: how many ids are in each state.
+        oldest_open_ms: how long the oldest transaction that did not end is open; 0 for none.
+        counts: see there.
+        markers_queued: that wait to be sent to a broker, or for its answer.
+        markers_unknown_destination: for partitions that have no leader now.
+        marker_retries: markers that were sent again.
+        appends_retried: transactions whose completion is being written again.
+    """
+
+    states: Mapping[TransactionState, int] = field(default_factory=dict)
+    oldest_open_ms: int = 0
+    counts: TransactionCounts = field(default_factory=TransactionCounts)
+    markers_queued: int = 0
+    markers_unknown_destination: int = 0
+    marker_retries: int = 0
+    appends_retried: int = 0
+
+    GAUGES: ClassVar = (
+        ("markers_queued", "transaction_marker_queue_size", "Markers without an answer"),
+        (
+            "markers_unknown_destination",
+            "transaction_marker_unknown_destination_queue_size",
+            "UnknownDestinationQueueSize",
+        ),
+        ("appends_retried", "transaction_log_append_retry_queue_size", "LogAppendRetryQueueSize"),
+    )
+
+
+def by_state(
+    transactions: Iterable[Transaction], now_ms: int
+) -> tuple[dict[TransactionState, int], int]:
+    """Return how many ids are in each state, and the age of the oldest open transaction in ms."""
+    states = dict.fromkeys(TransactionState, 0)
+    oldest_ms = 0
+    for each in transactions:
+        current = each.current
+        if current is None:
+            continue
+        states[current.state] += 1
+        if current.state in _OPEN:
+            oldest_ms = max(oldest_ms, now_ms - current.start_ms)
+    return states, oldest_ms

@@ -1,0 +1,178 @@
+"""Markers: how the partitions of a transaction are told that it ended.
+
+    0, 43 (the format holds no markers), topic deleted     done
+    47, 52                                                 another producer or coordinator is ahead:
+                                                           given up
+    whatever else, and no answer                           again, to the leader of that time
+
+Invariant: a transaction is told to be done only when every partition of it has its marker, or has
+no place for one. There is no last attempt: as long as this broker coordinates the transaction, its
+markers are sent.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from zkbroker.coordinator.transactions.courier import Courier, Ticket
+from zkbroker.errors import ErrorCode, ZkbrokerError
+from zkbroker.runtime import Runtime
+from zkbroker.types import PartitionKey
+
+logger = logging.getLogger(__name__)
+
+_DONE = frozenset({ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT})
+_FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+NO_LEADER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """What one broker is to write of a transaction."""
+
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int
+    partitions: tuple[PartitionKey, ...]
+
+
+Codes = Mapping[PartitionKey, int]
+"""What a broker answered, by partition."""
+
+
+class Outcome(Enum):
+    """How the sending ended."""
+
+    DONE = "every partition has its marker"
+    FENCED = "another producer or coordinator is ahead"
+    ENDED = "this broker does not coordinate the transaction any more"
+
+
+class MarkerSender:
+    """Sends markers to the leaders of partitions.
+
+    Args:
+        leader_of: returns the broker that leads a partition, -1 while there is none, and None when
+            the topic was deleted.
+        send: sends markers to a broker and returns its answers, in order.
+        runtime: to wait with.
+        backoff_ms: between two attempts.
+    """
+
+    def __init__(
+        self,
+        leader_of: Callable[[str, int], int | None],
+        send: Callable[[int, Sequence[Marker]], Sequence[Codes]],
+        *,
+        runtime: Runtime,
+        backoff_ms: int = 100,
+    ) -> None:
+        self._leader_of = leader_of
+        self._send = send
+        self._runtime = runtime
+        self._backoff_s = backoff_ms / 1000
+        self._couriers: dict[int, Courier[Marker, Codes]] = {}
+        self.retries = 0
+        """Markers that were sent again, each partition counted."""
+        self.unknown_destination = 0
+        """Partitions without a leader, for which markers wait now."""
+
+    @property
+    def queued(self) -> int:
+        """Transactions' markers that wait to be sent to a broker, or for its answer."""
+        return sum(each.unanswered for each in self._couriers.values())
+
+    def send(self, marker: Marker, wanted: Callable[[], int | None]) -> Outcome:
+        """Send the markers of one transaction, until every partition has its own.
+
+        Args:
+            marker: of all its partitions.
+            wanted: returns the coordinator's epoch, None once this broker is not the coordinator.
+        """
+        remaining, sent, homeless = set(marker.partitions), set[PartitionKey](), 0
+        while True:
+            self.unknown_destination -= homeless
+            homeless = 0
+            epoch = wanted()
+            if epoch is None:
+                return Outcome.ENDED
+            by_leader = self._by_leader(remaining)
+            now = {key for partitions in by_leader.values() for key in partitions}
+            self.retries += len(now & sent)
+            sent |= now
+            homeless = len(remaining) - len(now)
+            self.unknown_destination += homeless
+            tickets = [
+                self._courier(leader).submit(
+                    Marker(
+                        marker.producer_id,
+                        marker.producer_epoch,
+                        marker.commit,
+                        epoch,
+                        tuple(sorted(partitions)),
+                    )
+                )
+                for leader, partitions in by_leader.items()
+            ]
+            fenced = False
+            for ticket in tickets:
+                fenced = self._settle(ticket, remaining) or fenced
+            if fenced or not remaining:
+                self.unknown_destination -= homeless
+                return Outcome.FENCED if fenced else Outcome.DONE
+            self._runtime.sleep(self._backoff_s)
+
+    def close(self) -> None:
+        """Send nothing any more."""
+        for courier in self._couriers.values():
+            courier.close()
+
+    def _by_leader(self, remaining: set[PartitionKey]) -> dict[int, list[PartitionKey]]:
+        """Gather partitions by their leaders; those of deleted topics need nothing."""
+        found: dict[int, list[PartitionKey]] = {}
+        for key in list(remaining):
+            leader = self._leader_of(*key)
+            if leader is None:
+                remaining.discard(key)
+            elif leader != NO_LEADER:
+                found.setdefault(leader, []).append(key)
+        return found
+
+    def _courier(self, broker: int) -> Courier[Marker, Codes]:
+        courier = self._couriers.get(broker)
+        if courier is None:
+            courier = self._couriers[broker] = Courier(
+                f"markers-to-{broker}",
+                lambda markers: self._send(broker, markers),
+                runtime=self._runtime,
+            )
+        return courier
+
+    @staticmethod
+    def _settle(ticket: Ticket[Marker, Codes], remaining: set[PartitionKey]) -> bool:
+        """Take what a broker answered; True when the transaction is not ours to end."""
+        marker = ticket.item
+        try:
+            codes = ticket.result()
+        except ZkbrokerError as error:
+            logger.info("markers not sent producer=%d error=%s", marker.producer_id, error)
+            return False
+        fenced = _codes_of(codes, marker.partitions, _FENCED)
+        if fenced:
+            logger.warning(
+                "markers refused producer=%d epoch=%d coordinator_epoch=%d codes=%s",
+                marker.producer_id,
+                marker.producer_epoch,
+                marker.coordinator_epoch,
+                {str(key): int(codes[key]) for key in fenced},
+            )
+        remaining.difference_update(_codes_of(codes, marker.partitions, _DONE))
+        return bool(fenced)
+
+
+def _codes_of(
+    codes: Codes, partitions: Sequence[PartitionKey], wanted: Collection[ErrorCode]
+) -> list[PartitionKey]:
+    return [key for key in partitions if codes.get(key) in wanted]

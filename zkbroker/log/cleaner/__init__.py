@@ -1,0 +1,24 @@
+"""Compaction: of each key a log keeps its latest record.
+
+    selection -> mapping (key -> last offset) -> grouping -> copying -> swap -> checkpoint
+
+Invariant: offsets and their order never change, the latest record of each key stays, and no part of
+a log is missing at any moment: what is left of some segments is written beside the log and takes
+their place by renaming.
+"""
+
+from zkbroker.log.cleaner.cleaner import LogCleaner
+from zkbroker.log.cleaner.cleaning import CleaningAborted, CleanStats, clean, dry_run
+from zkbroker.log.cleaner.offset_map import OffsetMap
+from zkbroker.log.cleaner.selection import Cleanable, cleanable_part
+
+__all__ = [
+    "CleanStats",
+    "Cleanable",
+    "CleaningAborted",
+    "LogCleaner",
+    "OffsetMap",
+    "clean",
+    "cleanable_part",
+    "dry_run",
+]

@@ -1,0 +1,292 @@
+"""One pass over one log.
+
+    flush -> map the dirty part -> group all segments before the end -> copy each group beside
+    the log -> swap it in -> note the end in the checkpoint
+
+Invariant: groups are swapped in ascending order, so a record without a value never goes while an
+older value of its key is still there. A pass that ends early, for whatever reason, leaves a log
+that is valid and compacted in part; the next one does it all again.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from zkbroker.log import names
+from zkbroker.log.cleaner.copying import Copier, CopyCounts, modified_ms
+from zkbroker.log.cleaner.grouping import group_segments
+from zkbroker.log.cleaner.mapping import map_segments
+from zkbroker.log.cleaner.offset_map import OffsetMap
+from zkbroker.log.cleaner.selection import Cleanable
+from zkbroker.log.cleaner.throttle import Throttle
+from zkbroker.log.cleaner.transactions import PassTransactions, aborted_between
+from zkbroker.log.log import Log
+from zkbroker.log.names import TopicPartition
+from zkbroker.log.segments.replacement import SegmentWriter
+from zkbroker.log.segments.segment import Segment
+from zkbroker.log.segments.transaction_index import AbortedTransaction
+
+logger = logging.getLogger(__name__)
+
+
+class CleaningAborted(Exception):
+    """The log was truncated, deleted or closed while it was compacted; nothing is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassSettings:
+    """How a pass works.
+
+    Args:
+        map_bytes: memory of the offset map.
+        load_factor: how full it may become.
+        io_bytes: read and written at once.
+    """
+
+    map_bytes: int
+    load_factor: float
+    io_bytes: int
+
+
+@dataclass(slots=True)
+class CleanStats:
+    """What a pass did, or would do."""
+
+    start_offset: int = 0
+    end_offset: int = 0
+    segments_before: int = 0
+    segments_after: int = 0
+    bytes_moved: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    keys: int = 0
+    map_bytes: int = 0
+    map_full: bool = False
+    seconds: float = 0.0
+    copied: CopyCounts = field(default_factory=CopyCounts)
+
+
+class _Counting:
+    """Takes what would be written, and keeps only its size."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def append(self, data: bytes | bytearray | memoryview) -> None:
+        self.size += len(data)
+
+    def add_aborted(self, transaction: AbortedTransaction) -> None:
+        pass
+
+
+class _Pass:
+    def __init__(
+        self,
+        part: Cleanable,
+        settings: PassSettings,
+        throttle: Throttle | None,
+        stopping: Callable[[], bool],
+    ) -> None:
+        self._part = part
+        self._log: Log = part.log
+        self._settings = settings
+        self._throttle = throttle
+        self._stopping = stopping
+        self.stats = CleanStats(start_offset=part.first_dirty)
+        self._map = OffsetMap(
+            settings.map_bytes, settings.load_factor, offsets=max(part.end - part.first_dirty, 0)
+        )
+
+    def check(self) -> None:
+        """End the pass when the log is not what it was."""
+        log = self._log
+        if self._stopping():
+            raise CleaningAborted("the broker stops")
+        if log.offline is not None:
+            raise CleaningAborted(log.offline)
+        if log.truncations != self._part.truncations:
+            raise CleaningAborted(f"{log.topic_partition} was truncated")
+
+    def moved(self, count: int) -> None:
+        """Count bytes that were read or are to be written, and hold the pass back."""
+        self.stats.bytes_moved += count
+        if self._throttle is not None:
+            self._throttle.take(count, self.check)
+        else:
+            self.check()
+
+    def map(self) -> int:
+        """Fill the map; returns the offset up to which it knows everything."""
+        part, stats = self._part, self.stats
+        map_segments(
+            self._map,
+            self._log.segments,
+            part.first_dirty,
+            part.end,
+            io_bytes=self._settings.io_bytes,
+            on_bytes=self.moved,
+        )
+        stats.keys, stats.map_bytes = self._map.keys, self._map.memory_bytes
+        stats.map_full = self._map.full
+        stats.end_offset = max(self._map.end_offset, part.first_dirty)
+        return stats.end_offset
+
+    def close(self) -> None:
+        """Give the map's memory back."""
+        self._map.close()
+
+    def horizon_ms(self) -> int:
+        """Return the time from which on records without a value stay."""
+        clean = [each for each in self._part.segments if each.base_offset < self._part.first_dirty]
+        if not clean:
+            return 0
+        return modified_ms(clean[-1]) - self._log.config.delete_retention_ms
+
+    def groups(self, end: int) -> list[list[Segment]]:
+        """Return the segments that have offsets before the end, as they are to be joined."""
+        segments = [each for each in self._part.segments if each.base_offset < end]
+        self.stats.segments_before = len(segments)
+        self.stats.bytes_before = sum(each.size for each in segments)
+        return group_segments(segments, self._part.end, self._log.config)
+
+    def copier(self, end: int) -> Copier:
+        segments = self._log.segments
+        transactions = PassTransactions(
+            aborted_between(segments, segments[0].base_offset, self._part.end)
+        )
+        return Copier(self._map, end, transactions, self._log.last_records(), self.stats.copied)
+
+    def write(self, copier: Copier, group: list[Segment], horizon_ms: int) -> SegmentWriter:
+        """Write what becomes of a group beside the log."""
+        writer = self._log.segment_writer(group[0].base_offset)
+        try:
+            copier.copy(
+                group,
+                writer,
+                horizon_ms=horizon_ms,
+                io_bytes=self._settings.io_bytes,
+                on_bytes=self.moved,
+            )
+            writer.finish()
+            modified = group[-1].path(names.LOG).stat().st_mtime_ns
+            fs = self._log.directory.fs
+            for suffix in (names.LOG, names.INDEX, names.TIMEINDEX):
+                fs.set_mtime(cleaned_path(writer.segment, suffix), modified)
+        except BaseException:
+            writer.abandon()
+            raise
+        return writer
+
+    def count(self, copier: Copier, group: list[Segment], horizon_ms: int) -> int:
+        counting = _Counting()
+        copier.copy(
+            group,
+            counting,
+            horizon_ms=horizon_ms,
+            io_bytes=self._settings.io_bytes,
+            on_bytes=self.moved,
+        )
+        return counting.size
+
+
+def cleaned_path(segment: Segment, suffix: str) -> Path:
+    """Return where a file of a segment is while it is written beside the log."""
+    path = segment.path(suffix)
+    return path.with_name(path.name + names.CLEANED)
+
+
+def clean(
+    part: Cleanable,
+    settings: PassSettings,
+    *,
+    keep: Callable[[], Set[TopicPartition]],
+    throttle: Throttle | None = None,
+    stopping: Callable[[], bool] = lambda: False,
+) -> CleanStats:
+    """Compact a log.
+
+    Args:
+        part: what of it.
+        settings: how.
+        keep: partitions of its data directory.
+        throttle: holds the pass back.
+        stopping: whether to give up.
+
+    Raises:
+        CleaningAborted: the log was truncated, deleted or closed.
+        CorruptMessage: an entry is damaged.
+        StorageError: the disk failed.
+    """
+    log, started = part.log, time.monotonic()
+    directory, offload = log.directory, log.directory.runtime.offload
+    run = _Pass(part, settings, throttle, stopping)
+    stats = run.stats
+    try:
+        with directory.storage():
+            # Nothing gives way to a record, or to the end of a transaction, that a power cut could
+            # take; and no recovery looks for the offsets that will be missing.
+            log.flush()
+            directory.save_recovery_point(log.topic_partition, lambda: log.recovery_start)
+            end = offload(run.map)
+            horizon_ms = offload(run.horizon_ms)
+            groups = offload(run.groups, end)
+            copier = run.copier(end)
+            if groups:
+                log.drop_snapshots_below(part.end_of(groups[-1][-1]))
+            for group in groups:
+                copier.remember(log.last_records())
+                writer = offload(run.write, copier, group, horizon_ms)
+                try:
+                    run.check()
+                    log.replace_segments(group, [writer], truncations=part.truncations)
+                except (ValueError, CleaningAborted) as error:
+                    offload(writer.abandon)
+                    raise CleaningAborted(str(error)) from error
+                stats.segments_after += 1
+                stats.bytes_after += writer.size
+    finally:
+        offload(run.close)
+    directory.save_cleaned(
+        log.topic_partition,
+        lambda: end if log.truncations == part.truncations and log.offline is None else None,
+        keep(),
+    )
+    stats.seconds = time.monotonic() - started
+    logger.info(
+        "log compacted partition=%s offsets=%d-%d segments=%d-%d bytes=%d-%d keys=%d seconds=%.3f",
+        log.topic_partition,
+        stats.start_offset,
+        stats.end_offset,
+        stats.segments_before,
+        stats.segments_after,
+        stats.bytes_before,
+        stats.bytes_after,
+        stats.keys,
+        stats.seconds,
+    )
+    return stats
+
+
+def dry_run(part: Cleanable, settings: PassSettings) -> CleanStats:
+    """Find out what `clean` would do, and change nothing.
+
+    Raises:
+        CorruptMessage: an entry is damaged.
+        StorageError: the disk failed.
+    """
+    started = time.monotonic()
+    run = _Pass(part, settings, None, lambda: False)
+    try:
+        with part.log.directory.storage():
+            end = run.map()
+            horizon_ms = run.horizon_ms()
+            copier = run.copier(end)
+            for group in run.groups(end):
+                run.stats.bytes_after += run.count(copier, group, horizon_ms)
+                run.stats.segments_after += 1
+    finally:
+        run.close()
+    run.stats.seconds = time.monotonic() - started
+    return run.stats

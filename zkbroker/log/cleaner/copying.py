@@ -1,0 +1,219 @@
+"""The second half of a pass: what the map leaves of segments, batch by batch.
+
+    all records stay        the bytes as they are
+    some stay               rebuilt: same format, codec, offsets, producer and sequence
+    none stays              gone; but the last batch of a producer that is remembered stays, empty
+
+Invariant: the last sequence and epoch of every producer can be read from the log as before.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from zkbroker.errors import CorruptMessage
+from zkbroker.log import names
+from zkbroker.log.cleaner.offset_map import Filtered, OffsetMap
+from zkbroker.log.cleaner.reading import read_segment
+from zkbroker.log.cleaner.transactions import PassTransactions
+from zkbroker.log.cleaner.unpacking import (
+    empty_batch,
+    has_other_magic,
+    inner_set,
+    packed_batch,
+    plain_batch,
+    wrapped,
+)
+from zkbroker.log.segments.segment import Segment
+from zkbroker.log.segments.transaction_index import AbortedTransaction
+from zkbroker.records import Codec, EntryInfo, PartialEntry, verify_entry
+
+LastRecords = Mapping[int, tuple[int, int | None]]
+"""Producer id to its epoch and the offset of its last data, None without any."""
+
+
+class Target(Protocol):
+    """Where the entries go: a `SegmentWriter`, or what only counts."""
+
+    def append(self, data: bytes | bytearray | memoryview) -> None: ...
+    def add_aborted(self, transaction: AbortedTransaction) -> None: ...
+
+
+@dataclass(slots=True)
+class CopyCounts:
+    """What a pass met and wrote."""
+
+    records_seen: int = 0
+    records_kept: int = 0
+    batches_emptied: int = 0
+    bytes_written: int = 0
+
+
+class Copier:
+    """Copies the entries of segments, in the log's order.
+
+    Args:
+        offsets: the map.
+        end: entries from this offset on were not mapped.
+        transactions: of the pass.
+        producers: those that are remembered.
+        counts: are added to.
+    """
+
+    def __init__(
+        self,
+        offsets: OffsetMap,
+        end: int,
+        transactions: PassTransactions,
+        producers: LastRecords,
+        counts: CopyCounts,
+    ) -> None:
+        self._map = offsets
+        self._end = end
+        self._transactions = transactions
+        self._producers = producers
+        self._counts = counts
+        self._keep_deletes = True
+        self._target: Target | None = None
+        self._on_bytes: Callable[[int], None] = lambda _: None
+        self._out = bytearray()
+        self._room = 0
+
+    def remember(self, producers: LastRecords) -> None:
+        """Go on with what is known of the producers now."""
+        self._producers = producers
+
+    def copy(
+        self,
+        segments: Sequence[Segment],
+        target: Target,
+        *,
+        horizon_ms: int,
+        io_bytes: int,
+        on_bytes: Callable[[int], None],
+    ) -> None:
+        """Copy neighbours into one.
+
+        Args:
+            segments: ascending.
+            target: takes what stays.
+            horizon_ms: of segments last written later, records without value and markers stay.
+            io_bytes: read and written at once.
+            on_bytes: called with the size of each read and write.
+
+        Raises:
+            CorruptMessage: an entry is damaged.
+            OSError: the disk failed.
+        """
+        self._target, self._on_bytes, self._room = target, on_bytes, io_bytes
+        for segment in segments:
+            self._keep_deletes = modified_ms(segment) > horizon_ms
+            read_segment(segment, self, io_bytes=io_bytes, on_bytes=on_bytes)
+        self._write()
+
+    def take(self, block: bytes) -> int:
+        position = 0
+        while True:
+            found = self._filter(block, position, alone=False)
+            self._put(found.data)
+            self._count(found)
+            position = found.position
+            try:
+                entry = verify_entry(block, position)
+            except PartialEntry:
+                return position
+            self._put(self._emptied(entry) if found.emptied else self._judge(block, entry))
+            position += entry.size
+
+    # One entry that is not plain, or of which nothing stays
+
+    def _judge(self, block: bytes, entry: EntryInfo) -> bytes | bytearray | memoryview:
+        part = memoryview(block)[entry.position : entry.position + entry.size]
+        if entry.is_control:
+            needed, aborted = self._transactions.end(entry, part)
+            if aborted is not None and self._target is not None:
+                self._target.add_aborted(aborted)
+            if needed or (self._keep_deletes and entry.record_count):
+                return part
+            return self._emptied(entry)
+        if entry.is_transactional and self._transactions.is_aborted(entry):
+            self._counts.records_seen += entry.record_count
+            return self._emptied(entry)
+        if entry.magic == 2:
+            return self._batch(block, entry)
+        return self._wrapper(part, entry)
+
+    def _batch(self, block: bytes, entry: EntryInfo) -> bytes | bytearray | memoryview:
+        plain = plain_batch(block, entry) if entry.codec else block
+        at = 0 if entry.codec else entry.position
+        found = self._filter(plain, at, alone=True)
+        self._count(found)
+        if found.kept == 0:
+            return self._emptied(entry) if found.emptied else b""
+        if found.kept == found.seen or not entry.codec:
+            return found.data if not entry.codec else _bytes_of(block, entry)
+        return packed_batch(found.data, Codec(entry.codec))
+
+    def _wrapper(self, part: memoryview, entry: EntryInfo) -> bytes | memoryview:
+        own = entry._replace(position=0)
+        inner, shift = inner_set(part, own)
+        found = self._filter(inner, 0, alone=False, shift=shift)
+        if found.position != len(inner):
+            raise CorruptMessage(f"malformed message inside the one at offset {entry.last_offset}")
+        self._count(found)
+        if found.kept == 0:
+            return b""
+        if found.kept == found.seen and not has_other_magic(inner, entry.magic):
+            return part
+        return wrapped(found.data, own, shift)
+
+    def _emptied(self, entry: EntryInfo) -> bytes | bytearray:
+        known = self._producers.get(entry.producer_id)
+        if known is None:
+            return b""
+        epoch, last_data = known
+        last = (
+            entry.is_control and entry.producer_epoch == epoch
+            if last_data is None
+            else entry.last_offset == last_data
+        )
+        if not last:
+            return b""
+        self._counts.batches_emptied += 1
+        return empty_batch(entry)
+
+    def _filter(self, data: bytes | bytearray, at: int, *, alone: bool, shift: int = 0) -> Filtered:
+        return self._map.filter(
+            data, at, end=self._end, keep_deletes=self._keep_deletes, shift=shift, alone=alone
+        )
+
+    def _count(self, found: Filtered) -> None:
+        self._counts.records_kept += found.kept
+        self._counts.records_seen += found.seen
+
+    # Output
+
+    def _put(self, data: bytes | bytearray | memoryview) -> None:
+        self._out += data
+        if len(self._out) >= self._room:
+            self._write()
+
+    def _write(self) -> None:
+        if self._out and self._target is not None:
+            self._on_bytes(len(self._out))
+            self._target.append(self._out)
+            self._counts.bytes_written += len(self._out)
+            self._out = bytearray()
+
+
+def _bytes_of(block: bytes, entry: EntryInfo) -> memoryview:
+    return memoryview(block)[entry.position : entry.position + entry.size]
+
+
+def modified_ms(segment: Segment) -> int:
+    """Return when a segment was last written, ms since 1970.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    return segment.path(names.LOG).stat().st_mtime_ns // 1_000_000

@@ -1,0 +1,50 @@
+"""Which neighbouring segments become one.
+
+Invariant: what a group becomes is within the bounds of a segment: its bytes, those of each index,
+and offsets that fit 31 bits behind its base offset.
+"""
+
+from collections.abc import Sequence
+
+from zkbroker.config.log import LogConfig
+from zkbroker.log import names
+from zkbroker.log.segments.segment import Segment
+
+_MAX_RELATIVE = 2**31 - 1
+
+
+def group_segments(segments: Sequence[Segment], end: int, config: LogConfig) -> list[list[Segment]]:
+    """Divide neighbours into groups, in order.
+
+    Args:
+        segments: ascending.
+        end: the offset behind the last of them.
+        config: of the log.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    groups: list[list[Segment]] = []
+    room = [0, 0, 0]
+    limits = (config.segment_bytes, config.index_max_bytes, config.index_max_bytes)
+    ends = [*(segment.base_offset for segment in segments[1:]), end]
+    for segment, behind in zip(segments, ends, strict=True):
+        needs = (segment.size, _size(segment, names.INDEX), _size(segment, names.TIMEINDEX))
+        fits = groups and all(
+            used + need <= limit for used, need, limit in zip(room, needs, limits, strict=True)
+        )
+        if fits and behind - 1 - groups[-1][0].base_offset <= _MAX_RELATIVE:
+            groups[-1].append(segment)
+            room = [used + need for used, need in zip(room, needs, strict=True)]
+        else:
+            groups.append([segment])
+            room = list(needs)
+    return groups
+
+
+def _size(segment: Segment, suffix: str) -> int:
+    try:
+        return segment.path(suffix).stat().st_size
+    except FileNotFoundError:
+        # It is made anew when somebody reads the segment.
+        return 0

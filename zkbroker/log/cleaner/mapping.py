@@ -1,0 +1,96 @@
+"""The first half of a pass: the keys of the part that was not compacted, into the map.
+
+Invariant: what could stay nowhere is not mapped: aborted data, markers, records without a key. So
+nothing gives way to a record that is dropped itself.
+"""
+
+from collections.abc import Callable, Sequence
+
+from zkbroker.log.cleaner.offset_map import OffsetMap
+from zkbroker.log.cleaner.reading import read_segment
+from zkbroker.log.cleaner.transactions import PassTransactions, aborted_between
+from zkbroker.log.cleaner.unpacking import inner_set, plain_batch
+from zkbroker.log.segments.segment import Segment
+from zkbroker.records import EntryInfo, PartialEntry, verify_entry
+
+
+class Mapper:
+    """Maps the entries of segments, in the log's order.
+
+    Args:
+        offsets: the map.
+        start: first offset to be mapped.
+        transactions: as the way begins.
+    """
+
+    def __init__(self, offsets: OffsetMap, start: int, transactions: PassTransactions) -> None:
+        self._map = offsets
+        self._start = start
+        self._transactions = transactions
+
+    def take(self, block: bytes) -> int:
+        position = 0
+        while not self._map.full:
+            position = self._map.note(block, position, start=self._start, alone=False)
+            if self._map.full:
+                break
+            try:
+                entry = verify_entry(block, position)
+            except PartialEntry:
+                return position
+            self._note(block, entry)
+            position += entry.size
+        return -1
+
+    def _note(self, block: bytes, entry: EntryInfo) -> None:
+        start = self._start
+        if entry.is_control:
+            part = memoryview(block)[entry.position : entry.position + entry.size]
+            self._transactions.end(entry, part)
+            if entry.last_offset >= start:
+                self._map.see(entry.last_offset)
+        elif entry.is_transactional and self._transactions.is_aborted(entry):
+            if entry.last_offset >= start:
+                self._map.see(entry.last_offset)
+        elif not entry.codec:
+            self._map.note(block, entry.position, start=start, alone=True)
+        elif entry.magic == 2:
+            self._map.note(plain_batch(block, entry), 0, start=start, alone=True)
+        else:
+            inner, shift = inner_set(block, entry)
+            self._map.note(inner, 0, start=start, shift=shift, alone=False)
+
+
+def map_segments(
+    offsets: OffsetMap,
+    segments: Sequence[Segment],
+    start: int,
+    end: int,
+    *,
+    io_bytes: int,
+    on_bytes: Callable[[int], None],
+) -> None:
+    """Map `[start, end)`, or as much of it as there is room for.
+
+    Args:
+        offsets: an empty map.
+        segments: of the log, all of them.
+        start: the first dirty offset.
+        end: where a segment begins.
+        io_bytes: read at once.
+        on_bytes: called with the size of each read.
+
+    Raises:
+        CorruptMessage: an entry is damaged.
+        OSError: the disk failed.
+    """
+    transactions = PassTransactions(aborted_between(segments, start, end))
+    mapper = Mapper(offsets, start, transactions)
+    following = [segment.base_offset for segment in segments[1:]]
+    for segment, behind in zip(segments, following, strict=False):
+        if behind > start and segment.base_offset < end:
+            read_segment(segment, mapper, io_bytes=io_bytes, on_bytes=on_bytes)
+            if offsets.full:
+                return
+    # What was seen ends where a segment begins, though the offsets before may be of nothing.
+    offsets.see(end - 1)

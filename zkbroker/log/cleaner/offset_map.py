@@ -1,0 +1,125 @@
+"""The last offset of each key, in a table of fixed size.
+
+Invariant: the table takes 24 bytes a slot and never more memory than it was given; a key that does
+not fit ends the mapping, and everything from it on is left for the next pass. Two keys count as one
+only if their MD5 digests are equal.
+"""
+
+import contextlib
+import mmap
+from typing import NamedTuple
+
+from zkbroker.records import kernels
+from zkbroker.records.entries import Data
+from zkbroker.records.layout import SLOT_BYTES
+
+_LEAST_SLOTS = 8
+
+
+class Filtered(NamedTuple):
+    """What the map leaves of some entries.
+
+    Args:
+        data: the entries as they are from now on.
+        position: of the first entry that was not taken, in bytes.
+        seen: records in them.
+        kept: records that stay.
+        newest_ms: largest timestamp of those, -1 for none.
+        emptied: the entry that was not taken is a producer's batch without a record that stays.
+    """
+
+    data: bytes
+    position: int
+    seen: int
+    kept: int
+    newest_ms: int
+    emptied: bool
+
+
+class OffsetMap:
+    """Keys and their last offsets.
+
+    Args:
+        memory_bytes: of the table at most.
+        load_factor: how full it may become.
+        offsets: how many offsets are to be mapped; a smaller table does for few.
+    """
+
+    def __init__(self, memory_bytes: int, load_factor: float, *, offsets: int) -> None:
+        wanted = max(int(offsets / load_factor) + 1, _LEAST_SLOTS)
+        slots = max(min(memory_bytes // SLOT_BYTES, wanted), 2)
+        # Pages come as they are touched, by whoever touches them: the event loop, which makes a
+        # table of many megabytes, does not stand still for it.
+        self._memory = mmap.mmap(-1, slots * SLOT_BYTES)
+        self._table = memoryview(self._memory)
+        with contextlib.suppress(AttributeError, OSError):
+            # Large ones are quicker; not every kernel has them.
+            self._memory.madvise(mmap.MADV_HUGEPAGE)
+        # One slot stays free: a search for a key that is not there ends at it.
+        self._limit = max(min(int(slots * load_factor), slots - 1), 1)
+        self.keys = 0
+        """How many keys are in it."""
+        self.full = False
+        """Whether there was no room for a key."""
+        self.end_offset = -1
+        """The offset behind the last one that was seen, -1 before the first."""
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._table.release()
+        self._memory.close()
+
+    @property
+    def memory_bytes(self) -> int:
+        """Of the table."""
+        return len(self._memory)
+
+    def note(self, data: Data, position: int, *, start: int, shift: int = 0, alone: bool) -> int:
+        """Note the keys of plain entries; returns the position of the first other one.
+
+        Args:
+            data: entries.
+            position: of the first, in bytes.
+            start: records below this offset are passed over.
+            shift: added to the offsets found.
+            alone: take one entry only, also one of a transaction.
+
+        Raises:
+            CorruptMessage: an entry is damaged.
+        """
+        position, self.keys, end, self.full = kernels.map_keys(
+            self._table, self.keys, self._limit, data, position, shift, start, alone
+        )
+        self.end_offset = max(self.end_offset, end)
+        return position
+
+    def see(self, last_offset: int) -> None:
+        """Count an entry without keys as mapped."""
+        self.end_offset = max(self.end_offset, last_offset + 1)
+
+    def filter(
+        self,
+        data: Data,
+        position: int,
+        *,
+        end: int,
+        keep_deletes: bool,
+        shift: int = 0,
+        alone: bool,
+    ) -> Filtered:
+        """Leave out of plain entries the records that have a later one of their key.
+
+        Args:
+            data: entries.
+            position: of the first, in bytes.
+            end: records from this offset on stay.
+            keep_deletes: records without a value stay.
+            shift: added to the offsets found.
+            alone: take one entry only, also one of a transaction.
+
+        Raises:
+            CorruptMessage: an entry is damaged.
+        """
+        return Filtered(
+            *kernels.filter_entries(self._table, data, position, shift, end, keep_deletes, alone)
+        )

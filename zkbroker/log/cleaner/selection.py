@@ -1,0 +1,91 @@
+"""Which part of a log is to be compacted, and how much that would be worth.
+
+    | compacted before | dirty, cleanable | open transactions, young, active, not replicated |
+    start              first dirty        end                                           log end
+
+Invariant: nothing gives way to a record behind the high watermark, for that may be truncated. The
+active segment, and what is behind the first open transaction, stay as they are.
+"""
+
+from dataclasses import dataclass
+
+from zkbroker.log.log import Log
+from zkbroker.log.segments.segment import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Cleanable:
+    """A log and what of it may be compacted.
+
+    Args:
+        log: the log.
+        first_dirty: the offset up to which it was compacted.
+        end: the first offset that may not be; where a segment begins.
+        clean_bytes: of the segments before the first dirty offset.
+        dirty_bytes: of those from it on to the end.
+        truncations: of the log, when this was found out.
+    """
+
+    log: Log
+    first_dirty: int
+    end: int
+    clean_bytes: int
+    dirty_bytes: int
+    truncations: int
+
+    @property
+    def ratio(self) -> float:
+        """The dirty part of all that may be compacted, 0 to 1."""
+        total = self.clean_bytes + self.dirty_bytes
+        return self.dirty_bytes / total if total else 0.0
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Those before the end."""
+        return tuple(each for each in self.log.segments if each.base_offset < self.end)
+
+    def end_of(self, segment: Segment) -> int:
+        """The offset behind a segment of those."""
+        behind = (each.base_offset for each in self.segments)
+        return min((base for base in behind if base > segment.base_offset), default=self.end)
+
+
+def cleanable_part(log: Log, high_watermark: int, now_ms: int) -> Cleanable:
+    """Return what of a log may be compacted.
+
+    Args:
+        log: the log.
+        high_watermark: of its partition.
+        now_ms: the clock.
+
+    Raises:
+        StorageError: the disk failed.
+    """
+    truncations = log.truncations
+    segments = log.segments
+    first = segments[0].base_offset
+    dirty = log.directory.cleaned.get(log.topic_partition, first)
+    if not first <= dirty <= log.log_end_offset:
+        dirty = first
+    unstable = log.first_unstable_offset
+    bounds = [segments[-1].base_offset, high_watermark]
+    if unstable is not None:
+        bounds.append(unstable)
+    behind = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset]
+    if log.config.min_compaction_lag_ms > 0:
+        young = now_ms - log.config.min_compaction_lag_ms
+        for segment, following in zip(segments[:-1], behind, strict=False):
+            if following > dirty and log.newest_ms(segment) > young:
+                bounds.append(segment.base_offset)
+                break
+    bound = min(bounds)
+    end = max((each.base_offset for each in segments if each.base_offset <= bound), default=first)
+    spans = list(zip(segments, behind, strict=True))
+    return Cleanable(
+        log,
+        dirty,
+        end,
+        sum(each.size for each, following in spans if following <= dirty),
+        sum(each.size for each, following in spans if following > dirty and each.base_offset < end),
+        truncations,
+    )

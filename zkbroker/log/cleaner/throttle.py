@@ -1,0 +1,49 @@
+"""How fast compaction reads and writes.
+
+Invariant: over any longer time no more bytes go through than the setting allows, of all threads
+together; a wait is short, so that whoever stops the work is heard soon.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+
+_LONGEST_WAIT_S = 0.3
+
+
+class Throttle:
+    """Makes whoever moves bytes wait; called from any thread.
+
+    Args:
+        bytes_per_s: that may go through.
+        clock: monotonic seconds.
+        sleep: waits for seconds, in the thread that calls.
+    """
+
+    def __init__(
+        self,
+        bytes_per_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._bytes_per_s = bytes_per_s
+        self._clock = clock
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._free_at = clock()
+
+    def take(self, count: int, check: Callable[[], None]) -> None:
+        """Let bytes through, and wait for as long as they take.
+
+        Args:
+            count: bytes.
+            check: called between waits; what it raises ends the waiting.
+        """
+        with self._lock:
+            now = self._clock()
+            self._free_at = max(self._free_at, now) + count / self._bytes_per_s
+            until = self._free_at
+        check()
+        while (left := until - self._clock()) > 0:
+            self._sleep(min(left, _LONGEST_WAIT_S))
+            check()

@@ -1,0 +1,435 @@
+"""The 0.7 logs of one data directory: opened, recovered, flushed by time, kept to their limits.
+
+Invariants: one broker uses a directory at a time (`DirectoryLock`). `.kafka_cleanshutdown` is there
+only while every file is whole and on stable storage: it is made last at a clean stop, and removed
+at a start before anything is appended.
+"""
+
+import logging
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from zkbroker.config.legacy07 import Legacy07Config
+from zkbroker.errors import InvalidTopic, StorageError
+from zkbroker.log import names
+from zkbroker.log.fs import FileSystem
+from zkbroker.log.legacy07.log import Legacy07Log
+from zkbroker.log.legacy07.master import Master
+from zkbroker.log.legacy07.offset_map import MapHead, MapReader, map_files, map_of
+from zkbroker.log.legacy07.recovery import load_segments, recover
+from zkbroker.log.legacy07.segment import Segment07
+from zkbroker.log.legacy07.view import Place, View07, make_map
+from zkbroker.log.legacy07.view_recovery import OpenedView, is_view, open_view
+from zkbroker.log.lock import DirectoryLock
+from zkbroker.log.recovery.scan import Cut
+from zkbroker.runtime import OwnerLoop, Runtime
+
+logger = logging.getLogger(__name__)
+
+_FOLDER = re.compile(r"(.+)-(0|[1-9]\d{0,9})", re.DOTALL)
+# What 0.7.2 refuses in a topic's name: slashes, controls, surrogates, private use, specials.
+_ILLEGAL = re.compile("[/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
+_MAX_FOLDER_BYTES = 255
+_INT32_MAX = 2**31 - 1
+_AT_A_TIME = 64
+
+Key = tuple[str, int]
+
+
+class Claim(NamedTuple):
+    """A view that is to be made: which number shows which partition, from which offset on."""
+
+    number: int
+    partition: int
+    offset: int
+
+
+Masters = Callable[[str, int], Master | None]
+"""Returns the newer log of a topic's partition, None where there is none here."""
+
+
+class Legacy07Logs:
+    """All 0.7 logs of a broker.
+
+    Args:
+        config: its settings; `log_dir` is the directory.
+        runtime: runs its tasks and what waits for the disk.
+        now_ms: wall clock in milliseconds.
+        fs: the file system.
+        masters: finds what views are made anew from after a crash.
+    """
+
+    def __init__(
+        self,
+        config: Legacy07Config,
+        *,
+        runtime: Runtime,
+        now_ms: Callable[[], int],
+        fs: FileSystem | None = None,
+        masters: Masters = lambda topic, partition: None,
+    ) -> None:
+        self._masters = masters
+        self.directory = Path(config.log_dir)
+        self.cuts: list[Cut] = []
+        """What the recovery at the start cut off."""
+        self.on_new_topic: Callable[[str], object] = lambda topic: None
+        """Called when a topic gets its first log, and when its views change."""
+        self._config = config
+        self._runtime = runtime
+        self._now_ms = now_ms
+        self._fs = fs or FileSystem()
+        self._logs: dict[Key, Legacy07Log] = {}
+        self._topics: set[str] = set()
+        self._view_counts: dict[str, int] = {}
+        self._making = runtime.lock()
+        self._lock: DirectoryLock | None = None
+        self._loops = [
+            self._loop(self._flush_due, "flush"),
+            self._loop(self._delete_expired, "retention"),
+        ]
+
+    def start(self) -> None:
+        """Lock the directory, open and recover its logs.
+
+        Raises:
+            StorageError: it cannot be used; the message says what to change.
+        """
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._lock = DirectoryLock(self.directory)
+            for key, found in self._runtime.offload(self._find_all).items():
+                self._add(key, self.directory / _folder(*key), found)
+            self._forget_marker()
+        except OSError as error:
+            self._release()
+            raise StorageError(f"0.7 logs of {self.directory} cannot be opened: {error}") from error
+        except StorageError:
+            self._release()
+            raise
+        self._check_counts()
+        self._loops[0].start(self._config.flush_check_ms / 1000)
+        self._loops[1].start(self._config.cleanup_ms / 1000)
+        logger.info("0.7 logs opened directory=%s logs=%d", self.directory, len(self._logs))
+
+    def close(self) -> None:
+        """Flush and close every log, and mark the directory as closed cleanly."""
+        for loop in self._loops:
+            loop.close()
+        clean = True
+        for log in self._logs.values():
+            clean = clean and not log.failed
+            try:
+                log.close()
+            except StorageError as error:
+                clean = False
+                logger.warning("0.7 log not closed cleanly: %s", error)
+        if clean and self._lock is not None:
+            try:
+                self._fs.write_file(self.directory / names.CLEAN_SHUTDOWN, b"")
+            except OSError as error:
+                logger.warning("clean shutdown not marked directory=%s: %s", self.directory, error)
+        self._logs.clear()
+        self._release()
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Every topic with a log."""
+        return frozenset(self._topics)
+
+    def all(self) -> dict[Key, Legacy07Log]:
+        """Every log by topic and partition."""
+        return dict(self._logs)
+
+    def get(self, topic: str, partition: int) -> Legacy07Log | None:
+        """Return a log, None when nothing was produced to it yet."""
+        return self._logs.get((topic, partition))
+
+    def get_or_make(self, topic: str, partition: int) -> Legacy07Log:
+        """Return a log, made when it is not there.
+
+        Raises:
+            InvalidTopic: there can be no such topic.
+            StorageError: it cannot be made, or there are too many.
+        """
+        log = self._logs.get((topic, partition))
+        if log is not None:
+            return log
+        folder = _folder(topic, partition)
+        if len(os.fsencode(folder)) > _MAX_FOLDER_BYTES:
+            raise InvalidTopic(f"the name of topic {topic[:40]!r}... is too long for a folder")
+        with self._making:
+            log = self._logs.get((topic, partition))
+            if log is not None:
+                return log
+            self.check_room()
+            try:
+                path = self.directory / folder
+                first = self._runtime.offload(self._make_log, path)
+                self._add((topic, partition), path, [first])
+            except OSError as error:
+                raise StorageError(f"the 0.7 log {folder} cannot be made: {error}") from error
+            logger.info("0.7 log made topic=%s partition=%d", topic, partition)
+        return self._logs[topic, partition]
+
+    def views(self, topic: str | None = None) -> dict[Key, View07]:
+        """Every view, or those of one topic, by topic and index."""
+        return {
+            key: log
+            for key, log in self._logs.items()
+            if isinstance(log, View07) and topic in (None, key[0])
+        }
+
+    def make_views(self, topic: str, claims: Sequence[Claim]) -> None:
+        """Make views, in place of empty logs where there are such; all at once or none.
+
+        Raises:
+            StorageError: they cannot be made, or there are too many logs.
+        """
+        with self._making:
+            new = [each for each in claims if not self._holds_view(topic, each.number)]
+            for each in new:
+                known = self._logs.get((topic, each.number))
+                if known is None:
+                    self.check_room(len(new))
+                elif known.end:
+                    raise StorageError(f"{known.directory} holds a 0.7 log of its own")
+                else:
+                    known.close()
+            try:
+                for each in new:
+                    path = self.directory / _folder(topic, each.number)
+                    head = MapHead(each.partition, 0, each.offset, -1)
+                    self._runtime.offload(self._make_view, path, head)
+                for each in new:
+                    path = self.directory / _folder(topic, each.number)
+                    first = [Segment07(self._fs, path, 0, 0)]
+                    place = Place(each.offset, -1)
+                    found = OpenedView(each.partition, first, [each.offset], place)
+                    self._add((topic, each.number), path, found)
+            except OSError as error:
+                raise StorageError(f"0.7 views of {topic} cannot be made: {error}") from error
+            for each in new:
+                logger.info("0.7 view made topic=%s index=%d partition=%d", topic, *each[:2])
+        self.on_new_topic(topic)
+
+    def _holds_view(self, topic: str, index: int) -> bool:
+        return isinstance(self._logs.get((topic, index)), View07)
+
+    def has_data(self, topic: str) -> bool:
+        """Whether a topic has 0.7 logs of its own here that are not empty."""
+        return (
+            topic in self._topics
+            and topic not in self._view_counts
+            and any(log.end for (name, _), log in self._logs.items() if name == topic)
+        )
+
+    def delete_view(self, topic: str, index: int) -> None:
+        """Delete a view with its files: its topic was deleted.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        with self._making:
+            view = self._logs.get((topic, index))
+            if not isinstance(view, View07):
+                return
+            view.attach(None)
+            try:
+                view.close()
+                self._runtime.offload(self._fs.remove_tree, view.directory)
+            except OSError as error:
+                raise StorageError(f"{view.directory} cannot be deleted: {error}") from error
+            finally:
+                del self._logs[topic, index]
+                self._count_views(topic)
+                self._topics = {key[0] for key in self._logs}
+            logger.info("0.7 view deleted topic=%s index=%d", topic, index)
+        self.on_new_topic(topic)
+
+    def check_room(self, more: int = 1) -> None:
+        """Check that there may be more logs.
+
+        Raises:
+            StorageError: there are too many.
+        """
+        if len(self._logs) + more > self._config.max_logs:
+            raise StorageError(
+                f"there are {len(self._logs)} 0.7 logs, legacy07.logs.max allows no more"
+            )
+
+    def check_topic(self, topic: str) -> None:
+        """Refuse a name that 0.7.2 refuses.
+
+        Raises:
+            InvalidTopic: it cannot be the name of a topic.
+        """
+        longest = self._config.max_topic_length
+        if not 0 < len(topic) <= longest or topic in (".", "..") or _ILLEGAL.search(topic):
+            raise InvalidTopic(
+                f"{topic[:40]!r} is no topic of 0.7: 1 to {longest} characters, not . or .., no /, "
+                "no controls"
+            )
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions of a topic there are on this broker."""
+        return self._view_counts.get(topic) or self._config.partitions(topic)
+
+    def is_view(self, topic: str) -> bool:
+        """Whether a topic's logs here are views."""
+        return topic in self._view_counts
+
+    def _find_all(self) -> dict[Key, list[Segment07] | OpenedView]:
+        """Find and recover; runs where it may wait for the disk."""
+        found: dict[Key, list[Segment07] | OpenedView] = {}
+        clean = (self.directory / names.CLEAN_SHUTDOWN).exists()
+        for path in sorted(self.directory.iterdir()):
+            if not path.is_dir():
+                if path.name not in (names.LOCK, names.CLEAN_SHUTDOWN):
+                    logger.warning("not a 0.7 log, left alone: %s", path)
+                continue
+            match = _FOLDER.fullmatch(path.name)
+            if match is None or int(match[2]) > _INT32_MAX:
+                raise StorageError(
+                    f"{path} is no folder of a 0.7 log (topic-partition): move it out of "
+                    f"{self.directory}"
+                )
+            key = match[1], int(match[2])
+            if is_view(path):
+                head = MapReader(map_files(path)[0]).head
+                master = None if head is None else self._masters(key[0], head.partition)
+                view = open_view(self._fs, path, master, clean=clean)
+                if view is None:
+                    self._fs.remove_tree(path)
+                else:
+                    found[key] = view
+                continue
+            segments, strangers = load_segments(self._fs, path)
+            for name in strangers:
+                if name.endswith(names.LOG):
+                    raise StorageError(
+                        f"{path / name} is no file of Kafka 0.7: legacy07.log.dir must be a "
+                        "directory of 0.7 logs alone"
+                    )
+                logger.warning("not part of a 0.7 log, left alone: %s", path / name)
+            if segments and not clean:
+                cut = recover(self._fs, segments[-1], self._now_ms())
+                if cut is not None:
+                    logger.error("0.7 log cut %s", cut)
+                    self.cuts.append(cut)
+            found[key] = segments or [self._first_file(path)]
+        return found
+
+    def _forget_marker(self) -> None:
+        marker = self.directory / names.CLEAN_SHUTDOWN
+        if marker.exists():
+            self._fs.unlink(marker)
+            self._fs.fsync_dir(self.directory)
+
+    def _make_log(self, path: Path) -> Segment07:
+        """Make a folder with an empty file; runs where it may wait for the disk."""
+        self._fs.mkdir(path)
+        self._fs.fsync_dir(self.directory)
+        return self._first_file(path)
+
+    def _first_file(self, path: Path) -> Segment07:
+        first = Segment07(self._fs, path, 0, 0)
+        first.hold()
+        first.release()
+        self._fs.fsync_dir(path)
+        return first
+
+    def _make_view(self, path: Path, head: MapHead) -> None:
+        """Make the files of a view, the map first; runs where it may wait for the disk."""
+        self._fs.mkdir(path)
+        self._fs.fsync_dir(self.directory)
+        first = Segment07(self._fs, path, head.position, 0)
+        self._fs.close(make_map(self._fs, map_of(first.path), head))
+        self._first_file(path)
+
+    def _add(self, key: Key, path: Path, found: list[Segment07] | OpenedView) -> None:
+        settings = self._config.of_log(key[0])
+        if isinstance(found, OpenedView):
+            self._logs[key] = View07(
+                self._fs,
+                path,
+                found.segments,
+                settings,
+                self._runtime,
+                self._now_ms,
+                partition=found.partition,
+                place=found.place,
+                starts=found.starts,
+                kind=self._config.message_magic,
+                pending_bytes=self._config.pending_bytes,
+            )
+            self._count_views(key[0])
+        else:
+            self._logs[key] = Legacy07Log(
+                self._fs, path, found, settings, self._runtime, self._now_ms
+            )
+        if key[0] not in self._topics:
+            self._topics.add(key[0])
+            self.on_new_topic(key[0])
+
+    def _count_views(self, topic: str) -> None:
+        count = len(self.views(topic))
+        self._view_counts.pop(topic, None)
+        if count:
+            self._view_counts[topic] = count
+
+    def _check_counts(self) -> None:
+        for topic, partition in sorted(self._logs):
+            if partition >= self.partitions(topic):
+                logger.warning(
+                    "0.7 log %s-%d cannot be reached: topic %s has %d partitions; raise it in "
+                    "topic.partition.count.map",
+                    topic,
+                    partition,
+                    topic,
+                    self.partitions(topic),
+                )
+
+    def _flush_due(self) -> float:
+        self._with_each(lambda log: log.flush_if_due())
+        return self._config.flush_check_ms / 1000
+
+    def _delete_expired(self) -> float:
+        self._with_each(lambda log: log.delete_expired())
+        return self._config.cleanup_ms / 1000
+
+    def _with_each(self, step: Callable[[Legacy07Log], object]) -> None:
+        """Do it with every log; one that fails keeps no other from it."""
+        for count, log in enumerate(list(self._logs.values())):
+            try:
+                step(log)
+            except StorageError as error:
+                logger.warning("0.7 log failed directory=%s: %s", log.directory, error)
+            if count % _AT_A_TIME == _AT_A_TIME - 1:
+                self._runtime.sleep(0)
+
+    def _loop(self, step: Callable[[], float], name: str) -> OwnerLoop:
+        return OwnerLoop(
+            self._runtime,
+            step,
+            name=f"legacy07-{name}",
+            logger=logger,
+            foreseen=(StorageError, OSError),
+        )
+
+    def _release(self) -> None:
+        for log in self._logs.values():
+            try:
+                log.close()
+            except StorageError as error:
+                logger.warning("0.7 log not closed cleanly: %s", error)
+        self._logs.clear()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+
+def _folder(topic: str, partition: int) -> str:
+    return f"{topic}-{partition}"

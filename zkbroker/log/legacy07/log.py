@@ -1,0 +1,337 @@
+"""One 0.7 log: a stream of bytes in files, appended to, flushed, read by position.
+
+    start of first file ... start of last file ... visible end ... end
+                                                   flushed ^       ^ written
+
+Invariants: a position keeps its meaning for ever: it is never given to other bytes, and a log whose
+files were all deleted goes on at its end. Readers see what is flushed and nothing else: files but
+the last one are flushed as a whole before the next one begins. After a failed flush nothing is
+appended any more, since nobody can tell what of it is on the disk.
+"""
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from zkbroker.config.legacy07 import Log07Settings
+from zkbroker.errors import OffsetOutOfRange, StorageError
+from zkbroker.fileslice import FileSlice
+from zkbroker.log import names
+from zkbroker.log.fs import FileSystem
+from zkbroker.log.legacy07.segment import Segment07
+from zkbroker.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+LATEST = -1
+EARLIEST = -2
+_WRITTEN_AT_ONCE_BYTES = 1024 * 1024
+
+
+class Legacy07Log:
+    """A log that is open for appends.
+
+    Args:
+        fs: the file system.
+        directory: its folder.
+        segments: its files in order, at least one.
+        settings: what holds for it.
+        runtime: runs what waits for the disk.
+        now_ms: wall clock in milliseconds.
+
+    Raises:
+        OSError: a file cannot be opened.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: Path,
+        segments: list[Segment07],
+        settings: Log07Settings,
+        runtime: Runtime,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self.directory = directory
+        self.settings = settings
+        self._fs = fs
+        self._runtime = runtime
+        self._now_ms = now_ms
+        self._lock = runtime.lock()
+        self._segments = segments
+        self._active = segments[-1]
+        self._active.hold()
+        self._first_append_ms: int | None = None
+        self._unflushed = 0
+        self._flushed_ms = now_ms()
+        self._failure: str | None = None
+        self._closed = False
+
+    @property
+    def start(self) -> int:
+        """Position of its first byte."""
+        return self._segments[0].start
+
+    @property
+    def end(self) -> int:
+        """Position behind its last byte."""
+        return self._active.end
+
+    @property
+    def visible_end(self) -> int:
+        """Position behind the last byte that readers see."""
+        return self._active.visible_end
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return self.end - self.start
+
+    @property
+    def files(self) -> list[Path]:
+        """Its files, oldest first."""
+        return [segment.path for segment in self._segments]
+
+    @property
+    def failed(self) -> bool:
+        """Whether the disk failed, so that it takes nothing any more."""
+        return self._failure is not None
+
+    def append(self, data: bytes | memoryview, messages: int) -> int:
+        """Append a checked set as it was sent.
+
+        Args:
+            data: whole entries.
+            messages: how many messages are in them, for the flush interval.
+
+        Returns:
+            The position of its first byte.
+
+        Raises:
+            StorageError: it was not stored.
+        """
+        with self._lock:
+            self._must_work()
+            position = self._write(data)
+            self._count(messages)
+            return position
+
+    def flush(self) -> None:
+        """Bring what was appended to stable storage and before its readers.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        with self._lock:
+            self._must_work()
+            self._flush()
+
+    def flush_if_due(self) -> None:
+        """Flush when the last flush is too long ago.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        if self._now_ms() - self._flushed_ms >= self.settings.flush_ms and not self.failed:
+            self.flush()
+
+    def read(self, offset: int, max_bytes: int) -> FileSlice | None:
+        """Return bytes from a position on, None at the visible end.
+
+        Args:
+            offset: the position; it need not be that of an entry.
+            max_bytes: how many at most; what is returned ends with the file that holds them.
+
+        Raises:
+            OffsetOutOfRange: before the first file or behind the visible end.
+            OSError: the file cannot be opened.
+        """
+        if not self.start <= offset <= self.visible_end:
+            raise OffsetOutOfRange(
+                f"position {offset} of {self.directory.name}: it has {self.start} to "
+                f"{self.visible_end}",
+                earliest=self.start,
+                latest=self.visible_end,
+            )
+        size = min(max_bytes, self.visible_end - offset)
+        if size <= 0:
+            return None
+        segment = self._holding(offset)
+        size = min(size, segment.visible_end - offset)
+        return FileSlice(segment.hold(), offset - segment.start, size, segment.release)
+
+    def offsets(self, time_ms: int, count: int) -> list[int]:
+        """Return positions where one may begin to read, newest first.
+
+        Each file's start counts with the time of its last append, the visible end with now.
+
+        Args:
+            time_ms: LATEST for all, EARLIEST for the first alone, or the newest time wanted.
+            count: the most to return.
+
+        Raises:
+            OSError: a file cannot be looked at.
+        """
+        known = [(segment.start, segment.modified_ms()) for segment in self._segments]
+        if self._active.size:
+            known.append((self.visible_end, self._now_ms()))
+        if time_ms == LATEST:
+            last = len(known) - 1
+        elif time_ms == EARLIEST:
+            last = 0
+        else:
+            last = len(known) - 1
+            while last >= 0 and known[last][1] > time_ms:
+                last -= 1
+        return [start for start, _ in reversed(known[: last + 1])][:count]
+
+    def delete_expired(self) -> int:
+        """Delete the oldest files that are past a limit; returns how many.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        with self._lock:
+            if self.failed or self._closed:
+                return 0
+            try:
+                count = self._expired()
+                if count == len(self._segments):
+                    if not self._active.size:
+                        # An empty file is kept: its name says where the log goes on.
+                        count -= 1
+                    else:
+                        self._roll()
+                for segment in self._segments[:count]:
+                    self._unlink(segment)
+                    # One by one: a power cut must not leave a gap.
+                    self._runtime.offload(self._fs.fsync_dir, self.directory)
+                    logger.info("0.7 file deleted path=%s bytes=%d", segment.path, segment.size)
+                    self._segments = self._segments[1:]
+            except OSError as error:
+                raise StorageError(f"{self.directory}: files not deleted: {error}") from error
+            return count
+
+    def close(self) -> None:
+        """Flush and close.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            try:
+                if not self.failed:
+                    self._flush()
+            finally:
+                self._active.release()
+
+    def _write(self, data: bytes | memoryview) -> int:
+        """Write at the end, of a new file if it is time for one; returns the position."""
+        try:
+            self._roll_if_due()
+            position = self.end
+            if len(data) > _WRITTEN_AT_ONCE_BYTES:
+                self._runtime.offload(self._active.append, data)
+            else:
+                self._active.append(data)
+        except OSError as error:
+            raise StorageError(f"{self._active.path} cannot be written: {error}") from error
+        if self._first_append_ms is None:
+            self._first_append_ms = self._now_ms()
+        return position
+
+    def _count(self, messages: int) -> None:
+        """Flush when so many messages more make it time to."""
+        self._unflushed += messages
+        if self._unflushed >= self.settings.flush_messages:
+            self._flush()
+
+    def _expired(self) -> int:
+        """Return how many of the oldest files are past the time, or above the size."""
+        settings = self.settings
+        now = self._now_ms()
+        by_time = 0
+        for segment in self._segments if settings.retention_ms >= 0 else ():
+            if now - segment.modified_ms() <= settings.retention_ms:
+                break
+            by_time += 1
+        by_size = 0
+        if settings.retention_bytes >= 0:
+            left = self.size
+            for segment in self._segments:
+                if left - segment.size < settings.retention_bytes or not segment.size:
+                    break
+                left -= segment.size
+                by_size += 1
+        return max(by_time, by_size)
+
+    def _roll_if_due(self) -> None:
+        first = self._first_append_ms
+        old = first is not None and self._now_ms() - first > self.settings.roll_ms
+        if self._active.size > self.settings.file_bytes or (old and self._active.size):
+            self._roll()
+
+    def _roll(self) -> None:
+        self._flush()
+        following = Segment07(self._fs, self.directory, self.end, 0)
+        with contextlib.suppress(FileNotFoundError):
+            # A roll that failed half way may have left it; it holds nothing anybody was told of.
+            self._fs.unlink(following.path)
+        following.hold()
+        try:
+            self._began(following)
+            self._runtime.offload(self._fs.fsync_dir, self.directory)
+        except OSError:
+            following.release()
+            raise
+        # One assignment each: readers look at the list without the lock.
+        before, self._active = self._active, following
+        self._segments = [*self._segments, following]
+        before.release()
+        self._first_append_ms = None
+        logger.debug("0.7 log rolled path=%s", following.path)
+
+    def _began(self, segment: Segment07) -> None:
+        """Make what belongs to a new file; raises OSError."""
+
+    def _unlink(self, segment: Segment07) -> None:
+        self._fs.unlink(segment.path)
+
+    def _flush(self) -> None:
+        if self._active.flushed != self._active.size:
+            try:
+                self._runtime.offload(self._active.flush)
+            except OSError as error:
+                self._failure = f"{self._active.path} could not be flushed: {error}"
+                logger.exception("0.7 log failed path=%s", self._active.path)
+                raise StorageError(self._failure) from error
+        self._unflushed = 0
+        self._flushed_ms = self._now_ms()
+
+    def _must_work(self) -> None:
+        if self._closed:
+            raise StorageError(f"{self.directory} is closed")
+        if self._failure is not None:
+            raise StorageError(f"{self._failure}; mend the disk and start the broker again")
+
+    def _holding(self, offset: int) -> Segment07:
+        segments = self._segments
+        low, high = 0, len(segments) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            if segments[middle].start <= offset:
+                low = middle
+            else:
+                high = middle - 1
+        return segments[low]
+
+
+def is_log_folder(directory: Path) -> bool:
+    """Whether a folder holds files of a 0.7 log."""
+    with os.scandir(directory) as listing:
+        return any(names.offset_of_file(item.name, names.KAFKA_07) is not None for item in listing)

@@ -1,0 +1,159 @@
+"""The newer log that a view of 0.7 shows, as far as the view may see it.
+
+Invariant: what is read lies below the high watermark and below the last stable offset, and is of no
+aborted transaction. So it is never taken back, but by an unclean election.
+"""
+
+import os
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from zkbroker.log.log import Log
+from zkbroker.records import committed_only, decode_lists, offset_after
+
+READ_BYTES = 256 * 1024
+
+
+class MasterRead(NamedTuple):
+    """What was found: offsets, payloads, and the offset to go on at."""
+
+    offsets: list[int]
+    values: list[bytes | None]
+    next_offset: int
+
+
+class Master(Protocol):
+    """What a view is made from."""
+
+    @property
+    def start(self) -> int:
+        """First offset that is there."""
+
+    @property
+    def end(self) -> int:
+        """Offset behind the last message that may be seen."""
+
+    @property
+    def written_end(self) -> int:
+        """Offset behind the last message, seen or not."""
+
+    @property
+    def truncations(self) -> int:
+        """How often its end was cut off."""
+
+    @property
+    def term(self) -> tuple[int, int]:
+        """Changes whenever what was appended, here or at the leader, may have been cut off."""
+
+    def take_lowest_cut(self) -> int:
+        """Return the lowest offset at which it was cut since the last call, 2**63 - 1 for none.
+
+        It is needed where messages bear no leader epoch, and lasts no longer than the process.
+        """
+
+    def read(self, offset: int, end: int) -> MasterRead:
+        """Read some messages from an offset on, those below `end` only."""
+
+    def epoch_of(self, offset: int) -> int:
+        """Return the leader epoch under which an offset was appended, -1 if unknown."""
+
+    def end_of(self, epoch: int) -> int | None:
+        """Return where an epoch ends in this log, None if nobody can tell."""
+
+    def flush(self, end: int) -> None:
+        """Bring what is before an offset to stable storage."""
+
+
+class LogMaster:
+    """A view's master in this broker, of whichever role.
+
+    Args:
+        log: the partition's log.
+        high_watermark: returns the partition's.
+        leader_epoch: returns the one that this broker leads or follows in.
+    """
+
+    def __init__(
+        self, log: Log, high_watermark: Callable[[], int], leader_epoch: Callable[[], int]
+    ) -> None:
+        self._log = log
+        self._high_watermark = high_watermark
+        self._leader_epoch = leader_epoch
+
+    @property
+    def start(self) -> int:
+        return self._log.log_start_offset
+
+    @property
+    def end(self) -> int:
+        return self._log.last_stable_offset(self._high_watermark())
+
+    @property
+    def written_end(self) -> int:
+        return self._log.log_end_offset
+
+    @property
+    def truncations(self) -> int:
+        return self._log.truncations
+
+    @property
+    def term(self) -> tuple[int, int]:
+        return self._leader_epoch(), self._log.truncations
+
+    def take_lowest_cut(self) -> int:
+        lowest, self._log.lowest_cut = self._log.lowest_cut, 2**63 - 1
+        return lowest
+
+    def read(self, offset: int, end: int) -> MasterRead:
+        """Read some messages.
+
+        Raises:
+            StorageError: the disk failed.
+            ProtocolError: the log is damaged there, or begins behind the offset.
+        """
+        log = self._log
+        found = log.read(offset, READ_BYTES, end=end)
+        if found.slice is None:
+            return MasterRead([], [], offset)
+        try:
+            aborted = log.aborted_transactions(offset, found)
+            with log.directory.storage():
+                data = os.pread(found.slice.fd, found.slice.size, found.slice.position)
+        finally:
+            found.slice.close()
+        lists = decode_lists(
+            committed_only(data, [(each.producer_id, each.first_offset) for each in aborted]),
+            start_offset=offset,
+        )
+        if lists.error is not None:
+            raise lists.error
+        behind = decode_end(data, offset) if aborted else lists.next_offset
+        return MasterRead(lists.offsets, lists.values, behind)
+
+    def epoch_of(self, offset: int) -> int:
+        known = -1
+        for epoch, start in self._log.epochs.all():
+            if start > offset:
+                break
+            known = epoch
+        return known
+
+    def end_of(self, epoch: int) -> int | None:
+        if epoch < 0 or epoch > self._log.epochs.latest:
+            return None
+        return self._log.end_offset_for_epoch(epoch)[1]
+
+    def flush(self, end: int) -> None:
+        """Bring what is before an offset to stable storage.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        if self._log.recovery_point < end:
+            self._log.flush()
+
+
+def decode_end(data: bytes, offset: int) -> int:
+    """Return the offset behind the last whole entry, `offset` without one."""
+    behind = offset_after(data)
+    return offset if behind is None else max(behind, offset)

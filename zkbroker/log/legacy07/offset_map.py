@@ -1,0 +1,175 @@
+"""The map of a view: which offset of the master lies at which position. One file for each segment.
+
+    <log.dir>/<topic>-<index>/%020d.kafka   bytes of the view
+                              %020d.map     what they stand for
+
+    head     magic:8 = "zkb07map"  partition:i32  position:i64  offset:i64  epoch:i32  crc:u32
+    record   crc:u32  kind:i8  position:i64  size:i32  offset:i64  messages:i32  check:u32
+             epoch:i32  [the bytes themselves, `size` of them, if kind is 2]
+
+Big-endian. The head's `position` is that in the file's name, and `offset` is the master's offset to
+go on at there; its CRC-32 covers what is before it, a record's what is behind it. A record stands
+for the `size` bytes of the view from `position` on, whose CRC-32 is `check`: the messages of the
+offsets `offset` to `offset + messages - 1`, without a hole, appended to the master under leader
+epoch `epoch` (-1 where the master does not say).
+
+    kind 0   messages of magic 0, uncompressed       kind 2   as a 0.7 producer sent them
+    kind 1   messages of magic 1, uncompressed       kind 3   no bytes: the master was cut and goes
+                                                              on at `offset`
+
+So a view is made again, byte for byte, from the master and its map.
+
+Invariants: a map is appended to and never changed. What is in it has a position for ever, and is on
+stable storage in the master before it gets there. Records follow each other without a gap in
+`position`; offsets grow but for kind 3, and of two records with the same offset the later one says
+where it is now.
+"""
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+from zkbroker.errors import StorageError
+from zkbroker.records.generations import AS_SENT
+
+SUFFIX: Final = ".map"
+CUT: Final = 3
+_MAGIC = b"zkb07map"
+_HEAD = struct.Struct(">8siqqi")
+_CRC = struct.Struct(">I")
+_RECORD = struct.Struct(">bqiqiIi")
+HEAD_BYTES: Final = _HEAD.size + _CRC.size
+RECORD_BYTES: Final = _CRC.size + _RECORD.size
+
+
+class MapHead(NamedTuple):
+    """Where a segment of a view begins; see the diagram."""
+
+    partition: int
+    position: int
+    offset: int
+    epoch: int
+
+
+class MapRecord(NamedTuple):
+    """A stretch of a view; see the diagram."""
+
+    kind: int
+    position: int
+    size: int
+    offset: int
+    messages: int
+    check: int
+    epoch: int
+    sent: bytes = b""
+
+    @property
+    def end(self) -> int:
+        """Position behind it."""
+        return self.position + self.size
+
+    @property
+    def next_offset(self) -> int:
+        """The master's offset to go on at behind it."""
+        return self.offset + self.messages
+
+
+class MapReader:
+    """Reads one map file to its end, or to its first record that is not whole and right.
+
+    Args:
+        path: the file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.head: MapHead | None = None
+        """None where it is not whole: nothing of that segment was ever given to anybody."""
+        self.valid_bytes = 0
+        """How many bytes were found right so far."""
+        with path.open("rb") as file:
+            data = file.read(HEAD_BYTES)
+        if len(data) == HEAD_BYTES and _CRC.unpack_from(data, _HEAD.size)[0] == zlib.crc32(
+            data[: _HEAD.size]
+        ):
+            magic, *values = _HEAD.unpack_from(data)
+            if magic == _MAGIC:
+                self.head = MapHead(*values)
+                self.valid_bytes = HEAD_BYTES
+
+    def records(self) -> Iterator[MapRecord]:
+        """Yield the records in order; `valid_bytes` grows with them."""
+        if self.head is None:
+            return
+        position = self.head.position
+        with self.path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(HEAD_BYTES)
+            while (record := _read(file, size)) is not None and record.position == position:
+                self.valid_bytes += RECORD_BYTES + len(record.sent)
+                position = record.end
+                yield record
+
+
+def _read(file: BinaryIO, end: int) -> MapRecord | None:
+    data = file.read(RECORD_BYTES)
+    if len(data) < RECORD_BYTES:
+        return None
+    values = _RECORD.unpack_from(data, _CRC.size)
+    record = MapRecord(*values)
+    if not 0 <= record.kind <= CUT or record.size < 0:
+        return None
+    crc = zlib.crc32(data[_CRC.size :])
+    if record.kind == AS_SENT:
+        if record.size > end - file.tell():
+            return None
+        sent = file.read(record.size)
+        crc = zlib.crc32(sent, crc)
+        record = record._replace(sent=sent)
+    return record if crc == _CRC.unpack_from(data)[0] else None
+
+
+def encode_head(head: MapHead) -> bytes:
+    """Return the beginning of a map file."""
+    data = _HEAD.pack(_MAGIC, *head)
+    return data + _CRC.pack(zlib.crc32(data))
+
+
+def encode_record(record: MapRecord) -> bytes:
+    """Return a record as it is stored."""
+    data = _RECORD.pack(*record[:7])
+    crc = zlib.crc32(record.sent, zlib.crc32(data))
+    return b"".join((_CRC.pack(crc), data, record.sent))
+
+
+def map_of(kafka: Path) -> Path:
+    """Return the map file of a segment's file."""
+    return kafka.with_suffix(SUFFIX)
+
+
+def map_files(directory: Path) -> list[Path]:
+    """Return the map files of a view, oldest first; none for a log that is no view.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    return sorted(directory.glob(f"*{SUFFIX}"))
+
+
+def read_head(path: Path) -> MapHead:
+    """Return the head of a map file.
+
+    Raises:
+        StorageError: it is damaged.
+        OSError: it cannot be read.
+    """
+    head = MapReader(path).head
+    if head is None:
+        raise StorageError(f"{path} is no map of a 0.7 view, or its head is damaged")
+    return head

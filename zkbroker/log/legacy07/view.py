@@ -1,0 +1,443 @@
+"""A 0.7 log that shows a newer log, the master, to clients of 0.7: true bytes, and a map.
+
+    master (high watermark, last stable offset)
+      -> stretches: as a 0.7 producer sent them here, else rendered
+      -> files of the view, not visible yet
+      -> flush: the master to there, the map, the files; then readers see it
+
+Invariants: a position that a reader was given keeps its bytes and its offset for ever: the map is
+on stable storage before the bytes are visible, and the master before the map. What a crash leaves
+beyond the map is cut off, was seen by nobody, and is made anew. Stretches follow the master's
+order. If the master was cut below what is shown already (an unclean election, a flush that was
+lost), what is shown stays, and what replaced it in the master follows it.
+"""
+
+import itertools
+import logging
+import os
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from zkbroker.config.legacy07 import Log07Settings
+from zkbroker.errors import StorageError
+from zkbroker.log.fs import FileSystem
+from zkbroker.log.legacy07.log import Legacy07Log
+from zkbroker.log.legacy07.master import Master
+from zkbroker.log.legacy07.offset_map import (
+    CUT,
+    MapHead,
+    MapRecord,
+    encode_head,
+    encode_record,
+    map_of,
+)
+from zkbroker.log.legacy07.segment import Segment07
+from zkbroker.records.generations import AS_SENT, Stretch07, dense, render
+from zkbroker.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+STRETCH_BYTES: Final = 64 * 1024
+"""Payload bytes after which a stretch ends: what a look-up walks through at most."""
+_RENDERED_AT_ONCE: Final = 256
+_FAIR_BYTES: Final = 1024 * 1024
+
+
+class _MasterCutError(StorageError):
+    """What was rendered and not flushed does not hold any more, and was dropped."""
+
+
+class Place(NamedTuple):
+    """How far a view shows its master: the next offset, and the leader epoch of the one before."""
+
+    offset: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """What a 0.7 producer sent, and where the master has it."""
+
+    offset: int
+    stretches: Sequence[Stretch07]
+    count: int
+    size: int
+    term: tuple[int, int]
+
+
+class View07(Legacy07Log):
+    """The view of one partition.
+
+    Args:
+        fs: the file system.
+        directory: its folder.
+        segments: its files in order, at least one; each has its map beside it.
+        settings: what holds for it as a log of 0.7.
+        runtime: runs what waits for the disk.
+        now_ms: wall clock in milliseconds.
+        partition: of the master.
+        place: how far it shows the master.
+        starts: for each segment, the master's offset where it begins.
+        kind: `PLAIN_0` or `PLAIN_1`, for what is rendered.
+        pending_bytes: how much of what 0.7 producers sent is kept until the master's high
+            watermark has passed it; what is more is rendered from the master.
+
+    Raises:
+        OSError: a file cannot be opened.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: Path,
+        segments: list[Segment07],
+        settings: Log07Settings,
+        runtime: Runtime,
+        now_ms: Callable[[], int],
+        *,
+        partition: int,
+        place: Place,
+        starts: Sequence[int],
+        kind: int,
+        pending_bytes: int,
+    ) -> None:
+        super().__init__(fs, directory, segments, settings, runtime, now_ms)
+        self.partition = partition
+        self.master: Master | None = None
+        """None while this broker has no replica of the partition."""
+        self._kind = kind
+        self._starts = dict(zip((each.start for each in segments), starts, strict=True))
+        self._place = self._saved_place = place
+        self._unsaved: list[MapRecord] = []
+        self._map_fd = fs.open(map_of(self._active.path), os.O_RDWR | os.O_APPEND)
+        self._following = runtime.lock()
+        self._sent: deque[_Sent] = deque()
+        self._sent_bytes = 0
+        self._pending_bytes = pending_bytes
+        self._truncations = -1
+        self._barriers: dict[int, int] = {}
+        self._barrier_ids = itertools.count()
+
+    @property
+    def next_offset(self) -> int:
+        """The master's offset that is shown next."""
+        return self._place.offset
+
+    @property
+    def behind(self) -> bool:
+        """Whether the master has something that is not shown yet."""
+        return self.master is not None and self._place.offset < self.master.end
+
+    def attach(self, master: Master | None) -> None:
+        """Show this master from now on; None when this broker has no replica any more."""
+        self.master = master
+        self._truncations = -1
+
+    # -- what 0.7 producers send
+
+    @contextmanager
+    def appending(self) -> Iterator[None]:
+        """Show nothing that the master gets from now on, until what is appended was noted."""
+        master = self.master
+        key = next(self._barrier_ids)
+        self._barriers[key] = 0 if master is None else master.written_end
+        try:
+            yield
+        finally:
+            del self._barriers[key]
+
+    def note_sent(self, offset: int, stretches: Sequence[Stretch07], term: tuple[int, int]) -> None:
+        """Keep what a 0.7 producer sent, to show it as it came; within `appending`.
+
+        Args:
+            offset: of its first message in the master.
+            stretches: all of it.
+            term: of the master before it was appended.
+        """
+        size = sum(len(each.data) for each in stretches)
+        if self._sent_bytes + size > self._pending_bytes:
+            logger.debug("0.7 set is not kept as sent directory=%s bytes=%d", self.directory, size)
+            return
+        count = sum(each.messages for each in stretches)
+        # The buffer it came in belongs to its connection.
+        kept = [each._replace(data=bytes(each.data)) for each in stretches]
+        place = len(self._sent)
+        while place and self._sent[place - 1].offset > offset:
+            place -= 1
+        self._sent.insert(place, _Sent(offset, kept, count, size, term))
+        self._sent_bytes += size
+
+    # -- following the master
+
+    def catch_up(self) -> None:
+        """Show what the master has; readers see it after the next flush.
+
+        Raises:
+            StorageError: a disk failed.
+            ProtocolError: the master is damaged.
+        """
+        master = self.master
+        if master is None:
+            return
+        with self._following:
+            more = True
+            fair_at = self.end + _FAIR_BYTES
+            while more:
+                self._align(master)
+                try:
+                    more = self._step(master)
+                except _MasterCutError as error:
+                    logger.info("0.7 view goes back: %s", error)
+                if self.end >= fair_at:
+                    self._runtime.sleep(0)
+                    fair_at = self.end + _FAIR_BYTES
+
+    def _step(self, master: Master) -> bool:
+        """Show some messages; False when there are none."""
+        end = min([master.end, *self._barriers.values()])
+        at = max(self._place.offset, master.start)
+        if at >= end:
+            return False
+        sent = self._first_sent(at, master)
+        if sent is not None and sent.offset == at and sent.offset + sent.count <= end:
+            self._sent.popleft()
+            self._sent_bytes -= sent.size
+            offset = at
+            epoch = master.epoch_of(at)
+            for stretch in sent.stretches:
+                self._show(stretch, Place(offset, epoch))
+                offset += stretch.messages
+            return True
+        end = end if sent is None else min(end, sent.offset)
+        found = master.read(at, end)
+        if sent is not None and found.next_offset <= at and end == sent.offset:
+            # What was before it was compacted away; a set begins where an entry does.
+            found = found._replace(next_offset=end)
+        for stretch, offset in self._rendered(found.offsets, found.values):
+            self._show(stretch, Place(offset, master.epoch_of(offset)))
+        if found.next_offset <= at:
+            return False
+        if found.next_offset > self._place.offset:
+            # Markers, what was aborted, what was compacted away.
+            epoch = master.epoch_of(found.next_offset - 1)
+            self._place = Place(found.next_offset, epoch)
+        return True
+
+    def _first_sent(self, at: int, master: Master) -> _Sent | None:
+        """Return the first of what was sent that still holds, and is not behind."""
+        while self._sent:
+            sent = self._sent[0]
+            if sent.offset >= at and sent.term == master.term:
+                return sent
+            self._sent.popleft()
+            self._sent_bytes -= sent.size
+        return None
+
+    def _rendered(
+        self, offsets: Sequence[int], values: Sequence[bytes | None]
+    ) -> Iterator[tuple[Stretch07, int]]:
+        for begin, end in dense(offsets):
+            while begin < end:
+                upto, size = begin, 0
+                while upto < end and size < STRETCH_BYTES and upto - begin < _RENDERED_AT_ONCE:
+                    size += len(values[upto] or b"")
+                    upto += 1
+                data = render(values[begin:upto], self._kind)
+                yield Stretch07(self._kind, data, upto - begin), offsets[begin]
+                begin = upto
+
+    def _show(self, stretch: Stretch07, first: Place) -> None:
+        with self._lock:
+            self._must_work()
+            data = stretch.data
+            position = self._write(data)
+            self._unsaved.append(
+                MapRecord(
+                    stretch.kind,
+                    position,
+                    len(data),
+                    first.offset,
+                    stretch.messages,
+                    zlib.crc32(data),
+                    first.epoch,
+                    bytes(data) if stretch.kind == AS_SENT else b"",
+                )
+            )
+            self._place = Place(first.offset + stretch.messages, first.epoch)
+            self._count(stretch.messages)
+
+    def _align(self, master: Master) -> None:
+        """Go back to where the master was cut, if that is below what is shown."""
+        # A cut that comes after this is met by the flush.
+        if master.truncations == self._truncations:
+            return
+        with self._lock:
+            self._must_work()
+            self._truncations = master.truncations
+            cut = master.take_lowest_cut()
+            if min(cut, _held(master, self._place)) >= self._place.offset:
+                return
+            self._drop_unflushed()
+            offset = min(cut, _held(master, self._saved_place))
+            if offset < self._saved_place.offset:
+                epoch = master.epoch_of(offset - 1)
+                logger.error(
+                    "the master of a 0.7 view was cut directory=%s offset=%d, shown was %d: what "
+                    "0.7 readers were given stays, and what replaced it follows",
+                    self.directory,
+                    offset,
+                    self._saved_place.offset,
+                )
+                self._save([MapRecord(CUT, self.end, 0, offset, 0, 0, epoch)])
+                self._place = self._saved_place = Place(offset, epoch)
+
+    def _drop_unflushed(self) -> None:
+        active = self._active
+        fd = active.hold()
+        try:
+            self._fs.truncate(fd, active.flushed)
+        except OSError as error:
+            raise StorageError(f"{active.path} cannot be cut: {error}") from error
+        finally:
+            active.release()
+        active.size = active.flushed
+        self._unsaved.clear()
+        self._unflushed = 0
+        self._place = self._saved_place
+
+    # -- what differs from a log of its own
+
+    def append(self, data: bytes | memoryview, messages: int) -> int:
+        """Refuse it: a view shows its master and nothing else.
+
+        Raises:
+            StorageError: always.
+        """
+        raise StorageError(f"{self.directory} is a view; its master is to be appended to")
+
+    def flush(self) -> None:
+        """Make what is shown visible; where the master was cut meanwhile, that is made anew.
+
+        Raises:
+            StorageError: a disk failed.
+        """
+        try:
+            super().flush()
+        except _MasterCutError as error:
+            logger.info("0.7 view goes back: %s", error)
+
+    def delete_expired(self) -> int:
+        """Delete the oldest files that are past a limit, or that the master has nothing of.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        # What cannot be flushed is dropped here, and not half way.
+        self.flush()
+        return super().delete_expired()
+
+    def _flush(self) -> None:
+        if self._unsaved:
+            master = self.master
+            # The master first: a map never leads.
+            if master is not None:
+                master.flush(self._place.offset)
+            if master is None or master.truncations != self._truncations:
+                # Nobody saw it, and it is made anew.
+                self._drop_unflushed()
+                raise _MasterCutError(f"the master of {self.directory} was cut, or is not here now")
+            self._save(self._unsaved)
+            self._unsaved = []
+            self._saved_place = self._place
+        super()._flush()
+
+    def _save(self, records: Sequence[MapRecord]) -> None:
+        data = b"".join([encode_record(each) for each in records])
+        try:
+            self._runtime.offload(self._write_map, data)
+        except OSError as error:
+            self._failure = f"the map of {self._active.path} could not be written: {error}"
+            logger.exception("0.7 view failed directory=%s", self.directory)
+            raise StorageError(self._failure) from error
+
+    def _write_map(self, data: bytes) -> None:
+        self._fs.write_all(self._map_fd, data)
+        self._fs.fsync(self._map_fd)
+
+    def _began(self, segment: Segment07) -> None:
+        head = MapHead(self.partition, segment.start, *self._saved_place)
+        path = map_of(segment.path)
+        fd = self._runtime.offload(make_map, self._fs, path, head)
+        before, self._map_fd = self._map_fd, fd
+        self._fs.close(before)
+        self._starts[segment.start] = head.offset
+
+    def _unlink(self, segment: Segment07) -> None:
+        # A file without its map is known for one that was being deleted.
+        self._fs.unlink(map_of(segment.path))
+        super()._unlink(segment)
+        del self._starts[segment.start]
+
+    def _expired(self) -> int:
+        """Also those of which the master has nothing any more."""
+        count = super()._expired()
+        if self.master is None:
+            return count
+        start = self.master.start
+        gone = 0
+        for following in self._segments[1:]:
+            if self._starts[following.start] > start:
+                break
+            gone += 1
+        if gone == len(self._segments) - 1 and self._saved_place.offset <= start:
+            gone += 1
+        return max(count, gone)
+
+    def close(self) -> None:
+        """Flush and close; what the master cannot be flushed for is made anew.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        if self._closed:
+            return
+        try:
+            if not self.failed and self.master is None:
+                self._drop_unflushed()
+            elif not self.failed:
+                self.flush()
+            super().close()
+        finally:
+            self._closed = True
+            self._fs.close(self._map_fd)
+
+
+def _held(master: Master, place: Place) -> int:
+    """Return up to where the master still has what is shown before a place."""
+    ends = [master.written_end, place.offset]
+    end = master.end_of(place.epoch)
+    if end is not None:
+        ends.append(end)
+    return min(ends)
+
+
+def make_map(fs: FileSystem, path: Path, head: MapHead) -> int:
+    """Make a map file, or make it anew, with its head on stable storage; returns the descriptor.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    fd = fs.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+    try:
+        fs.truncate(fd, 0)
+        fs.write_all(fd, encode_head(head))
+        fs.fsync(fd)
+    except OSError:
+        fs.close(fd)
+        raise
+    return fd

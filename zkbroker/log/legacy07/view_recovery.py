@@ -1,0 +1,257 @@
+"""Opening the folder of a view: its files made to be what its maps say, from the master if need be.
+
+    map whole, file longer           cut: nobody saw what is beyond the map
+    file short, damaged or missing   made anew from the map and the master, byte for byte
+    master lacks it by now           the view begins behind it: a position there is out of range
+    file without a map, head torn    removed: it was being made or deleted
+
+Invariant: a position that is still served has the bytes and the offset that it always had.
+"""
+
+import itertools
+import logging
+import os
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from zkbroker.errors import OffsetOutOfRange, ProtocolError, StorageError
+from zkbroker.log import names
+from zkbroker.log.fs import FileSystem
+from zkbroker.log.legacy07.master import Master
+from zkbroker.log.legacy07.offset_map import (
+    CUT,
+    MapHead,
+    MapReader,
+    MapRecord,
+    map_files,
+    map_of,
+)
+from zkbroker.log.legacy07.segment import Segment07
+from zkbroker.log.legacy07.view import Place, make_map
+from zkbroker.records.generations import AS_SENT, render
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class OpenedView:
+    """What was found: see `View07`."""
+
+    partition: int
+    segments: list[Segment07]
+    starts: list[int]
+    place: Place
+
+
+@dataclass(slots=True)
+class _Mapped:
+    """A segment as its map says it is."""
+
+    path: Path
+    head: MapHead
+    end: int
+    place: Place
+    valid_bytes: int
+
+
+def is_view(directory: Path) -> bool:
+    """Whether a folder holds a view.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    return bool(map_files(directory))
+
+
+def open_view(
+    fs: FileSystem, directory: Path, master: Master | None, *, clean: bool
+) -> OpenedView | None:
+    """Bring a view's files to what its maps say.
+
+    Args:
+        fs: the file system.
+        directory: of the view.
+        master: what it shows; None where this broker has no log of it.
+        clean: the last stop was clean: sizes are believed, contents not looked at.
+
+    Returns:
+        The view; None if it never had a whole map, so that there is none.
+
+    Raises:
+        StorageError: a map is missing between others.
+        OSError: the disk failed.
+    """
+    mapped = _read_maps(fs, directory)
+    _drop_unmapped(fs, directory, {each.head.position for each in mapped})
+    if not mapped:
+        return None
+    last = mapped[-1]
+    _cut(fs, last.path, last.valid_bytes)
+    broken = None
+    for each in mapped:
+        if not _make_right(fs, each, master, look=each is last and not clean):
+            broken = each
+    if broken is not None:
+        mapped = _begin_behind(fs, directory, mapped, broken)
+    segments = [
+        Segment07(fs, directory, each.head.position, each.end - each.head.position)
+        for each in mapped
+    ]
+    return OpenedView(
+        mapped[-1].head.partition, segments, [each.head.offset for each in mapped], mapped[-1].place
+    )
+
+
+def _read_maps(fs: FileSystem, directory: Path) -> list[_Mapped]:
+    mapped: list[_Mapped] = []
+    paths = map_files(directory)
+    for path in paths:
+        reader = MapReader(path)
+        if reader.head is None:
+            kafka = path.with_suffix(names.KAFKA_07)
+            if path != paths[-1] or (kafka.exists() and kafka.stat().st_size):
+                raise StorageError(
+                    f"the head of {path} is damaged: bring the file back from a copy, or move it "
+                    "and all files before it away: positions in them will be out of range"
+                )
+            # It was being made: its head is stable before anything of it is shown.
+            fs.unlink(path)
+            fs.fsync_dir(directory)
+            continue
+        end, place = reader.head.position, Place(reader.head.offset, reader.head.epoch)
+        for record in reader.records():
+            end, place = record.end, Place(record.next_offset, record.epoch)
+        mapped.append(_Mapped(path, reader.head, end, place, reader.valid_bytes))
+    for before, after in itertools.pairwise(mapped):
+        if before.end != after.head.position:
+            raise StorageError(
+                f"{after.path} begins at {after.head.position}, and the map before it ends at "
+                f"{before.end}: a file was lost or changed. Bring it back from a copy, or move the "
+                "files before the gap away: positions in them will be out of range"
+            )
+    return mapped
+
+
+def _drop_unmapped(fs: FileSystem, directory: Path, mapped: set[int]) -> None:
+    for path in sorted(directory.iterdir()):
+        start = names.offset_of_file(path.name, names.KAFKA_07)
+        if start is not None and start not in mapped:
+            logger.info("0.7 file without a map removed path=%s", path)
+            fs.unlink(path)
+            fs.fsync_dir(directory)
+
+
+def _make_right(fs: FileSystem, mapped: _Mapped, master: Master | None, *, look: bool) -> bool:
+    """Have a file be what its map says; False where it cannot be made so."""
+    path = mapped.path.with_suffix(names.KAFKA_07)
+    size = mapped.end - mapped.head.position
+    there = path.stat().st_size if path.exists() else -1
+    if not look and there == size:
+        return True
+    good, whole = _good_bytes(path, mapped) if there >= 0 else (0, not size)
+    fd = fs.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+    try:
+        if there != good:
+            fs.truncate(fd, good)
+        if not whole:
+            logger.warning("0.7 view made anew path=%s from=%d to=%d", path, good, size)
+            for data in _made_anew(mapped, good, master):
+                if data is None:
+                    return False
+                fs.write_all(fd, data)
+        fs.fsync(fd)
+    finally:
+        fs.close(fd)
+    fs.fsync_dir(path.parent)
+    return True
+
+
+def _good_bytes(path: Path, mapped: _Mapped) -> tuple[int, bool]:
+    """Return how many bytes are what the map says, and whether those are all."""
+    good = 0
+    with path.open("rb") as file:
+        for record in MapReader(mapped.path).records():
+            data = file.read(record.size)
+            if len(data) < record.size or zlib.crc32(data) != record.check:
+                # A record of no bytes is always right.
+                return good, False
+            good += record.size
+    return good, True
+
+
+def _made_anew(mapped: _Mapped, good: int, master: Master | None) -> Iterator[bytes | None]:
+    for record in MapReader(mapped.path).records():
+        if record.position - mapped.head.position >= good:
+            yield made_anew(record, master)
+
+
+def made_anew(record: MapRecord, master: Master | None) -> bytes | None:
+    """Return the bytes that a record stands for, None where the master lacks them by now.
+
+    Raises:
+        StorageError: the disk failed.
+    """
+    if record.kind in (AS_SENT, CUT):
+        return record.sent
+    if master is None:
+        return None
+    values: list[bytes | None] = []
+    offset, end = record.offset, record.next_offset
+    try:
+        while offset < end:
+            found = master.read(offset, master.written_end)
+            here = [at for at in range(len(found.offsets)) if found.offsets[at] < end]
+            if [found.offsets[at] for at in here] != list(range(offset, offset + len(here))):
+                return None
+            values += [found.values[at] for at in here]
+            if not here:
+                return None
+            offset += len(here)
+    except (OffsetOutOfRange, ProtocolError):
+        return None
+    data = render(values, record.kind)
+    return data if len(data) == record.size and zlib.crc32(data) == record.check else None
+
+
+def _begin_behind(
+    fs: FileSystem, directory: Path, mapped: list[_Mapped], broken: _Mapped
+) -> list[_Mapped]:
+    """Let a view begin behind a file that cannot be made anew."""
+    logger.error(
+        "0.7 view begins anew directory=%s position=%d, was %d: its files are damaged, and the "
+        "master does not have these messages any more",
+        directory,
+        broken.end,
+        mapped[0].head.position,
+    )
+    place = mapped.index(broken)
+    kept = mapped[place + 1 :]
+    if not kept:
+        path = directory / names.file_name(broken.end, names.KAFKA_07)
+        if broken.end == broken.head.position:
+            raise StorageError(f"{path} cannot be made")
+        head = MapHead(broken.head.partition, broken.end, *broken.place)
+        fs.close(make_map(fs, map_of(path), head))
+        fs.close(fs.open(path, os.O_RDWR | os.O_CREAT))
+        fs.fsync_dir(directory)
+        kept = [_Mapped(map_of(path), head, broken.end, broken.place, 0)]
+    for each in mapped[: place + 1]:
+        fs.unlink(each.path)
+        kafka = each.path.with_suffix(names.KAFKA_07)
+        if kafka.exists():
+            fs.unlink(kafka)
+        fs.fsync_dir(directory)
+    return kept
+
+
+def _cut(fs: FileSystem, path: Path, size: int) -> None:
+    """Cut off what is behind the last whole record, and make the rest stable."""
+    fd = fs.open(path, os.O_RDWR)
+    try:
+        if os.fstat(fd).st_size != size:
+            fs.truncate(fd, size)
+        fs.fsync(fd)
+    finally:
+        fs.close(fd)

@@ -1,0 +1,60 @@
+"""Transactions as the batches of a log tell of them.
+
+A transaction begins with a producer's first transactional batch and ends with a marker, a control
+batch of the same producer that says COMMIT or ABORT. One without a marker is open: readers of
+committed messages stop at its first offset.
+
+Invariant: only what the log holds counts, in the order of the log.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from zkbroker.log.segments.transaction_index import AbortedTransaction
+from zkbroker.records import ABORT, EntryInfo, control_type
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction without a marker, and what a marker of it needs."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    first_offset: int
+    last_offset: int
+
+
+class TransactionTracker:
+    """Follows the batches of a stored log in their order.
+
+    Args:
+        open_before: returns producer id → first offset of the transactions that are open before
+            the first batch; called when the first batch of a transaction comes by.
+    """
+
+    def __init__(self, open_before: Callable[[], Mapping[int, int]]) -> None:
+        self._open_before = open_before
+        self._open: dict[int, int] | None = None
+
+    def note(self, entry: EntryInfo, read: Callable[[], bytes]) -> AbortedTransaction | None:
+        """Take the next entry.
+
+        Args:
+            entry: its head.
+            read: returns its bytes.
+
+        Returns:
+            The transaction that it ends by aborting it.
+        """
+        if not entry.is_transactional:
+            return None
+        if self._open is None:
+            self._open = dict(self._open_before())
+        if not entry.is_control:
+            self._open.setdefault(entry.producer_id, entry.base_offset)
+            return None
+        first = self._open.pop(entry.producer_id, entry.base_offset)
+        if control_type(read()) != ABORT:
+            return None
+        stable = min(self._open.values(), default=entry.last_offset + 1)
+        return AbortedTransaction(entry.producer_id, first, entry.last_offset, stable)

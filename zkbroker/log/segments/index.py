@@ -1,0 +1,277 @@
+"""Sparse indexes of a segment.
+
+    offset index entry   relative_offset:int32  position:int32
+    time index entry     timestamp:int64        relative_offset:int32
+
+Offsets are relative to the segment's base offset. An offset entry holds the last offset of the
+append that starts at `position` (0.10 and later, and here) or its first offset (0.8 and 0.9). A
+time entry holds the largest timestamp so far and an offset at or before which all messages have
+at most that timestamp. Both are strictly increasing.
+
+Invariant: an index is a hint, never the truth: whoever uses a position checks that an entry of the
+log is there, and rebuilds the index where it is not. While a segment is written its indexes are
+pre-allocated with zeros; they are trimmed when the segment is rolled or the log is closed. Entries
+are written with `pwrite`, some at a time, and not through the map, because a full disk must be an
+error and not a SIGBUS; those that a crash takes are found again by recovery.
+"""
+
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from struct import Struct
+
+from zkbroker.log.fs import FileSystem
+
+_INT32_MAX = 2**31 - 1
+_SMALL_BYTES = 65_536
+_PENDING_BYTES = 512
+
+
+class _SparseIndex:
+    entry: Struct
+
+    def __init__(
+        self, fs: FileSystem, path: Path, base_offset: int, *, max_bytes: int | None = None
+    ) -> None:
+        """Open an index.
+
+        Args:
+            fs: the file system.
+            path: its file; it must exist unless the index is written.
+            base_offset: the segment's base offset.
+            max_bytes: pre-allocated size of an index that is written; None opens read-only.
+
+        Raises:
+            OSError: the file cannot be opened.
+        """
+        self._fs = fs
+        self._base_offset = base_offset
+        self._map: mmap.mmap | bytes | None = None
+        self._pending = bytearray()
+        self._written = 0
+        self.writable = max_bytes is not None
+        """Whether entries can be added."""
+        self._fd = fs.open(path, os.O_RDWR | os.O_CREAT if self.writable else os.O_RDONLY)
+        try:
+            size = stored = os.fstat(self._fd).st_size
+            if max_bytes is not None:
+                wanted = max(max_bytes, size)
+                size = wanted - wanted % self.entry.size
+                fs.truncate(self._fd, size)
+            self._capacity = size // self.entry.size
+            if not self.writable and size <= _SMALL_BYTES:
+                # A map costs page faults and a descriptor; this costs neither.
+                self._map = os.pread(self._fd, size, 0)
+            self._view()
+            self._written = stored // self.entry.size
+            self._written = self.count = self._count_entries(self._written)
+            self._last = self._at(self.count - 1) if self.count else None
+        except BaseException:
+            fs.close(self._fd)
+            raise
+        if not self.writable:
+            # Reads go through the map, which holds the file by itself.
+            fs.close(self._fd)
+            self._fd = -1
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no room for another entry."""
+        return self.count >= self._capacity
+
+    def entries(self) -> Iterator[tuple[int, int]]:
+        """Yield every entry as stored."""
+        for index in range(self.count):
+            yield self._at(index)
+
+    def clear(self) -> None:
+        """Drop every entry of an index that is written."""
+        self._unmap()
+        self._fs.truncate(self._fd, 0)
+        self._fs.truncate(self._fd, self._capacity * self.entry.size)
+        self.count = self._written = 0
+        self._pending.clear()
+        self._last = None
+
+    def _keep(self, count: int) -> None:
+        """Drop every entry behind the first `count` of an index that is written."""
+        if count >= self.count:
+            return
+        if count >= self._written:
+            del self._pending[(count - self._written) * self.entry.size :]
+        else:
+            self._unmap()
+            self._pending.clear()
+            self._fs.truncate(self._fd, count * self.entry.size)
+            self._fs.truncate(self._fd, self._capacity * self.entry.size)
+            self._written = count
+        self.count = count
+        self._last = self._at(count - 1) if count else None
+
+    def trim(self) -> None:
+        """Cut the pre-allocated tail off; the index is read-only from now on."""
+        if self.writable:
+            self._write_pending()
+            self._unmap()
+            self._fs.truncate(self._fd, self.count * self.entry.size)
+            self._capacity = self.count
+            self._view()
+            self.writable = False
+
+    def close(self) -> None:
+        """Close the file as it is."""
+        self._unmap()
+        if self._fd >= 0:
+            self._fs.close(self._fd)
+            self._fd = -1
+
+    def _unmap(self) -> None:
+        if isinstance(self._map, mmap.mmap):
+            self._map.close()
+        self._map = None
+
+    def _view(self) -> mmap.mmap | bytes | None:
+        if self._map is None and self._capacity and self._fd >= 0:
+            self._map = mmap.mmap(
+                self._fd, self._capacity * self.entry.size, access=mmap.ACCESS_READ
+            )
+        return self._map
+
+    def _at(self, index: int) -> tuple[int, int]:
+        if index >= self._written:
+            at = (index - self._written) * self.entry.size
+            first, second = self.entry.unpack_from(self._pending, at)
+            return first, second
+        view = self._view()
+        assert view is not None
+        first, second = self.entry.unpack_from(view, index * self.entry.size)
+        return first, second
+
+    def _count_below(self, column: int, value: int) -> int:
+        """Return how many entries hold less than a value in a column; columns ascend."""
+        low, high = 0, self.count
+        written, view, pending = self._written, self._view(), self._pending
+        unpack, size = self.entry.unpack_from, self.entry.size
+        while low < high:
+            middle = (low + high) // 2
+            if middle >= written:
+                found = unpack(pending, (middle - written) * size)[column]
+            else:
+                assert view is not None
+                found = unpack(view, middle * size)[column]
+            if found < value:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _count_entries(self, stored: int) -> int:
+        # A trimmed index ends with an entry; in one that was not, the entries are followed by
+        # zeros. Neither index ever holds an entry of zeros.
+        if stored == 0 or self._at(stored - 1) != (0, 0):
+            return stored
+        low, high = 0, stored
+        while low < high:
+            middle = (low + high) // 2
+            if self._at(middle) == (0, 0):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _add(self, first: int, second: int) -> None:
+        self._pending += self.entry.pack(first, second)
+        self.count += 1
+        self._last = (first, second)
+        if len(self._pending) >= _PENDING_BYTES:
+            self._write_pending()
+
+    def _write_pending(self) -> None:
+        if self._pending:
+            self._fs.pwrite(self._fd, bytes(self._pending), self._written * self.entry.size)
+            self._pending.clear()
+            self._written = self.count
+
+
+class OffsetIndex(_SparseIndex):
+    """Offset to file position."""
+
+    entry = Struct(">ii")
+
+    @property
+    def last_entry(self) -> tuple[int, int] | None:
+        """Offset and position of the last entry."""
+        return None if self._last is None else (self._base_offset + self._last[0], self._last[1])
+
+    def append(self, offset: int, position: int) -> None:
+        """Add an entry, unless it is not past the last one or there is no room."""
+        relative = offset - self._base_offset
+        if self.full or not 0 <= relative <= _INT32_MAX or position <= 0:
+            return
+        if self._last is None or (relative > self._last[0] and position > self._last[1]):
+            self._add(relative, position)
+
+    def truncate_to(self, position: int) -> None:
+        """Drop the entries that lie at a position of the log file or behind it."""
+        count = self.count
+        while count and self._at(count - 1)[1] >= position:
+            count -= 1
+        self._keep(count)
+
+    def lookup(self, offset: int) -> tuple[int, int]:
+        """Return the last entry at or below an offset, (base offset, 0) when there is none."""
+        relative = offset - self._base_offset
+        if self._last is not None and self._last[0] <= relative:
+            return self._base_offset + self._last[0], self._last[1]
+        at = self._count_below(0, relative + 1)
+        if at == 0:
+            return self._base_offset, 0
+        found, position = self._at(at - 1)
+        return self._base_offset + found, position
+
+    def position_before(self, position: int) -> int:
+        """Return the largest indexed position at or below one, 0 when there is none."""
+        at = self._count_below(1, position + 1)
+        return self._at(at - 1)[1] if at else 0
+
+    def offset_behind(self, position: int) -> int | None:
+        """Return an offset that is stored at or behind a position, None where none is indexed."""
+        at = self._count_below(1, position)
+        return self._base_offset + self._at(at)[0] if at < self.count else None
+
+
+class TimeIndex(_SparseIndex):
+    """Timestamp to offset."""
+
+    entry = Struct(">qi")
+
+    @property
+    def last_entry(self) -> tuple[int, int] | None:
+        """Timestamp in ms and offset of the last entry."""
+        return None if self._last is None else (self._last[0], self._base_offset + self._last[1])
+
+    def append(self, timestamp: int, offset: int) -> None:
+        """Add an entry, unless it is not past the last one or there is no room."""
+        relative = offset - self._base_offset
+        if self.full or timestamp < 0 or not 0 <= relative <= _INT32_MAX:
+            return
+        if timestamp == 0 and relative == 0:
+            return
+        if self._last is None or (timestamp > self._last[0] and relative >= self._last[1]):
+            self._add(timestamp, relative)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries that speak of an offset or of later ones."""
+        count = self.count
+        while count and self._base_offset + self._at(count - 1)[1] >= offset:
+            count -= 1
+        self._keep(count)
+
+    def lookup_before(self, timestamp: int) -> int:
+        """Return an offset before which every message is older than `timestamp` (ms).
+
+        The base offset is returned when the index cannot tell.
+        """
+        at = self._count_below(0, timestamp)
+        return self._base_offset + (self._at(at - 1)[1] + 1 if at else 0)

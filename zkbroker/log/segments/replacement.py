@@ -1,0 +1,277 @@
+"""Replacing a range of closed segments by rewritten ones, all or nothing.
+
+    1. write every new segment as *.cleaned, fsync (`SegmentWriter`)
+    2. write `replace-plan` (the old range, the new base offsets), fsync: the point of no return
+    3. rename *.cleaned to *.swap, fsync of the directory (`commit_plan`)
+    4. rename the old files to *.deleted and *.swap to their names (`swap_files`)
+    5. fsync of the directory, remove `replace-plan`, fsync of the directory (`forget_plan`)
+
+Step 4 alone changes what a reader would open; it is some renames and waits for no disk.
+
+Invariant: after a crash a log has all of the old range or all of the new: without a plan what was
+written is dropped, with one the steps are done to the end. A plan is gone for good before the next
+*.cleaned file is made: one that a power cut brought back would take unfinished files for its own. A
+genuine broker that opens the directory finishes a swap by its own rules, which know the same
+suffixes.
+"""
+
+import contextlib
+import os
+import time
+from pathlib import Path
+
+from zkbroker.errors import CorruptMessage, StorageError
+from zkbroker.log import names
+from zkbroker.log.fs import FileSystem
+from zkbroker.log.segments.entries import walk
+from zkbroker.log.segments.index import OffsetIndex, TimeIndex
+from zkbroker.log.segments.segment import Segment
+from zkbroker.log.segments.transaction_index import AbortedTransaction, encode_index
+from zkbroker.records import iter_entries
+
+PLAN = "replace-plan"
+_ENTRIES_AT_ONCE = 100
+
+
+class SegmentWriter:
+    """Writes a segment beside its log, as `*.cleaned` files that no reader sees."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: Path,
+        base_offset: int,
+        *,
+        index_interval_bytes: int,
+        index_max_bytes: int,
+    ) -> None:
+        """Begin the files; what an earlier attempt left is overwritten.
+
+        Args:
+            fs: the file system.
+            directory: of the log.
+            base_offset: of the segment; its messages are at or behind it.
+            index_interval_bytes: bytes of log between two index entries.
+            index_max_bytes: size of an index at most.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        self.segment = Segment(
+            fs, directory, base_offset, index_interval_bytes=index_interval_bytes
+        )
+        self.next_offset = base_offset
+        """The offset behind the last message."""
+        self._fs = fs
+        self._largest, self._at = -1, base_offset
+        self._unindexed = 0
+        self._aborted: list[AbortedTransaction] = []
+        with contextlib.ExitStack() as opened:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+            for suffix in names.INDEX_SUFFIXES:
+                with contextlib.suppress(FileNotFoundError):
+                    fs.unlink(self._path(suffix))
+            self._fd = fs.open(self._path(names.LOG), flags)
+            opened.callback(fs.close, self._fd)
+            self._offsets = OffsetIndex(
+                fs, self._path(names.INDEX), base_offset, max_bytes=index_max_bytes
+            )
+            opened.callback(self._offsets.close)
+            self._times = TimeIndex(
+                fs, self._path(names.TIMEINDEX), base_offset, max_bytes=index_max_bytes
+            )
+            opened.callback(self._times.close)
+            self._opened = opened.pop_all()
+
+    def _path(self, suffix: str) -> Path:
+        path = self.segment.path(suffix)
+        return path.with_name(path.name + names.CLEANED)
+
+    @property
+    def size(self) -> int:
+        """Bytes of entries written."""
+        return self.segment.size
+
+    def append(self, data: bytes | bytearray | memoryview) -> None:
+        """Write whole entries, with their offsets set.
+
+        Raises:
+            CorruptMessage: the checksum of one is wrong.
+            ValueError: offsets go back.
+            OSError: the disk failed.
+        """
+        view = memoryview(data)
+        written = 0
+        for number, info in enumerate(iter_entries(view, verify_crc=True), 1):
+            if number % _ENTRIES_AT_ONCE == 0:
+                # The event loop, which runs in another thread, need not ask for the interpreter.
+                time.sleep(0)
+            if info.base_offset < self.next_offset:
+                raise ValueError(f"offset {info.base_offset} is below {self.next_offset}")
+            self.next_offset = info.last_offset + 1
+            if info.max_timestamp > self._largest:
+                self._largest, self._at = info.max_timestamp, info.last_offset
+            if self._unindexed > self.segment.index_interval_bytes:
+                self._offsets.append(info.last_offset, self.size + info.position)
+                self._times.append(self._largest, self._at)
+                self._unindexed = 0
+            self._unindexed += info.size
+            written = info.position + info.size
+        if written != len(view):
+            raise ValueError("the last entry is not whole")
+        self._fs.write_all(self._fd, view)
+        self.segment.size += written
+
+    def add_aborted(self, transaction: AbortedTransaction) -> None:
+        """Note an aborted transaction, ascending by its marker."""
+        self._aborted.append(transaction)
+
+    def finish(self) -> None:
+        """Make the files stable and close them.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        self._times.append(self._largest, self._at)
+        self._offsets.trim()
+        self._times.trim()
+        if self._aborted:
+            self._fs.write_file(self._path(names.TXNINDEX), encode_index(self._aborted))
+        self._fs.fsync(self._fd)
+        self._opened.close()
+        self.segment.note_timestamps(self._largest, self._at)
+        self.segment.aborted = tuple(self._aborted)
+
+    def abandon(self) -> None:
+        """Close the files and remove them."""
+        self._opened.close()
+        for suffix in names.SEGMENT_SUFFIXES:
+            with contextlib.suppress(OSError):
+                self._fs.unlink(self._path(suffix))
+
+
+def commit_plan(fs: FileSystem, directory: Path, start: int, end: int, bases: list[int]) -> None:
+    """Steps 2 and 3: from here on the old segments of `[start, end)` give way to those at `bases`.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    text = f"0\n{start} {end}\n{' '.join(map(str, bases))}\n"
+    fs.write_file(directory / PLAN, text.encode())
+    _rename_cleaned(fs, directory, bases)
+
+
+def _rename_cleaned(fs: FileSystem, directory: Path, bases: list[int]) -> None:
+    for base in sorted(bases, reverse=True):
+        for suffix in reversed(names.SEGMENT_SUFFIXES):
+            name = names.file_name(base, suffix)
+            with contextlib.suppress(FileNotFoundError):
+                fs.rename(directory / (name + names.CLEANED), directory / (name + names.SWAP))
+    fs.fsync_dir(directory)
+
+
+def swap_files(fs: FileSystem, directory: Path, start: int, end: int, bases: list[int]) -> None:
+    """Step 4; it can be done again after a crash.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    found = [path.name for path in directory.iterdir()]
+    waiting = {name for name in found if name.endswith(names.SWAP)}
+    for name in found:
+        for suffix in names.SEGMENT_SUFFIXES:
+            base = names.offset_of_file(name, suffix)
+            if base is None or not start <= base < end:
+                continue
+            # A new file without its .swap was put in place before the crash.
+            new = base in bases and names.file_name(base, names.LOG) + names.SWAP not in waiting
+            if not new:
+                fs.rename(directory / name, directory / (name + names.DELETED))
+    _put_in_place(fs, directory, waiting)
+
+
+def forget_plan(fs: FileSystem, directory: Path) -> None:
+    """Step 5.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    fs.fsync_dir(directory)
+    fs.unlink(directory / PLAN)
+    fs.fsync_dir(directory)
+
+
+def finish_replacement(fs: FileSystem, directory: Path) -> None:
+    """Do the steps of a plan to the end; without a plan do what the genuine broker does.
+
+    Raises:
+        OSError: the disk failed.
+        StorageError: the plan cannot be read.
+    """
+    plan = directory / PLAN
+    try:
+        lines = plan.read_text().splitlines()
+    except FileNotFoundError:
+        _finish_foreign_swap(fs, directory)
+        return
+    try:
+        start, end = map(int, lines[1].split())
+        bases = list(map(int, lines[2].split())) if len(lines) > 2 else []
+    except (IndexError, ValueError):
+        raise StorageError(f"{plan} cannot be read") from None
+    _rename_cleaned(fs, directory, bases)
+    swap_files(fs, directory, start, end, bases)
+    forget_plan(fs, directory)
+
+
+def _put_in_place(fs: FileSystem, directory: Path, swaps: set[str]) -> None:
+    # The log file is the last to get its name: until then the segment's own indexes are there.
+    for name in sorted(swaps, key=lambda each: (each[:20], each.endswith(names.LOG + names.SWAP))):
+        fs.rename(directory / name, directory / name.removesuffix(names.SWAP))
+
+
+def _finish_foreign_swap(fs: FileSystem, directory: Path) -> None:
+    """Finish or drop what a genuine broker left of a compaction.
+
+    Its *.cleaned files become *.swap from the highest base offset down; so a *.swap at or past a
+    *.cleaned belongs to a set that was never complete.
+    """
+    found = [path.name for path in directory.iterdir()]
+    cleaned = [name for name in found if name.endswith(names.CLEANED)]
+    swaps = [name for name in found if name.endswith(names.SWAP)]
+    if not swaps:
+        return
+    least = min(cleaned, default="~")
+    complete = {name for name in swaps if name[:20] < least[:20]}
+    for name in swaps:
+        if name not in complete:
+            fs.unlink(directory / name)
+    for name in cleaned:
+        fs.unlink(directory / name)
+    for name in complete:
+        if name.endswith(names.LOG + names.SWAP):
+            _give_way(fs, directory, int(name[:20]), _last_offset(directory / name))
+    _put_in_place(fs, directory, complete)
+    fs.fsync_dir(directory)
+
+
+def _give_way(fs: FileSystem, directory: Path, first: int, last: int) -> None:
+    for path in list(directory.iterdir()):
+        for suffix in names.SEGMENT_SUFFIXES:
+            base = names.offset_of_file(path.name, suffix)
+            if base is not None and first <= base <= max(first, last):
+                fs.rename(path, path.with_name(path.name + names.DELETED))
+
+
+def _last_offset(path: Path) -> int:
+    last = -1
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        for _, info in walk(fd, 0, os.fstat(fd).st_size):
+            last = info.last_offset
+    except CorruptMessage:
+        # The recovery that follows deals with it; what it holds before counts.
+        pass
+    finally:
+        os.close(fd)
+    return last

@@ -1,0 +1,409 @@
+"""One segment: a log file with its two indexes.
+
+Invariant: every message in a segment has an offset of at least its base offset, which names its
+files, and offsets grow. Only `size` bytes of the file count; bytes behind them are not yet, or no
+longer, part of the log. The files of a segment that is not written are opened when read and kept
+open while anybody holds them, also after they were deleted.
+"""
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from zkbroker.errors import CorruptMessage
+from zkbroker.fileslice import FileSlice
+from zkbroker.log import names
+from zkbroker.log.fs import FileSystem
+from zkbroker.log.segments.entries import (
+    SMALLEST_ENTRY,
+    find_entry,
+    first_offset,
+    first_timestamp,
+    traits,
+    walk,
+)
+from zkbroker.log.segments.files import SegmentFiles
+from zkbroker.log.segments.index import OffsetIndex, TimeIndex
+from zkbroker.log.segments.transaction_index import AbortedTransaction, encode_index
+from zkbroker.records import PreparedSet
+from zkbroker.runtime import Lock
+
+logger = logging.getLogger(__name__)
+
+
+class Segment:
+    """A segment of a log. All its methods are called by one task at a time."""
+
+    def __init__(
+        self, fs: FileSystem, directory: Path, base_offset: int, *, index_interval_bytes: int
+    ) -> None:
+        self.fs = fs
+        self.directory = directory
+        self.base_offset = base_offset
+        self.size = 0
+        self.index_interval_bytes = index_interval_bytes
+        self.first_timestamp = -1
+        """Timestamp of the first message, ms; the age of the segment counts from it."""
+        self.files: SegmentFiles | None = None
+        self.index_full = False
+        """Whether an index of a segment that is written has no room left."""
+        self.aborted: tuple[AbortedTransaction, ...] = ()
+        """Transactions whose ABORT marker is in this segment, ascending by it."""
+        self.suffix = ""
+        """Appended to the names of the files once the segment left the log."""
+        self._max_timestamp: int | None = None
+        self._offset_of_max = base_offset
+        self._unindexed_bytes = 0
+        self._reserved = False
+        self._traits: tuple[int, int, int, bool] = (0, 0, -1, False)
+
+    def path(self, suffix: str) -> Path:
+        """Return the path of one of the segment's files."""
+        return self.directory / (names.file_name(self.base_offset, suffix) + self.suffix)
+
+    def unlink(self, suffixes: tuple[str, ...] = names.SEGMENT_SUFFIXES) -> None:
+        """Remove the segment's files of some kinds; those that are not there are no error.
+
+        Raises:
+            OSError: one cannot be removed.
+        """
+        for suffix in suffixes:
+            with contextlib.suppress(FileNotFoundError):
+                self.fs.unlink(self.path(suffix))
+
+    # Writing
+
+    def open_for_append(self, lock: Lock, index_max_bytes: int, *, reserve_bytes: int = 0) -> None:
+        """Open the files for writing, and create those that are missing.
+
+        Args:
+            lock: guards the count of the files' holders.
+            index_max_bytes: pre-allocated size of an index.
+            reserve_bytes: disk space to reserve for the log file.
+
+        Raises:
+            OSError: one of them cannot be opened.
+        """
+        complete = self.path(names.INDEX).exists() and self.path(names.TIMEINDEX).exists()
+        fd = self.fs.open(self.path(names.LOG), os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        offsets = None
+        try:
+            if reserve_bytes > self.size:
+                self.fs.reserve(fd, reserve_bytes)
+            offsets = OffsetIndex(
+                self.fs, self.path(names.INDEX), self.base_offset, max_bytes=index_max_bytes
+            )
+            times = TimeIndex(
+                self.fs, self.path(names.TIMEINDEX), self.base_offset, max_bytes=index_max_bytes
+            )
+        except OSError:
+            if offsets is not None:
+                offsets.close()
+            self.fs.close(fd)
+            raise
+        self.files = SegmentFiles(self.fs, lock, fd, offsets, times)
+        self._reserved = reserve_bytes > self.size
+        if self.size and (not complete or (not times.count and self._has_timestamps(fd))):
+            offsets.clear()
+            times.clear()
+            fill_indexes(self, fd, offsets, times)
+        if self.first_timestamp < 0:
+            self.first_timestamp = first_timestamp(fd)
+        if self._max_timestamp is None and self.size:
+            self._max_timestamp, self._offset_of_max = times.last_entry or (-1, self.base_offset)
+        self.index_full = offsets.full or times.full
+        last = offsets.last_entry
+        self._unindexed_bytes = self.size - (last[1] if last else 0)
+
+    def append(self, prepared: PreparedSet, size: int, *, zstd: bool) -> None:
+        """Write one message set at the end, with a single call of the operating system.
+
+        Args:
+            prepared: the set, with its offsets.
+            size: of its bytes.
+            zstd: whether a batch in it is compressed with zstd.
+
+        Raises:
+            OSError: it could not be written; the file was cut back to its size before where that
+                was possible.
+        """
+        files = self.files
+        assert files is not None
+        try:
+            written = self.fs.write(files.fd, prepared.data)
+            if written != size:
+                self.fs.write_all(files.fd, memoryview(prepared.data)[written:])
+        except OSError:
+            self.fs.truncate(files.fd, self.size)
+            raise
+        position = self.size
+        self.size = position + size
+        timestamp, known = prepared.max_timestamp, self._max_timestamp
+        if known is None or timestamp > known:
+            self._max_timestamp = known = timestamp
+            self._offset_of_max = prepared.offset_of_max_timestamp
+        if self.first_timestamp < 0:
+            self.first_timestamp = timestamp
+        start, end, known_magic, known_zstd = self._traits
+        if end == position:
+            # What is known reaches the end, so it goes on growing with the log.
+            magic = prepared.max_magic
+            if magic < known_magic:
+                magic = known_magic
+            self._traits = (start, self.size, magic, known_zstd or zstd)
+        if self._unindexed_bytes > self.index_interval_bytes:
+            files.offsets.append(prepared.last_offset, position)
+            files.times.append(known, self._offset_of_max)
+            self.index_full = files.offsets.full or files.times.full
+            self._unindexed_bytes = 0
+        self._unindexed_bytes += size
+
+    def add_aborted(self, transaction: AbortedTransaction) -> None:
+        """Note a transaction whose ABORT marker was written last.
+
+        Raises:
+            OSError: the index could not be written.
+        """
+        self.aborted = (*self.aborted, transaction)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        fd = self.fs.open(self.path(names.TXNINDEX), flags)
+        try:
+            self.fs.write_all(fd, encode_index([transaction]))
+        finally:
+            self.fs.close(fd)
+
+    def truncate_to(self, files: SegmentFiles, offset: int) -> int:
+        """Cut off every entry that ends at an offset or behind it, of a segment that is written.
+
+        Returns:
+            The offset behind what is left: `offset`, or where the entry that held it began.
+
+        Raises:
+            CorruptMessage: the log is damaged there.
+            OSError: the disk failed.
+        """
+        found = self.find(files, offset)
+        if found is None:
+            return offset
+        position, size = found
+        end = min(offset, first_offset(os.pread(files.fd, size, position)))
+        files.offsets.truncate_to(position)
+        files.times.truncate_to(end)
+        self.fs.truncate(files.fd, position)
+        self.fs.fsync(files.fd)
+        self.size = position
+        self._traits = (0, 0, -1, False)
+        last = files.offsets.last_entry
+        self._unindexed_bytes = position - (last[1] if last else 0)
+        self.index_full = files.offsets.full or files.times.full
+        largest, at = files.times.last_entry or (-1, self.base_offset)
+        for _, info in walk(files.fd, last[1] if last else 0, position):
+            if info.max_timestamp > largest:
+                largest, at = info.max_timestamp, info.last_offset
+        self.note_timestamps(largest, at)
+        if not position:
+            self.first_timestamp = -1
+        kept = tuple(each for each in self.aborted if each.last_offset < end)
+        if kept != self.aborted:
+            self.set_aborted(kept)
+        return end
+
+    def set_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
+        """Give the segment its transaction index; one without entries is no file.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        self.aborted = tuple(transactions)
+        path = self.path(names.TXNINDEX)
+        if self.aborted:
+            self.fs.write_file(path, encode_index(self.aborted), durable=False)
+            return
+        with contextlib.suppress(FileNotFoundError):
+            self.fs.unlink(path)
+
+    def note_timestamps(self, largest: int, offset: int) -> None:
+        """Set the largest timestamp (ms, -1 for none) and an offset it was reached at."""
+        self._max_timestamp = largest
+        self._offset_of_max = offset
+
+    def finish(self) -> None:
+        """End the writing: note the largest timestamp and trim the indexes."""
+        files = self.files
+        assert files is not None
+        if self._max_timestamp is not None:
+            files.times.append(self._max_timestamp, self._offset_of_max)
+        files.offsets.trim()
+        files.times.trim()
+        if self._reserved:
+            self.fs.truncate(files.fd, self.size)
+            self._reserved = False
+
+    def sync_indexes(self) -> None:
+        """Make the indexes stable; files that are gone need not be.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        for suffix in (names.INDEX, names.TIMEINDEX, names.TXNINDEX):
+            with contextlib.suppress(FileNotFoundError):
+                fd = self.fs.open(self.path(suffix), os.O_RDONLY)
+                try:
+                    self.fs.fsync(fd)
+                finally:
+                    self.fs.close(fd)
+
+    # Reading
+
+    def open_for_read(self, lock: Lock) -> SegmentFiles:
+        """Open the files read-only; indexes that are missing or wrong are rebuilt.
+
+        Raises:
+            OSError: one of them cannot be read.
+        """
+        fd = self.fs.open(self.path(names.LOG), os.O_RDONLY)
+        try:
+            try:
+                offsets = self._open_offsets()
+            except (FileNotFoundError, CorruptMessage) as error:
+                self._rebuild_files(fd, str(error))
+                offsets = self._open_offsets()
+        except BaseException:
+            self.fs.close(fd)
+            raise
+        return SegmentFiles(self.fs, lock, fd, offsets, lambda: self._open_times(fd))
+
+    def _open_offsets(self) -> OffsetIndex:
+        offsets = OffsetIndex(self.fs, self.path(names.INDEX), self.base_offset)
+        last = offsets.last_entry
+        if last is not None and not (0 < last[1] < self.size and last[0] >= self.base_offset):
+            offsets.close()
+            raise CorruptMessage("the offset index points outside the log")
+        return offsets
+
+    def _open_times(self, fd: int) -> TimeIndex:
+        try:
+            times = TimeIndex(self.fs, self.path(names.TIMEINDEX), self.base_offset)
+            if times.count or not self._has_timestamps(fd):
+                return times
+            times.close()
+            raise CorruptMessage("the time index is empty, and the log has timestamps")
+        except (FileNotFoundError, CorruptMessage) as error:
+            self._rebuild_files(fd, str(error))
+            return TimeIndex(self.fs, self.path(names.TIMEINDEX), self.base_offset)
+
+    def _has_timestamps(self, fd: int) -> bool:
+        try:
+            return any(info.max_timestamp >= 0 for _, info in walk(fd, 0, self.size))
+        except CorruptMessage:
+            # Whoever reads the damaged place is told.
+            return False
+
+    def _rebuild_files(self, fd: int, reason: str) -> None:
+        logger.warning("index rebuilt file=%s reason=%s", self.path(names.INDEX), reason)
+        # Twelve bytes for every interval are enough for either index.
+        room = 12 * (self.size // max(self.index_interval_bytes, SMALLEST_ENTRY) + 2)
+        self.unlink((names.INDEX, names.TIMEINDEX))
+        offsets = OffsetIndex(self.fs, self.path(names.INDEX), self.base_offset, max_bytes=room)
+        try:
+            times = TimeIndex(self.fs, self.path(names.TIMEINDEX), self.base_offset, max_bytes=room)
+            try:
+                fill_indexes(self, fd, offsets, times)
+                times.trim()
+            finally:
+                times.close()
+            offsets.trim()
+        finally:
+            offsets.close()
+
+    def find(self, files: SegmentFiles, offset: int) -> tuple[int, int] | None:
+        """Return (position, size in bytes) of the first entry that ends at or after an offset.
+
+        Raises:
+            CorruptMessage: the log is damaged there.
+            OSError: it cannot be read.
+        """
+        indexed, position = files.offsets.lookup(offset)
+        if position == 0:
+            return find_entry(files.fd, 0, self.size, offset)
+        try:
+            if not 0 < position < self.size:
+                raise CorruptMessage("the position is not in the log")
+            return find_entry(files.fd, position, self.size, offset, at_most=indexed)
+        except CorruptMessage as error:
+            # Either the index or the log is wrong; a walk from the start tells, once.
+            logger.warning(
+                "index unusable file=%s position=%d reason=%s",
+                self.path(names.INDEX),
+                position,
+                error,
+            )
+            self._repair_indexes(files)
+            return find_entry(files.fd, 0, self.size, offset)
+
+    def _repair_indexes(self, files: SegmentFiles) -> None:
+        if files.offsets.writable:
+            files.offsets.clear()
+            files.times.clear()
+            fill_indexes(self, files.fd, files.offsets, files.times)
+            return
+        self._rebuild_files(files.fd, "does not fit the log")
+        files.replace_indexes(self._open_offsets())
+
+    def slice(self, files: SegmentFiles, position: int, size: int) -> FileSlice:
+        """Return a range of the log file that stays readable until it is closed."""
+        files.acquire()
+        return FileSlice(files.fd, position, size, files.release)
+
+    def traits(self, files: SegmentFiles, position: int, size: int) -> tuple[int, bool]:
+        """Return what old readers must know of a range; what was walked is remembered.
+
+        Args:
+            files: the segment's open files.
+            position: where an entry begins.
+            size: of the range in bytes; its last entry may be cut.
+
+        Returns:
+            Largest magic of its entries, and whether one may be compressed with zstd.
+        """
+        start, end, magic, zstd = self._traits
+        wanted = min(position + size, self.size)
+        if start <= position and wanted <= end:
+            return magic, zstd
+        if not start <= position <= end:
+            start, end, magic, zstd = position, position, -1, False
+        more_magic, more_zstd, end = traits(files.fd, end, wanted)
+        magic, zstd = max(magic, more_magic), zstd or more_zstd
+        self._traits = (start, end, magic, zstd)
+        return magic, zstd
+
+    def largest_timestamp(self, files: SegmentFiles) -> tuple[int, int]:
+        """Return the largest timestamp in ms, -1 for none, and the offset it was indexed with."""
+        if self._max_timestamp is None:
+            last = files.times.last_entry
+            self._max_timestamp, self._offset_of_max = last or (-1, self.base_offset)
+        return self._max_timestamp, self._offset_of_max
+
+
+def fill_indexes(segment: Segment, fd: int, offsets: OffsetIndex, times: TimeIndex) -> None:
+    """Index a segment by walking it; a damaged place ends the walk.
+
+    Also notes the segment's largest timestamp.
+    """
+    unindexed = 0
+    largest, at = -1, segment.base_offset
+    try:
+        for position, info in walk(fd, 0, segment.size):
+            if info.max_timestamp > largest:
+                largest, at = info.max_timestamp, info.last_offset
+            if unindexed > segment.index_interval_bytes:
+                offsets.append(info.last_offset, position)
+                times.append(largest, at)
+                unindexed = 0
+            unindexed += info.size
+    except CorruptMessage as error:
+        logger.warning("log damaged file=%s reason=%s", segment.path(names.LOG), error)
+    times.append(largest, at)
+    segment.note_timestamps(largest, at)

@@ -1,0 +1,83 @@
+"""The aborted transactions of a segment, those whose ABORT marker lies in it.
+
+    transaction index `%020d.txnindex`
+    { version:int16 = 0  producer_id:int64  first_offset:int64  last_offset:int64
+      last_stable_offset:int64 }*
+
+An aborted transaction spans from its first batch to its ABORT marker, a control batch. Where the
+last stable offset of an entry is at or past the end of what is read, no later entry matters.
+
+Invariant: an index says what the batches of its segment say; one that is missing says that none of
+them ended a transaction by aborting it, as with genuine brokers, which make the file with its first
+entry.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from struct import Struct
+from typing import Final, NamedTuple
+
+from zkbroker.errors import CorruptMessage
+
+_VERSION: Final = 0
+_ENTRY = Struct(">hqqqq")
+
+
+class AbortedTransaction(NamedTuple):
+    """An entry of a transaction index; `last_offset` is the marker's."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+def encode_index(transactions: Iterable[AbortedTransaction]) -> bytes:
+    """Return the content of an index file, or a part of it."""
+    return b"".join(_ENTRY.pack(_VERSION, *each) for each in transactions)
+
+
+def read_index(path: Path, base_offset: int, end_offset: int) -> tuple[AbortedTransaction, ...]:
+    """Read an index file.
+
+    Args:
+        path: the file.
+        base_offset: of its segment.
+        end_offset: the offset after the segment.
+
+    Raises:
+        CorruptMessage: it cannot be that segment's index.
+        OSError: it cannot be read.
+    """
+    data = path.read_bytes()
+    if len(data) % _ENTRY.size:
+        raise CorruptMessage(f"{len(data) % _ENTRY.size} bytes after the last whole entry")
+    found = []
+    least = base_offset
+    for version, *values in _ENTRY.iter_unpack(data):
+        entry = AbortedTransaction(*values)
+        if version != _VERSION:
+            raise CorruptMessage(f"an entry of version {version}")
+        if not least <= entry.last_offset < end_offset or entry.first_offset > entry.last_offset:
+            raise CorruptMessage(f"a transaction of offsets {entry[1]} to {entry[2]}")
+        least = entry.last_offset + 1
+        found.append(entry)
+    return tuple(found)
+
+
+def select(
+    indexes: Iterable[Iterable[AbortedTransaction]], start: int, end: int
+) -> Iterator[AbortedTransaction]:
+    """Yield the aborted transactions that have a part in a range of offsets.
+
+    Args:
+        indexes: those of the segments from the one that holds `start` on.
+        start: first offset of the range.
+        end: the offset after it.
+    """
+    for index in indexes:
+        for each in index:
+            if each.last_offset >= start and each.first_offset < end:
+                yield each
+            if each.last_stable_offset >= end:
+                return

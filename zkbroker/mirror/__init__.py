@@ -1,0 +1,24 @@
+"""Mirroring: any number of clusters into one, by a consumer and a producer.
+
+Invariant: nothing here knows of brokers more than any client does. A message is committed in its
+source only when the target has stored it.
+"""
+
+from zkbroker.mirror.config import MirrorConfig, SourceConfig
+from zkbroker.mirror.mirror import CatchUp, Mirror, TopicStatus, group_offsets
+from zkbroker.mirror.offset_syncs import read_syncs, translate
+from zkbroker.mirror.paths import PATH_HEADER
+from zkbroker.mirror.tracker import Place
+
+__all__ = [
+    "CatchUp",
+    "Mirror",
+    "MirrorConfig",
+    "PATH_HEADER",
+    "Place",
+    "SourceConfig",
+    "TopicStatus",
+    "group_offsets",
+    "read_syncs",
+    "translate",
+]

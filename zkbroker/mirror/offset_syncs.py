@@ -1,0 +1,134 @@
+"""Which offset of the target belongs to which of a source, and where a group goes on there.
+
+    topic mirror-offset-syncs, one partition, a message for each partition that moved:
+    key    {"source": NAME, "topic": T, "partition": P}
+    value  {"offset": next offset in the source,
+            "target_topic": T, "target_partition": P, "target_offset": next offset in the target}
+
+Invariant: a translated offset is never behind the first message that the group has not read.
+Between two syncs that are as far apart in both logs offsets are counted on; elsewhere the earlier
+sync is taken, and the group reads some messages again.
+"""
+
+import json
+import logging
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from zkbroker.client import Cluster
+from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
+from zkbroker.client.resolve_offsets import resolve_or_end
+from zkbroker.consumer import AssignedConsumer
+from zkbroker.errors import ClientError, UnknownTopicOrPartition
+from zkbroker.mirror.kept import kept_key, kept_offset
+from zkbroker.mirror.tracker import Place
+from zkbroker.producer import KeyedMessage
+from zkbroker.registry.node_json import read_json
+from zkbroker.types import PartitionKey
+
+logger = logging.getLogger(__name__)
+
+_READ_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Sync:
+    """One position in both logs."""
+
+    offset: int
+    target_offset: int
+    topic: str
+    partition: int
+
+
+def sync_message(
+    topic: str, source: str, key: PartitionKey, offset: int, place: Place
+) -> KeyedMessage:
+    """Return the message that tells of one position."""
+    return KeyedMessage(
+        topic,
+        json.dumps(
+            {
+                "offset": offset,
+                "target_topic": place.topic,
+                "target_partition": place.partition,
+                "target_offset": place.offset,
+            }
+        ).encode(),
+        key=json.dumps({"source": source, "topic": key[0], "partition": key[1]}).encode(),
+        partition=0,
+    )
+
+
+def read_syncs(cluster: Cluster, topic: str, source: str) -> dict[PartitionKey, list[Sync]]:
+    """Read all syncs of a source.
+
+    Args:
+        cluster: of the target, started.
+        topic: in which they are.
+        source: name of the source.
+
+    Raises:
+        ClientError: there is no such topic.
+        ZkbrokerError: it cannot be read.
+    """
+    try:
+        keys = [(topic, each.partition) for each in cluster.partitions(topic)]
+    except UnknownTopicOrPartition:
+        raise ClientError(
+            f"the target has no topic {topic}: mirror with --identity-partitions, and give the "
+            "same --offset-syncs-topic"
+        ) from None
+    starts = resolve_or_end(cluster, dict.fromkeys(keys, EARLIEST_TIME), timeout_s=_READ_TIMEOUT_S)
+    ends = resolve_or_end(cluster, dict.fromkeys(keys, LATEST_TIME), timeout_s=_READ_TIMEOUT_S)
+    found: dict[PartitionKey, list[Sync]] = {}
+    with AssignedConsumer(cluster, starts, stop=ends) as consumer:
+        for message in consumer:
+            key = kept_key(message.key, source)
+            if key is None or message.value is None:
+                continue
+            sync = _sync(message.value)
+            if sync is None:
+                logger.warning("no sync, passed over topic=%s offset=%d", topic, message.offset)
+            else:
+                found.setdefault(key, []).append(sync)
+    return found
+
+
+def _sync(value: bytes) -> Sync | None:
+    offset, target_offset = kept_offset(value, "offset"), kept_offset(value, "target_offset")
+    number = kept_offset(value, "target_partition")
+    if offset is None or target_offset is None or number is None:
+        return None
+    topic = read_json(value).get("target_topic")
+    return Sync(offset, target_offset, topic, number) if isinstance(topic, str) else None
+
+
+def translate(
+    offsets: Mapping[PartitionKey, int], syncs: Mapping[PartitionKey, Iterable[Sync]]
+) -> dict[PartitionKey, Place | None]:
+    """Return where committed offsets of a source are in the target; None where nobody knows.
+
+    Args:
+        offsets: next offset to read of each partition of the source.
+        syncs: of each partition, in any order.
+    """
+    return {key: _translate(offset, sorted(syncs.get(key, ()))) for key, offset in offsets.items()}
+
+
+def _translate(offset: int, syncs: list[Sync]) -> Place | None:
+    at = bisect_right(syncs, offset, key=lambda sync: sync.offset) - 1
+    if at < 0:
+        return None
+    # Of several with one offset the first in the target: mirrored twice, read from the first on.
+    offset_at = syncs[at].offset
+    first = next(sync for sync in syncs if sync.offset == offset_at)
+    behind = offset - first.offset
+    if behind and at + 1 < len(syncs):
+        later = syncs[at + 1]
+        even = later.offset - first.offset == later.target_offset - first.target_offset
+        behind = behind if even else 0
+    elif behind:
+        behind = 0
+    return Place(first.topic, first.partition, first.target_offset + behind)

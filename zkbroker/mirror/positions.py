@@ -1,0 +1,136 @@
+"""How far each partition of a source was mirrored, kept in the target beside the messages.
+
+    topic mirror-positions, one partition, compacted, written in the transactions of the mirror:
+    key    {"source": ID, "topic": T, "partition": P}
+    value  {"offset": next offset in the source}
+
+Invariant: a position is read when nothing that was written before can change it any more: who asks
+has shut out the writer before, and waits until the topic holds no open transaction of that time.
+"""
+
+import json
+import time
+
+from zkbroker.client import Cluster
+from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
+from zkbroker.client.resolve_offsets import resolve_or_end
+from zkbroker.config.consumer import FAIL, READ_COMMITTED, ConsumerConfig
+from zkbroker.consumer import AssignedConsumer, MessageAndMetadata
+from zkbroker.errors import ConfigError, RequestTimedOut
+from zkbroker.mirror.kept import kept_key, kept_offset
+from zkbroker.producer import KeyedMessage
+from zkbroker.runtime import Runtime
+from zkbroker.types import PartitionKey
+
+_AGAIN_S = 0.05
+_LEADER_S = 10.0
+
+
+class Positions:
+    """The positions of one source.
+
+    Args:
+        cluster: the target, started; the topic is there.
+        topic: in which they are.
+        source: whose.
+        runtime: concurrency.
+    """
+
+    def __init__(self, cluster: Cluster, topic: str, source: str, runtime: Runtime) -> None:
+        self._cluster = cluster
+        self._log = (topic, 0)
+        self._source = source
+        self._runtime = runtime
+        self._lock = runtime.lock()
+        self._next: int | None = None
+        self._found: dict[PartitionKey, int] = {}
+        self._unreadable: dict[PartitionKey, int] = {}
+        """Partition → where its latest position lies, which cannot be read."""
+
+    def message(self, key: PartitionKey, offset: int) -> KeyedMessage:
+        """Return the message that keeps a position."""
+        name = {"source": self._source, "topic": key[0], "partition": key[1]}
+        return KeyedMessage(
+            self._log[0],
+            json.dumps({"offset": offset}).encode(),
+            key=json.dumps(name).encode(),
+            partition=0,
+        )
+
+    def read(self, timeout_s: float) -> dict[PartitionKey, int]:
+        """Return the positions that are committed by now.
+
+        Args:
+            timeout_s: how long to wait for transactions that are open; a mirror that died leaves
+                them open until another one takes its partitions, or they time out.
+
+        Raises:
+            RequestTimedOut: one is still open.
+            ConfigError: the latest message of a partition's key holds no position.
+            ZkbrokerError: the target does not answer.
+        """
+        deadline = time.monotonic() + timeout_s
+        with self._lock:
+            end = self._end(read_committed=False)
+            while self._end(read_committed=True) < end:
+                if time.monotonic() > deadline:
+                    raise RequestTimedOut(
+                        f"a transaction on {self._log[0]} of the target has been open for "
+                        f"{timeout_s:g} s: how far the source was mirrored is not known yet"
+                    )
+                self._runtime.sleep(_AGAIN_S)
+            self._read_to(end)
+            self._check()
+            return dict(self._found)
+
+    def _end(self, *, read_committed: bool) -> int:
+        return resolve_or_end(
+            self._cluster,
+            {self._log: LATEST_TIME},
+            read_committed=read_committed,
+            timeout_s=_LEADER_S,
+        )[self._log]
+
+    def _read_to(self, end: int) -> None:
+        start = resolve_or_end(self._cluster, {self._log: EARLIEST_TIME}, timeout_s=_LEADER_S)
+        begin = max(self._next or 0, start[self._log])
+        if begin < end:
+            config = ConsumerConfig(
+                group_id="none",
+                zookeeper_connect="none",
+                auto_offset_reset=FAIL,
+                isolation_level=READ_COMMITTED,
+            )
+            with AssignedConsumer(
+                self._cluster,
+                {self._log: begin},
+                stop={self._log: end},
+                config=config,
+                runtime=self._runtime,
+            ) as consumer:
+                for message in consumer:
+                    self._keep(message)
+        self._next = end
+
+    def _keep(self, message: MessageAndMetadata) -> None:
+        partition = kept_key(message.key, self._source)
+        if partition is None:
+            return
+        self._unreadable.pop(partition, None)
+        self._found.pop(partition, None)
+        if message.value is None:
+            return  # an operator let the mirror begin anew with this partition
+        offset = kept_offset(message.value, "offset")
+        if offset is None:
+            self._unreadable[partition] = message.offset
+        else:
+            self._found[partition] = offset
+
+    def _check(self) -> None:
+        for (topic, number), at in self._unreadable.items():
+            raise ConfigError(
+                f"the message at offset {at} of {self._log[0]} in the target holds no position of "
+                f"{topic}-{number} of {self._source}: how far it was mirrored is unknown; publish "
+                'one with the same key and {"offset": N} as its value, or without a value to begin '
+                "anew"
+            )

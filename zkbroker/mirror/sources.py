@@ -1,0 +1,225 @@
+"""The consumer side: one member of a group, of either kind, that gives chunks as they were fetched.
+
+Invariants: partitions are never given away before `on_release` has returned, save with the loss of
+the membership; what is returned after a loss was taken before it. `poll` also keeps the membership
+alive, so it is called all the time, with no room where there is none.
+"""
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+from zkbroker.client import Cluster, StaticSource, ZooKeeperSource
+from zkbroker.consumer import (
+    Blacklist,
+    Consumer,
+    GroupConsumer,
+    NotOwned,
+    RebalanceListener,
+    TopicFilter,
+    Whitelist,
+)
+from zkbroker.consumer.fetching.partition import Chunk
+from zkbroker.consumer.group.commits import CommitFailed
+from zkbroker.mirror.config import MirrorConfig, SourceConfig
+from zkbroker.mirror.source07 import SourceCluster07
+from zkbroker.rebalance import Owned
+from zkbroker.runtime import Runtime
+from zkbroker.types import PartitionKey
+
+OnRelease = Callable[[Collection[PartitionKey]], object]
+
+
+class Source(Protocol):
+    """A member of the group of a source."""
+
+    def poll(self, timeout_s: float, max_bytes: int) -> Sequence[Chunk]:
+        """Return what was fetched; waits for the first; takes nothing where `max_bytes` is 0."""
+
+    def wake(self) -> None:
+        """Have a poll that waits return; from any task."""
+
+    def commit(self, positions: Mapping[PartitionKey, int]) -> None:
+        """Commit positions.
+
+        Raises:
+            CommitFailed, NotOwned: they are somebody else's by now.
+            ZkbrokerError: the storage refused, or did not answer.
+        """
+
+    def positions(self) -> dict[PartitionKey, int]:
+        """Return the offset of the next message to take of each partition held."""
+
+    def lag(self) -> dict[PartitionKey, int]:
+        """Return how many offsets each partition is behind, as of its last fetch."""
+
+    def close(self, timeout_s: float) -> None:
+        """Give the partitions away, after `on_release`, and leave the group."""
+
+
+LOST = (CommitFailed, NotOwned)
+"""What `commit` raises when the partitions have gone."""
+
+
+class CoordinatorSource:
+    """A member of a coordinator's group.
+
+    Args:
+        config: of the mirror.
+        source: which cluster.
+        number: which stream.
+        on_release: called before partitions are given away, from within `poll` or `close`.
+        on_lost: called when they are gone already.
+        listener: a user's, told after the mirror.
+        runtime: of the mirror.
+    """
+
+    def __init__(
+        self,
+        config: MirrorConfig,
+        source: SourceConfig,
+        number: int,
+        *,
+        on_release: OnRelease,
+        on_lost: OnRelease,
+        listener: Any,
+        runtime: Runtime,
+    ) -> None:
+        self._consumer = GroupConsumer(source.group_consumer(number), runtime=runtime)
+        try:
+            self._consumer.subscribe(
+                topic_pattern(config), _Releases(on_release, on_lost, listener)
+            )
+        except BaseException:
+            self._consumer.close()
+            raise
+
+    def poll(self, timeout_s: float, max_bytes: int) -> Sequence[Chunk]:
+        return self._consumer.poll_chunks(timeout_s, max_bytes)
+
+    def wake(self) -> None:
+        self._consumer.wakeup()
+
+    def commit(self, positions: Mapping[PartitionKey, int]) -> None:
+        self._consumer.commit(dict(positions))
+
+    def positions(self) -> dict[PartitionKey, int]:
+        return self._consumer.positions()
+
+    def lag(self) -> dict[PartitionKey, int]:
+        return self._consumer.lag()
+
+    def close(self, timeout_s: float) -> None:
+        self._consumer.close(timeout_s)
+
+
+class _Releases(RebalanceListener):
+    def __init__(self, on_release: OnRelease, on_lost: OnRelease, listener: Any) -> None:
+        self._on_release = on_release
+        self._on_lost = on_lost
+        self._listener = listener
+
+    def on_partitions_revoked(self, partitions: Collection[PartitionKey]) -> None:
+        self._on_release(partitions)
+        if self._listener is not None:
+            self._listener.on_partitions_revoked(partitions)
+
+    def on_partitions_assigned(self, partitions: Collection[PartitionKey]) -> None:
+        if self._listener is not None:
+            self._listener.on_partitions_assigned(partitions)
+
+    def on_partitions_lost(self, partitions: Collection[PartitionKey]) -> None:
+        self._on_lost(partitions)
+        if self._listener is not None:
+            self._listener.on_partitions_lost(partitions)
+
+
+class ZooKeeperGroupSource:
+    """A member of a group in ZooKeeper; arguments as of `CoordinatorSource`.
+
+    `on_release` is called from the rebalancer's task.
+    """
+
+    def __init__(
+        self,
+        config: MirrorConfig,
+        source: SourceConfig,
+        number: int,
+        *,
+        on_release: OnRelease,
+        on_lost: OnRelease,
+        listener: Any,
+        runtime: Runtime,
+    ) -> None:
+        self._room = runtime.event()
+        self._connector = Consumer.create(source.connector(number), runtime=runtime)
+        self._connector.add_rebalance_listener(_BeforeRelease(on_release))
+        if listener is not None:
+            self._connector.add_rebalance_listener(listener)
+        try:
+            (self._stream,) = self._connector.create_message_streams_by_filter(topic_filter(config))
+        except BaseException:
+            self._connector.shutdown()
+            raise
+
+    def poll(self, timeout_s: float, max_bytes: int) -> Sequence[Chunk]:
+        if max_bytes <= 0:
+            self._room.wait(timeout_s)
+            self._room.clear()
+            return ()
+        chunk = self._stream.take_chunk(timeout_s)
+        return () if chunk is None else (chunk,)
+
+    def wake(self) -> None:
+        self._room.set()
+
+    def commit(self, positions: Mapping[PartitionKey, int]) -> None:
+        self._connector.commit_offsets(positions)
+
+    def positions(self) -> dict[PartitionKey, int]:
+        return self._connector.positions()
+
+    def lag(self) -> dict[PartitionKey, int]:
+        return self._connector.lag()
+
+    def close(self, timeout_s: float) -> None:
+        self._connector.shutdown(timeout_s)
+
+
+class _BeforeRelease:
+    def __init__(self, on_release: OnRelease) -> None:
+        self._on_release = on_release
+
+    def before_releasing_partitions(self, owned: Owned) -> None:
+        self._on_release(list(owned))
+
+    def before_starting_fetchers(self, consumer_id: str, owned: Owned) -> None:
+        """Nothing to do: what comes is a new reading."""
+
+
+def topic_filter(config: MirrorConfig) -> TopicFilter:
+    """Return which topics are mirrored, as a group in ZooKeeper registers it."""
+    return Whitelist(config.whitelist) if config.whitelist else Blacklist(config.blacklist)
+
+
+def topic_pattern(config: MirrorConfig) -> re.Pattern[str]:
+    """Return the same as a pattern that matches the names."""
+    chosen = topic_filter(config)
+    inner = chosen.compiled.pattern
+    whole = rf"(?:{inner})\Z"
+    return re.compile(whole if config.whitelist else f"(?!{whole})", chosen.compiled.flags)
+
+
+SourceCluster = Cluster | SourceCluster07
+
+
+def source_cluster(source: SourceConfig, runtime: Runtime) -> SourceCluster:
+    """Return a view of a source, started, for metadata and lag."""
+    if source.legacy07:
+        return SourceCluster07(source.zookeeper, runtime).start()
+    if source.by_coordinator:
+        servers = source.properties["bootstrap.servers"].split(",")
+        return Cluster(StaticSource(servers), runtime=runtime, client_id="zkbroker-mirror").start()
+    return Cluster(
+        ZooKeeperSource(source.zookeeper), runtime=runtime, client_id="zkbroker-mirror"
+    ).start()

@@ -1,0 +1,203 @@
+"""How far each partition of a source has arrived in the target.
+
+    taken ──▶ [ticket ticket ticket …] ──▶ arrived: the position behind the last ticket of an
+               ^ oldest, not done yet       unbroken row of done ones
+
+Invariants: a position counts as arrived only when everything before it that was taken under the
+same reading was stored by the target, or was dropped by a rule that the user chose. A partition
+that is given up and comes back begins anew: answers for its former reading move nothing.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from zkbroker.consumer.fetching.partition import Chunk, ReadProgress
+from zkbroker.runtime import Runtime
+from zkbroker.types import PartitionKey
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a position of the source is in the target: the next offset in a partition of it."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class Ticket:
+    """One taken chunk; done when all that became of it is.
+
+    Attributes:
+        place: where its end is in the target; None where that has no one answer.
+        first: whether it is the first of its reading.
+    """
+
+    __slots__ = ("_left", "_tracker", "first", "next_offset", "partition", "place", "size")
+
+    def __init__(
+        self, tracker: "Tracker", partition: "_Partition", next_offset: int, size: int, first: bool
+    ) -> None:
+        self._tracker = tracker
+        self.partition = partition
+        self.next_offset = next_offset
+        self.first = first
+        self.size = size
+        self.place: Place | None = None
+        # One for whoever still adds to it.
+        self._left = 1
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing of it is open."""
+        return self._left == 0
+
+    def add(self) -> None:
+        """One more part of it is under way."""
+        with self._tracker.lock:
+            self._left += 1
+
+    def begins_at(self, offset: int, place: Place) -> None:
+        """Tell where the beginning of a first chunk is in the target."""
+        with self._tracker.lock:
+            self.partition.begin = offset, place
+
+    def finish(self, place: Place | None = None) -> None:
+        """One part of it has arrived.
+
+        Args:
+            place: where the end of the chunk is, when this part is its end.
+        """
+        with self._tracker.lock:
+            if place is not None and (self.place is None or place.offset > self.place.offset):
+                self.place = place
+            self._left -= 1
+            if not self._left:
+                self._tracker.note_done(self)
+
+
+class _Partition:
+    """One reading of one partition."""
+
+    __slots__ = ("arrived", "begin", "progress", "reported", "row", "sync", "synced", "taken")
+
+    def __init__(self, progress: ReadProgress) -> None:
+        self.progress = progress
+        self.row: deque[Ticket] = deque()
+        self.arrived: int | None = None
+        self.reported: int | None = None
+        self.taken = False
+        self.begin: tuple[int, Place] | None = None
+        self.sync: tuple[int, Place] | None = None
+        self.synced: tuple[int, Place] | None = None
+
+
+class Tracker:
+    """Everything of one stream that is under way.
+
+    Args:
+        runtime: for events.
+        on_room: called when something is done; must not wait.
+    """
+
+    def __init__(self, runtime: Runtime, on_room: Callable[[], None]) -> None:
+        self.lock = runtime.guard()
+        self._on_room = on_room
+        self._changed = runtime.event()
+        self._partitions: dict[PartitionKey, _Partition] = {}
+        self.open_bytes = 0
+        """Bytes of chunks that are not done, of former readings too."""
+
+    def take(self, chunk: Chunk) -> Ticket:
+        """Begin with a chunk; call `finish` once when all of its parts were added."""
+        key = chunk.partition.key
+        size = len(chunk.records)
+        with self.lock:
+            found = self._partitions.get(key)
+            if found is None or found.progress is not chunk.progress:
+                found = self._partitions[key] = _Partition(chunk.progress)
+            ticket = Ticket(self, found, chunk.next_offset, size, not found.taken)
+            # A reset begins with a chunk that only moves the position.
+            found.taken = found.taken or size > 0
+            found.row.append(ticket)
+            self.open_bytes += size
+        return ticket
+
+    def note_done(self, ticket: Ticket) -> None:
+        """Move on where a row is done; a ticket calls it, under the lock."""
+        self.open_bytes -= ticket.size
+        partition = ticket.partition
+        row = partition.row
+        while row and row[0].done:
+            first = row.popleft()
+            partition.arrived = first.next_offset
+            if first.place is not None:
+                partition.sync = first.next_offset, first.place
+        self._changed.set()
+        self._on_room()
+
+    def arrived(self, keys: Iterable[PartitionKey] | None = None) -> dict[PartitionKey, int]:
+        """Return the positions that moved since they were last `reported`."""
+        with self.lock:
+            return {
+                key: each.arrived
+                for key, each in self._chosen(keys)
+                if each.arrived is not None and each.arrived != each.reported
+            }
+
+    def reported(self, positions: dict[PartitionKey, int]) -> None:
+        """Remember what was committed."""
+        with self.lock:
+            for key, position in positions.items():
+                if key in self._partitions:
+                    self._partitions[key].reported = position
+
+    def take_syncs(self) -> list[tuple[PartitionKey, int, Place]]:
+        """Return source positions with their places that were not returned before."""
+        found: list[tuple[PartitionKey, int, Place]] = []
+        with self.lock:
+            for key, each in self._partitions.items():
+                if each.begin is not None:
+                    found.append((key, *each.begin))
+                    each.begin = None
+                if each.sync is not None and each.sync != each.synced:
+                    each.synced = each.sync
+                    found.append((key, *each.sync))
+        return found
+
+    def wait_done(self, keys: Iterable[PartitionKey] | None, timeout_s: float) -> bool:
+        """Wait until nothing of these partitions is under way; False when something still is.
+
+        Args:
+            keys: partitions; None for all.
+            timeout_s: how long.
+        """
+        wanted = None if keys is None else list(keys)
+        deadline = time.monotonic() + timeout_s
+        while True:
+            self._changed.clear()
+            with self.lock:
+                if not any(each.row for _, each in self._chosen(wanted)):
+                    return True
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                return False
+            self._changed.wait(left_s)
+
+    def partitions(self) -> list[PartitionKey]:
+        """Return the partitions of which something was taken."""
+        with self.lock:
+            return list(self._partitions)
+
+    def drop(self, keys: Iterable[PartitionKey]) -> None:
+        """Forget partitions: they are somebody else's."""
+        with self.lock:
+            for key in keys:
+                self._partitions.pop(key, None)
+
+    def _chosen(self, keys: Iterable[PartitionKey] | None) -> list[tuple[PartitionKey, _Partition]]:
+        if keys is None:
+            return list(self._partitions.items())
+        return [(key, self._partitions[key]) for key in keys if key in self._partitions]

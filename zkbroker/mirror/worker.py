@@ -1,0 +1,512 @@
+"""One stream: takes chunks from a member of the source's group and sends what becomes of them.
+
+    source ──chunks──▶ cut, mark, handle ──batches──▶ producer ──answers──▶ tracker ──▶ commit
+
+Invariants: no more than `window.bytes` of chunks are taken and not done, so memory does not grow
+while the target is away; the source is polled all the while, so the membership stays. A chunk that
+cannot be sent yet is kept and comes before all others. Nothing is committed after a failure. Where
+a transaction failed, the stream leaves its group and begins anew with what is committed.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from zkbroker.consumer import MessageAndMetadata
+from zkbroker.consumer.fetching.partition import Chunk
+from zkbroker.errors import (
+    ClientError,
+    ConfigError,
+    CorruptMessage,
+    RegistryError,
+    ZkbrokerError,
+)
+from zkbroker.measures import TopicTable
+from zkbroker.mirror.commits import CommitStep, FlushThenCommit, Outlet
+from zkbroker.mirror.config import MirrorConfig
+from zkbroker.mirror.handlers import Handle
+from zkbroker.mirror.paths import PathMarker
+from zkbroker.mirror.pieces import (
+    Decoded,
+    Piece,
+    Stored,
+    cut,
+    in_batches,
+    record_bytes,
+    where_corrupt,
+)
+from zkbroker.mirror.routes import Route, Routes
+from zkbroker.mirror.source07 import cut07
+from zkbroker.mirror.sources import OnRelease, Source
+from zkbroker.mirror.target import Target
+from zkbroker.mirror.tracker import Place, Ticket, Tracker
+from zkbroker.producer import EncodedBatch, KeyedMessage
+from zkbroker.producer.errors import TransactionError
+from zkbroker.producer.outcomes import may_pass
+from zkbroker.records import Codec
+from zkbroker.records.record import Unsent
+from zkbroker.runtime import Event, Runtime
+from zkbroker.types import PartitionKey
+
+logger = logging.getLogger(__name__)
+
+_POLL_S = 0.5
+_AGAIN_S = 0.2
+_CLOSE_S = 10.0
+_TOLD_EVERY = 3
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a stream has done since it began."""
+
+    stored_batches: int = 0
+    encoded_batches: int = 0
+    dropped_messages: int = 0
+    looped_messages: int = 0
+    handled_messages: int = 0
+    failures: int = 0
+    topics: TopicTable = field(default_factory=TopicTable)
+
+
+class Worker:
+    """A stream of one source.
+
+    Args:
+        name: of the source and the stream, for the log.
+        config: of the mirror.
+        routes: of the source.
+        target: where to.
+        make_source: makes the member.
+        marker: writes paths; None where none are asked for.
+        handle: the user's message handler.
+        legacy07: whether chunks are bytes of a 0.7 log.
+        runtime: of the mirror.
+        on_failure: told what ends the mirror.
+        on_syncs: given which position is where in the target, before each commit.
+        make_step: makes the step that mirrors exactly once; None for at least once.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: MirrorConfig,
+        *,
+        routes: Routes,
+        target: Target,
+        make_source: Callable[[OnRelease, OnRelease], Source],
+        marker: PathMarker | None,
+        handle: Handle | None,
+        legacy07: bool = False,
+        runtime: Runtime,
+        on_failure: Callable[[BaseException], object],
+        on_syncs: Callable[[list[tuple[PartitionKey, int, Place]]], object],
+        make_step: Callable[[Callable[[], Source]], CommitStep] | None = None,
+    ) -> None:
+        self.name = name
+        self._config = config
+        self._routes = routes
+        self._target = target
+        self._marker = marker
+        self._handle = handle
+        self._legacy07 = legacy07
+        self._runtime = runtime
+        self._on_failure = on_failure
+        self._on_syncs = on_syncs
+        self._max_bytes = target.settings.batch_max_bytes
+        self._stop: Event = runtime.event()
+        self._failed = False
+        self._kept: deque[Chunk] = deque()
+        self._commit_due = time.monotonic() + config.commit_every_s
+        self._leaving = False
+        self._failed_in_a_row = 0
+        """Transactions that failed since the last one that was committed."""
+        self.counts = Counts()
+        self.tracker = Tracker(runtime, self._wake)
+        self._make_source = partial(make_source, self._release, self._lost)
+        self.source: Source = self._make_source()
+        self._step: CommitStep = (
+            FlushThenCommit(
+                self.source, target.producer, self.tracker, config.flush_timeout_ms / 1000
+            )
+            if make_step is None
+            else make_step(lambda: self.source)
+        )
+        self._task = runtime.spawn(self._run, name=f"mirror-{name}")
+
+    # -- for others
+
+    def stop(self) -> None:
+        """End after a last flush and commit; does not wait."""
+        self._stop.set()
+        self._wake()
+
+    def fail(self) -> None:
+        """End at once; nothing is committed any more."""
+        self._failed = True
+        self.stop()
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for the end; False when it has not come."""
+        return self._task.join(timeout_s)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way."""
+        return not self._kept and self.tracker.open_bytes == 0 and self._step.idle
+
+    @property
+    def failures(self) -> int:
+        """How often something did not succeed at first: reading, sending, committing."""
+        return self.counts.failures + self._step.failures
+
+    def _wake(self) -> None:
+        source = getattr(self, "source", None)
+        if source is not None:
+            source.wake()
+
+    # -- the task
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                try:
+                    self._turn()
+                except TransactionError as error:
+                    self._begin_anew(error)
+        except BaseException as error:
+            if not self._failed:
+                self.fail()
+                self._on_failure(error)
+            if not isinstance(error, ZkbrokerError):
+                raise
+        finally:
+            self._end()
+
+    def _turn(self) -> None:
+        room = self._config.window_bytes - self.tracker.open_bytes
+        blocked = bool(self._kept)
+        try:
+            chunks = self.source.poll(_AGAIN_S if blocked else _POLL_S, 0 if blocked else room)
+        except (ZkbrokerError, OSError) as error:
+            if not passes(error):
+                raise
+            self.counts.failures += 1
+            logger.warning("source not read, tried again mirror=%s error=%s", self.name, error)
+            self._stop.wait(_AGAIN_S)
+            chunks = ()
+        self._kept.extend(chunks)
+        while self._kept and not self._failed:
+            chunk = self._kept[0]
+            if chunk.partition.progress is chunk.progress and not self._send(chunk):
+                break
+            self._kept.popleft()
+        if time.monotonic() >= self._commit_due and not self._failed:
+            self._commit()
+
+    def _begin_anew(self, error: TransactionError) -> None:
+        """Forget what is not committed, leave the group, and join it again."""
+        self.counts.failures += 1
+        logger.warning(
+            "transaction not committed, read again from the last one mirror=%s error=%s",
+            self.name,
+            error,
+        )
+        self._failed_in_a_row += 1
+        if self._failed_in_a_row % _TOLD_EVERY == 0:
+            logger.error(
+                "no transaction was committed in %d attempts mirror=%s: another mirror may have "
+                "the same exactly.once.id in another group; give it one of its own, or the same "
+                "group.id",
+                self._failed_in_a_row,
+                self.name,
+            )
+        self._leave()
+        while not self._stop.is_set():
+            try:
+                self.source = self._make_source()
+                return
+            except (ZkbrokerError, OSError) as failure:
+                if not passes(failure):
+                    raise
+                logger.warning(
+                    "source not joined, tried again mirror=%s error=%s", self.name, failure
+                )
+            self._stop.wait(_AGAIN_S)
+
+    def _leave(self) -> None:
+        """Leave the group; nothing is kept of what is under way."""
+        self._leaving = True
+        try:
+            self._step.drop(None)
+            self.source.close(_CLOSE_S)
+        except (ZkbrokerError, OSError) as error:
+            logger.warning("source not left mirror=%s error=%s", self.name, error)
+        finally:
+            self._kept.clear()
+            self.tracker.drop(self.tracker.partitions())
+            self._leaving = False
+
+    def _commit(self) -> None:
+        self._commit_due = time.monotonic() + self._config.commit_every_s
+        self._on_syncs(self.tracker.take_syncs())
+        busy = not self._step.idle
+        self._step.commit()
+        if busy:
+            self._failed_in_a_row = 0
+
+    def _release(self, partitions: Collection[PartitionKey]) -> None:
+        if self._failed or self._leaving:
+            self._lose(partitions)
+            return
+        self._step.release(partitions)
+        self._on_syncs(self.tracker.take_syncs())
+        self.tracker.drop(partitions)
+
+    def _lost(self, partitions: Collection[PartitionKey]) -> None:
+        logger.warning("partitions lost mirror=%s partitions=%d", self.name, len(partitions))
+        self._lose(partitions)
+
+    def _lose(self, partitions: Collection[PartitionKey]) -> None:
+        self._step.drop(partitions)
+        self.tracker.drop(partitions)
+
+    def _end(self) -> None:
+        try:
+            if not self._failed:
+                self.tracker.wait_done(None, self._config.flush_timeout_ms / 1000)
+                self._commit()
+        except ZkbrokerError as error:
+            logger.warning("last commit failed mirror=%s error=%s", self.name, error)
+        if self._failed:
+            self._step.drop(None)
+        try:
+            self.source.close(_CLOSE_S + self._config.flush_timeout_ms / 1000)
+        except (ZkbrokerError, OSError) as error:
+            logger.warning("source not left mirror=%s error=%s", self.name, error)
+
+    # -- a chunk
+
+    def _send(self, chunk: Chunk) -> bool:
+        """Send what becomes of a chunk; False when the target cannot take it yet."""
+        topic, number = chunk.partition.key
+        if self._routes.skips(topic):
+            self.tracker.take(chunk).finish()
+            return True
+        with ExitStack() as stack:
+            try:
+                route = self._routes.find(topic, number)
+                outlet = stack.enter_context(self._step.open(chunk))
+            except (ZkbrokerError, OSError) as error:
+                if not passes(error) or isinstance(error, TransactionError):
+                    raise
+                self.counts.failures += 1
+                logger.warning("target not ready topic=%s error=%s", topic, error)
+                return False
+            self._send_to(outlet, chunk, route)
+        return True
+
+    def _send_to(self, outlet: Outlet | None, chunk: Chunk, route: Route) -> None:
+        ticket = self.tracker.take(chunk)
+        if outlet is None or outlet.begin >= chunk.next_offset:
+            ticket.finish()
+            return
+        try:
+            batches = list(self._batches(chunk, outlet.begin, route, ticket))
+        except CorruptMessage as error:
+            raise where_corrupt(error, *chunk.partition.key) from error
+        if ticket.first and batches and route.identity:
+            batches[0].begin = outlet.begin
+        try:
+            for batch in batches:
+                ticket.add()
+                try:
+                    outlet.producer.send_batch(batch)
+                except BaseException:
+                    ticket.finish()
+                    raise
+        finally:
+            ticket.finish()
+
+    def _batches(
+        self, chunk: Chunk, begin: int, route: Route, ticket: Ticket
+    ) -> Iterator["_Batch"]:
+        topic, number = chunk.partition.key
+        choose = self._routes.chooser(route, number)
+        done = partial(self._done, ticket, route.identity)
+        decode = self._marker is not None or self._handle is not None or not route.identity
+        without_headers = self._config.drop_headers and self._target.magic < 2
+        counted = self.counts.topics.topic(topic)
+        aligned = not ticket.first and begin == chunk.offset
+        for piece in self._pieces(chunk, begin, aligned=aligned, decode=decode):
+            if isinstance(piece, Stored):
+                self.counts.stored_batches += 1
+                counted.add(piece.count, len(piece.data))
+                yield _Batch(
+                    route.topic,
+                    number,
+                    done,
+                    stored=piece.data,
+                    magic=piece.magic,
+                    count=piece.count,
+                    codec=piece.codec,
+                )
+                continue
+            counted.add(len(piece.records), sum(map(record_bytes, piece.records)))
+            records = piece.records
+            if self._marker is not None and self._target.magic == 2:
+                records = self._marker.marked(records)
+                self.counts.looped_messages += len(piece.records) - len(records)
+            if without_headers:
+                records = [(key, value, stamp, ()) for key, value, stamp, _ in records]
+            if self._handle is not None:
+                yield from self._handled(chunk, route, records, piece.codec, done, choose)
+            else:
+                yield from self._dealt(route.topic, records, piece, done, choose, route)
+
+    def _pieces(self, chunk: Chunk, begin: int, *, aligned: bool, decode: bool) -> Iterator[Piece]:
+        if self._legacy07:
+            # What was mirrored before ends between two entries.
+            return cut07(chunk.records[begin - chunk.offset :], max_bytes=self._max_bytes)
+        return cut(
+            chunk.records,
+            begin,
+            magic=self._target.magic,
+            join_bytes=self._config.join_bytes,
+            max_bytes=self._max_bytes,
+            aligned=aligned,
+            decode=decode,
+        )
+
+    def _dealt(
+        self,
+        topic: str,
+        records: Any,
+        piece: Decoded,
+        done: Callable[[EncodedBatch], object],
+        choose: Callable[[bytes | None, bytes | None], int],
+        route: Route,
+    ) -> Iterator["_Batch"]:
+        if not records:
+            return
+        dealt: dict[int, list[Unsent]] = {}
+        if route.identity:
+            dealt[choose(None, None)] = records
+        else:
+            for record in records:
+                dealt.setdefault(choose(record[0], record[1]), []).append(record)
+        for number, part in dealt.items():
+            self.counts.encoded_batches += 1
+            yield self._encoded(topic, number, part, piece.codec, done)
+
+    @staticmethod
+    def _encoded(
+        topic: str,
+        number: int,
+        records: list[Unsent],
+        codec: Codec,
+        done: Callable[[EncodedBatch], object],
+    ) -> "_Batch":
+        size = sum(map(record_bytes, records))
+        return _Batch(topic, number, done, records=records, codec=codec, size=size)
+
+    def _handled(
+        self,
+        chunk: Chunk,
+        route: Route,
+        records: Any,
+        codec: Codec,
+        done: Callable[[EncodedBatch], object],
+        choose: Callable[[bytes | None, bytes | None], int],
+    ) -> Iterator["_Batch"]:
+        assert self._handle is not None
+        topic, number = chunk.partition.key
+        dealt: dict[PartitionKey, list[Unsent]] = {}
+        for key, value, stamp, headers in records:
+            self.counts.handled_messages += 1
+            message = MessageAndMetadata(topic, number, -1, key, value, stamp, 0, headers)
+            for each in self._handle(message):
+                place = self._place(each, message, route, choose)
+                dealt.setdefault(place, []).append(_unsent(each, stamp))
+        for (name, partition_number), part in dealt.items():
+            for batch in in_batches(part, self._max_bytes):
+                self.counts.encoded_batches += 1
+                yield self._encoded(name, partition_number, list(batch), codec, done)
+
+    def _place(
+        self,
+        message: KeyedMessage,
+        original: MessageAndMetadata,
+        route: Route,
+        choose: Callable[[bytes | None, bytes | None], int],
+    ) -> PartitionKey:
+        same = message.topic == original.topic
+        name = route.topic if same else message.topic
+        if message.partition is not None:
+            return name, message.partition
+        if same or name == route.topic:
+            return name, choose(message.key, message.message)
+        count = self._target.count(name)
+        other = Route(name, count, identity=False)
+        return name, self._routes.chooser(other, original.partition)(message.key, message.message)
+
+    # -- answers, in the task of a connection
+
+    def _done(self, ticket: Ticket, identity: bool, batch: EncodedBatch) -> None:
+        assert isinstance(batch, _Batch)
+        if batch.error is None:
+            place = None
+            if identity and batch.base_offset >= 0:
+                place = Place(batch.topic, batch.partition, batch.base_offset + len(batch))
+                if batch.begin is not None:
+                    first = Place(batch.topic, batch.partition, batch.base_offset)
+                    ticket.begins_at(batch.begin, first)
+            ticket.finish(place)
+            return
+        if self._step.may_repeat(batch.error):
+            # The transaction fails with it; its commit says so.
+            ticket.finish()
+            return
+        if self._config.abort_on_send_failure:
+            if not self._failed:
+                self.fail()
+                self._on_failure(batch.error)
+            return
+        self.counts.dropped_messages += batch.failed
+        logger.error(
+            "messages dropped %s messages=%d error=%s", batch.where, batch.failed, batch.error
+        )
+        ticket.finish()
+
+
+class _Batch(EncodedBatch):
+    """A batch of a mirror; `begin` is the position in the source at which the first one begins."""
+
+    __slots__ = ("begin",)
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        self.begin: int | None = None
+
+
+def _unsent(message: KeyedMessage, stamp: int) -> Unsent:
+    for part in (message.key, message.message):
+        if part is not None and not isinstance(part, bytes):
+            raise ConfigError(
+                f"message.handler returned {type(part).__name__} as key or value of a message to "
+                f"{message.topic}: give bytes or None"
+            )
+    when = stamp if message.timestamp_ms is None else message.timestamp_ms
+    return message.key, message.message, when, message.headers
+
+
+def passes(error: BaseException) -> bool:
+    """Whether trying again may help."""
+    if isinstance(error, ConfigError | CorruptMessage):
+        return False
+    return may_pass(error) or isinstance(error, ClientError | RegistryError | OSError)

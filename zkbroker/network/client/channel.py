@@ -1,0 +1,176 @@
+"""One connection with requests in flight: frames out in order, answers back in the same order.
+
+Invariant: an entry stands in `_in_flight` before the first byte of its request is written, and
+leaves it exactly once, by its answer or by the failure of the channel. No lock is held while the
+network is waited for: of several senders one writes for all, the others leave their frames with it.
+"""
+
+import logging
+import socket
+from collections import deque
+from collections.abc import Sequence
+from typing import Protocol
+
+from zkbroker.errors import NetworkError
+from zkbroker.network.frames import FrameError, FrameReader
+from zkbroker.network.transport import Part, Transport
+from zkbroker.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+
+class Entry(Protocol):
+    """A request on its way."""
+
+    correlation_id: int
+    expects_answer: bool
+
+    def finish(self, frame: memoryview | None, error: NetworkError | None) -> None:
+        """Take the answer's frame, or the error; called exactly once."""
+
+
+class Channel:
+    """A connected transport, its reader task and the requests in flight.
+
+    Args:
+        runtime: threads or gevent.
+        transport: a connected one of that runtime; the channel owns it.
+        peer: `host:port`, for messages.
+        max_frame_bytes: limit of an answer.
+    """
+
+    def __init__(
+        self, runtime: Runtime, transport: Transport, peer: str, max_frame_bytes: int
+    ) -> None:
+        self._transport = transport
+        self._peer = peer
+        self._lock = runtime.lock()
+        self._outbox: deque[tuple[Sequence[Part], Entry]] = deque()
+        self._in_flight: deque[Entry] = deque()
+        self._writing = False
+        self._error: NetworkError | None = None
+        self.answers = 0
+        """How many answers have come."""
+        self._reader = FrameReader(transport.receive_into, max_frame_bytes)
+        runtime.spawn(self._read_answers, name=f"answers-{peer}")
+
+    @property
+    def error(self) -> NetworkError | None:
+        """Why the channel is closed; None while it is open."""
+        return self._error
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._in_flight) + len(self._outbox)
+
+    def send(self, parts: Sequence[Part], entry: Entry) -> None:
+        """Write a request, or leave it with the sender that is writing now.
+
+        Raises:
+            NetworkError: the channel is closed; the entry is not finished then.
+        """
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            self._outbox.append((parts, entry))
+            if self._writing:
+                return
+            self._writing = True
+        while True:
+            with self._lock:
+                batch = list(self._outbox)
+                self._outbox.clear()
+                if not batch or self._error is not None:
+                    self._writing = False
+                    break
+                self._in_flight.extend(entry for _, entry in batch if entry.expects_answer)
+            self._write(batch)
+        self._finish_all([entry for _, entry in batch])
+
+    def close(self, error: NetworkError) -> None:
+        """Close it and finish every open entry with `error`. Closing again does nothing."""
+        with self._lock:
+            if self._error is not None:
+                return
+            self._error = error
+            entries = list(self._in_flight)
+            self._in_flight.clear()
+            if not self._writing:
+                entries += [entry for _, entry in self._outbox]
+                self._outbox.clear()
+        # Wakes the reader and a blocked writer, which closing alone does not.
+        self._transport.shut_down(socket.SHUT_RDWR)
+        self._finish_all(entries)
+
+    def _write(self, batch: list[tuple[Sequence[Part], Entry]]) -> None:
+        parts = [part for frame, _ in batch for part in frame]
+        silent = [entry for _, entry in batch if not entry.expects_answer]
+        try:
+            self._transport.send(parts)
+        except OSError as error:
+            failure = NetworkError(f"connection to {self._peer} failed while sending: {error}")
+            self.close(failure)
+            self._finish_all(silent)
+            return
+        for entry in silent:
+            entry.finish(None, None)
+
+    def _finish_all(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            entry.finish(None, self._error)
+
+    def _read_answers(self) -> None:
+        reason = "an answer could not be taken in, see the log"
+        try:
+            while (frame := self._reader.next_frame()) is not None:
+                if not self._answer(frame):
+                    reason = "closed here: an answer came that belongs to no request"
+                    return
+            reason = "closed by the broker"
+        except (OSError, FrameError) as error:
+            reason = str(error)
+        finally:
+            # Reading has ended: no request may wait for an answer any more.
+            self.close(NetworkError(f"connection to {self._peer} lost: {reason}"))
+            self._transport.close()
+
+    def _answer(self, frame: memoryview) -> bool:
+        if len(frame) < 4:
+            return False
+        with self._lock:
+            if not self._in_flight:
+                return False
+            entry = self._in_flight[0]
+            if int.from_bytes(frame[:4], "big", signed=True) != entry.correlation_id:
+                return False
+            self._in_flight.popleft()
+        self.answers += 1
+        entry.finish(frame, None)
+        return True
+
+
+def open_socket(
+    runtime: Runtime,
+    host: str,
+    port: int,
+    timeout_s: float,
+    *,
+    send_buffer_bytes: int,
+    receive_buffer_bytes: int,
+) -> socket.socket:
+    """Connect to a broker; buffer sizes of -1 leave the system's own.
+
+    Raises:
+        NetworkError: it cannot be reached.
+    """
+    try:
+        connection = runtime.connect(host, port, timeout_s)
+    except OSError as error:
+        raise NetworkError(f"cannot connect to {host}:{port}: {error}") from error
+    for kind, size in (
+        (socket.SO_SNDBUF, send_buffer_bytes),
+        (socket.SO_RCVBUF, receive_buffer_bytes),
+    ):
+        if size > 0:
+            connection.setsockopt(socket.SOL_SOCKET, kind, size)
+    return connection

@@ -1,0 +1,1 @@
+"""The broker's server on gevent: listening sockets, connections and their limits."""

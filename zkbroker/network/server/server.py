@@ -1,0 +1,338 @@
+"""The broker's server: listening sockets, a greenlet for each connection, and the limits.
+
+Invariant: everything a peer can make the server hold is bounded by a field of `Limits`. What goes
+beyond is refused with a log line, and nobody else notices.
+"""
+
+import errno
+import logging
+import select
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import gevent
+import gevent.lock
+import gevent.pool
+
+from zkbroker.network.frames import FrameReader
+from zkbroker.network.server.request_memory import Account, RequestMemory
+from zkbroker.network.server.session import CloseConnection, Session
+from zkbroker.network.server.stream import HubStream
+from zkbroker.network.transport import Part, ServerTransport
+
+__all__ = ["CloseConnection", "Limits", "Listener", "Server", "Session"]
+
+logger = logging.getLogger(__name__)
+
+_OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_BACKLOG = 1024
+_ACCEPT_BURST = 64
+# Several pipelined requests come in one call of the system; copying them out costs less than calls.
+_SCRATCH_BYTES = 64 * 1024
+_ACCEPT_PAUSE_S = 0.05
+_ANSWER_SHARE = 8
+_LEAST_ANSWER_BYTES = 64 * 1024
+
+
+Transports = Callable[[str, socket.socket], ServerTransport]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of a server. Counts are of connections or requests, times in seconds."""
+
+    max_request_bytes: int = 100 * 1024 * 1024
+    max_queued_requests: int = 500
+    max_connections: int = 2**31 - 1
+    max_connections_per_ip: int = 2**31 - 1
+    max_connections_overrides: Mapping[str, int] = field(default_factory=dict)
+    max_idle_s: float = 600.0
+    max_frame_s: float = 30.0
+    """How long a request that has begun may stay incomplete without a byte coming."""
+    max_queued_request_bytes: int = -1
+    """Memory of all requests together that are larger than a first buffer; -1 for any."""
+    min_bytes_per_s: int = 16 * 1024
+    """What a large request must bring while others wait for memory, or it is cut."""
+    rate_window_s: float = 5.0
+    """Over how long that rate is looked at."""
+    max_answer_bytes: int = 64 * 1024 * 1024
+    """Memory of all answers that are made anew for their reader, in bytes, the smallest aside."""
+    send_buffer_bytes: int = -1
+    receive_buffer_bytes: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """An address to listen on; an empty host means every address, port 0 a free one."""
+
+    name: str
+    host: str
+    port: int
+
+
+class Server:
+    """Accepts connections and hands each request to `handle`.
+
+    Args:
+        listeners: where to listen.
+        handle: takes the session and a request's bytes without their length; returns the parts
+            of the answer, or None for no answer. It may wait, and raise `CloseConnection`.
+        limits: the bounds.
+        sent: called when an answer has gone out.
+        clock: monotonic seconds.
+        transport: makes what carries the bytes of an accepted socket, by its listener's name;
+            plain ones by default.
+    """
+
+    def __init__(
+        self,
+        listeners: Sequence[Listener],
+        handle: Callable[[Session, memoryview], Sequence[Part] | None],
+        limits: Limits,
+        sent: Callable[[Session], object] = lambda session: None,
+        clock: Callable[[], float] = time.monotonic,
+        transport: Transports | None = None,
+    ) -> None:
+        self._transport = transport
+        self.limits = limits
+        self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
+        self._stopping = False
+        self.refused = 0
+        """How many connections were refused by a limit."""
+        self._listeners = tuple(listeners)
+        self._handle = handle
+        self._sent = sent
+        self._clock = clock
+        self._sockets: list[socket.socket] = []
+        self._accepting: list[gevent.Greenlet] = []
+        self._sessions: dict[Session, gevent.Greenlet] = {}
+        self._per_ip: dict[str, int] = {}
+        self._requests = gevent.lock.Semaphore(limits.max_queued_requests)
+        self._memory = RequestMemory(limits.max_queued_request_bytes)
+        self._answer_bytes = 0
+        self._hub = gevent.get_hub()
+        self._warned_at = float("-inf")
+        self.addresses: dict[str, tuple[str, int]] = {}
+        """Listener name → bound host and port; filled by `listen`."""
+
+    @property
+    def connections(self) -> int:
+        return len(self._sessions)
+
+    def listen(self) -> None:
+        """Bind every listener; connections wait in the backlog until `start`.
+
+        Raises:
+            OSError: an address cannot be bound.
+        """
+        try:
+            for listener in self._listeners:
+                bound = self._bind(listener)
+                self._sockets.append(bound)
+                self.addresses[listener.name] = bound.getsockname()[:2]
+        except OSError:
+            self._close_sockets()
+            raise
+
+    def start(self) -> None:
+        """Accept connections."""
+        for listener, bound in zip(self._listeners, self._sockets, strict=True):
+            self._accepting.append(gevent.spawn(self._accept, listener.name, bound))
+        self._accepting.append(gevent.spawn(self._sweep))
+
+    def stop_accepting(self) -> None:
+        """Close the listening sockets; connections go on."""
+        gevent.killall(self._accepting)
+        self._accepting.clear()
+        self._close_sockets()
+
+    def stop(self, timeout_s: float) -> None:
+        """Answer what has come, then close every connection, at the latest after `timeout_s`."""
+        self._stopping = True
+        self.stop_accepting()
+        for session in list(self._sessions):
+            session.finish()
+        tasks = list(self._sessions.values())
+        gevent.joinall(tasks, timeout=timeout_s)
+        if self._sessions:
+            logger.warning("connections cut at shutdown count=%d", len(self._sessions))
+            for session in list(self._sessions):
+                session.abort("broker stops")
+            gevent.joinall(tasks, timeout=1.0)
+            gevent.killall(tasks, timeout=1.0)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopping
+
+    def sent(self, session: Session) -> None:
+        """Take note that an answer of a session has gone out."""
+        self._sent(session)
+
+    def acquire_request(self) -> None:
+        """Count one request that is worked on; waits while there are too many."""
+        self._requests.acquire()
+
+    def release_request(self) -> None:
+        self._requests.release()
+
+    def open_account(self, address: str) -> Account:
+        """Begin to count the memory of a large request."""
+        return self._memory.open(address)
+
+    def reserve_answer(self, wanted: int) -> int:
+        """Give an answer its share of the memory for answers.
+
+        A share is a part of what is left, so readers that do not take their answers make the next
+        ones smaller and never keep anybody waiting.
+        """
+        left = self.limits.max_answer_bytes - self._answer_bytes
+        given = min(wanted, max(left // _ANSWER_SHARE, _LEAST_ANSWER_BYTES))
+        self._answer_bytes += given
+        return given
+
+    def release_answer(self, size: int) -> None:
+        """Take back what `reserve_answer` gave."""
+        self._answer_bytes -= size
+
+    def _bind(self, listener: Listener) -> socket.socket:
+        host = listener.host
+        family = socket.AF_INET6 if ":" in host or not host else socket.AF_INET
+        if host and ":" not in host:
+            family = socket.getaddrinfo(host, listener.port, type=socket.SOCK_STREAM)[0][0]
+        if not host and not socket.has_dualstack_ipv6():
+            family = socket.AF_INET
+        bound = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(bool(host)))
+            # Before listen, so that the window scale of accepted connections fits.
+            if self.limits.receive_buffer_bytes > 0:
+                bound.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_RCVBUF, self.limits.receive_buffer_bytes
+                )
+            bound.setblocking(False)
+            bound.bind((host, listener.port))
+            bound.listen(_BACKLOG)
+        except OSError:
+            bound.close()
+            raise
+        return bound
+
+    def _accept(self, name: str, bound: socket.socket) -> None:
+        watcher = self._hub.loop.io(bound.fileno(), 1)
+        burst = 0
+        while True:
+            try:
+                connection, peer = bound.accept()
+            except BlockingIOError:
+                burst = 0
+                self._hub.wait(watcher)
+                continue
+            except OSError as error:
+                # Also raised for a connection that the client closed before it was accepted.
+                if error.errno in _OUT_OF_RESOURCES:
+                    self._warn(f"cannot accept connections: {error}")
+                gevent.sleep(_ACCEPT_PAUSE_S)
+                continue
+            try:
+                self._admit(connection, peer, name)
+            except OSError as error:
+                # One connection that breaks as it is set up must not end the listening.
+                connection.close()
+                self._warn(f"connection not taken peer={peer[0]} reason={error}")
+            burst += 1
+            if burst % _ACCEPT_BURST == 0:
+                gevent.sleep(0)
+
+    def _admit(self, connection: socket.socket, peer: tuple[str, int], listener: str) -> None:
+        ip = peer[0].removeprefix("::ffff:")
+        of_ip = self._per_ip.get(ip, 0)
+        limits = self.limits
+        allowed = limits.max_connections_overrides.get(ip, limits.max_connections_per_ip)
+        if len(self._sessions) >= limits.max_connections or of_ip >= allowed:
+            self.refused += 1
+            which = "max.connections.per.ip" if of_ip >= allowed else "max.connections"
+            self._warn(f"connection refused peer={ip} limit={which} open={len(self._sessions)}")
+            connection.close()
+            return
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if limits.send_buffer_bytes > 0:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer_bytes)
+        stream: ServerTransport
+        if self._transport is None:
+            stream = HubStream(connection, self._hub)
+        else:
+            stream = self._transport(listener, connection)
+        reader = FrameReader(stream.receive_into, limits.max_request_bytes, self._scratch)
+        session = Session(self, stream, reader, address=f"{ip}:{peer[1]}", ip=ip, listener=listener)
+        self._per_ip[ip] = of_ip + 1
+        self._sessions[session] = gevent.spawn(self._serve, session)
+
+    def _serve(self, session: Session) -> None:
+        try:
+            session.serve(self._handle)
+        finally:
+            del self._sessions[session]
+            left = self._per_ip[session.ip] - 1
+            if left:
+                self._per_ip[session.ip] = left
+            else:
+                del self._per_ip[session.ip]
+
+    def _sweep(self) -> None:
+        """Close connections on which nothing has moved for too long, or whose peer went."""
+        limits = self.limits
+        pause_s = min(1.0, limits.max_idle_s / 4, limits.max_frame_s / 4, limits.rate_window_s / 2)
+        while True:
+            gevent.sleep(pause_s)
+            self._notice_gone_peers()
+            now = self._clock()
+            for session in list(self._sessions):
+                if (session.busy and not session.writing) or session.waits_for_memory:
+                    continue
+                if (
+                    session.too_slow(now, limits.min_bytes_per_s, limits.rate_window_s)
+                    and self._memory.short
+                ):
+                    session.abort(
+                        f"slow: less than {limits.min_bytes_per_s} bytes/s of a large request, and "
+                        "others wait for memory"
+                    )
+                    continue
+                silent_s = now - session.active_at
+                if session.in_frame and not session.writing and silent_s > limits.max_frame_s:
+                    session.abort(f"timed out: part of a request, then {silent_s:.0f} s of silence")
+                elif silent_s > limits.max_idle_s:
+                    what = "its answers were not read" if session.writing else "idle"
+                    session.abort(f"timed out: {what} for {silent_s:.0f} s")
+
+    def _notice_gone_peers(self) -> None:
+        # A connection whose request waits is not read, so its end is looked for here.
+        waiting = [
+            session
+            for session in self._sessions
+            if session.parked_for_peer and not session.peer_gone
+        ]
+        if not waiting:
+            return
+        poller = select.poll()
+        by_descriptor = {session.watch_peer(poller): session for session in waiting}
+        for descriptor, _ in poller.poll(0):
+            by_descriptor[descriptor].peer_left()
+
+    def _warn(self, text: str) -> None:
+        now = self._clock()
+        if now - self._warned_at >= 1.0:
+            self._warned_at = now
+            logger.warning(text)
+
+    def _close_sockets(self) -> None:
+        for bound in self._sockets:
+            bound.close()
+        self._sockets.clear()

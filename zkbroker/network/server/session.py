@@ -1,0 +1,354 @@
+"""One client's connection on the server: a greenlet that reads, has handled, and answers.
+
+Invariant: requests of one connection are handled one after the other, so answers leave in the order
+of requests, and a client that does not read its answers is not read from either: that is the
+backpressure, and it concerns nobody else. An answer that is being sent is no request that is worked
+on: however many peers do not read, the others are served. Every file slice of an answer is closed
+exactly once, whether it was sent or not.
+"""
+
+import logging
+import select
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from zkbroker.errors import StorageError, ZkbrokerError
+from zkbroker.fileslice import FileSlice
+from zkbroker.network.frames import FrameError, FrameReader
+from zkbroker.network.server.request_memory import Account
+from zkbroker.network.transport import Part, ServerTransport
+
+logger = logging.getLogger(__name__)
+
+_MAX_AFTER_STOP = 64
+_FOREIGN = {
+    b"GET ": "an HTTP request",
+    b"POST": "an HTTP request",
+    b"HEAD": "an HTTP request",
+    b"PUT ": "an HTTP request",
+    b"SSH-": "an SSH client",
+    b"\x16\x03\x01\x02": "a TLS handshake",
+    b"\x16\x03\x01\x00": "a TLS handshake",
+    b"\x16\x03\x01\x01": "a TLS handshake",
+}
+
+
+class CloseConnection(ZkbrokerError):
+    """A handler gives up the connection; the message is logged with the peer's address.
+
+    Args:
+        message: why.
+        quiet: it is no news; logged at DEBUG instead of WARNING.
+    """
+
+    def __init__(self, message: str, *, quiet: bool = False) -> None:
+        super().__init__(message)
+        self.quiet = quiet
+
+
+class Owner(Protocol):
+    """What a session asks of its owner."""
+
+    @property
+    def stopping(self) -> bool:
+        """Whether connections are to end after what has come."""
+
+    def acquire_request(self) -> None:
+        """Count one request that is worked on; waits while there are too many."""
+
+    def release_request(self) -> None: ...
+
+    def open_account(self, address: str) -> Account:
+        """Begin to count the memory of a large request."""
+
+    def reserve_answer(self, wanted: int) -> int:
+        """Set memory aside for an answer that is not on disk; returns how many bytes."""
+
+    def release_answer(self, size: int) -> None: ...
+
+    def sent(self, session: "Session") -> None:
+        """Take note that an answer has gone out."""
+
+
+class Session:
+    """State of one connection that handlers may read and write.
+
+    Args:
+        owner: the server whose connection it is.
+        stream: what carries its bytes.
+        reader: cuts the stream into requests.
+        address: `host:port` of the peer.
+        ip: the peer's address alone.
+        listener: name of the listener it came through.
+    """
+
+    __slots__ = (
+        "_account",
+        "_close_reason",
+        "_owner",
+        "_rate_at",
+        "_rate_from",
+        "_reader",
+        "_reserved",
+        "_stream",
+        "_wake",
+        "address",
+        "busy",
+        "client_id",
+        "context",
+        "ip",
+        "listener",
+        "parked_s",
+        "peer_gone",
+        "received_at",
+        "requests",
+        "waits_for_memory",
+        "writing",
+    )
+
+    def __init__(
+        self,
+        owner: Owner,
+        stream: ServerTransport,
+        reader: FrameReader,
+        *,
+        address: str,
+        ip: str,
+        listener: str,
+    ) -> None:
+        self._owner = owner
+        self._stream = stream
+        self._reader = reader
+        self._close_reason: str | None = None
+        self.address = address
+        self.ip = ip
+        self.listener = listener
+        self.client_id: str | None = None
+        self.context: object = None
+        """Whatever the handler wants to keep between requests of this connection."""
+        self.requests = 0
+        self.received_at = 0.0
+        """When the last byte of the request that is handled came, on the monotonic clock."""
+        self.parked_s = 0.0
+        """Seconds spent in `parked` since the handler last set this to 0."""
+        self.busy = False
+        self.writing = False
+        self.peer_gone = False
+        """Whether the peer has closed its side: nothing should wait for its sake any more."""
+        self._wake: Callable[[], object] | None = None
+        self._reserved = 0
+        self._account: Account | None = None
+        self._rate_at = 0.0
+        self._rate_from = 0
+        self.waits_for_memory = False
+        """Whether the request that comes is large and waits for memory."""
+        reader.charge = self._charge
+
+    @property
+    def active_at(self) -> float:
+        """When the last byte went in or out, on the monotonic clock, in seconds."""
+        return self._stream.active_at
+
+    @property
+    def in_frame(self) -> bool:
+        """Whether a request has begun to come and is not whole yet."""
+        return self._reader.in_frame
+
+    def too_slow(self, now: float, bytes_per_s: int, window_s: float) -> bool:
+        """Whether a large request that is coming brought less than a rate of late.
+
+        Args:
+            now: the monotonic clock.
+            bytes_per_s: the rate.
+            window_s: over how long it is looked at, at least.
+        """
+        account = self._account
+        if account is None or not self.in_frame:
+            return False
+        elapsed_s = now - self._rate_at
+        if elapsed_s < window_s:
+            return False
+        slow = account.held - self._rate_from < bytes_per_s * elapsed_s
+        self._rate_at, self._rate_from = now, account.held
+        return slow
+
+    @property
+    def parked_for_peer(self) -> bool:
+        """Whether it waits inside `parked` and would be woken if its peer went."""
+        return self._wake is not None
+
+    @contextmanager
+    def parked(self, wake: Callable[[], object]) -> Iterator[None]:
+        """Wait inside for data to come, without counting as a request that is worked on.
+
+        Inside another `parked` it changes nothing.
+
+        Args:
+            wake: called from another greenlet when the peer goes; `peer_gone` is true then.
+        """
+        if self._wake is not None:
+            yield
+            return
+        self._owner.release_request()
+        since = time.monotonic()
+        self._wake = wake
+        try:
+            yield
+        finally:
+            self._wake = None
+            self.parked_s += time.monotonic() - since
+            self._owner.acquire_request()
+
+    def watch_peer(self, poller: select.poll) -> int:
+        """Have a poller tell whether the peer has closed its side; returns the descriptor."""
+        descriptor = self._stream.fileno()
+        poller.register(descriptor, select.POLLRDHUP)
+        return descriptor
+
+    def peer_left(self) -> None:
+        """Note that the peer has closed its side, and end what waits for its sake."""
+        self.peer_gone = True
+        if self._wake is not None:
+            self._wake()
+
+    def peer_closed(self) -> bool:
+        """Ask the system whether the peer has closed its side."""
+        poller = select.poll()
+        self.watch_peer(poller)
+        return bool(poller.poll(0))
+
+    def reserve_answer(self, wanted: int) -> int:
+        """Set memory aside for the answer to this request, until it has gone out.
+
+        Args:
+            wanted: bytes. The less memory is left, the smaller is the share that is given; what a
+                request needs at least it may take nevertheless.
+
+        Returns:
+            How many bytes the answer should have at most.
+        """
+        given = self._owner.reserve_answer(wanted)
+        self._reserved += given
+        return given
+
+    def correct_answer(self, by: int) -> None:
+        """Set more (or less) memory aside: the answer is so much larger than was reserved."""
+        self._owner.release_answer(-by)
+        self._reserved += by
+
+    def release_answer(self) -> None:
+        """Give back what was set aside: the answer has gone out, or is made anew."""
+        self._owner.release_answer(self._reserved)
+        self._reserved = 0
+
+    def abort(self, reason: str) -> None:
+        """End the connection from another greenlet; `reason` is logged."""
+        if self._close_reason is None:
+            self._close_reason = reason
+            self._stream.shut_down(socket.SHUT_RDWR)
+
+    def finish(self) -> None:
+        """Let it answer what has come and then end."""
+        self._stream.shut_down(socket.SHUT_RD)
+
+    def serve(self, handle: "Callable[[Session, memoryview], Sequence[Part] | None]") -> None:
+        """Serve until either side ends it. Never raises for what the peer did."""
+        reason = "closed by peer"
+        level = logging.DEBUG
+        try:
+            self._serve(handle)
+        except CloseConnection as error:
+            reason, level = str(error), logging.DEBUG if error.quiet else logging.WARNING
+        except FrameError as error:
+            reason, level = _explain(error), logging.WARNING
+        except StorageError as error:
+            reason, level = str(error), logging.ERROR
+        except OSError as error:
+            reason = str(error)
+        except Exception:
+            # One connection must not take the broker with it; the traceback is in the log.
+            logger.exception("handler failed peer=%s client_id=%s", self.address, self.client_id)
+            reason, level = "a handler failed", logging.ERROR
+        finally:
+            self._stream.close()
+            self._close_account()
+        if self._close_reason is not None:
+            reason, level = self._close_reason, logging.WARNING
+        logger.log(
+            level,
+            "connection closed peer=%s client_id=%s requests=%d reason=%s",
+            self.address,
+            self.client_id,
+            self.requests,
+            reason,
+        )
+
+    def _serve(self, handle: "Callable[[Session, memoryview], Sequence[Part] | None]") -> None:
+        owner = self._owner
+        stream = self._stream
+        next_frame = self._reader.next_frame
+        after_stop = 0
+        while (frame := next_frame()) is not None:
+            if self._account is not None:
+                self._account.complete()
+            self.requests += 1
+            self.received_at = stream.active_at
+            self.busy = True
+            try:
+                owner.acquire_request()
+                try:
+                    parts = handle(self, frame)
+                finally:
+                    owner.release_request()
+                del frame
+                if parts:
+                    self._answer(parts)
+                    owner.sent(self)
+            finally:
+                self.release_answer()
+                self._close_account()
+                self.busy = False
+            del parts
+            if owner.stopping:
+                after_stop += 1
+                if after_stop >= _MAX_AFTER_STOP:
+                    return
+            stream.be_fair()
+
+    def _charge(self, size: int) -> None:
+        account = self._account
+        if account is None:
+            account = self._account = self._owner.open_account(self.ip)
+            self._rate_at, self._rate_from = time.monotonic(), 0
+        self.waits_for_memory = True
+        try:
+            waited = account.charge(size)
+        finally:
+            self.waits_for_memory = False
+        if waited:
+            # Neither silence nor slowness was the peer's.
+            self._rate_at = self._stream.active_at = time.monotonic()
+            self._rate_from = account.held
+
+    def _close_account(self) -> None:
+        if self._account is not None:
+            self._account.close()
+            self._account = None
+
+    def _answer(self, parts: Sequence[Part]) -> None:
+        self.writing = True
+        try:
+            self._stream.send(parts)
+        finally:
+            self.writing = False
+            for part in parts:
+                if isinstance(part, FileSlice):
+                    part.close()
+
+
+def _explain(error: FrameError) -> str:
+    what = _FOREIGN.get(error.start)
+    return f"{error}; that is {what}, not a request of this protocol" if what else str(error)

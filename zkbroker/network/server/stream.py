@@ -1,0 +1,179 @@
+"""A non-blocking socket on gevent's hub: receive, and send bytes and slices of files.
+
+Invariant: every wait is a wait of the calling greenlet alone. A file slice goes out by
+`os.sendfile`, at most `SENDFILE_BYTES` a call, so that one reader of much data cannot keep the hub;
+pages that are not in the page cache are read by the hub's thread pool first, since `sendfile` would
+stop every connection for the disk.
+"""
+
+import errno
+import os
+import socket
+import time
+from collections.abc import Sequence
+
+import gevent
+from gevent.hub import Hub
+
+from zkbroker.errors import StorageError
+from zkbroker.fileslice import FileSlice
+from zkbroker.network.transport import Part
+
+SENDFILE_BYTES = 512 * 1024
+_JOIN_BYTES = 64 * 1024
+_RUN_S = 0.002
+
+
+class HubStream:
+    """One connected socket of one greenlet (the reader of a connection is also its writer).
+
+    Args:
+        connection: the socket; it becomes non-blocking and the stream owns it.
+        hub: the hub that waits.
+    """
+
+    __slots__ = (
+        "_drained",
+        "_hub",
+        "_read_watcher",
+        "_run_until",
+        "_socket",
+        "_write_watcher",
+        "active_at",
+    )
+
+    def __init__(self, connection: socket.socket, hub: Hub) -> None:
+        connection.setblocking(False)
+        self._socket = connection
+        self._hub = hub
+        self._read_watcher = hub.loop.io(connection.fileno(), 1)
+        self._write_watcher = hub.loop.io(connection.fileno(), 2)
+        self._drained = False
+        self.active_at = time.monotonic()
+        """When the last byte went in or out."""
+        self._run_until = self.active_at + _RUN_S
+
+    def fileno(self) -> int:
+        """The socket's descriptor."""
+        return self._socket.fileno()
+
+    def receive_into(self, view: memoryview) -> int:
+        """Wait for bytes and return how many came; 0 at the end of the stream."""
+        if self._drained:
+            # The last call took all there was: a client that waits for its answer has sent no more,
+            # and asking in vain costs more than waiting.
+            self._wait(self._read_watcher)
+        while True:
+            try:
+                count = self._socket.recv_into(view)
+            except BlockingIOError:
+                self._wait(self._read_watcher)
+                continue
+            self._drained = count < len(view)
+            self.active_at = time.monotonic()
+            return count
+
+    def send(self, parts: Sequence[Part]) -> None:
+        """Send all parts in order. The slices stay open: the caller closes them.
+
+        Raises:
+            OSError: the connection was lost.
+            StorageError: a file is shorter than its slice says; the connection must be closed.
+        """
+        small: list[bytes | bytearray | memoryview] = []
+        for part in parts:
+            if isinstance(part, FileSlice):
+                if small:
+                    self._send_all(b"".join(small), socket.MSG_MORE)
+                    small = []
+                self._send_file(part)
+            elif len(part) >= _JOIN_BYTES:
+                if small:
+                    self._send_all(b"".join(small), socket.MSG_MORE)
+                    small = []
+                self._send_all(part, 0)
+            else:
+                small.append(part)
+        if small:
+            self._send_all(small[0] if len(small) == 1 else b"".join(small), 0)
+
+    def be_fair(self) -> None:
+        """Let other greenlets run when this one has run long without waiting."""
+        if time.monotonic() > self._run_until:
+            gevent.sleep(0)
+            self._run_until = time.monotonic() + _RUN_S
+
+    def shut_down(self, how: int) -> None:
+        """Shut down one direction or both; wakes the greenlet that waits there."""
+        try:
+            self._socket.shutdown(how)
+        except OSError:
+            pass  # the peer was faster
+
+    def close(self) -> None:
+        self._read_watcher.close()
+        self._write_watcher.close()
+        self._socket.close()
+
+    def _wait(self, watcher: object) -> None:
+        self._hub.wait(watcher)
+        self._run_until = time.monotonic() + _RUN_S
+
+    def _send_all(self, data: bytes | bytearray | memoryview, flags: int) -> None:
+        sent = 0
+        size = len(data)
+        while True:
+            try:
+                sent += self._socket.send(memoryview(data)[sent:] if sent else data, flags)
+            except BlockingIOError:
+                self._wait(self._write_watcher)
+                continue
+            self.active_at = time.monotonic()
+            if sent == size:
+                return
+            self.be_fair()
+
+    def _send_file(self, part: FileSlice) -> None:
+        position = part.position
+        end = position + part.size
+        out = self._socket.fileno()
+        checked = position
+        while position < end:
+            size = min(end - position, SENDFILE_BYTES)
+            if position >= checked:
+                if not _in_page_cache(part.fd, position, size):
+                    self._hub.threadpool.apply(_read_ahead, (part.fd, position, size))
+                checked = position + size
+            try:
+                sent = os.sendfile(out, part.fd, position, size)
+            except BlockingIOError:
+                self._wait(self._write_watcher)
+                continue
+            if sent == 0:
+                raise StorageError(
+                    f"a log file ends {end - position} bytes before the slice being sent"
+                )
+            position += sent
+            self.active_at = time.monotonic()
+            self.be_fair()
+
+
+def _in_page_cache(fd: int, position: int, size: int) -> bool:
+    """Tell whether the first and last byte can be read without the disk."""
+    probe = (bytearray(1),)
+    try:
+        os.preadv(fd, probe, position, os.RWF_NOWAIT)
+        os.preadv(fd, probe, position + size - 1, os.RWF_NOWAIT)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+            raise
+        # A file system that cannot tell, such as tmpfs, is taken to be in memory.
+    return True
+
+
+def _read_ahead(fd: int, position: int, size: int) -> None:
+    """Bring a range into the page cache; runs in the hub's thread pool."""
+    os.posix_fadvise(fd, position, size, os.POSIX_FADV_WILLNEED)
+    os.pread(fd, size, position)

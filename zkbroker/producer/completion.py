@@ -1,0 +1,322 @@
+"""What becomes of a batch after an attempt: resolved, sent again, split, or given up.
+
+    no error                      resolved, in the connection's reader task
+    already stored (46)           resolved, offset unknown
+    too large (10, 18)            split in two; a single message is given up
+    out of order (45, 59)         again behind an earlier batch; else under a new producer id; a
+                                  transaction ends there
+    may pass, attempts left       again after the backoff, with fresh metadata
+    everything else               given up
+
+Invariant: a batch is completed exactly once for each time it was taken from the accumulator.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from zkbroker.client import Cluster
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.errors import ClientError, ErrorCode, NetworkError, ZkbrokerError, protocol_error
+from zkbroker.measures import TopicTable
+from zkbroker.producer.accumulator import Accumulator
+from zkbroker.producer.batch import Batch, next_sequence
+from zkbroker.producer.broker_channel import Exchange
+from zkbroker.producer.errors import TransactionAborted
+from zkbroker.producer.hooks import Hooks
+from zkbroker.producer.outcomes import (
+    SEQUENCE_LOST,
+    TOO_LARGE,
+    gave_up,
+    leader_is_away,
+    may_be_stored,
+    may_pass,
+    timed_out,
+    too_large,
+)
+from zkbroker.producer.queued_messages import Part, SendFuture, futures_of
+from zkbroker.producer.send_queue import SendQueue
+from zkbroker.producer.transactions import Transactions
+from zkbroker.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+_KEPT_FAILURES = 100_000
+
+
+class Completion:
+    """Decides over batches that came back; owned by the sender's loop.
+
+    Args:
+        config: of the producer.
+        cluster: is refreshed after failures.
+        runtime: spawns the refresh, which waits for the network.
+        accumulator: where batches go back to.
+        send_queue: gets the space of resolved messages back.
+        hooks: learn the outcomes.
+        post: runs a function in the sender's loop.
+        transactions: learn of what is given up; None without them.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        cluster: Cluster,
+        runtime: Runtime,
+        accumulator: Accumulator,
+        send_queue: SendQueue,
+        hooks: Hooks,
+        post: Callable[..., None],
+        transactions: Transactions | None = None,
+    ) -> None:
+        self._transactions = transactions
+        self._config = config
+        self._cluster = cluster
+        self._runtime = runtime
+        self._accumulator = accumulator
+        self._send_queue = send_queue
+        self._hooks = hooks
+        self._post = post
+        # Held for a moment to resolve a batch, by this loop or by a connection's reader task.
+        self._lock = runtime.guard()
+        self._backoff_s = config.retry_backoff_ms / 1000
+        self._stale: set[str] = set()
+        self._refreshing = False
+        # Kept until the caller reads them, so that `close` can report unread failures.
+        self.failed: deque[SendFuture] = deque(maxlen=_KEPT_FAILURES)
+        # Set when the producer closes: from then on every failure is reported, read or not.
+        self.closing = False
+        self.topics = TopicTable()
+        self.counts = {
+            "sent_messages": 0,
+            "sent_bytes": 0,
+            "batches": 0,
+            "retries": 0,
+            "failed_messages": 0,
+        }
+
+    def resolve_stored(self, exchange: Exchange) -> None:
+        """Resolve the batches that the answer says are stored; in any task."""
+        if exchange.error is not None or not exchange.sent:
+            return
+        if exchange.response is None:  # acks=0: written is all that will be known
+            for batch in exchange.batches:
+                if batch not in exchange.refused:
+                    self._stored(batch, -1, -1)
+            return
+        by_place = {(batch.topic, batch.partition): batch for batch in exchange.batches}
+        for topic in exchange.response.topics:
+            for each in topic.partitions:
+                found = by_place.get((topic.topic, each.partition))
+                if found is not None and each.error_code == ErrorCode.NONE:
+                    self._stored(found, each.base_offset, each.log_append_time_ms)
+
+    def _stored(self, batch: Batch, base_offset: int, timestamp_ms: int) -> None:
+        with self._lock:
+            if batch.resolved:
+                return
+            self.topics.topic(batch.topic).add(len(batch), batch.size)
+            batch.succeed(base_offset, timestamp_ms)
+        self._send_queue.release(len(batch), batch.size)
+        batch.wake()
+
+    def complete(self, exchange: Exchange) -> None:
+        """Take back every batch of an exchange."""
+        errors: dict[tuple[str, int], ZkbrokerError] = {}
+        if exchange.response is not None:
+            for topic in exchange.response.topics:
+                for each in topic.partitions:
+                    if each.error_code:
+                        errors[topic.topic, each.partition] = protocol_error(
+                            each.error_code,
+                            f"broker {exchange.broker_id}, topic {topic.topic} partition "
+                            f"{each.partition}",
+                        )
+        for batch in exchange.batches:
+            if batch.resolved:
+                self._resolved(batch)
+                continue
+            error = (
+                exchange.refused.get(batch)
+                or exchange.error
+                or errors.get((batch.topic, batch.partition))
+            )
+            if error is None:
+                error = NetworkError(f"broker {exchange.broker_id} did not answer for it")
+            if exchange.sent and may_be_stored(error):
+                batch.uncertain = True
+            self._failed(batch, error)
+
+    def _resolved(self, batch: Batch) -> None:
+        queue = self._accumulator.remove(batch)
+        if batch.error is not None:  # given up while it was in flight
+            return
+        if batch.numbered:
+            queue.stored_sequence = next_sequence(batch.base_sequence, len(batch))
+        queue.established = not self._config.idempotence or batch.producer_id == queue.producer_id
+        self.counts["sent_messages"] += len(batch)
+        self.counts["sent_bytes"] += batch.size
+        self.counts["batches"] += 1
+        self._hooks.after_send(batch)
+
+    def _failed(self, batch: Batch, error: BaseException) -> None:
+        code = getattr(error, "code", None)
+        if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            self._stored(batch, -1, -1)
+            self._resolved(batch)
+        elif code in TOO_LARGE:
+            self._split(batch)
+        elif code in SEQUENCE_LOST and batch.numbered:
+            self._out_of_order(batch, error)
+        else:
+            self.failed_attempt(batch, error)
+
+    def failed_attempt(self, batch: Batch, error: BaseException) -> None:
+        """Count a failure of a batch that is in flight; send it again or give it up."""
+        batch.last_error = error
+        if not may_pass(error):
+            self.give_up(batch, error)
+            return
+        batch.attempts += 1
+        now = time.monotonic()
+        if not leader_is_away(error) or not self._waits_for_leader(batch, now):
+            batch.counted_attempts += 1
+        if batch.counted_attempts > self._config.retries:
+            self.give_up(
+                batch,
+                gave_up(batch.topic, batch.where, batch.attempts, error, batch.uncertain),
+            )
+            return
+        self.counts["retries"] += 1
+        batch.not_before = now + self._backoff_s
+        self._accumulator.put_back(batch)
+        logger.info(
+            "retry topic=%s partition=%s messages=%d attempt=%d error=%s",
+            batch.topic,
+            batch.partition,
+            len(batch),
+            batch.attempts,
+            error,
+        )
+        self._refresh(batch.topic)
+
+    def _waits_for_leader(self, batch: Batch, now: float) -> bool:
+        """Whether a failure for want of a leader is no attempt: as long as an election may take."""
+        if batch.leader_away_since is None:
+            batch.leader_away_since = now
+        wait_s = self._config.leader_wait_ms / 1000
+        return now < batch.leader_away_since + wait_s
+
+    def _split(self, batch: Batch) -> None:
+        if len(batch) == 1:
+            self.give_up(batch, too_large(batch.topic, batch.size))
+            return
+        logger.info(
+            "split topic=%s partition=%d messages=%d", batch.topic, batch.partition, len(batch)
+        )
+        self._accumulator.put_back(batch, batch.split())
+
+    def _out_of_order(self, batch: Batch, error: BaseException) -> None:
+        queue = self._accumulator.queues[batch.topic, batch.partition]
+        earlier = any(each.ordinal < batch.ordinal for each in (*queue.in_flight, *queue.batches))
+        # Refused, so this attempt and, since brokers append in order, none before stored it.
+        batch.uncertain = False
+        if self._transactions is not None and not earlier:
+            lost_state = getattr(error, "code", None) is ErrorCode.UNKNOWN_PRODUCER_ID
+            if not lost_state or queue.stored_sequence != queue.began_at:
+                # After a batch that was given up the transaction failed; else something is lost.
+                self.give_up(batch, self._transactions.unwanted() or error)
+                return
+        if not earlier and batch.producer_id == queue.producer_id and not queue.renumber:
+            logger.warning(
+                "sequence lost topic=%s partition=%d error=%s", batch.topic, batch.partition, error
+            )
+            queue.renumber = True
+        if not earlier:
+            batch.number(-1, -1, -1)
+        self._accumulator.put_back(batch)
+
+    def give_up(self, batch: Batch, error: BaseException) -> None:
+        """Resolve a batch, waiting or in flight, to an error; nothing where it is resolved."""
+        with self._lock:
+            if batch.resolved:
+                return
+            batch.fail(error)
+        self._send_queue.release(len(batch), batch.size)
+        if self._transactions is not None:
+            self._transactions.not_stored(error, uncertain=batch.uncertain)
+        batch.wake()
+        if batch.numbered and self._transactions is None:
+            self._accumulator.queues[batch.topic, batch.partition].renumber = True
+        self._accumulator.discard(batch)
+        self._note_failures(batch.futures(), error, batch.where)
+        self._hooks.after_send(batch)
+
+    def fail(self, parts: Sequence[Part], error: BaseException) -> None:
+        """Resolve messages that are in no batch to an error."""
+        futures = futures_of(parts)
+        if not futures:
+            return
+        for queued, indices in parts:
+            queued.fail(indices, error)
+            self._send_queue.release(len(indices), sum(queued.sizes[index] for index in indices))
+        if self._transactions is not None:
+            self._transactions.not_stored(error, uncertain=False)
+        self._note_failures(futures, error, f"topic {futures[0].queued.topic}")
+        self._hooks.after_failure(futures, error)
+
+    def _note_failures(
+        self, futures: Sequence[SendFuture], error: BaseException, where: str
+    ) -> None:
+        self.counts["failed_messages"] += len(futures)
+        if isinstance(error, TransactionAborted):
+            return  # of its transaction's fate the user is told, once
+        for future in futures if self._transactions is None else ():
+            if self.closing:
+                future.queued.observed.discard(future.index)
+            if future.index not in future.queued.observed:
+                self.failed.append(future)
+        logger.error("delivery failed %s messages=%d error=%s", where, len(futures), error)
+
+    # -- time
+
+    def timed_out(self, where: str) -> ClientError:
+        """Return the exception for messages that got too old."""
+        return timed_out(where, self._config.delivery_timeout_ms, None, False)
+
+    def expire(self, before: float) -> None:
+        """Give up the waiting batches that began before a point in time."""
+        for batch in list(self._accumulator.waiting()):
+            if batch.first_at < before:
+                self.give_up(
+                    batch,
+                    timed_out(
+                        batch.where,
+                        self._config.delivery_timeout_ms,
+                        batch.last_error,
+                        batch.uncertain,
+                    ),
+                )
+
+    # -- metadata
+
+    def _refresh(self, topic: str) -> None:
+        self._stale.add(topic)
+        if not self._refreshing:
+            self._refreshing = True
+            topics, self._stale = self._stale, set()
+            self._runtime.spawn(self._refresh_now, topics, name="producer-refresh")
+
+    def _refresh_now(self, topics: set[str]) -> None:
+        try:
+            self._cluster.refresh(topics)
+        except ZkbrokerError as error:
+            # The batches go on failing with errors of their own until it works again.
+            logger.warning("metadata refresh failed error=%s", error)
+        self._post(self._refreshed)
+
+    def _refreshed(self) -> None:
+        self._refreshing = False
+        if self._stale:
+            self._refresh(self._stale.pop())

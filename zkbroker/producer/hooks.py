@@ -1,0 +1,299 @@
+"""The user's code around the queue: encoders, partitioner, handlers, interceptors.
+
+Invariant: whatever a user's code raises fails the messages that it was given, with `HandlerFailed`
+or `EncodingFailed` naming it; after the outcome of a message it is logged instead. Of the list that
+a callback handler returns, messages that it was given keep their futures; in a list of the same
+length, a new one takes the place of the one that it stands for; other new ones are sent beside
+them, and messages left out fail with `Dropped`.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from zkbroker.producer.batch import Batch
+from zkbroker.producer.encoders import Encoder
+from zkbroker.producer.errors import Dropped, EncodingFailed, HandlerFailed
+from zkbroker.producer.handlers import CallbackHandler, EventHandler, Interceptor
+from zkbroker.producer.message import KeyedMessage, RecordMetadata
+from zkbroker.producer.queued_messages import (
+    EncodedRecord,
+    Part,
+    QueuedMessages,
+    SendFuture,
+    futures_of,
+    parts_of,
+)
+from zkbroker.producer.send_queue import SendQueue
+from zkbroker.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+Route = Callable[[Sequence[Part]], None]
+Fail = Callable[[Sequence[Part], BaseException], None]
+
+RECORD_OVERHEAD_BYTES = 40
+"""At most what a format adds to a record's key, value and headers."""
+_HEADER_OVERHEAD_BYTES = 10
+
+
+class Hooks:
+    """What a producer was given of the user's code.
+
+    Args:
+        runtime: makes the futures of messages that a handler adds.
+        encoder: of values.
+        key_encoder: of keys.
+        partitioner: of keys, see `partitioners`.
+        event_handler: takes messages off the queue; None for the default handling.
+        callback_handler: is called at each stage; None for none.
+        interceptors: in the order of their calls.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        *,
+        encoder: Encoder,
+        key_encoder: Encoder,
+        partitioner: Any,
+        event_handler: EventHandler | None = None,
+        callback_handler: CallbackHandler | None = None,
+        interceptors: Sequence[Interceptor] = (),
+    ) -> None:
+        self._runtime = runtime
+        self.encoder = encoder
+        self.key_encoder = key_encoder
+        self.partitioner = partitioner
+        self.event_handler = event_handler
+        self.callback_handler = callback_handler
+        self.interceptors = tuple(interceptors)
+        self.closing = False
+        self._send_queue: SendQueue | None = None
+        self._fail: Fail | None = None
+
+    def bind(self, send_queue: SendQueue, fail: Fail) -> None:
+        """Connect to the sender: where space is counted, and how futures fail."""
+        self._send_queue = send_queue
+        self._fail = fail
+
+    # -- in send
+
+    def on_send(self, message: KeyedMessage) -> KeyedMessage:
+        """Let the interceptors and the callback handler change the message.
+
+        Raises:
+            HandlerFailed: one of them failed.
+        """
+        for interceptor in self.interceptors:
+            message = self._guarded(interceptor, interceptor.on_send, message)
+        if self.callback_handler is not None:
+            handler = self.callback_handler
+            message = self._guarded(handler, handler.before_enqueue, message)
+        return message
+
+    def enqueued(self, message: KeyedMessage, added: bool) -> None:
+        """Tell the callback handler whether the message was enqueued."""
+        if self.callback_handler is not None:
+            self._guarded(
+                self.callback_handler, self.callback_handler.after_enqueue, message, added
+            )
+
+    def encode(self, message: KeyedMessage) -> tuple[EncodedRecord, int]:
+        """Return the encoded record and its size in bytes.
+
+        Raises:
+            EncodingFailed: an encoder failed.
+        """
+        try:
+            value = self.encoder.to_bytes(message.message)
+            key = None if message.key is None else self.key_encoder.to_bytes(message.key)
+        # A user's encoder may raise anything; the caller of send gets it, with its cause.
+        except Exception as error:
+            raise EncodingFailed(
+                f"a message to topic {message.topic} cannot be encoded: {error}"
+            ) from error
+        timestamp_ms = message.timestamp_ms
+        if timestamp_ms is None:
+            timestamp_ms = time.time_ns() // 1_000_000
+        headers = message.headers
+        size = RECORD_OVERHEAD_BYTES + (len(value) if value else 0) + (len(key) if key else 0)
+        for name, content in headers:
+            size += _HEADER_OVERHEAD_BYTES + 3 * len(name) + len(content or b"")
+        return (key, value, timestamp_ms, headers), size
+
+    @staticmethod
+    def _guarded(owner: object, function: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return function(*args)
+        # A user's code: whatever it raises is reported by the exception of ours.
+        except Exception as error:
+            raise HandlerFailed(f"{type(owner).__name__} failed: {error!r}") from error
+
+    # -- in the sender's loop
+
+    def dequeue(self, parts: Sequence[Part], route: Route) -> None:
+        """Pass what left the queue through the handlers, and on to `route`."""
+        if self.callback_handler is not None:
+            parts = self._through(parts, self.callback_handler.after_dequeue)
+        if self.event_handler is None:
+            route(parts)
+        elif parts:
+            self._hand_over(self.event_handler, futures_of(parts), route)
+
+    def before_send(self, batch: Batch) -> bool:
+        """Show a batch to the callback handler; False when nothing of it is left."""
+        batch.announced = True
+        if self.callback_handler is None:
+            return True
+        batch.closed = True
+        batch.refill(self._through(batch.parts, self.callback_handler.before_send))
+        return len(batch) > 0
+
+    def _through(
+        self,
+        parts: Sequence[Part],
+        stage: Callable[[list[KeyedMessage]], list[KeyedMessage]],
+    ) -> Sequence[Part]:
+        assert self._fail is not None
+        futures = futures_of(parts)
+        try:
+            returned = self._guarded(
+                self.callback_handler, stage, [future.message for future in futures]
+            )
+            return parts_of(self._matched(futures, returned))
+        except (HandlerFailed, EncodingFailed) as error:
+            self._fail(parts, error)
+            return ()
+
+    def _matched(
+        self, futures: Sequence[SendFuture], returned: Sequence[KeyedMessage]
+    ) -> list[SendFuture]:
+        assert self._fail is not None
+        left = {id(future.message): future for future in futures}
+        if len(returned) == len(futures):
+            going = set(map(id, returned))
+            for future, message in zip(futures, returned, strict=True):
+                before = id(future.message)
+                if before not in going and id(message) not in left:
+                    self._replace(future, message)
+                    left[id(message)] = left.pop(before)
+        kept = [self._known(left, message) for message in returned]
+        if left:
+            self._fail(parts_of(left.values()), Dropped("a callback handler left the message out"))
+        return kept
+
+    def _replace(self, future: SendFuture, message: KeyedMessage) -> None:
+        assert self._send_queue is not None
+        record, size = self.encode(message)
+        self._send_queue.adjust(0, size - future.queued.sizes[future.index])
+        future.queued.replace(future.index, message, record, size)
+
+    def _known(self, left: dict[int, SendFuture], message: KeyedMessage) -> SendFuture:
+        future = left.pop(id(message), None)
+        return self._adopt(message) if future is None else future
+
+    def _adopt(self, message: KeyedMessage) -> SendFuture:
+        assert self._send_queue is not None
+        record, size = self.encode(message)
+        self._send_queue.adjust(1, size)
+        queued = QueuedMessages(message.topic, time.monotonic(), self._runtime)
+        queued.records.append(record)
+        queued.sizes.append(size)
+        queued.keep(0, message)
+        return SendFuture(queued, 0)
+
+    def _hand_over(
+        self, handler: EventHandler, futures: Sequence[SendFuture], route: Route
+    ) -> None:
+        assert self._fail is not None
+        assert self._send_queue is not None
+        left = {id(future.message): future for future in futures}
+
+        def deliver(messages: Sequence[KeyedMessage]) -> None:
+            route(parts_of([self._known(left, message) for message in messages]))
+
+        try:
+            self._guarded(handler, handler.handle, [f.message for f in futures], deliver)
+        except HandlerFailed as error:
+            self._fail(parts_of(left.values()), error)
+            return
+        # The handler dealt with these in its own way.
+        for queued, indices in parts_of(left.values()):
+            taken = Batch(queued.topic, -1, queued.first_at)
+            taken.refill([(queued, indices)])
+            taken.succeed(-1, -1)
+            self._send_queue.release(len(taken), taken.size)
+            taken.wake()
+
+    # -- after the outcome
+
+    def after_send(self, batch: Batch) -> None:
+        """Tell handler and interceptors what became of a batch."""
+        if self.callback_handler is None and not self.interceptors:
+            return
+        metadata = [] if batch.error is not None else list(batch.all_metadata())
+        self._tell(batch.futures(), metadata, batch.error)
+
+    def after_failure(self, futures: Sequence[SendFuture], error: BaseException) -> None:
+        """Tell handler and interceptors of messages that failed without a batch."""
+        if self.callback_handler is not None or self.interceptors:
+            self._tell(futures, [], error)
+
+    def _tell(
+        self,
+        futures: Sequence[SendFuture],
+        metadata: Sequence[RecordMetadata],
+        error: BaseException | None,
+    ) -> None:
+        messages = [future.message for future in futures]
+        if error is not None and not self.closing:
+            for future in futures:
+                future.queued.observed.add(future.index)
+        if self.callback_handler is not None:
+            self._reported(self.callback_handler.after_send, messages, metadata, error)
+        for interceptor in self.interceptors:
+            for index, message in enumerate(messages):
+                place = metadata[index] if metadata else None
+                self._reported(interceptor.on_acknowledgement, message, place, error)
+
+    def last_messages(self) -> Sequence[KeyedMessage]:
+        """Return what the callback handler wants sent before the producer closes."""
+        if self.callback_handler is None:
+            return ()
+        messages = self._reported(self.callback_handler.last_batch_before_close)
+        return messages or ()
+
+    def undelivered(self, failed: Sequence[tuple[KeyedMessage, BaseException]]) -> None:
+        """Hand over what was not delivered."""
+        if self.callback_handler is not None:
+            self._reported(self.callback_handler.undelivered, failed)
+
+    def close(self) -> None:
+        """Close the handlers, interceptors and the partitioner, where they can be."""
+        for each in (
+            self.callback_handler,
+            self.event_handler,
+            self.partitioner,
+            *self.interceptors,
+        ):
+            close = getattr(each, "close", None)
+            if close is not None:
+                self._reported(close)
+
+    @staticmethod
+    def _reported(function: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return function(*args)
+        # A user's code, after the outcome: there is no message left that could fail.
+        except Exception:
+            logger.exception("handler failed function=%r", function)
+            return None
+
+
+def initialise(plugin: object, properties: Mapping[str, str]) -> None:
+    """Give a handler its properties where it takes any."""
+    init = getattr(plugin, "init", None)
+    if init is not None:
+        init(properties)

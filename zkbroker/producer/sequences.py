@@ -1,0 +1,136 @@
+"""Producer ids and sequence numbers of an idempotent producer.
+
+Invariants:
+- Messages of one partition under one producer id are numbered without gaps in the order in which
+  they leave, and a batch keeps its numbers through every retry, so that a broker stores it once.
+- In transactions the producer id is the one that their coordinator gave, and numbers begin anew
+  only where nothing of the present transaction is stored.
+- Numbers are given up only for batches that are known not to be stored: refused ones. A partition
+  whose numbers have a gap, because a batch was given up or the broker lost what it had stored, goes
+  on under a new producer id once nothing numbered under the old one is unresolved.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+
+from zkbroker.client import Cluster
+from zkbroker.errors import UnsupportedVersion, ZkbrokerError, protocol_error
+from zkbroker.producer.accumulator import PartitionQueue
+from zkbroker.producer.batch import Batch, next_sequence
+from zkbroker.producer.outcomes import may_pass
+from zkbroker.protocol import ApiKey
+from zkbroker.protocol.messages import InitProducerIdRequest
+from zkbroker.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+
+class SequenceNumbers:
+    """Gives batches their numbers; owned by the sender's loop.
+
+    Args:
+        cluster: a broker of it gives the producer ids.
+        runtime: spawns the requests for them.
+        backoff_s: wait after a request that failed.
+        post: runs a function in the sender's loop.
+        refused: called with the error where brokers give no producer ids at all.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        runtime: Runtime,
+        backoff_s: float,
+        post: Callable[..., None],
+        refused: Callable[[BaseException], None],
+    ) -> None:
+        self._cluster = cluster
+        self._runtime = runtime
+        self._backoff_s = backoff_s
+        self._post = post
+        self._refused = refused
+        self._asking = False
+        self._not_before = 0.0
+        self._identified = False
+        self.producer_id = -1
+        self.producer_epoch = -1
+
+    def identify(self, producer_id: int, producer_epoch: int) -> None:
+        """Take the identity that the coordinator of a transactional id gave, for good."""
+        self._identified = True
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+
+    def assign(self, queue: PartitionQueue, batch: Batch, now: float) -> bool:
+        """Number a batch that is about to leave; False when it has to wait for a producer id.
+
+        Args:
+            queue: its partition's.
+            batch: the first of the queue.
+            now: `time.monotonic()`.
+        """
+        if batch.numbered:
+            return True
+        if queue.renumber:
+            if queue.in_flight:
+                return False
+            if queue.producer_id == self.producer_id and not self._identified:
+                self.ask(now)
+                return False
+            # What follows was numbered behind a gap and refused; nothing of it is stored.
+            for each in queue.batches:
+                each.number(-1, -1, -1)
+            queue.renumber = False
+            queue.producer_id = -1
+        if queue.producer_id < 0:
+            if self.producer_id < 0:
+                self.ask(now)
+                return False
+            queue.producer_id = self.producer_id
+            queue.producer_epoch = self.producer_epoch
+            queue.established = False
+            queue.next_sequence = queue.stored_sequence = queue.began_at = 0
+        batch.number(queue.producer_id, queue.producer_epoch, queue.next_sequence)
+        queue.next_sequence = next_sequence(queue.next_sequence, len(batch))
+        return True
+
+    def ask(self, now: float) -> None:
+        """Ask a broker for a producer id, unless that is under way."""
+        if not self._asking and now >= self._not_before:
+            self._asking = True
+            self._runtime.spawn(self._request, name="producer-id")
+
+    def next_deadline(self, now: float) -> float | None:
+        """Return when asking may be tried again; None where it is not waited for."""
+        return self._not_before if self._not_before > now else None
+
+    def _request(self) -> None:
+        try:
+            connection = self._cluster.any_connection()
+            if ApiKey.INIT_PRODUCER_ID not in connection.versions:
+                raise UnsupportedVersion(
+                    f"the broker at {connection.address} gives no producer ids: unset "
+                    "enable.idempotence, or use brokers of 0.11 or later"
+                )
+            response = connection.request(InitProducerIdRequest())
+            if response.error_code:
+                raise protocol_error(response.error_code, "no producer id")
+        except ZkbrokerError as error:
+            self._post(self._failed, error)
+        else:
+            self._post(self._received, response.producer_id, response.producer_epoch)
+
+    def _received(self, producer_id: int, producer_epoch: int) -> None:
+        self._asking = False
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        logger.info("producer id received id=%d epoch=%d", producer_id, producer_epoch)
+
+    def _failed(self, error: ZkbrokerError) -> None:
+        self._asking = False
+        self._not_before = time.monotonic() + self._backoff_s
+        if may_pass(error):
+            logger.warning("no producer id yet error=%s", error)
+        else:
+            self._refused(error)

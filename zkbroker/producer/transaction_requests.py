@@ -1,0 +1,295 @@
+"""What a producer asks of the coordinators of its transactions, and what their errors mean.
+
+    passes     not here, loading, out of reach, the transaction before still ends   → asked again
+    abortable  not allowed for a topic or a group, unknown topic, bad offsets       → abort()
+    fatal      replaced by another producer, unknown identity, anything else        → a new producer
+
+Invariant: a question whose answer did not come is asked again, to whoever coordinates then; all of
+them may be repeated.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from zkbroker.client.coordinator import RETRIED, CoordinatorConnection, GroupCluster
+from zkbroker.client.group_offsets import Committed
+from zkbroker.client.list_offsets import by_topic
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.errors import ErrorCode, ProtocolError, UnsupportedVersion, protocol_error
+from zkbroker.producer.errors import (
+    ProducerFenced,
+    TransactionAbortable,
+    TransactionError,
+    TransactionFatal,
+)
+from zkbroker.producer.transaction_state import TransactionState
+from zkbroker.protocol.messages import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+from zkbroker.protocol.messages.membership import TRANSACTION_COORDINATOR
+from zkbroker.protocol.messages.transactions import (
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnTopicPartitions,
+)
+from zkbroker.runtime import Runtime
+from zkbroker.types import PartitionKey
+
+_LANE = "transactions"
+_RETRIED = frozenset({*RETRIED, ErrorCode.CONCURRENT_TRANSACTIONS})
+# A broker may not have heard of a topic that another one told us of.
+_RETRIED_WITH_TOPICS = _RETRIED | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+_PRODUCER_FENCED = 90  # what brokers of later levels say for 47
+FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, _PRODUCER_FENCED})
+"""The codes that say that another producer took over."""
+_ABORTABLE = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.OFFSET_METADATA_TOO_LARGE,
+        ErrorCode.INVALID_GROUP_ID,
+        ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
+    }
+)
+
+Stopping = Callable[[], bool]
+
+
+def _never() -> bool:
+    return False
+
+
+class TransactionRequests:
+    """Asks for one transactional id.
+
+    Args:
+        config: of the producer; has a transactional id.
+        cluster: gives connections.
+        runtime: for the pauses.
+        state: knows the identity.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        cluster: GroupCluster,
+        runtime: Runtime,
+        state: TransactionState,
+    ) -> None:
+        self._config = config
+        self._cluster = cluster
+        self._runtime = runtime
+        self._state = state
+        self._id = config.transactional_id
+        self._coordinator = CoordinatorConnection(
+            cluster,
+            self._id,
+            runtime=runtime,
+            backoff_ms=config.retry_backoff_ms,
+            lane=_LANE,
+            key_type=TRANSACTION_COORDINATOR,
+            attempt_timeout_ms=config.request_timeout_ms,
+        )
+        # Of the group whose offsets were committed last; as a rule there is one.
+        self._group: tuple[str, CoordinatorConnection] | None = None
+
+    def init_producer_id(self, timeout_s: float) -> tuple[int, int]:
+        """Return producer id and epoch; what was open under the transactional id is ended.
+
+        Raises:
+            TransactionFatal: refused.
+            ProtocolError: no coordinator could be reached in time.
+        """
+        response = self._ask(
+            "begin",
+            InitProducerIdRequest(self._id, self._config.transaction_timeout_ms),
+            _code,
+            timeout_s,
+        )
+        return response.producer_id, response.producer_epoch
+
+    def add_partitions(
+        self, partitions: Iterable[PartitionKey], timeout_s: float, stopping: Stopping
+    ) -> None:
+        """Take partitions into the transaction.
+
+        Raises:
+            TransactionError: refused.
+            ProtocolError: the coordinator could not be reached, or was not found; nobody knows
+                whether it has them.
+        """
+        by_name: dict[str, list[int]] = {}
+        for topic, number in partitions:
+            by_name.setdefault(topic, []).append(number)
+        self._ask(
+            "add partitions to the transaction",
+            AddPartitionsToTxnRequest(
+                self._id,
+                *self._identity,
+                [TxnTopicPartitions(topic, numbers) for topic, numbers in by_name.items()],
+            ),
+            _worst,
+            timeout_s,
+            stopping,
+            _RETRIED_WITH_TOPICS,
+        )
+
+    def add_offsets(self, group: str, timeout_s: float) -> None:
+        """Take the offsets of a group into the transaction; raises as `add_partitions`."""
+        self._ask(
+            f"add offsets of group {group} to the transaction",
+            AddOffsetsToTxnRequest(self._id, *self._identity, group),
+            _code,
+            timeout_s,
+        )
+
+    def commit_offsets(
+        self, group: str, offsets: Mapping[PartitionKey, Committed], timeout_s: float
+    ) -> None:
+        """Give the group's coordinator offsets that count once the transaction is committed.
+
+        Raises:
+            TransactionError: refused.
+            ProtocolError: the group's coordinator could not be reached in time.
+        """
+        topics = [
+            TxnOffsetCommitRequestTopic(
+                topic,
+                [
+                    TxnOffsetCommitRequestPartition(number, each.offset, metadata=each.metadata)
+                    for number, each in numbers
+                ],
+            )
+            for topic, numbers in by_topic(offsets)
+        ]
+        self._ask(
+            f"commit offsets of group {group} in the transaction",
+            TxnOffsetCommitRequest(self._id, group, *self._identity, topics),
+            _worst,
+            timeout_s,
+            retried=_RETRIED_WITH_TOPICS,
+            coordinator=self._group_coordinator(group),
+        )
+
+    def end(self, *, commit: bool, timeout_s: float) -> None:
+        """Commit or abort.
+
+        Raises:
+            TransactionFatal: refused.
+            ProtocolError: no answer in time; nobody knows whether it is ended.
+        """
+
+        def code_of(response: Any) -> int:
+            code = _code(response)
+            # The partitions' way to the coordinator broke off: if none came, none is to be ended.
+            nothing_open = code == ErrorCode.INVALID_TXN_STATE and not commit
+            return 0 if nothing_open and not self._state.start_known else code
+
+        self._ask(
+            "commit the transaction" if commit else "abort the transaction",
+            EndTxnRequest(self._id, *self._identity, commit),
+            code_of,
+            timeout_s,
+        )
+
+    @property
+    def _identity(self) -> tuple[int, int]:
+        return self._state.producer_id, self._state.producer_epoch
+
+    def _group_coordinator(self, group: str) -> CoordinatorConnection:
+        if self._group is None or self._group[0] != group:
+            self._group = (
+                group,
+                CoordinatorConnection(
+                    self._cluster,
+                    group,
+                    runtime=self._runtime,
+                    backoff_ms=self._config.retry_backoff_ms,
+                    lane=_LANE,
+                    attempt_timeout_ms=self._config.request_timeout_ms,
+                ),
+            )
+        return self._group[1]
+
+    def _ask(
+        self,
+        what: str,
+        request: Any,
+        code_of: Callable[[Any], int],
+        timeout_s: float,
+        stopping: Stopping = _never,
+        retried: frozenset[ErrorCode] = _RETRIED,
+        coordinator: CoordinatorConnection | None = None,
+    ) -> Any:
+        try:
+            response = (coordinator or self._coordinator).ask(
+                request,
+                timeout_s=timeout_s,
+                error_of=code_of,
+                stopping=stopping,
+                retried=retried,
+            )
+        except UnsupportedVersion as error:
+            raise TransactionFatal(f"{self._about(what)}: {error}") from error
+        except ProtocolError as error:
+            if error.code in retried or error.code.retriable:
+                raise
+            raise self.refusal(what, error.code, error) from error
+        code = code_of(response)
+        if code:
+            raise self.refusal(what, code, protocol_error(code))
+        return response
+
+    def refusal(self, what: str, code: int, error: BaseException) -> TransactionError:
+        """Return what an error that does not pass means.
+
+        Args:
+            what: was asked, as a verb.
+            code: of the error.
+            error: for the text.
+        """
+        where = self._about(what)
+        if code in FENCED:
+            return ProducerFenced(
+                f"{where}: another producer began under this id, or the transaction was open for "
+                f"longer than transaction.timeout.ms={self._config.transaction_timeout_ms}: {error}"
+            )
+        if code in _ABORTABLE:
+            return TransactionAbortable(f"{where}: {error}")
+        if code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+            return TransactionFatal(
+                f"{where}: transaction.timeout.ms={self._config.transaction_timeout_ms} is more "
+                "than the brokers' transaction.max.timeout.ms: lower the one or raise the other: "
+                f"{error}"
+            )
+        return TransactionFatal(f"{where}: {error}; make a new producer, which aborts what is open")
+
+    def _about(self, what: str) -> str:
+        return f"transactional.id={self._id}: cannot {what}"
+
+
+def _code(response: Any) -> int:
+    code: int = response.error_code
+    return code
+
+
+def _worst(response: AddPartitionsToTxnResponse | TxnOffsetCommitResponse) -> int:
+    """Return the error to act upon where partitions have different ones."""
+    codes = {part.error_code for topic in response.topics for part in topic.partitions} - {0}
+
+    def weight(code: int) -> int:
+        if code == ErrorCode.OPERATION_NOT_ATTEMPTED:
+            return 3  # because of another partition
+        if code in _RETRIED_WITH_TOPICS:
+            return 2
+        return 1 if code in _ABORTABLE else 0
+
+    return min(codes, key=weight, default=0)

@@ -1,0 +1,262 @@
+"""Where a transaction stands, and which call may follow; no network, no clock.
+
+    new ──initialized──▶ ready ──begin──▶ open ──commit──▶ committing ──finish──▶ ready
+                           ▲               │ ▲                 │
+                           │             fail│               fail
+                           │               ▼                   ▼
+                           │             failed ◀──────────────┘
+                           │               │ abort (from open and committing, too)
+                           └───finish──── aborting
+    any ──break_off──▶ broken           any ──close──▶ closed
+
+Invariants: a transaction that failed is never committed. Once its end may have reached the
+coordinator (`end_sent`) it can only be ended in the same way. One call at a time is under way. The
+first error is kept, and whoever calls next is told it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+
+from zkbroker.producer.errors import (
+    InvalidTransactionState,
+    ProducerClosed,
+    TransactionAbortable,
+    TransactionFatal,
+)
+from zkbroker.runtime import Lock
+from zkbroker.types import PartitionKey
+
+
+class State(Enum):
+    """Where a producer with a transactional id stands."""
+
+    NEW = "not initialized"
+    READY = "ready"
+    OPEN = "in a transaction"
+    FAILED = "in a transaction that failed"
+    COMMITTING = "committing"
+    ABORTING = "aborting"
+    BROKEN = "out of use"
+    CLOSED = "closed"
+
+
+class TransactionState:
+    """The state of one producer's transactions; any task may call any method.
+
+    Args:
+        guard: held for a few steps, in which nothing waits.
+
+    Attributes:
+        producer_id: given by the coordinator; with the epoch.
+        added: partitions that the coordinator has in the transaction.
+        groups: groups whose offsets it has in the transaction.
+        started: whether the coordinator may know of the transaction, so that it has to be ended.
+        start_known: whether it surely does.
+        end_sent: whether it may have been told the end.
+        committed: how many transactions were; with those that were aborted.
+    """
+
+    def __init__(self, guard: Lock) -> None:
+        self._guard = guard
+        self._state = State.NEW
+        self._error: TransactionAbortable | TransactionFatal | None = None
+        self._untold = False
+        self._call = ""
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.added: set[PartitionKey] = set()
+        self.groups: set[str] = set()
+        self.started = False
+        self.start_known = False
+        self.end_sent = False
+        self.committed = 0
+        self.aborted = 0
+
+    @property
+    def state(self) -> State:
+        """Where it stands now."""
+        return self._state
+
+    @property
+    def failure(self) -> TransactionAbortable | TransactionFatal | None:
+        """What keeps the transaction from being committed; None while nothing does."""
+        return self._error
+
+    # -- calls of the user
+
+    @contextmanager
+    def call(self, name: str) -> Iterator[None]:
+        """Be the one call that is under way.
+
+        Raises:
+            InvalidTransactionState: another one is.
+        """
+        with self._guard:
+            if self._call:
+                raise InvalidTransactionState(
+                    f"{name}() while {self._call}() is under way in another task: wait for that"
+                )
+            self._call = name
+        try:
+            yield
+        finally:
+            self._call = ""
+
+    def check_new(self) -> None:
+        """Return where there is no identity yet.
+
+        Raises:
+            TransactionFatal: the producer is out of use.
+            InvalidTransactionState: there is one.
+        """
+        with self._guard:
+            self._usable()
+            if self._state is not State.NEW:
+                raise self._misplaced("init_transactions", "it is done once")
+
+    def initialized(self, producer_id: int, producer_epoch: int) -> None:
+        """Note the identity that the coordinator gave."""
+        with self._guard:
+            self._usable()
+            self.producer_id, self.producer_epoch = producer_id, producer_epoch
+            self._state = State.READY
+
+    def begin(self) -> None:
+        """Begin a transaction.
+
+        Raises:
+            InvalidTransactionState: one is open.
+        """
+        with self._guard:
+            self._usable()
+            if self._state is State.FAILED:
+                raise self._told_abortable()
+            if self._state is not State.READY:
+                raise self._misplaced("begin", "commit() or abort() it first")
+            self._state = State.OPEN
+
+    def check_open(self, name: str) -> None:
+        """Return where a transaction is open and has not failed.
+
+        Raises:
+            TransactionAbortable: it failed.
+            InvalidTransactionState: none is open.
+        """
+        with self._guard:
+            self._usable()
+            if self._state is State.FAILED:
+                raise self._told_abortable()
+            if self._state is not State.OPEN:
+                raise self._misplaced(name, "begin() first")
+
+    def commit(self) -> None:
+        """Begin to commit, or go on with it.
+
+        Raises:
+            TransactionAbortable: the transaction failed.
+            InvalidTransactionState: none is open.
+        """
+        with self._guard:
+            self._usable()
+            if self._state is State.FAILED:
+                raise self._told_abortable()
+            if self._state not in (State.OPEN, State.COMMITTING):
+                raise self._misplaced("commit", "begin() first")
+            self._state = State.COMMITTING
+
+    def check_committing(self) -> None:
+        """Return where nothing kept the transaction from being committed.
+
+        Raises:
+            TransactionAbortable: something did.
+        """
+        with self._guard:
+            self._usable()
+            if self._state is State.FAILED:
+                raise self._told_abortable()
+
+    def abort(self) -> None:
+        """Begin to abort, or go on with it.
+
+        Raises:
+            InvalidTransactionState: none is open, or it may be committed already.
+        """
+        with self._guard:
+            self._usable()
+            if self._state is State.COMMITTING and self.end_sent:
+                raise InvalidTransactionState(
+                    "abort() after a commit whose answer did not come: it may be committed. Call "
+                    "commit() again, or close the producer and make a new one"
+                )
+            if self._state not in (State.OPEN, State.FAILED, State.COMMITTING, State.ABORTING):
+                raise self._misplaced("abort", "begin() first")
+            self._untold = False
+            self._state = State.ABORTING
+
+    def finish(self) -> None:
+        """Note that the transaction has ended."""
+        with self._guard:
+            self._usable()
+            if self._state is State.COMMITTING:
+                self.committed += 1
+            else:
+                self.aborted += 1
+            self._state = State.READY
+            self._error = None
+            self.added, self.groups = set(), set()
+            self.started = self.start_known = self.end_sent = False
+
+    # -- what goes wrong
+
+    def fail(self, error: TransactionAbortable) -> bool:
+        """Note what keeps the transaction from being committed; True where it is the first."""
+        with self._guard:
+            if self._state not in (State.OPEN, State.COMMITTING) or self.end_sent:
+                return False
+            self._state, self._error, self._untold = State.FAILED, error, True
+            return True
+
+    def break_off(self, error: TransactionFatal) -> bool:
+        """Note what ends the use of the producer; True where it is the first such thing."""
+        with self._guard:
+            if self._state in (State.BROKEN, State.CLOSED):
+                return False
+            self._state, self._error, self._untold = State.BROKEN, error, True
+            return True
+
+    def close(self) -> None:
+        """Take no more calls."""
+        with self._guard:
+            self._state = State.CLOSED
+
+    def abandon(self, guard: Lock) -> None:
+        """Take no more calls, in the child of a fork, where the guard may never be free."""
+        self._guard = guard
+        self.close()
+
+    def told(self) -> None:
+        """Note that the caller is told the error."""
+        self._untold = False
+
+    def untold(self) -> TransactionAbortable | TransactionFatal | None:
+        """Return the error that no call was told yet."""
+        return self._error if self._untold else None
+
+    def _usable(self) -> None:
+        if self._state is State.BROKEN:
+            assert isinstance(self._error, TransactionFatal)
+            self._untold = False
+            raise self._error
+        if self._state is State.CLOSED:
+            raise ProducerClosed("the producer is closed: make a new one")
+
+    def _told_abortable(self) -> TransactionAbortable:
+        assert isinstance(self._error, TransactionAbortable)
+        self._untold = False
+        return self._error
+
+    def _misplaced(self, name: str, advice: str) -> InvalidTransactionState:
+        return InvalidTransactionState(
+            f"{name}() of a producer that is {self._state.value}: {advice}"
+        )

@@ -1,0 +1,380 @@
+"""Transactions of one producer: the calls of its user, and the partitions that take part.
+
+    begin ─▶ send … ─▶ [AddPartitionsToTxn] ─▶ Produce … ─▶ all answered ─▶ [EndTxn]
+                 send_offsets ─▶ [AddOffsetsToTxn] ─▶ [TxnOffsetCommit] ──────▲
+
+Invariants: nothing is sent to a partition before the coordinator has it in the transaction, and
+nothing is asked of the coordinator after the end was. `send` takes messages in a transaction only.
+A message of it that was not stored makes it fail; one of which nobody knows breaks the producer,
+since its next sequence number is then not known either.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from zkbroker.client.coordinator import GroupCluster
+from zkbroker.client.group_offsets import Committed
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.errors import ClientError, ErrorCode, ProtocolError, RequestTimedOut, ZkbrokerError
+from zkbroker.producer.errors import (
+    Dropped,
+    InvalidTransactionState,
+    TransactionAbortable,
+    TransactionAborted,
+    TransactionError,
+    TransactionFatal,
+)
+from zkbroker.producer.outcomes import SEQUENCE_LOST
+from zkbroker.producer.transaction_requests import FENCED, TransactionRequests
+from zkbroker.producer.transaction_state import State, TransactionState
+from zkbroker.runtime import Runtime
+from zkbroker.types import PartitionKey
+
+logger = logging.getLogger(__name__)
+
+_OF_THE_ID = FENCED | {
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+}
+
+
+class Sending(Protocol):
+    """What transactions need of the sender."""
+
+    def accept(self) -> None:
+        """Take messages."""
+
+    def refuse(self, reason: ClientError) -> None:
+        """Take no messages; `send` raises `reason`."""
+
+    def post(self, function: Callable[..., None], *args: Any) -> None:
+        """Have `function(*args)` run in the sender's loop."""
+
+    def wait_for_answers(self, timeout_s: float) -> bool:
+        """Wait, without lingering, until nothing is under way; False when it takes longer."""
+
+    def drop_unsent(self, error: ClientError) -> None:
+        """Fail every message that never left."""
+
+    def identify(self, producer_id: int, producer_epoch: int) -> None:
+        """Number batches under this identity."""
+
+    def count_on(self) -> None:
+        """Number what comes next behind what was stored last."""
+
+    def abort(self, error: ClientError) -> None:
+        """Fail everything, and stop."""
+
+
+class HasGroup(Protocol):
+    """Whatever names a group, as a `GroupConsumer` does."""
+
+    @property
+    def group_id(self) -> str:
+        """The group."""
+
+
+class Transactions:
+    """The transactions of one producer.
+
+    Args:
+        config: of the producer; has a transactional id.
+        cluster: gives connections.
+        runtime: spawns the task that adds partitions.
+    """
+
+    def __init__(self, config: ProducerConfig, cluster: GroupCluster, runtime: Runtime) -> None:
+        self._config = config
+        self._runtime = runtime
+        self.state = TransactionState(runtime.guard())
+        self._requests = TransactionRequests(config, cluster, runtime, self.state)
+        self._sending: Sending | None = None
+        # Of the sender's loop: what waits to be added, and whether a task is at it.
+        self._wanted: dict[PartitionKey, None] = {}
+        self.adding = False
+
+    def bind(self, sending: Sending) -> None:
+        """Learn through whom messages go; none are taken before the first transaction."""
+        self._sending = sending
+        sending.refuse(_outside())
+
+    @property
+    def _sender(self) -> Sending:
+        assert self._sending is not None
+        return self._sending
+
+    def _deadline(self, timeout_s: float | None) -> float:
+        return time.monotonic() + (
+            self._config.delivery_timeout_ms / 1000 if timeout_s is None else timeout_s
+        )
+
+    # -- calls of the user
+
+    def init(self, timeout_s: float | None = None) -> None:
+        """Have the coordinator end what is open under the id, and shut out who was there before."""
+        deadline = self._deadline(timeout_s)
+        with self.state.call("init_transactions"):
+            if self.state.state is State.READY:
+                return
+            self._init(deadline)
+
+    def _init(self, deadline: float) -> None:
+        self.state.check_new()
+        with self._breaking():
+            identity = self._requests.init_producer_id(_left(deadline))
+        self.state.initialized(*identity)
+        self._sender.identify(*identity)
+        logger.info(
+            "transactions ready id=%s producer_id=%d epoch=%d",
+            self._config.transactional_id,
+            *identity,
+        )
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        with self.state.call("begin"):
+            if self.state.state is State.NEW:
+                self._init(self._deadline(None))
+            self.state.begin()
+            self._sender.accept()
+
+    def send_offsets(
+        self,
+        offsets: Mapping[PartitionKey, int | Committed],
+        group: str | HasGroup,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Have offsets of a group committed with the transaction, or not at all."""
+        deadline = self._deadline(timeout_s)
+        group_id = group if isinstance(group, str) else group.group_id
+        state = self.state
+        with state.call("send_offsets"):
+            state.check_open("send_offsets")
+            if not offsets:
+                return
+            committed = {
+                key: each if isinstance(each, Committed) else Committed(each)
+                for key, each in offsets.items()
+            }
+            try:
+                with self._breaking():
+                    if group_id not in state.groups:
+                        state.started = True
+                        self._requests.add_offsets(group_id, _left(deadline))
+                        state.start_known = True
+                        state.groups.add(group_id)
+                    self._requests.commit_offsets(group_id, committed, _left(deadline))
+            except TransactionAbortable as error:
+                self.fail(error)
+                state.told()
+                raise
+            except ProtocolError as error:
+                failure = TransactionAbortable(
+                    f"the offsets of group {group_id} were not taken in time: {error}"
+                )
+                self.fail(failure)
+                state.told()
+                raise failure from error
+
+    def commit(self, timeout_s: float | None = None) -> None:
+        """Commit: everything that was sent is stored, and then seen as one."""
+        deadline = self._deadline(timeout_s)
+        with self.state.call("commit"):
+            self.state.commit()
+            self._sender.refuse(_outside())
+            if not self.state.end_sent and not self._sender.wait_for_answers(_left(deadline)):
+                self.fail(
+                    TransactionAbortable(
+                        "not every message was acknowledged in the time that commit() had"
+                    )
+                )
+            self.state.check_committing()
+            self._end(deadline, commit=True)
+
+    def abort(self, timeout_s: float | None = None) -> None:
+        """Abort: nothing of it is seen by readers of committed messages."""
+        deadline = self._deadline(timeout_s)
+        with self.state.call("abort"):
+            self.state.abort()
+            aborted = _aborted()
+            self._sender.refuse(_outside())
+            self._sender.drop_unsent(aborted)
+            if not self._sender.wait_for_answers(_left(deadline)):
+                raise RequestTimedOut(
+                    "the transaction is not aborted yet: messages of it are not answered; call "
+                    "abort() again, or close the producer"
+                )
+            self._end(deadline, commit=False)
+
+    def _end(self, deadline: float, *, commit: bool) -> None:
+        if self.state.started:
+            self.state.end_sent = True
+            with self._breaking():
+                self._requests.end(commit=commit, timeout_s=_left(deadline))
+        self._sender.count_on()
+        self.state.finish()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Begin; commit at the end of the block, or abort when an exception leaves it."""
+        self.begin()
+        try:
+            yield
+        except BaseException:
+            self._abort_quietly()
+            raise
+        try:
+            self.commit()
+        except TransactionAbortable:
+            self._abort_quietly()
+            raise
+
+    def _abort_quietly(self) -> None:
+        """Abort; an exception is on its way to the caller already, and says more."""
+        try:
+            self.abort(self._config.close_timeout_ms / 1000)
+        except ZkbrokerError as error:
+            logger.warning("transaction not aborted error=%s", error)
+
+    def close(self, timeout_s: float) -> TransactionError | None:
+        """End what is open within the time; return an error that nobody was told yet."""
+        deadline = time.monotonic() + timeout_s
+        untold = self.state.untold()
+        found = self.state.state
+        try:
+            if found is State.COMMITTING and self.state.end_sent:
+                self.commit(timeout_s)
+            elif found in (State.OPEN, State.FAILED, State.COMMITTING, State.ABORTING):
+                logger.warning("producer closed in a transaction, which is aborted")
+                self.abort(_left(deadline))
+        except ZkbrokerError as error:
+            logger.warning(
+                "transaction left to its coordinator, which aborts it after "
+                "transaction.timeout.ms=%d error=%s",
+                self._config.transaction_timeout_ms,
+                error,
+            )
+        self.state.close()
+        return untold
+
+    # -- of the sender's loop
+
+    def admits(self, key: PartitionKey) -> bool:
+        """Whether messages may go to a partition; otherwise it is noted as wanted."""
+        if key in self.state.added:
+            return True
+        self._wanted[key] = None
+        return False
+
+    def unwanted(self) -> ClientError | None:
+        """Return why what never left is to be dropped; None where it is not."""
+        if self.state.state in (State.FAILED, State.ABORTING):
+            return _aborted(self.state.failure)
+        return None
+
+    def add_wanted(self) -> None:
+        """Have the wanted partitions added, unless a task is at it."""
+        if self._wanted and not self.adding:
+            partitions, self._wanted = list(self._wanted), {}
+            if self.state.state not in (State.OPEN, State.COMMITTING):
+                return
+            self.adding = True
+            self.state.started = True
+            self._runtime.spawn(self._add, partitions, name="producer-add-partitions")
+
+    def _add(self, partitions: list[PartitionKey]) -> None:
+        state = self.state
+        try:
+            self._requests.add_partitions(
+                partitions,
+                self._config.delivery_timeout_ms / 1000,
+                lambda: state.state not in (State.OPEN, State.COMMITTING),
+            )
+        except TransactionFatal as error:
+            self.break_off(error)
+        except TransactionAbortable as error:
+            self.fail(error)
+        except ZkbrokerError as error:
+            failure = TransactionAbortable(f"partitions were not added in time: {error}")
+            failure.__cause__ = error
+            self.fail(failure)
+        else:
+            state.start_known = True
+            state.added.update(partitions)
+        finally:
+            self._sender.post(self._added)
+
+    def _added(self) -> None:
+        self.adding = False
+
+    def not_stored(self, error: BaseException, *, uncertain: bool) -> None:
+        """Note that messages of the transaction were given up; in the loop.
+
+        Args:
+            error: why.
+            uncertain: whether they may be stored all the same.
+        """
+        if isinstance(error, TransactionError | Dropped):
+            return
+        code = getattr(error, "code", None)
+        if code in _OF_THE_ID:
+            self.break_off(self._requests.refusal("send", code, error))
+        elif uncertain or code in SEQUENCE_LOST:
+            lost = TransactionFatal(
+                f"nobody knows which messages of the transaction are stored: {error}; close this "
+                "producer and make a new one, which aborts what is open"
+            )
+            lost.__cause__ = error
+            self.break_off(lost)
+        else:
+            failure = TransactionAbortable(
+                f"a message of the transaction was not stored: {error}; abort() it"
+            )
+            failure.__cause__ = error
+            self.fail(failure)
+
+    # -- what goes wrong
+
+    def fail(self, error: TransactionAbortable) -> None:
+        """Let the transaction fail: nothing more is sent in it."""
+        if self.state.fail(error):
+            logger.warning("transaction failed error=%s", error)
+            self._sender.refuse(error)
+            self._sender.drop_unsent(_aborted(error))
+
+    def break_off(self, error: TransactionError) -> None:
+        """Let the producer be of no more use."""
+        assert isinstance(error, TransactionFatal)
+        if self.state.break_off(error):
+            logger.error("producer out of use error=%s", error)
+            self._sender.refuse(error)
+            self._sender.abort(error)
+
+    @contextmanager
+    def _breaking(self) -> Iterator[None]:
+        try:
+            yield
+        except TransactionFatal as error:
+            self.break_off(error)
+            self.state.told()
+            raise
+
+
+def _outside() -> InvalidTransactionState:
+    return InvalidTransactionState(
+        "a producer with a transactional.id sends in transactions only: call begin() first, or "
+        "use `with producer.transaction():`"
+    )
+
+
+def _aborted(why: BaseException | None = None) -> TransactionAborted:
+    return TransactionAborted(
+        "not sent: its transaction was aborted" if why is None else f"not sent, because {why}"
+    )
+
+
+def _left(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic())

@@ -1,0 +1,126 @@
+"""ACLs: DescribeAcls (29), CreateAcls (30), DeleteAcls (31).
+
+Version 1 added the pattern type: 3 for a name taken literally, 4 for a prefix. Numbers of
+resource types and operations are those of `zkbroker.security`; permission type 2 denies, 3 allows.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkbroker.protocol.api import ApiKey
+from zkbroker.protocol.schema import array, int8, int16, int32, string
+
+LITERAL = 3
+
+
+@dataclass(slots=True)
+class DescribeAclsRequest:
+    """A filter: null and 1 (ANY) match everything."""
+
+    api_key: ClassVar[ApiKey] = ApiKey.DESCRIBE_ACLS
+
+    resource_type: int = int8(default=1)
+    resource_name: str | None = string(nullable=0, default=None)
+    pattern_type: int = int8(since=1, default=LITERAL)
+    principal: str | None = string(nullable=0, default=None)
+    host: str | None = string(nullable=0, default=None)
+    operation: int = int8(default=1)
+    permission_type: int = int8(default=1)
+
+
+@dataclass(slots=True)
+class DescribedAcl:
+    principal: str = string()
+    host: str = string()
+    operation: int = int8()
+    permission_type: int = int8()
+
+
+@dataclass(slots=True)
+class DescribedAclsResource:
+    resource_type: int = int8()
+    resource_name: str = string()
+    pattern_type: int = int8(since=1, default=LITERAL)
+    acls: list[DescribedAcl] = array(DescribedAcl)
+
+
+@dataclass(slots=True)
+class DescribeAclsResponse:
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable=0, default=None)
+    resources: list[DescribedAclsResource] = array(DescribedAclsResource)
+
+
+@dataclass(slots=True)
+class AclCreation:
+    resource_type: int = int8()
+    resource_name: str = string()
+    pattern_type: int = int8(since=1, default=LITERAL)
+    principal: str = string()
+    host: str = string()
+    operation: int = int8()
+    permission_type: int = int8()
+
+
+@dataclass(slots=True)
+class CreateAclsRequest:
+    api_key: ClassVar[ApiKey] = ApiKey.CREATE_ACLS
+
+    creations: list[AclCreation] = array(AclCreation)
+
+
+@dataclass(slots=True)
+class CreatedAcl:
+    error_code: int = int16()
+    error_message: str | None = string(nullable=0, default=None)
+
+
+@dataclass(slots=True)
+class CreateAclsResponse:
+    throttle_time_ms: int = int32()
+    results: list[CreatedAcl] = array(CreatedAcl)
+
+
+@dataclass(slots=True)
+class AclFilter:
+    resource_type: int = int8(default=1)
+    resource_name: str | None = string(nullable=0, default=None)
+    pattern_type: int = int8(since=1, default=LITERAL)
+    principal: str | None = string(nullable=0, default=None)
+    host: str | None = string(nullable=0, default=None)
+    operation: int = int8(default=1)
+    permission_type: int = int8(default=1)
+
+
+@dataclass(slots=True)
+class DeleteAclsRequest:
+    api_key: ClassVar[ApiKey] = ApiKey.DELETE_ACLS
+
+    filters: list[AclFilter] = array(AclFilter)
+
+
+@dataclass(slots=True)
+class DeletedAcl:
+    error_code: int = int16()
+    error_message: str | None = string(nullable=0, default=None)
+    resource_type: int = int8()
+    resource_name: str = string()
+    pattern_type: int = int8(since=1, default=LITERAL)
+    principal: str = string()
+    host: str = string()
+    operation: int = int8()
+    permission_type: int = int8()
+
+
+@dataclass(slots=True)
+class DeletedAcls:
+    error_code: int = int16()
+    error_message: str | None = string(nullable=0, default=None)
+    matching: list[DeletedAcl] = array(DeletedAcl)
+
+
+@dataclass(slots=True)
+class DeleteAclsResponse:
+    throttle_time_ms: int = int32()
+    results: list[DeletedAcls] = array(DeletedAcls)

@@ -1,0 +1,33 @@
+"""ControlledShutdown (7): a broker that is about to stop asks the controller to move what it leads.
+
+The header of version 0 has no client id. Version 2 names the broker epoch of the one that leaves.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkbroker.protocol.api import ApiKey
+from zkbroker.protocol.messages.leader_and_isr import NO_BROKER_EPOCH
+from zkbroker.protocol.schema import array, int16, int32, int64, string
+
+
+@dataclass(slots=True)
+class ControlledShutdownRequest:
+    api_key: ClassVar[ApiKey] = ApiKey.CONTROLLED_SHUTDOWN
+
+    broker_id: int = int32()
+    broker_epoch: int = int64(since=2, default=NO_BROKER_EPOCH)
+
+
+@dataclass(slots=True)
+class RemainingPartition:
+    topic: str = string()
+    partition: int = int32()
+
+
+@dataclass(slots=True)
+class ControlledShutdownResponse:
+    """Args: partitions_remaining are those it still leads; none and no error: it may stop."""
+
+    error_code: int = int16()
+    partitions_remaining: list[RemainingPartition] = array(RemainingPartition)

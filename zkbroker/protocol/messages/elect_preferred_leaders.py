@@ -1,0 +1,43 @@
+"""ElectPreferredLeaders (43): make the first replica of partitions their leader again.
+
+Null topics ask for all partitions.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkbroker.protocol.api import ApiKey
+from zkbroker.protocol.schema import Kind, array, int16, int32, string
+
+
+@dataclass(slots=True)
+class ElectPreferredLeadersTopic:
+    topic: str = string()
+    partitions: list[int] = array(Kind.INT32)
+
+
+@dataclass(slots=True)
+class ElectPreferredLeadersRequest:
+    api_key: ClassVar[ApiKey] = ApiKey.ELECT_PREFERRED_LEADERS
+
+    topics: list[ElectPreferredLeadersTopic] | None = array(ElectPreferredLeadersTopic, nullable=0)
+    timeout_ms: int = int32()
+
+
+@dataclass(slots=True)
+class ElectedPartition:
+    partition: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable=0, default=None)
+
+
+@dataclass(slots=True)
+class ElectedTopic:
+    topic: str = string()
+    partitions: list[ElectedPartition] = array(ElectedPartition)
+
+
+@dataclass(slots=True)
+class ElectPreferredLeadersResponse:
+    throttle_time_ms: int = int32()
+    topics: list[ElectedTopic] = array(ElectedTopic)

@@ -1,0 +1,89 @@
+"""LeaderAndIsr (4): the controller tells a broker which replicas it leads, and which it follows.
+
+Version 1 says which replicas are new; version 2 names the broker epoch of the receiver and groups
+the partitions by topic. The answer is flat in every version. Zero partitions are allowed.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkbroker.protocol.api import ApiKey
+from zkbroker.protocol.schema import Kind, array, boolean, int16, int32, int64, string
+
+NO_LEADER = -1
+LEADER_DURING_DELETE = -2
+NO_BROKER_EPOCH = -1
+
+
+@dataclass(slots=True)
+class LeaderAndIsrPartition:
+    """What was decided for one partition.
+
+    Args:
+        topic: its topic; from version 2 on it stands in the item around this one.
+        controller_epoch: that of the controller which decided, maybe not of the one that sends.
+        leader: -1 while there is none.
+        zk_version: version of the node that holds this; the leader's next change of it expects it.
+        is_new: the replica is created by this request.
+    """
+
+    topic: str = string(until=1)
+    partition: int = int32()
+    controller_epoch: int = int32()
+    leader: int = int32(default=NO_LEADER)
+    leader_epoch: int = int32()
+    isr: list[int] = array(Kind.INT32)
+    zk_version: int = int32()
+    replicas: list[int] = array(Kind.INT32)
+    is_new: bool = boolean(since=1)
+
+
+@dataclass(slots=True)
+class LeaderAndIsrTopic:
+    topic: str = string()
+    partition_states: list[LeaderAndIsrPartition] = array(LeaderAndIsrPartition)
+
+
+@dataclass(slots=True)
+class LiveLeader:
+    """Where a leader listens for other brokers."""
+
+    id: int = int32()
+    host: str = string()
+    port: int = int32()
+
+
+@dataclass(slots=True)
+class LeaderAndIsrRequest:
+    """Args: partition_states until version 1, topic_states from 2 on; `partitions` reads both."""
+
+    api_key: ClassVar[ApiKey] = ApiKey.LEADER_AND_ISR
+
+    controller_id: int = int32()
+    controller_epoch: int = int32()
+    broker_epoch: int = int64(since=2, default=NO_BROKER_EPOCH)
+    partition_states: list[LeaderAndIsrPartition] = array(LeaderAndIsrPartition, until=1)
+    topic_states: list[LeaderAndIsrTopic] = array(LeaderAndIsrTopic, since=2)
+    live_leaders: list[LiveLeader] = array(LiveLeader)
+
+    def partitions(self) -> Iterator[tuple[str, LeaderAndIsrPartition]]:
+        """Yield topic and decision of every partition, whichever version carried it."""
+        for state in self.partition_states:
+            yield state.topic, state
+        for topic in self.topic_states:
+            for state in topic.partition_states:
+                yield topic.topic, state
+
+
+@dataclass(slots=True)
+class PartitionError:
+    topic: str = string()
+    partition: int = int32()
+    error_code: int = int16()
+
+
+@dataclass(slots=True)
+class LeaderAndIsrResponse:
+    error_code: int = int16()
+    partitions: list[PartitionError] = array(PartitionError)

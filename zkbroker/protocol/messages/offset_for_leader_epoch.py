@@ -1,0 +1,65 @@
+"""OffsetForLeaderEpoch (23): where a leader epoch ended in the leader's log.
+
+Followers ask before they truncate, consumers to notice that records were lost. The answer names the
+largest epoch not above the one asked for (from version 1 on) and the offset at which it ended; -1
+and -1 when that is unknown. Version 2 checks the leader epoch of the one that asks, 3 says which
+replica that is.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkbroker.protocol.api import ApiKey
+from zkbroker.protocol.schema import array, int16, int32, int64, string
+
+UNDEFINED_EPOCH = -1
+UNDEFINED_OFFSET = -1
+
+
+@dataclass(slots=True)
+class OffsetForLeaderEpochRequestPartition:
+    """Args: current_leader_epoch -1 is not checked; leader_epoch is the one asked for."""
+
+    partition: int = int32()
+    current_leader_epoch: int = int32(since=2, default=-1)
+    leader_epoch: int = int32()
+
+
+@dataclass(slots=True)
+class OffsetForLeaderEpochRequestTopic:
+    topic: str = string()
+    partitions: list[OffsetForLeaderEpochRequestPartition] = array(
+        OffsetForLeaderEpochRequestPartition
+    )
+
+
+@dataclass(slots=True)
+class OffsetForLeaderEpochRequest:
+    """Args: replica_id -1 for a consumer, -2 for a tool that looks below the high watermark too."""
+
+    api_key: ClassVar[ApiKey] = ApiKey.OFFSET_FOR_LEADER_EPOCH
+
+    replica_id: int = int32(since=3, default=-2)
+    topics: list[OffsetForLeaderEpochRequestTopic] = array(OffsetForLeaderEpochRequestTopic)
+
+
+@dataclass(slots=True)
+class OffsetForLeaderEpochResponsePartition:
+    error_code: int = int16()
+    partition: int = int32()
+    leader_epoch: int = int32(since=1, default=UNDEFINED_EPOCH)
+    end_offset: int = int64(default=UNDEFINED_OFFSET)
+
+
+@dataclass(slots=True)
+class OffsetForLeaderEpochResponseTopic:
+    topic: str = string()
+    partitions: list[OffsetForLeaderEpochResponsePartition] = array(
+        OffsetForLeaderEpochResponsePartition
+    )
+
+
+@dataclass(slots=True)
+class OffsetForLeaderEpochResponse:
+    throttle_time_ms: int = int32(since=2)
+    topics: list[OffsetForLeaderEpochResponseTopic] = array(OffsetForLeaderEpochResponseTopic)

@@ -1,0 +1,53 @@
+"""StopReplica (5): the controller tells a broker to stop replicas, and maybe to delete their logs.
+
+Version 1 names the broker epoch of the receiver and groups the partitions by topic; the answer is
+flat in both.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkbroker.protocol.api import ApiKey
+from zkbroker.protocol.messages.leader_and_isr import NO_BROKER_EPOCH, PartitionError
+from zkbroker.protocol.schema import Kind, array, boolean, int16, int32, int64, string
+
+
+@dataclass(slots=True)
+class StopReplicaPartition:
+    topic: str = string()
+    partition: int = int32()
+
+
+@dataclass(slots=True)
+class StopReplicaTopic:
+    topic: str = string()
+    partitions: list[int] = array(Kind.INT32)
+
+
+@dataclass(slots=True)
+class StopReplicaRequest:
+    """Args: partitions in version 0, topics from 1 on; `replicas` reads both."""
+
+    api_key: ClassVar[ApiKey] = ApiKey.STOP_REPLICA
+
+    controller_id: int = int32()
+    controller_epoch: int = int32()
+    broker_epoch: int = int64(since=1, default=NO_BROKER_EPOCH)
+    delete_partitions: bool = boolean()
+    partitions: list[StopReplicaPartition] = array(StopReplicaPartition, until=0)
+    topics: list[StopReplicaTopic] = array(StopReplicaTopic, since=1)
+
+    def replicas(self) -> Iterator[tuple[str, int]]:
+        """Yield topic and partition of every replica, whichever version carried it."""
+        for each in self.partitions:
+            yield each.topic, each.partition
+        for topic in self.topics:
+            for partition in topic.partitions:
+                yield topic.topic, partition
+
+
+@dataclass(slots=True)
+class StopReplicaResponse:
+    error_code: int = int16()
+    partitions: list[PartitionError] = array(PartitionError)

@@ -1,0 +1,118 @@
+"""Transactions of producers: the requests of keys 24, 25, 26 and 28, to their coordinators.
+
+    AddPartitionsToTxn (24)  before the first Produce to a partition in a transaction
+    AddOffsetsToTxn (25)     before offsets of a group are committed in it
+    EndTxn (26)              commit or abort
+    TxnOffsetCommit (28)     to the group's coordinator: offsets that count once it is committed
+
+Where versions share a layout, the higher one tells clients that the answer comes before throttling.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkbroker.protocol.api import ApiKey
+from zkbroker.protocol.schema import Kind, array, boolean, int16, int32, int64, string
+
+
+@dataclass(slots=True)
+class TxnTopicPartitions:
+    """Partitions of one topic, by number."""
+
+    topic: str = string()
+    partitions: list[int] = array(Kind.INT32)
+
+
+@dataclass(slots=True)
+class TxnPartitionError:
+    partition: int = int32()
+    error_code: int = int16()
+
+
+@dataclass(slots=True)
+class TxnTopicErrors:
+    topic: str = string()
+    partitions: list[TxnPartitionError] = array(TxnPartitionError)
+
+
+@dataclass(slots=True)
+class AddPartitionsToTxnRequest:
+    api_key: ClassVar[ApiKey] = ApiKey.ADD_PARTITIONS_TO_TXN
+
+    transactional_id: str = string()
+    producer_id: int = int64(default=-1)
+    producer_epoch: int = int16(default=-1)
+    topics: list[TxnTopicPartitions] = array(TxnTopicPartitions)
+
+
+@dataclass(slots=True)
+class AddPartitionsToTxnResponse:
+    """Every partition that was asked for has its error; there is none for all of them."""
+
+    throttle_time_ms: int = int32()
+    topics: list[TxnTopicErrors] = array(TxnTopicErrors)
+
+
+@dataclass(slots=True)
+class AddOffsetsToTxnRequest:
+    api_key: ClassVar[ApiKey] = ApiKey.ADD_OFFSETS_TO_TXN
+
+    transactional_id: str = string()
+    producer_id: int = int64(default=-1)
+    producer_epoch: int = int16(default=-1)
+    group_id: str = string()
+
+
+@dataclass(slots=True)
+class AddOffsetsToTxnResponse:
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+
+
+@dataclass(slots=True)
+class EndTxnRequest:
+    """Args: committed: true to commit, false to abort."""
+
+    api_key: ClassVar[ApiKey] = ApiKey.END_TXN
+
+    transactional_id: str = string()
+    producer_id: int = int64(default=-1)
+    producer_epoch: int = int16(default=-1)
+    committed: bool = boolean()
+
+
+@dataclass(slots=True)
+class EndTxnResponse:
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+
+
+@dataclass(slots=True)
+class TxnOffsetCommitRequestPartition:
+    partition: int = int32()
+    offset: int = int64()
+    leader_epoch: int = int32(since=2, default=-1)
+    metadata: str | None = string(nullable=0)
+
+
+@dataclass(slots=True)
+class TxnOffsetCommitRequestTopic:
+    topic: str = string()
+    partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition)
+
+
+@dataclass(slots=True)
+class TxnOffsetCommitRequest:
+    api_key: ClassVar[ApiKey] = ApiKey.TXN_OFFSET_COMMIT
+
+    transactional_id: str = string()
+    group_id: str = string()
+    producer_id: int = int64(default=-1)
+    producer_epoch: int = int16(default=-1)
+    topics: list[TxnOffsetCommitRequestTopic] = array(TxnOffsetCommitRequestTopic)
+
+
+@dataclass(slots=True)
+class TxnOffsetCommitResponse:
+    throttle_time_ms: int = int32()
+    topics: list[TxnTopicErrors] = array(TxnTopicErrors)

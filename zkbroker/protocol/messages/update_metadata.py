@@ -1,0 +1,84 @@
+"""UpdateMetadata (6): the controller tells every broker who lives, and who leads what.
+
+Version 1 gives a broker an endpoint per security protocol (the port stands first), 2 its rack, 3
+the listener's name, 4 the replicas that are offline, 5 the broker epoch of the receiver and
+partitions grouped by topic. Partitions that a request does not name keep what was said before;
+brokers that it does not name are gone.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkbroker.protocol.api import ApiKey
+from zkbroker.protocol.messages.leader_and_isr import NO_BROKER_EPOCH, NO_LEADER
+from zkbroker.protocol.schema import Kind, array, int16, int32, int64, string
+
+
+@dataclass(slots=True)
+class UpdateMetadataPartition:
+    """Args: leader -1 while there is none, -2 while the topic is being deleted."""
+
+    topic: str = string(until=4)
+    partition: int = int32()
+    controller_epoch: int = int32()
+    leader: int = int32(default=NO_LEADER)
+    leader_epoch: int = int32()
+    isr: list[int] = array(Kind.INT32)
+    zk_version: int = int32()
+    replicas: list[int] = array(Kind.INT32)
+    offline_replicas: list[int] = array(Kind.INT32, since=4)
+
+
+@dataclass(slots=True)
+class UpdateMetadataTopic:
+    topic: str = string()
+    partition_states: list[UpdateMetadataPartition] = array(UpdateMetadataPartition)
+
+
+@dataclass(slots=True)
+class UpdateMetadataEndpoint:
+    """Args: security_protocol 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
+
+    port: int = int32()
+    host: str = string()
+    listener: str = string(since=3)
+    security_protocol: int = int16()
+
+
+@dataclass(slots=True)
+class UpdateMetadataBroker:
+    """Args: host and port in version 0, endpoints from 1 on."""
+
+    id: int = int32()
+    host: str = string(until=0)
+    port: int = int32(until=0)
+    endpoints: list[UpdateMetadataEndpoint] = array(UpdateMetadataEndpoint, since=1)
+    rack: str | None = string(since=2, nullable=2, default=None)
+
+
+@dataclass(slots=True)
+class UpdateMetadataRequest:
+    """Args: partition_states until version 4, topic_states from 5 on; `partitions` reads both."""
+
+    api_key: ClassVar[ApiKey] = ApiKey.UPDATE_METADATA
+
+    controller_id: int = int32()
+    controller_epoch: int = int32()
+    broker_epoch: int = int64(since=5, default=NO_BROKER_EPOCH)
+    partition_states: list[UpdateMetadataPartition] = array(UpdateMetadataPartition, until=4)
+    topic_states: list[UpdateMetadataTopic] = array(UpdateMetadataTopic, since=5)
+    live_brokers: list[UpdateMetadataBroker] = array(UpdateMetadataBroker)
+
+    def partitions(self) -> Iterator[tuple[str, UpdateMetadataPartition]]:
+        """Yield topic and state of every partition, whichever version carried it."""
+        for state in self.partition_states:
+            yield state.topic, state
+        for topic in self.topic_states:
+            for state in topic.partition_states:
+                yield topic.topic, state
+
+
+@dataclass(slots=True)
+class UpdateMetadataResponse:
+    error_code: int = int16()

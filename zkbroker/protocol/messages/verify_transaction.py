@@ -1,0 +1,43 @@
+"""VerifyTransaction (10001): a partition's leader asks whether a transaction is ongoing.
+
+Brokers of this kind alone send it to each other; no client is told of it. Genuine brokers ask the
+same since 3.6, with a later version of AddPartitionsToTxn.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkbroker.protocol.api import ApiKey
+from zkbroker.protocol.messages.transactions import TxnTopicPartitions
+from zkbroker.protocol.schema import array, int16, int32, int64, string
+
+
+@dataclass(slots=True)
+class VerifiedTransaction:
+    """A transaction, and the partitions to which messages of it are to be written."""
+
+    transactional_id: str = string()
+    producer_id: int = int64(default=-1)
+    producer_epoch: int = int16(default=-1)
+    topics: list[TxnTopicPartitions] = array(TxnTopicPartitions)
+
+
+@dataclass(slots=True)
+class VerifyTransactionRequest:
+    api_key: ClassVar[ApiKey] = ApiKey.VERIFY_TRANSACTION
+
+    transactions: list[VerifiedTransaction] = array(VerifiedTransaction)
+
+
+@dataclass(slots=True)
+class VerificationResult:
+    transactional_id: str = string()
+    error_code: int = int16()
+
+
+@dataclass(slots=True)
+class VerifyTransactionResponse:
+    """One result for each transaction, in the order of the request."""
+
+    throttle_time_ms: int = int32()
+    results: list[VerificationResult] = array(VerificationResult)

@@ -1,0 +1,47 @@
+"""WriteTxnMarkers (27): a transaction coordinator has leaders of partitions end a transaction.
+
+Only brokers send it. The leader appends one control batch for each producer and partition.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from zkbroker.protocol.api import ApiKey
+from zkbroker.protocol.messages.transactions import TxnTopicErrors, TxnTopicPartitions
+from zkbroker.protocol.schema import array, boolean, int16, int32, int64
+
+
+@dataclass(slots=True)
+class TxnMarker:
+    """One transaction that ends.
+
+    Args:
+        committed: true for COMMIT, false for ABORT.
+        coordinator_epoch: leader epoch of the coordinator's partition of `__transaction_state`.
+    """
+
+    producer_id: int = int64(default=-1)
+    producer_epoch: int = int16(default=-1)
+    committed: bool = boolean()
+    topics: list[TxnTopicPartitions] = array(TxnTopicPartitions)
+    coordinator_epoch: int = int32()
+
+
+@dataclass(slots=True)
+class WriteTxnMarkersRequest:
+    api_key: ClassVar[ApiKey] = ApiKey.WRITE_TXN_MARKERS
+
+    markers: list[TxnMarker] = array(TxnMarker)
+
+
+@dataclass(slots=True)
+class TxnMarkerResult:
+    producer_id: int = int64(default=-1)
+    topics: list[TxnTopicErrors] = array(TxnTopicErrors)
+
+
+@dataclass(slots=True)
+class WriteTxnMarkersResponse:
+    """It has no throttle time."""
+
+    markers: list[TxnMarkerResult] = array(TxnMarkerResult)

@@ -1,0 +1,35 @@
+"""A group of Kafka 0.7 as a rebalance sees it.
+
+    /brokers/topics/[topic]/N      how many partitions of a topic broker N has, while it is up
+
+Invariant: as of `ZkGroupStore`. There are no leaders and no assignment of replicas: the partitions
+of a topic are those of the brokers that are up, and come and go with them.
+"""
+
+from collections.abc import Sequence
+
+from zkbroker.rebalance.store import ZkGroupStore
+from zkbroker.registry import groups, legacy07
+from zkbroker.registry.groups import StreamSubscription
+from zkbroker.registry.legacy07_groups import encode_subscription, parse_subscription
+from zkbroker.zookeeper import Settable
+
+
+class GroupStore07(ZkGroupStore):
+    """A group in the registry of a 0.7 cluster; partitions are `Partition07`."""
+
+    def register(self, subscription: StreamSubscription) -> None:
+        data = encode_subscription(subscription)
+        groups.register_member(self._session, self._group, self._consumer_id, data)
+
+    def subscriptions(self, watch: Settable) -> dict[str, StreamSubscription | None]:
+        return groups.subscriptions(self._session, self._group, watch, parse=parse_subscription)
+
+    def topics(self, watch: Settable) -> list[str]:
+        return legacy07.topics(self._session, watch)
+
+    def partitions(self, names: Sequence[str], watch: Settable) -> dict[str, list[int]]:
+        return {name: list(legacy07.partitions(self._session, name, watch)) for name in names}
+
+    def watch_brokers(self, watch: Settable) -> None:
+        """Nothing to watch: what a broker has goes with it, and is watched."""

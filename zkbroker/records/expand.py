@@ -1,0 +1,176 @@
+"""What the compressed entries of a set hold, looked at before a log takes the set.
+
+    head     the number of records is taken from the request's budget, before anything is decoded
+    little   what expands to less than `INLINE_BYTES` is decompressed where it is asked for
+    much     the rest by `offload`, in another thread, up to what is left of the budget
+
+Invariant: the compressed entries of one request together hold no more records and expand to no more
+bytes than its budget; what is found out here is not done again while the log is locked.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from zkbroker.errors import MessageSizeTooLarge
+from zkbroker.records import kernels
+from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, decompress
+from zkbroker.records.entries import Data, read_head
+from zkbroker.records.layout import (
+    ATTRIBUTES_V2_LOW_AT,
+    BATCH_HEADER_BYTES,
+    CODEC_MASK,
+    ENTRY,
+    ENTRY_HEADER_BYTES,
+    MAGIC_AT,
+)
+from zkbroker.records.payload import unwrap
+from zkbroker.records.record import EntryInfo, PartialEntry
+
+DEFAULT_MAX_RECORDS: Final = 1_000_000
+INLINE_BYTES: Final = 512 * 1024
+# Below this many records a batch is scanned in well under a millisecond.
+_INLINE_RECORDS: Final = 50_000
+
+Offload = Callable[..., Any]
+
+
+class RequestBudget:
+    """What the compressed entries of one request may still hold.
+
+    Args:
+        max_bytes: bytes they may expand to, all together.
+        max_records: records they may hold, all together.
+    """
+
+    __slots__ = ("_max_bytes", "_max_records", "bytes_left", "records_left")
+
+    def __init__(
+        self, max_bytes: int = MAX_DECOMPRESSED_BYTES, max_records: int = DEFAULT_MAX_RECORDS
+    ) -> None:
+        self._max_bytes = max_bytes
+        self._max_records = max_records
+        self.bytes_left = max_bytes
+        self.records_left = max_records
+
+    def take_records(self, count: int) -> None:
+        """Take records; MessageSizeTooLarge when there are more than are left."""
+        if count > self.records_left:
+            raise MessageSizeTooLarge(
+                f"a request with more than {self._max_records} records in compressed batches"
+            )
+        self.records_left -= count
+
+    def take_bytes(self, size: int) -> None:
+        """Take bytes; MessageSizeTooLarge when there are more than are left."""
+        if size > self.bytes_left:
+            raise self.too_large()
+        self.bytes_left -= size
+
+    def too_large(self) -> MessageSizeTooLarge:
+        """The error of a request that expands too far."""
+        return MessageSizeTooLarge(
+            f"a request whose compressed batches expand beyond {self._max_bytes} bytes"
+        )
+
+
+class Payload(NamedTuple):
+    """The inside of a compressed entry; of a batch also what a scan of its records found.
+
+    Args:
+        data: the decompressed records or message set.
+        scan: as `kernels.scan_records` returns it; None for a wrapper.
+    """
+
+    data: bytes
+    scan: tuple[int, int, int, bool] | None
+
+
+class Expanded(NamedTuple):
+    """Payloads of a set's compressed entries by position, and whether they are large."""
+
+    payloads: dict[int, Payload]
+    large: bool
+
+
+NOTHING: Final = Expanded({}, False)
+
+
+def expand_set(
+    data: Data,
+    budget: RequestBudget | None,
+    *,
+    max_message_bytes: int,
+    offload: Offload | None = None,
+) -> Expanded:
+    """Decompress and scan the compressed entries of a set.
+
+    A set that is damaged is looked at up to the damage: `prepare_append` says what is wrong.
+
+    Args:
+        data: entries as a producer sent them.
+        budget: of the request that the set is part of; None for one of this set alone.
+        max_message_bytes: a larger entry is left alone: it is refused anyway.
+        offload: calls a function with its arguments in another thread; None calls it here.
+
+    Raises:
+        CorruptMessage: an entry cannot be decompressed, or does not hold its records.
+        MessageSizeTooLarge: the budget does not suffice.
+    """
+    if len(data) > ATTRIBUTES_V2_LOW_AT and data[MAGIC_AT] == 2:
+        plain = not data[ATTRIBUTES_V2_LOW_AT] & CODEC_MASK
+        if plain and ENTRY.unpack_from(data)[1] + ENTRY_HEADER_BYTES == len(data):
+            return NOTHING
+    if budget is None:
+        budget = RequestBudget()
+    payloads: dict[int, Payload] = {}
+    large = False
+    position = 0
+    while (position := kernels.end_of_plain(data, position, max_message_bytes)) < len(data):
+        try:
+            entry = read_head(data, position, sent=True)
+        except PartialEntry:
+            break
+        if entry.size > max_message_bytes:
+            break
+        if entry.codec:
+            payload = _expand(data, entry, budget, offload)
+            payloads[position] = payload
+            large = large or len(payload.data) > INLINE_BYTES
+        position += entry.size
+    return Expanded(payloads, large)
+
+
+def _expand(
+    data: Data, entry: EntryInfo, budget: RequestBudget, offload: Offload | None
+) -> Payload:
+    if entry.magic == 2:
+        budget.take_records(entry.record_count)
+    payload: Payload | None = None
+    few = entry.record_count <= _INLINE_RECORDS
+    if offload is None:
+        payload = look_inside(data, entry, budget.bytes_left)
+    elif few and entry.size < INLINE_BYTES:
+        try:
+            payload = look_inside(data, entry, min(INLINE_BYTES, budget.bytes_left))
+        except MessageSizeTooLarge:
+            payload = None
+    if payload is None:
+        assert offload is not None
+        payload = offload(look_inside, data, entry, budget.bytes_left)
+    budget.take_bytes(len(payload.data))
+    return payload
+
+
+def look_inside(data: Data, entry: EntryInfo, max_bytes: int) -> Payload:
+    """Decompress one entry and, for a batch, scan its records.
+
+    Raises:
+        CorruptMessage: it cannot be decompressed, or does not hold its records.
+        MessageSizeTooLarge: it expands beyond `max_bytes`.
+    """
+    if entry.magic < 2:
+        return Payload(unwrap(data, entry, max_bytes), None)
+    packed = memoryview(data)[entry.position + BATCH_HEADER_BYTES : entry.position + entry.size]
+    inner = decompress(entry.codec, packed, max_bytes=max_bytes)
+    count = entry.record_count
+    return Payload(inner, kernels.scan_records(inner, count, count - 1, entry.base_timestamp))

@@ -1,0 +1,195 @@
+"""Messages of Kafka 0.7 as record batches, and records as messages of 0.7.
+
+    0.7 set    --> batches of magic 2: no key, the payload as value, a timestamp; a wrapper becomes
+                   a batch of its codec, or more where one would be too large
+    record     --> one message of 0.7, uncompressed: the value, empty for null; key, headers and
+                   timestamp do not fit and are left out
+
+Invariant: `render` is frozen. What 0.7 clients were given is made again by it, byte for byte.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from zkbroker.records import kernels
+from zkbroker.records.batch import build_batch
+from zkbroker.records.builder import RECORD_OVERHEAD_BYTES
+from zkbroker.records.checksum import crc32
+from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, Codec
+from zkbroker.records.layout import BATCH_HEADER_BYTES
+from zkbroker.records.legacy07 import Data, messages, read_entry
+from zkbroker.records.record import Unsent
+
+PLAIN_0: Final = 0
+"""Uncompressed messages of magic 0."""
+PLAIN_1: Final = 1
+"""Uncompressed messages of magic 1 without attributes."""
+AS_SENT: Final = 2
+"""What cannot be made again: one wrapper, or one message with attributes that mean nothing."""
+
+_HEADS: Final = {PLAIN_0: struct.Struct(">ibI"), PLAIN_1: struct.Struct(">ibbI")}
+
+
+class Stretch07(NamedTuple):
+    """Consecutive entries of a 0.7 log that are of one kind, with so many messages in them."""
+
+    kind: int
+    data: bytes | memoryview
+    messages: int
+
+
+class Converted07(NamedTuple):
+    """A set of 0.7 for a newer log: `batches` to be appended, and the set itself in stretches."""
+
+    batches: bytearray
+    stretches: list[Stretch07]
+    messages: int
+
+
+def render(payloads: Sequence[Data | None], kind: int) -> bytes:
+    """Return messages of 0.7 with these payloads.
+
+    Args:
+        payloads: a null becomes empty.
+        kind: `PLAIN_0` or `PLAIN_1`.
+    """
+    pack = _HEADS[kind].pack
+    parts: list[Data] = []
+    if kind == PLAIN_1:
+        for payload in payloads:
+            value = payload or b""
+            parts += (pack(6 + len(value), 1, 0, crc32(value)), value)
+    else:
+        for payload in payloads:
+            value = payload or b""
+            parts += (pack(5 + len(value), 0, crc32(value)), value)
+    return b"".join(parts)
+
+
+def convert_set(
+    data: Data,
+    now_ms: int,
+    *,
+    max_batch_bytes: int,
+    max_stretch_bytes: int,
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+) -> Converted07:
+    """Return what a checked set becomes in a newer log.
+
+    Args:
+        data: whole entries that passed `check_set`.
+        now_ms: timestamp of the records, ms since 1970.
+        max_batch_bytes: of the batches; one message may still make a larger one.
+        max_stretch_bytes: of the stretches of several messages.
+        max_decompressed_bytes: the most one wrapper may expand to.
+
+    Returns:
+        batches and stretches; an entry without a message in it is in neither.
+
+    Raises:
+        CorruptMessage: a wrapper cannot be unpacked.
+    """
+    out = _Batches(now_ms, max_batch_bytes)
+    stretches: list[Stretch07] = []
+    view = memoryview(data)
+    position, total = 0, len(view)
+    while position < total:
+        begin = position
+        for kind in (PLAIN_1, PLAIN_0):
+            position, count, payloads = kernels.plain_messages(
+                view, begin, kind, total, max_stretch_bytes, True
+            )
+            if payloads:
+                out.plain(payloads)
+                stretches.append(Stretch07(kind, view[begin:position], count))
+                break
+        else:
+            entry = read_entry(view, begin)
+            if entry is None:
+                break
+            position = entry.end
+            inside = [
+                message.payload
+                for message in messages(view[begin:position], 0, max_bytes=max_decompressed_bytes)
+            ]
+            if entry.codec:
+                out.wrapper(inside, Codec(entry.codec))
+            else:
+                out.plain(inside)
+            if inside:
+                stretches.append(Stretch07(AS_SENT, view[begin:position], len(inside)))
+    batches = out.finish()
+    return Converted07(batches, stretches, sum(each.messages for each in stretches))
+
+
+def dense(offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield (first, behind the last) index of each part of a list whose offsets have no hole."""
+    begin = 0
+    while begin < len(offsets):
+        end = _dense_end(offsets, begin)
+        yield begin, end
+        begin = end
+
+
+def _dense_end(offsets: Sequence[int], begin: int) -> int:
+    """Find the end of a part without holes: offsets grow, so halving finds it."""
+    low, high = begin + 1, len(offsets)
+    base = offsets[begin] - begin
+    while low < high:
+        middle = (low + high + 1) // 2
+        if offsets[middle - 1] - base == middle - 1:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+class _Batches:
+    """Collects the records of a set into batches."""
+
+    def __init__(self, now_ms: int, max_bytes: int) -> None:
+        self._now_ms = now_ms
+        self._max_bytes = max_bytes
+        self._out = bytearray()
+        self._records: list[Unsent] = []
+        self._size = BATCH_HEADER_BYTES
+
+    def plain(self, payloads: list[bytes]) -> None:
+        now_ms, overhead = self._now_ms, RECORD_OVERHEAD_BYTES[2]
+        size = sum(map(len, payloads)) + overhead * len(payloads)
+        if self._size + size <= self._max_bytes:
+            self._records += [(None, payload, now_ms, ()) for payload in payloads]
+            self._size += size
+            return
+        for payload in payloads:
+            size = len(payload) + overhead
+            if self._size + size > self._max_bytes:
+                self._flush()
+            self._records.append((None, payload, now_ms, ()))
+            self._size += size
+
+    def wrapper(self, payloads: list[bytes], codec: Codec) -> None:
+        self._flush()
+        if payloads:
+            self._compressed([(None, each, self._now_ms, ()) for each in payloads], codec)
+
+    def finish(self) -> bytearray:
+        self._flush()
+        return self._out
+
+    def _compressed(self, records: list[Unsent], codec: Codec) -> None:
+        batch = build_batch(records, codec=codec)
+        if len(batch) > self._max_bytes and len(records) > 1:
+            # It was smaller as it came: another compressor, other heads around the messages.
+            middle = len(records) // 2
+            self._compressed(records[:middle], codec)
+            self._compressed(records[middle:], codec)
+            return
+        self._out += batch
+
+    def _flush(self) -> None:
+        if self._records:
+            self._out += build_batch(self._records)
+            self._records = []
+            self._size = BATCH_HEADER_BYTES

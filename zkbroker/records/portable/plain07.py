@@ -1,0 +1,59 @@
+"""Runs of uncompressed messages of Kafka 0.7; `zkbroker.records.legacy07` has the layout."""
+
+import struct
+
+from zkbroker.records.checksum import crc32
+from zkbroker.records.entries import Data
+
+_HEADS = (struct.Struct(">ibI"), struct.Struct(">ibbI"))
+_CODEC_MASK = 3
+
+
+def plain_messages(
+    data: Data, position: int, kind: int, max_payload: int, limit: int, collect: bool
+) -> tuple[int, int, list[bytes] | None]:
+    """Walk through uncompressed messages with a right CRC, to the first entry that is none.
+
+    Args:
+        data: entries.
+        position: of the first one.
+        kind: the magic that is wanted, 1 without any attributes; -1 takes both, and attributes
+            that name no codec.
+        max_payload: a message with a larger payload ends the walk.
+        limit: bytes after which the walk ends, behind the message that reaches it.
+        collect: return the payloads.
+
+    Returns:
+        The position behind the last message, how many there are, and their payloads.
+    """
+    view = memoryview(data)
+    if not 0 <= position <= len(view):
+        raise ValueError("position out of range")
+    payloads: list[bytes] | None = [] if collect else None
+    at, count, total = position, 0, len(view)
+    while at - position < limit and total - at >= 9:
+        magic = view[at + 4]
+        if magic > 1 or (kind >= 0 and magic != kind):
+            break
+        head = _HEADS[magic]
+        length, _, *attributes, crc = (
+            head.unpack_from(view, at)
+            if total - at >= head.size
+            else (
+                0,
+                0,
+                0,
+            )
+        )
+        if length < 5 + magic or length > total - at - 4:
+            break
+        if magic and (attributes[0] if kind == 1 else attributes[0] & _CODEC_MASK):
+            break
+        payload = view[at + head.size : at + 4 + length]
+        if len(payload) > max_payload or crc32(payload) != crc:
+            break
+        if payloads is not None:
+            payloads.append(bytes(payload))
+        count += 1
+        at += 4 + length
+    return at, count, payloads

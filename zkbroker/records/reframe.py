@@ -1,0 +1,70 @@
+"""A stored batch of magic 2 as a producer would have sent it, its records untouched.
+
+    kept        attributes' codec and timestamp type, timestamps, count, records (compressed or not)
+    written     base offset 0, leader epoch -1, producer id, epoch and sequence, CRC
+    cleared     the transactional bit: the transaction was the source's; set for one of the sender's
+
+Invariant: only what `may_reframe` lets through is reframed: a broker takes it, and a reader finds
+in it what a reader of the source finds.
+"""
+
+from zkbroker.records.batch import seal_batch
+from zkbroker.records.entries import Data
+from zkbroker.records.layout import (
+    ATTRIBUTES_V2_LOW_AT,
+    CODEC_MASK,
+    INT32,
+    LEADER_EPOCH_AT,
+    OFFSET,
+    PRODUCER,
+    PRODUCER_AT,
+    TRANSACTIONAL_BIT,
+)
+from zkbroker.records.record import LOG_APPEND_TIME, EntryInfo
+
+
+def may_reframe(entry: EntryInfo, attributes: int) -> bool:
+    """Whether a stored batch can be sent as it is.
+
+    Not so a control batch, one that compaction left holes in, and one with the log's append time:
+    its records hold other times than a reader sees.
+
+    Args:
+        entry: its head.
+        attributes: the lower byte of them.
+    """
+    return (
+        entry.magic == 2
+        and not entry.is_control
+        and entry.record_count == entry.last_offset - entry.base_offset + 1
+        and entry.timestamp_type != LOG_APPEND_TIME
+        and not attributes & ~(CODEC_MASK | TRANSACTIONAL_BIT)
+    )
+
+
+def reframe(
+    batch: Data,
+    *,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    is_transactional: bool = False,
+) -> bytes:
+    """Return a batch of magic 2 for sending; the CRC is computed, that of `batch` not looked at.
+
+    Args:
+        batch: one whole entry that `may_reframe`.
+        producer_id: an idempotent producer's, with epoch and sequence; -1 without.
+        producer_epoch: see `producer_id`.
+        base_sequence: of the first record.
+        is_transactional: part of a transaction of the sender's.
+    """
+    out = bytearray(batch)
+    OFFSET.pack_into(out, 0, 0)
+    INT32.pack_into(out, LEADER_EPOCH_AT, -1)
+    out[ATTRIBUTES_V2_LOW_AT] &= ~TRANSACTIONAL_BIT & 0xFF
+    if is_transactional:
+        out[ATTRIBUTES_V2_LOW_AT] |= TRANSACTIONAL_BIT
+    PRODUCER.pack_into(out, PRODUCER_AT, producer_id, producer_epoch, base_sequence)
+    seal_batch(out)
+    return bytes(out)

@@ -1,0 +1,85 @@
+/* Runs of uncompressed messages of Kafka 0.7: the twin of plain_messages. `zkbroker.records.legacy07`
+ * has the layout.
+ */
+#include "speedups.h"
+
+enum { MUCH_BYTES_07 = 512 * 1024, CODEC_MASK_07 = 3 };
+
+/* Finds the payload of a good plain message of a kind; NULL for anything else. */
+static const uint8_t *plain(const uint8_t *p, const uint8_t *end, int kind, int64_t max_payload,
+                            int64_t *size)
+{
+    int64_t length;
+    const uint8_t *payload;
+    int magic;
+    if (end - p < 9)
+        return NULL;
+    length = (int64_t)(int32_t)get32(p);
+    magic = p[4];
+    if (magic > 1 || (kind >= 0 && magic != kind) || length < 5 + magic || length > end - p - 4)
+        return NULL;
+    if (magic && (kind == 1 ? p[5] != 0 : (p[5] & CODEC_MASK_07) != 0))
+        return NULL;
+    payload = p + 9 + magic;
+    *size = length - 5 - magic;
+    if (*size > max_payload || zk_crc32(payload, (size_t)*size) != get32(payload - 4))
+        return NULL;
+    return payload;
+}
+
+PyObject *zk_plain_messages(PyObject *self, PyObject *args)
+{
+    Py_buffer data;
+    Py_ssize_t position;
+    long long max_payload, limit, count = 0;
+    int kind, collect;
+    int64_t size;
+    const uint8_t *p, *start, *end, *payload;
+    PyObject *payloads = NULL, *result;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*niLLp", &data, &position, &kind, &max_payload, &limit, &collect))
+        return NULL;
+    if (position < 0 || position > data.len) {
+        PyBuffer_Release(&data);
+        PyErr_SetString(PyExc_ValueError, "position out of range");
+        return NULL;
+    }
+    if (collect && (payloads = PyList_New(0)) == NULL) {
+        PyBuffer_Release(&data);
+        return NULL;
+    }
+    p = start = (const uint8_t *)data.buf + position;
+    end = (const uint8_t *)data.buf + data.len;
+    if (collect) {
+        while (p - start < limit &&
+               (payload = plain(p, end, kind, max_payload, &size)) != NULL) {
+            PyObject *bytes = PyBytes_FromStringAndSize((const char *)payload, (Py_ssize_t)size);
+            if (bytes == NULL || PyList_Append(payloads, bytes) < 0) {
+                Py_XDECREF(bytes);
+                Py_DECREF(payloads);
+                PyBuffer_Release(&data);
+                return NULL;
+            }
+            Py_DECREF(bytes);
+            count++;
+            p = payload + size;
+        }
+    } else {
+        PyThreadState *others = data.len > MUCH_BYTES_07 ? PyEval_SaveThread() : NULL;
+        while (p - start < limit &&
+               (payload = plain(p, end, kind, max_payload, &size)) != NULL) {
+            count++;
+            p = payload + size;
+        }
+        if (others != NULL)
+            PyEval_RestoreThread(others);
+    }
+    position += p - start;
+    PyBuffer_Release(&data);
+    if (payloads == NULL) {
+        payloads = Py_None;
+        Py_INCREF(payloads);
+    }
+    result = Py_BuildValue("nLN", position, count, payloads);
+    return result;
+}

@@ -1,0 +1,70 @@
+"""What members of a 0.7 group write of themselves.
+
+    /consumers/[group]/ids/[consumer_id]      E  { "topic1": 2,"topic2": 1 }  threads by topic
+                                                 *2*regex                     a whitelist, 2 threads
+                                                 !2!regex                     a blacklist, 2 threads
+    /consumers/[group]/owners/[topic]/N-P     E  consumer_id-thread
+    /consumers/[group]/offsets/[topic]/N-P    P  next position in bytes, decimal
+
+Owners and offsets are those of `registry.groups`, with a `Partition07` for the number.
+
+Invariant: what is written is what JVM members of 0.7.1 and 0.7.2 write, since one that cannot read
+the node of another member leaves its rebalance with an exception.
+"""
+
+import contextlib
+import json
+import re
+
+from zkbroker.registry import groups, paths
+from zkbroker.registry.groups import BLACK_LIST, STATIC, WHITE_LIST, StreamSubscription
+from zkbroker.registry.node_json import read_json
+from zkbroker.types import Partition07, PartitionKey
+from zkbroker.zookeeper.errors import NoNode
+from zkbroker.zookeeper.session import ZkSession
+
+_MARKS = {WHITE_LIST: "*", BLACK_LIST: "!"}
+_PATTERNS = {mark: pattern for pattern, mark in _MARKS.items()}
+_FILTER = re.compile(r"([*!])(\d+)\1(.*)", re.ASCII | re.DOTALL)
+
+
+def encode_subscription(subscription: StreamSubscription) -> bytes:
+    """Return the node of a member."""
+    streams = subscription.streams
+    if subscription.pattern == STATIC:
+        pairs = ",".join(f"{json.dumps(topic)}: {count}" for topic, count in streams.items())
+        return f"{{ {pairs} }}".encode()
+    ((regex, count),) = streams.items()
+    mark = _MARKS[subscription.pattern]
+    return f"{mark}{count}{mark}{regex}".encode()
+
+
+def parse_subscription(data: bytes) -> StreamSubscription | None:
+    """Read the node of a member; None when it holds none of 0.7 (yet)."""
+    text = data.decode("utf-8", "replace")
+    found = _FILTER.fullmatch(text)
+    if found is not None:
+        return StreamSubscription({found[3]: int(found[2])}, _PATTERNS[found[1]])
+    try:
+        streams = {str(topic): int(count) for topic, count in read_json(text).items()}
+    except (ValueError, TypeError, AttributeError):
+        return None
+    return StreamSubscription(streams)
+
+
+def committed_positions(session: ZkSession, group: str) -> dict[PartitionKey, int]:
+    """Return the positions that a group has committed, by topic and `Partition07`.
+
+    Raises:
+        RegistryError: ZooKeeper does not answer.
+    """
+    keys: list[PartitionKey] = []
+    for topic in groups.committed_topics(session, group):
+        names: list[str] = []
+        with contextlib.suppress(NoNode):
+            names = session.children(paths.offsets(group, topic))
+        for name in names:
+            # What is not of 0.7 is another generation's, or nobody's.
+            with contextlib.suppress(ValueError):
+                keys.append((topic, Partition07.parse(name)))
+    return {key: at for key, (at, _) in groups.read_offsets(session, group, keys).items()}

@@ -1,0 +1,93 @@
+"""Which broker shows which partition to clients of 0.7; in the registry of the newer generation.
+
+    /legacy07/views/[topic]        persistent, empty: the topic has views
+    /legacy07/views/[topic]/[p]    persistent: `N-i`, 0.7 broker N shows partition p as its number i
+
+Invariant: a partition has one view. Its node is made once, by the broker that was the partition's
+first replica, and stays until the topic is deleted, wherever the replicas move: the offsets of 0.7
+groups are positions in that one view, under its name `N-i`.
+"""
+
+from typing import NamedTuple
+
+from zkbroker.errors import RegistryError
+from zkbroker.registry.paths import LEGACY07_VIEWS as VIEWS
+from zkbroker.zookeeper.errors import NodeExists, NoNode
+from zkbroker.zookeeper.session import ZkSession
+
+
+class Shown(NamedTuple):
+    """Who shows a partition: the broker's id for 0.7, and the partition's number there."""
+
+    broker_id: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.broker_id}-{self.number}"
+
+
+def declare(session: ZkSession, topic: str) -> None:
+    """Note that a topic has views, before it is made.
+
+    Raises:
+        RegistryError: ZooKeeper does not answer.
+    """
+    session.ensure_path(f"{VIEWS}/{topic}")
+
+
+def is_declared(session: ZkSession, topic: str) -> bool:
+    """Whether a topic has views, at this broker or at others.
+
+    Raises:
+        RegistryError: ZooKeeper does not answer.
+    """
+    return session.exists(f"{VIEWS}/{topic}") is not None
+
+
+def shown(session: ZkSession, topic: str) -> dict[int, Shown]:
+    """Return who shows each partition that has a view.
+
+    Raises:
+        RegistryError: ZooKeeper does not answer, or a node holds something else.
+    """
+    path = f"{VIEWS}/{topic}"
+    try:
+        names = session.children(path)
+    except NoNode:
+        return {}
+    nodes = session.get_many([f"{path}/{name}" for name in names])
+    try:
+        return {
+            int(name): _parse(node[0].decode())
+            for name, node in zip(names, nodes, strict=True)
+            if node is not None
+        }
+    except ValueError as error:
+        raise RegistryError(f"{path} holds something else: {error}") from error
+
+
+def claim(session: ZkSession, topic: str, partition: int, view: Shown) -> bool:
+    """Have a partition shown; False when somebody shows it already.
+
+    Raises:
+        RegistryError: ZooKeeper does not answer.
+    """
+    try:
+        session.create(f"{VIEWS}/{topic}/{partition}", str(view).encode(), parents=True)
+    except NodeExists:
+        return False
+    return True
+
+
+def forget(session: ZkSession, topic: str) -> None:
+    """Remove what is known of a topic that is deleted.
+
+    Raises:
+        RegistryError: ZooKeeper does not answer.
+    """
+    session.delete(f"{VIEWS}/{topic}", recursive=True)
+
+
+def _parse(text: str) -> Shown:
+    broker_id, _, number = text.rpartition("-")
+    return Shown(int(broker_id), int(number))

@@ -1,0 +1,90 @@
+"""Notes that brokers leave for the controller: ISRs that changed, log directories that failed.
+
+    /isr_change_notification/isr_change_[seq]
+        {"version":1,"partitions":[{"topic":"t","partition":0}]}
+    /log_dir_event_notification/log_dir_event_[seq]   {"version":1,"broker":1,"event":1}
+
+Invariant: the controller removes a note after it has read what the note is about, so that nothing
+is missed when it dies in between.
+"""
+
+import json
+import logging
+from collections.abc import Iterable, Sequence
+
+from zkbroker.registry import paths
+from zkbroker.registry.controller_writes import controller_transactions
+from zkbroker.registry.node_json import int32, read_json
+from zkbroker.registry.partition_states import Key
+from zkbroker.zookeeper.errors import NoNode
+from zkbroker.zookeeper.nodes import Delete, Settable
+from zkbroker.zookeeper.session import ZkSession
+
+logger = logging.getLogger(__name__)
+
+LOG_DIR_FAILED = 1
+
+
+def note_isr_changes(session: ZkSession, keys: Iterable[Key]) -> None:
+    """Tell the controller of partitions whose ISR this broker, their leader, has changed."""
+    partitions = [{"topic": topic, "partition": number} for topic, number in keys]
+    note = json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":"))
+    session.create(paths.ISR_CHANGE_PREFIX, note.encode(), sequential=True, parents=True)
+
+
+def note_log_dir_failure(session: ZkSession, broker_id: int) -> None:
+    """Tell the controller that a log directory of a broker failed."""
+    note = json.dumps(
+        {"version": 1, "broker": broker_id, "event": LOG_DIR_FAILED}, separators=(",", ":")
+    )
+    session.create(paths.LOG_DIR_EVENT_PREFIX, note.encode(), sequential=True, parents=True)
+
+
+def isr_changes(
+    session: ZkSession, watch: Settable | None = None
+) -> tuple[list[str], dict[Key, None]]:
+    """Return the paths of the notes about ISRs, and the partitions that they name."""
+    found: dict[Key, None] = {}
+    nodes = _notes(session, paths.ISR_CHANGES, watch)
+    for path, data in nodes:
+        try:
+            for each in read_json(data)["partitions"]:
+                found[str(each["topic"]), int32(each["partition"])] = None
+        except (ValueError, TypeError, KeyError) as error:
+            logger.warning("note unreadable path=%s error=%s", path, error)
+    return [path for path, _ in nodes], found
+
+
+def log_dir_failures(
+    session: ZkSession, watch: Settable | None = None
+) -> tuple[list[str], dict[int, None]]:
+    """Return the paths of the notes about log directories, and the brokers that they name."""
+    found: dict[int, None] = {}
+    nodes = _notes(session, paths.LOG_DIR_EVENTS, watch)
+    for path, data in nodes:
+        try:
+            found[int32(read_json(data)["broker"])] = None
+        except (ValueError, TypeError, KeyError) as error:
+            logger.warning("note unreadable path=%s error=%s", path, error)
+    return [path for path, _ in nodes], found
+
+
+def remove_notes(session: ZkSession, notes: Sequence[str], epoch_version: int) -> None:
+    """Remove notes that were read.
+
+    Raises:
+        ControllerMoved: there is another controller, which reads them again.
+    """
+    controller_transactions(session, [Delete(path) for path in notes], epoch_version)
+
+
+def _notes(session: ZkSession, parent: str, watch: Settable | None) -> list[tuple[str, bytes]]:
+    while True:
+        try:
+            names = session.children(parent, watch)
+            break
+        except NoNode:
+            session.ensure_path(parent)
+    found = [f"{parent}/{name}" for name in names]
+    nodes = session.get_many(found)
+    return [(path, node[0]) for path, node in zip(found, nodes, strict=True) if node is not None]

@@ -1,0 +1,562 @@
+"""Who leads a partition, in which epoch, with which replicas in sync: the only writer of that.
+
+    .../partitions/[n]         ephemeral form: the decision        persistent form: empty
+    .../partitions/[n]/state   ephemeral form: the leader's        persistent form: the decision
+                               registration, in its session
+
+Both nodes hold `{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":3,"isr":[1]}`. The
+ephemeral form is that of a cluster of ours: `state` is there while the leader lives, and nothing is
+forgotten when it goes. The persistent form is that of genuine brokers, for a cluster with both.
+
+Invariants: a decision is written under the version it was read with, so that of two writers one is
+told; the controller's writes also check the version of `/controller_epoch`, so that a deposed one
+writes nothing. Where both nodes hold a decision (genuine brokers, or a last clean stop, left a
+persistent `state`) the higher leader epoch is the truth, `state` on a tie; the first write after
+that removes the other one in its transaction.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from zkbroker.errors import RegistryError
+from zkbroker.registry import paths
+from zkbroker.registry.controller_writes import controller_transactions
+from zkbroker.registry.node_json import int32, read_json, tell_unreadable
+from zkbroker.registry.partitions import PartitionState
+from zkbroker.runtime.pacing import giving_way
+from zkbroker.zookeeper.errors import TransactionFailed
+from zkbroker.zookeeper.nodes import Check, Create, Delete, NodeStat, Operation, SetData
+from zkbroker.zookeeper.session import ZkSession
+
+logger = logging.getLogger(__name__)
+
+Key = tuple[str, int]
+"""Topic and partition number."""
+
+Node = tuple[bytes, NodeStat] | None
+
+NO_LEADER = -1
+_ATTEMPTS = 5
+MISSING = -1
+"""As `zk_version`: the node does not exist yet."""
+
+
+class StateForm(StrEnum):
+    """The values of `partition.state.znodes`."""
+
+    EPHEMERAL = "ephemeral"
+    PERSISTENT = "persistent"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsr:
+    """What is decided for a partition.
+
+    Args:
+        leader: broker id; -1 for none.
+        leader_epoch: grows with every decision of a controller; a leader's change keeps it.
+        isr: the replicas in sync. Empty only for a partition of which no more than the epochs used
+            so far is known.
+        controller_epoch: that of the controller which decided.
+        zk_version: version of the node it was read from or written to; MISSING before that.
+        zxid: the transaction that stored it, 0 unless it was read; to be compared with broker
+            epochs.
+    """
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int = 0
+    zk_version: int = MISSING
+    zxid: int = field(default=0, compare=False)
+
+    def to_json(self) -> bytes:
+        return PartitionState(
+            self.leader, self.leader_epoch, self.isr, self.controller_epoch
+        ).to_json()
+
+
+@dataclass(frozen=True, slots=True)
+class IsrUpdate:
+    """What became of a leader's change of the ISR.
+
+    Args:
+        state: what is stored now, with its version; None when it could not be read.
+        written: the wanted ISR is stored.
+        still_leader: the stored leader and leader epoch are those of the one that asked.
+    """
+
+    state: LeaderAndIsr | None
+    written: bool
+    still_leader: bool
+
+
+class PartitionStates:
+    """Reads and writes decisions in one of the two forms.
+
+    Args:
+        session: a started session; a leader's registrations live in it.
+        form: which nodes hold what.
+    """
+
+    def __init__(self, session: ZkSession, form: StateForm = StateForm.EPHEMERAL) -> None:
+        self._session = session
+        self.form = StateForm(form)
+        # What the first write has to remove: version of the persistent `state` (ephemeral form) or
+        # of the partition's own node (persistent form).
+        self._superseded: dict[Key, int] = {}
+        self._registered: dict[Key, int] = {}
+        self.unreadable: set[Key] = set()
+        """Partitions whose decision is there and could not be read. Nothing may be decided for
+        them: who was in sync is not known, and every guess loses messages."""
+
+    # -- reading
+
+    def read(self, keys: Iterable[Key]) -> dict[Key, LeaderAndIsr]:
+        """Return what is decided for many partitions, in one flight; undecided ones are left out.
+
+        A decision that was found in the other form's node has that form's content and the
+        `zk_version` under which it is to be written here.
+
+        Raises:
+            RegistryError: ZooKeeper does not answer.
+        """
+        wanted = list(keys)
+        nodes = self._session.get_many([paths.partition(*key) for key in wanted])
+        states = self._session.get_many([paths.partition_state(*key) for key in wanted])
+        found: dict[Key, LeaderAndIsr] = {}
+        read = zip(wanted, nodes, states, strict=True)
+        for key, node, state in giving_way(self._session.runtime, read):
+            self._superseded.pop(key, None)
+            if self.form is StateForm.EPHEMERAL:
+                truth = self._decided(key, node, state, version=_version(node))
+                if state is not None and not state[1].ephemeral_owner:
+                    self._superseded[key] = state[1].version
+            else:
+                truth = self._decided(key, node, state, version=_version(state))
+                if node is not None and node[0]:
+                    self._superseded[key] = node[1].version
+            if truth is not None:
+                found[key] = truth
+            self._note_unreadable(key, node, state, known=truth is not None)
+        return found
+
+    def _note_unreadable(self, key: Key, node: Node, state: Node, *, known: bool) -> None:
+        self.unreadable.discard(key)
+        if known:
+            return
+        for path, held in (
+            (paths.partition(*key), node),
+            (paths.partition_state(*key), state),
+        ):
+            # The leader's registration is a copy, and goes by itself.
+            if held is not None and held[0] and not held[1].ephemeral_owner:
+                self.unreadable.add(key)
+                tell_unreadable(
+                    self._session,
+                    logger,
+                    "partition state",
+                    f"{path} holds {held[0][:200]!r}: the partition is not served until a state is "
+                    "written there and a controller is elected (delete /controller)",
+                )
+
+    @staticmethod
+    def _decided(key: Key, node: Node, state: Node, version: int) -> LeaderAndIsr | None:
+        own, left = _decode(key, node), _decode(key, state)
+        if state is not None and state[1].ephemeral_owner:
+            left = None  # the leader's copy of the decision
+        if left is None or (own is not None and own.leader_epoch > left.leader_epoch):
+            return None if own is None else replace(own, zk_version=version)
+        return replace(left, zk_version=version)
+
+    # -- the controller's writes
+
+    def write(
+        self, decisions: Mapping[Key, LeaderAndIsr], epoch_version: int
+    ) -> dict[Key, LeaderAndIsr]:
+        """Store decisions of the controller, in one flight.
+
+        Args:
+            decisions: each under the `zk_version` that it was read with.
+            epoch_version: version of `/controller_epoch` since this controller's election.
+
+        Returns:
+            those that were stored, with their new versions. The others met a change by somebody
+            else (or their topic is gone): read them again.
+
+        Raises:
+            ControllerMoved: there is another controller.
+            RegistryError: ZooKeeper does not answer; what was stored is unknown.
+        """
+        created = [key for key, state in decisions.items() if state.zk_version == MISSING]
+        controller_transactions(self._session, self._parents(created), epoch_version)
+        keys = list(decisions)
+        stored: dict[Key, LeaderAndIsr] = {}
+        paced = giving_way(self._session.runtime, keys)
+        operations = [self._operations(key, decisions[key]) for key in paced]
+        answers = controller_transactions(self._session, operations, epoch_version)
+        for key, refused in zip(keys, answers, strict=True):
+            if refused is None:
+                self._superseded.pop(key, None)
+                state = decisions[key]
+                stored[key] = replace(state, zk_version=state.zk_version + 1)
+        return stored
+
+    def _parents(self, keys: Sequence[Key]) -> list[Operation]:
+        """The nodes that the new ones stand under; those that exist are refused, which is fine."""
+        parents: list[Operation] = [
+            Create(f"{paths.topic(topic)}/partitions") for topic in sorted({key[0] for key in keys})
+        ]
+        if self.form is StateForm.PERSISTENT:
+            parents += [Create(paths.partition(*key)) for key in keys]
+        return parents
+
+    def _operations(self, key: Key, state: LeaderAndIsr) -> list[Operation]:
+        here, other = self._places(key)
+        data = state.to_json()
+        operations: list[Operation] = [
+            Create(here, data)
+            if state.zk_version == MISSING
+            else SetData(here, data, state.zk_version)
+        ]
+        superseded = self._superseded.get(key)
+        if superseded is not None:
+            operations.append(
+                Delete(other, superseded)
+                if self.form is StateForm.EPHEMERAL
+                else SetData(other, b"", superseded)
+            )
+        return operations
+
+    def _places(self, key: Key) -> tuple[str, str]:
+        """The node of this form's decisions, and the other one."""
+        node, state = paths.partition(*key), paths.partition_state(*key)
+        return (node, state) if self.form is StateForm.EPHEMERAL else (state, node)
+
+    def watched(self, key: Key) -> str:
+        """The node whose data changes with every decision for a partition."""
+        return self._places(key)[0]
+
+    # -- the leader's writes
+
+    def update_isr(self, changes: Mapping[Key, LeaderAndIsr]) -> dict[Key, IsrUpdate]:
+        """Store ISRs that this broker, their leader, has changed; in one flight.
+
+        Args:
+            changes: leader, leader epoch and controller epoch as the leader was told them, the new
+                ISR, and the version that the change expects.
+
+        Returns:
+            for each what became of it. A refused one whose `still_leader` holds may be tried again
+            with the version in it; one without was decided anew by the controller.
+
+        Raises:
+            RegistryError: ZooKeeper does not answer; what was stored is unknown.
+        """
+        keys = list(changes)
+        batches: list[list[Operation]]
+        if self.form is StateForm.PERSISTENT:
+            batches = [
+                [SetData(paths.partition_state(*k), changes[k].to_json(), changes[k].zk_version)]
+                for k in keys
+            ]
+        else:
+            registrations = self._registrations(keys, changes)
+            batches = [
+                [
+                    SetData(paths.partition(*k), changes[k].to_json(), changes[k].zk_version),
+                    *registrations[k],
+                ]
+                for k in keys
+            ]
+        outcome: dict[Key, IsrUpdate] = {}
+        refused = []
+        answers = self._session.transactions(batches)
+        for key, failed in zip(keys, answers, strict=True):
+            if failed is None:
+                state = changes[key]
+                self._registered[key] = self._session.generation
+                stored = replace(state, zk_version=state.zk_version + 1)
+                outcome[key] = IsrUpdate(stored, written=True, still_leader=True)
+            else:
+                self._registered.pop(key, None)
+                refused.append(key)
+        current = self.read(refused) if refused else {}
+        for key in refused:
+            outcome[key] = _judge(changes[key], current.get(key))
+        return outcome
+
+    def register_leader(self, states: Mapping[Key, LeaderAndIsr]) -> set[Key]:
+        """Register this broker as the leader, after it became that; nothing in the persistent form.
+
+        Returns:
+            the partitions for which that was refused: the controller has decided anew, and this
+            broker is about to be told.
+
+        Raises:
+            RegistryError: ZooKeeper does not answer.
+        """
+        if self.form is StateForm.PERSISTENT:
+            return set()
+        left, refused = dict(states), set()
+        for key in left:
+            # Another broker may have led meanwhile: what this one knew of the node is over.
+            self._registered.pop(key, None)
+        attempts = 0
+        while left:
+            if attempts == _ATTEMPTS:
+                raise RegistryError(
+                    f"leaders of {len(left)} partitions are not registered: their nodes change"
+                )
+            attempts += 1
+            registrations = self._registrations(list(left), left)
+            answers = self._session.transactions(
+                [[Check(paths.partition(*k), left[k].zk_version), *registrations[k]] for k in left]
+            )
+            generation = self._session.generation
+            for key, failed in zip(list(left), answers, strict=True):
+                if failed is None:
+                    self._registered[key] = generation
+                elif failed.index == 0:
+                    refused.add(key)
+                else:
+                    continue  # the registration before came or went meanwhile
+                del left[key]
+        return refused
+
+    def _registrations(
+        self, keys: Sequence[Key], states: Mapping[Key, LeaderAndIsr]
+    ) -> dict[Key, list[Operation]]:
+        """What makes `state` this session's, with the content of `states`."""
+        unknown = [k for k in keys if self._registered.get(k) != self._session.generation]
+        nodes = self._session.get_many([paths.partition_state(*key) for key in unknown])
+        present = dict(zip(unknown, nodes, strict=True))
+        found: dict[Key, list[Operation]] = {}
+        for key in keys:
+            path, data = paths.partition_state(*key), states[key].to_json()
+            if key not in present:
+                found[key] = [SetData(path, data)]
+                continue
+            node = present[key]
+            if node is None:
+                found[key] = [Create(path, data, ephemeral=True)]
+            elif node[1].ephemeral_owner == self._session.session_id:
+                found[key] = [SetData(path, data, node[1].version)]
+            else:
+                found[key] = [Delete(path, node[1].version), Create(path, data, ephemeral=True)]
+        return found
+
+    def unregister_leader(self, keys: Iterable[Key]) -> None:
+        """Remove the registrations of partitions that this broker leads no longer.
+
+        Raises:
+            RegistryError: ZooKeeper does not answer.
+        """
+        wanted = list(keys)
+        for key in wanted:
+            self._registered.pop(key, None)
+        if self.form is StateForm.PERSISTENT or not wanted:
+            return
+        nodes = self._session.get_many([paths.partition_state(*key) for key in wanted])
+        self._session.transactions(
+            [
+                [Delete(paths.partition_state(*key), node[1].version)]
+                for key, node in zip(wanted, nodes, strict=True)
+                if node is not None and node[1].ephemeral_owner == self._session.session_id
+            ]
+        )
+
+    # -- coming and going
+
+    def raise_epochs(self, floors: Mapping[Key, int]) -> dict[Key, int]:
+        """Have leader epochs continue above those that logs of this broker know.
+
+        For logs that are adopted from another tree; to be called before the broker registers.
+
+        Args:
+            floors: the last leader epoch of each log.
+
+        Returns:
+            the partitions whose epoch was raised, with what it was.
+
+        Raises:
+            RegistryError: ZooKeeper does not answer.
+        """
+        if self.form is StateForm.PERSISTENT:
+            return {}
+        known = self.read(floors)
+        nodes = self._session.get_many([paths.partition(*key) for key in floors])
+        versions = {key: _version(node) for key, node in zip(floors, nodes, strict=True)}
+        raised: dict[Key, LeaderAndIsr] = {}
+        for key, epoch in floors.items():
+            state = known.get(key) or LeaderAndIsr(NO_LEADER, -1, (), zk_version=versions[key])
+            if state.leader_epoch < epoch:
+                raised[key] = replace(state, leader_epoch=epoch)
+        self._session.transactions(
+            [[operation] for operation in self._parents([k for k in raised if versions[k] < 0])]
+        )
+        batches = [self._operations(key, state) for key, state in raised.items()]
+        done = {}
+        for key, refused in zip(raised, self._session.transactions(batches), strict=True):
+            if refused is not None:
+                raise RegistryError(f"leader epoch of {key[0]}-{key[1]} not raised: {refused}")
+            done[key] = known[key].leader_epoch if key in known else -1
+            self._superseded.pop(key, None)
+            logger.info(
+                "leader epoch raised partition=%s-%d from=%d to=%d: the log knows that epoch",
+                *key,
+                done[key],
+                floors[key],
+            )
+        return done
+
+    def leave_isrs(self, broker_id: int, keys: Iterable[Key]) -> set[Key]:
+        """Take a broker out of the ISRs of partitions whose logs it has lost.
+
+        To be called before it registers: a controller that finds it in an ISR may elect others with
+        it, and it would count as in sync with an empty log. A stored leader, and the last member,
+        stay: the controller decides for those, or nobody has what was acknowledged.
+
+        Returns:
+            the partitions that it is still in sync for.
+
+        Raises:
+            RegistryError: ZooKeeper does not answer, or the states change all the time.
+        """
+        left = set(keys)
+        for _ in range(_ATTEMPTS):
+            found = self.read(sorted(left))
+            left = {key for key, state in found.items() if broker_id in state.isr}
+            changes = {
+                key: replace(state, isr=tuple(each for each in state.isr if each != broker_id))
+                for key, state in found.items()
+                if key in left and state.leader != broker_id and len(state.isr) > 1
+            }
+            if not changes:
+                return left
+            self._session.transactions([self._operations(*each) for each in changes.items()])
+        raise RegistryError(f"the ISRs of {len(left)} partitions change all the time")
+
+    def leave_persistent(self, keys: Iterable[Key]) -> int:
+        """Leave the nodes as genuine brokers do; the last broker's part of a clean stop.
+
+        Args:
+            keys: every partition of the cluster; only to be called when no other broker lives.
+
+        Returns:
+            how many `state` nodes were left.
+
+        Raises:
+            RegistryError: ZooKeeper does not answer.
+        """
+        if self.form is StateForm.PERSISTENT:
+            return 0
+        wanted = list(keys)
+        nodes = self._session.get_many([paths.partition(*key) for key in wanted])
+        states = self._session.get_many([paths.partition_state(*key) for key in wanted])
+        batches: list[list[Operation]] = []
+        for key, node, state in zip(wanted, nodes, states, strict=True):
+            decided = _decode(key, node)
+            if node is None or decided is None or not decided.isr:
+                continue
+            path = paths.partition_state(*key)
+            batch: list[Operation] = [Check(paths.partition(*key), node[1].version)]
+            if state is not None:
+                if not state[1].ephemeral_owner:
+                    continue
+                batch.append(Delete(path, state[1].version))
+            batches.append([*batch, Create(path, decided.to_json())])
+        return sum(refused is None for refused in self._session.transactions(batches))
+
+
+def _version(node: Node) -> int:
+    return MISSING if node is None else node[1].version
+
+
+def _decode(key: Key, node: Node) -> LeaderAndIsr | None:
+    """Read a decision; None for no node, an empty one, or one that cannot be read."""
+    if node is None or not node[0]:
+        return None
+    data, stat = node
+    try:
+        state = PartitionState.from_json(data)
+    except RegistryError as error:
+        epoch = _epoch_alone(data)
+        if epoch is None:
+            logger.debug("partition state unreadable partition=%s-%d error=%s", *key, error)
+            return None
+        return LeaderAndIsr(NO_LEADER, epoch, (), zk_version=stat.version)
+    return LeaderAndIsr(
+        state.leader,
+        state.leader_epoch,
+        state.isr,
+        state.controller_epoch,
+        stat.version,
+        stat.mzxid,
+    )
+
+
+def _epoch_alone(data: bytes) -> int | None:
+    """What releases before replication left in a partition's node: the epochs used so far."""
+    try:
+        return int32(read_json(data)["leader_epoch"])
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _judge(wanted: LeaderAndIsr, current: LeaderAndIsr | None) -> IsrUpdate:
+    if current is None:
+        return IsrUpdate(None, written=False, still_leader=False)
+    ours = (current.leader, current.leader_epoch) == (wanted.leader, wanted.leader_epoch)
+    return IsrUpdate(current, written=ours and current.isr == wanted.isr, still_leader=ours)
+
+
+# -- which form a cluster has
+
+
+def declare_form(session: ZkSession, form: StateForm, broker_id: int) -> None:
+    """Make sure that every broker of the cluster keeps its decisions in the same form.
+
+    The ephemeral form is noted in the data of `/brokers/topics`, which genuine brokers never look
+    at, by the first broker; brokers that live without that note are genuine. To be called before
+    the broker registers.
+
+    Raises:
+        RegistryError: the cluster has the other form; the message says what to set.
+    """
+    session.ensure_path(paths.TOPICS)
+    session.ensure_path(paths.BROKER_IDS)
+    while True:
+        data, stat = session.get(paths.TOPICS)
+        noted = b"ephemeral" in data
+        if noted is (form is StateForm.EPHEMERAL):
+            return
+        others = sorted(set(session.children(paths.BROKER_IDS)) - {str(broker_id)})
+        if others:
+            there = StateForm.EPHEMERAL if noted else StateForm.PERSISTENT
+            raise RegistryError(
+                f"the brokers {', '.join(others)} keep partition state in {there} znodes: set "
+                f"partition.state.znodes={there} to join them, or stop them first"
+            )
+        if _note_form(session, form, stat.version):
+            return
+
+
+def withdraw_form(session: ZkSession) -> None:
+    """Take the note back, after the last broker has left persistent nodes behind."""
+    data, stat = session.get(paths.TOPICS)
+    if data:
+        _note_form(session, StateForm.PERSISTENT, stat.version)
+
+
+def _note_form(session: ZkSession, form: StateForm, version: int) -> bool:
+    note = b'{"version":1,"partition_state_znodes":"ephemeral"}'
+    try:
+        session.transaction(
+            [SetData(paths.TOPICS, note if form is StateForm.EPHEMERAL else b"", version)]
+        )
+    except TransactionFailed:
+        return False  # another broker was faster: look again
+    return True

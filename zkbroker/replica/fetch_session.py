@@ -1,0 +1,134 @@
+"""The follower's side of a fetch session (KIP-227): what the leader was told is not told again.
+
+    FULL: epoch 0, every partition named
+      answered with an id  --> INCREMENTAL: epoch 1, 2, ...; what changed, and what is forgotten
+      answered with id 0   --> FULL
+    error, wrong answer, no answer       --> FULL: epoch 0 under the old id ends that session
+    the leader does not know the id (70) --> FULL, no id
+
+Invariant: `asked` is exactly what the leader takes this follower to ask for, if the answer that is
+waited for comes; an answer that names a partition beyond it, or in a full fetch lacks one, is of no
+use as a whole. Before Fetch version 7 there are no sessions, and every fetch names everything.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from zkbroker.errors import ErrorCode
+from zkbroker.log import TopicPartition
+from zkbroker.protocol.messages.fetch import (
+    FetchRequestPartition,
+    FetchRequestTopic,
+    ForgottenTopic,
+)
+
+SESSIONS_SINCE = 7
+NO_SESSION = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+_MAX_EPOCH = 2**31 - 1
+
+
+class Wanted(NamedTuple):
+    """What is asked of one partition; an order in which a change of any part is a change."""
+
+    offset: int
+    leader_epoch: int
+    log_start_offset: int
+    max_bytes: int
+
+
+class SessionPart(NamedTuple):
+    """What of a fetch request a session decides."""
+
+    session_id: int
+    session_epoch: int
+    topics: list[FetchRequestTopic]
+    forgotten: list[ForgottenTopic]
+
+
+class FollowerFetchSession:
+    """The session of one fetcher with one leader. Args: version of its Fetch requests."""
+
+    def __init__(self, version: int) -> None:
+        self._sessions = version >= SESSIONS_SINCE
+        self._id = NO_SESSION
+        self._epoch = INITIAL_EPOCH if self._sessions else FINAL_EPOCH
+        self.asked: dict[TopicPartition, Wanted] = {}
+        """What the leader was asked for last, in the order in which it serves it."""
+
+    @property
+    def incremental(self) -> bool:
+        return self._epoch > INITIAL_EPOCH
+
+    def next(self, wanted: Mapping[TopicPartition, Wanted]) -> SessionPart:
+        """Return what to send so that the leader is asked for these partitions."""
+        if not self.incremental:
+            self.asked = dict(wanted)
+            return SessionPart(self._id, self._epoch, _topics(self.asked), [])
+        forgotten = [key for key in self.asked if key not in wanted]
+        for key in forgotten:
+            del self.asked[key]
+        changed = {key: each for key, each in wanted.items() if self.asked.get(key) != each}
+        self.asked.update(changed)
+        return SessionPart(self._id, self._epoch, _topics(changed), _forgotten(forgotten))
+
+    def answered(
+        self, error: int, session_id: int, partitions: Collection[TopicPartition]
+    ) -> str | None:
+        """Take an answer; None when its partitions may be used, else what is wrong with it.
+
+        Args:
+            error: of the whole answer.
+            session_id: as answered.
+            partitions: those in it.
+        """
+        if error:
+            self._close(known=error != ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+            return f"error {error} of session {self._id}"
+        extra = [key for key in partitions if key not in self.asked]
+        missing = not self.incremental and len(partitions) - len(extra) < len(self.asked)
+        if extra or missing:
+            wrong = f"{extra[0]} was not asked for" if extra else "partitions are missing"
+            self._close(known=self.incremental)
+            return wrong
+        if session_id == NO_SESSION or not self._sessions:
+            self._close(known=False)
+        else:
+            self._id = session_id
+            self._epoch = 1 if self._epoch == _MAX_EPOCH else self._epoch + 1
+        return None
+
+    def failed(self) -> None:
+        """Begin again: there was no answer, so what the leader knows is not known."""
+        self._close(known=True)
+
+    def _close(self, *, known: bool) -> None:
+        if not known:
+            self._id = NO_SESSION
+        self._epoch = INITIAL_EPOCH if self._sessions else FINAL_EPOCH
+
+
+def _topics(wanted: Mapping[TopicPartition, Wanted]) -> list[FetchRequestTopic]:
+    topics: dict[str, FetchRequestTopic] = {}
+    for key, each in wanted.items():
+        item = topics.get(key.topic)
+        if item is None:
+            item = topics[key.topic] = FetchRequestTopic(key.topic, [])
+        item.partitions.append(
+            FetchRequestPartition(
+                key.partition,
+                each.leader_epoch,
+                each.offset,
+                each.log_start_offset,
+                each.max_bytes,
+            )
+        )
+    return list(topics.values())
+
+
+def _forgotten(keys: list[TopicPartition]) -> list[ForgottenTopic]:
+    topics: dict[str, ForgottenTopic] = {}
+    for key in keys:
+        topics.setdefault(key.topic, ForgottenTopic(key.topic, [])).partitions.append(key.partition)
+    return list(topics.values())

@@ -1,0 +1,150 @@
+"""The fetchers of a broker: which one copies which partition.
+
+Invariant: a partition is copied by one fetcher at most, that of the leader that it was last told
+of; which of a leader's fetchers that is depends on its name alone. A fetcher without partitions
+ends.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from zkbroker.log import TopicPartition
+from zkbroker.protocol import ApiKey
+from zkbroker.protocol.inter_broker import INTER_BROKER_VERSIONS
+from zkbroker.protocol.java_hash import string_hash
+from zkbroker.replica.fetcher import Fetcher
+from zkbroker.replica.following import Connect, FetcherCounts, FetcherSettings
+from zkbroker.replica.partition import Partition
+from zkbroker.replica.throttle import ReplicationThrottle
+from zkbroker.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+
+class FetcherManager:
+    """Copies the partitions that other brokers lead.
+
+    Args:
+        broker_id: this broker.
+        connect: makes the connections.
+        settings: see there.
+        runtime: for the fetchers' tasks.
+        clock_ms: monotonic milliseconds.
+        throttle: of this broker as a follower.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        connect: Connect,
+        settings: FetcherSettings,
+        *,
+        runtime: Runtime,
+        clock_ms: Callable[[], int],
+        throttle: ReplicationThrottle | None = None,
+    ) -> None:
+        self._broker_id = broker_id
+        self._connect = connect
+        self._settings = settings
+        self._runtime = runtime
+        self._clock_ms = clock_ms
+        self.throttle = throttle or ReplicationThrottle(clock_ms)
+        self._fetchers: dict[tuple[int, int], Fetcher] = {}
+        self._ended = FetcherCounts()
+        self._by_epochs = ApiKey.OFFSET_FOR_LEADER_EPOCH in INTER_BROKER_VERSIONS[settings.level]
+        self._followed_before: dict[TopicPartition, tuple[int, int]] = {}
+        self._closed = False
+
+    def follow(self, partitions: Iterable[Partition]) -> None:
+        """Copy these from the leaders that they name, and from no others."""
+        for partition in partitions:
+            self._take_out(partition.key)
+            if self._closed:
+                continue
+            number = self._number(partition.key)
+            place = (partition.leader, number)
+            fetcher = self._fetchers.get(place)
+            if fetcher is None:
+                fetcher = self._fetchers[place] = Fetcher(
+                    self._broker_id,
+                    partition.leader,
+                    number,
+                    self._connect,
+                    self._settings,
+                    runtime=self._runtime,
+                    clock_ms=self._clock_ms,
+                    throttle=self.throttle,
+                )
+            fetcher.follow(partition, truncate=self._may_part(partition))
+        self._end_idle()
+
+    def forget(self, keys: Iterable[TopicPartition]) -> None:
+        """Copy these no more; what is under way meets the partition's new role. Does not wait."""
+        for key in keys:
+            self._take_out(key)
+
+    def _take_out(self, key: TopicPartition) -> None:
+        for fetcher in self._fetchers.values():
+            fetcher.forget(key)
+
+    def _may_part(self, partition: Partition) -> bool:
+        """Whether the log may have what its leader has not.
+
+        By epochs that is found out each time. Without them a cut is at the high watermark, which is
+        late: nothing is cut while the leader stays the same, as at level 0.8.2.
+        """
+        if self._by_epochs:
+            return True
+        now = (partition.leader, partition.term)
+        before = self._followed_before.get(partition.key)
+        self._followed_before[partition.key] = now
+        return before != now
+
+    def _number(self, key: TopicPartition) -> int:
+        return abs(31 * string_hash(key.topic) + key.partition) % self._settings.fetchers
+
+    def _end_idle(self) -> None:
+        for place, fetcher in list(self._fetchers.items()):
+            if fetcher.idle:
+                fetcher.stop()
+                del self._fetchers[place]
+                self._count_ended(fetcher)
+
+    def _count_ended(self, fetcher: Fetcher) -> None:
+        self._ended = replace(
+            self._ended,
+            bytes_in=self._ended.bytes_in + fetcher.counts.bytes_in,
+            requests=self._ended.requests + fetcher.counts.requests,
+        )
+
+    def close(self, timeout_s: float) -> None:
+        """End every fetcher; what is under way is dropped."""
+        self._closed = True
+        fetchers, self._fetchers = list(self._fetchers.values()), {}
+        for fetcher in fetchers:
+            fetcher.stop()
+            self._count_ended(fetcher)
+        for fetcher in fetchers:
+            fetcher.join(timeout_s)
+
+    # -- what operators ask for
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes that were appended as follower (ReplicationBytesInPerSec)."""
+        return self._ended.bytes_in + sum(each.counts.bytes_in for each in self._fetchers.values())
+
+    @property
+    def fetchers(self) -> int:
+        """How many fetchers there are."""
+        return len(self._fetchers)
+
+    @property
+    def failed(self) -> set[TopicPartition]:
+        """Partitions that are not copied until the controller tells of them anew."""
+        return {key for each in self._fetchers.values() for key in each.failed}
+
+    def lags(self) -> dict[TopicPartition, int]:
+        """Return how many messages each followed partition misses (ConsumerLag, MaxLag)."""
+        return {key: lag for each in self._fetchers.values() for key, lag in each.lags().items()}

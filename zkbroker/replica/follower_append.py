@@ -1,0 +1,67 @@
+"""Appending what a leader answered, a small part at a time, so that other tasks get their turn.
+
+Invariant: whole entries are appended as they are and in their order; the rest of an entry that is
+cut is left, to be fetched again.
+"""
+
+from collections.abc import Callable
+
+from zkbroker.errors import ErrorCode, ProtocolError
+from zkbroker.log.segments.entries import first_offset
+from zkbroker.records import iter_entries
+from zkbroker.replica.partition import Partition
+
+APPEND_BYTES = 128 * 1024
+
+
+def append_in_parts(
+    partition: Partition,
+    leader_epoch: int,
+    data: memoryview,
+    *,
+    go_on: Callable[[], bool],
+    give_way: Callable[[], object],
+) -> int:
+    """Append what was fetched; returns how many bytes were whole entries.
+
+    Args:
+        partition: the follower.
+        leader_epoch: under which it was fetched.
+        data: entries; the last one may be cut.
+        go_on: asked before each part.
+        give_way: called after each part.
+
+    Raises:
+        ZkbrokerError: see `Partition.append_from_leader`; what came before is appended.
+    """
+    done, part_bytes = 0, APPEND_BYTES
+    while done < len(data) and go_on():
+        part = data[done : done + part_bytes]
+        size = _append(partition, leader_epoch, part)
+        done += size
+        if size:
+            part_bytes = APPEND_BYTES
+            give_way()
+        elif done + len(part) >= len(data):
+            break  # the last entry is cut
+        else:
+            part_bytes *= 2
+    return done
+
+
+def _append(partition: Partition, leader_epoch: int, part: memoryview) -> int:
+    try:
+        return partition.append_from_leader(part, leader_epoch).size_bytes
+    except ProtocolError as error:
+        first = next(iter_entries(part), None)
+        empty = partition.log_start_offset == partition.log_end_offset
+        if (
+            error.code != ErrorCode.UNKNOWN_SERVER_ERROR
+            or not empty
+            or first is None
+            or first.last_offset < partition.log_end_offset
+        ):
+            raise
+        # The leader's log begins inside of a batch: an empty one here begins with the batch.
+        partition.start_anew_at(first_offset(bytes(part[: first.size])), leader_epoch)
+        return partition.append_from_leader(part, leader_epoch).size_bytes

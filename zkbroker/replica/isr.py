@@ -1,0 +1,52 @@
+"""The replicas in sync of a partition that is led here, and the change of them under way.
+
+    wanted --propose--> proposed --(ZooKeeper)--> written: members, with their version
+                            |--> refused, still leader: what is stored is adopted
+                            |--> refused, decided anew: no more changes in this epoch
+                            |--> unknown: proposed again, with the same content
+
+Invariant: members are what ZooKeeper is known to hold. While a change is under way it may be stored
+already, and a controller may elect from it: until that is known, the high watermark counts members
+and proposed ones (`electable`), and `min.insync.replicas` counts members.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from zkbroker.registry.partition_states import IsrUpdate
+
+
+@dataclass(slots=True)
+class InSyncReplicas:
+    """Args: members as stored, in the order of the node; zk_version: that of the node."""
+
+    members: tuple[int, ...] = ()
+    zk_version: int = -1
+    proposed: tuple[int, ...] | None = None
+    decided_anew: bool = False
+    """The controller has decided something newer than this leadership: who may be elected is not
+    known here any more, so that the high watermark stays where it is."""
+
+    @property
+    def electable(self) -> frozenset[int]:
+        """Every replica that a controller may find in the stored ISR."""
+        return frozenset(self.members).union(self.proposed or ())
+
+    def propose(self, members: Collection[int]) -> bool:
+        """Begin a change; False when there is none, or another one is under way."""
+        if self.proposed is not None or self.decided_anew or set(members) == set(self.members):
+            return False
+        self.proposed = (
+            *(each for each in self.members if each in members),
+            *sorted(each for each in members if each not in self.members),
+        )
+        return True
+
+    def resolve(self, update: IsrUpdate) -> None:
+        """Take what became of the proposed change."""
+        self.proposed = None
+        if update.state is not None and update.still_leader:
+            self.members = update.state.isr
+            self.zk_version = update.state.zk_version
+        else:
+            self.decided_anew = True

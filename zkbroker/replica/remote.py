@@ -1,0 +1,79 @@
+"""What a leader knows of another broker's replica, and the rules about it.
+
+Invariant: a replica's log end is the offset that it fetched from last: everything below it is in
+its log. It counts as caught up at a moment when it had everything the leader had at that moment.
+"""
+
+from dataclasses import dataclass
+
+UNKNOWN_OFFSET = -1
+NEVER_MS = -(2**62)
+
+
+@dataclass(slots=True)
+class RemoteReplica:
+    """A replica on another broker, as its fetches show it; times on the leader's monotonic clock.
+
+    Args:
+        broker_id: where it is.
+        log_end_offset: -1 before its first fetch under this leadership.
+        log_start_offset: -1 before its first fetch.
+        caught_up_ms: when it last had everything.
+        fetched_ms: when it last fetched.
+        leader_end_at_fetch: the leader's log end at that fetch.
+    """
+
+    broker_id: int
+    log_end_offset: int = UNKNOWN_OFFSET
+    log_start_offset: int = UNKNOWN_OFFSET
+    caught_up_ms: int = NEVER_MS
+    fetched_ms: int = NEVER_MS
+    leader_end_at_fetch: int = UNKNOWN_OFFSET
+
+    def begin(self, now_ms: int, *, in_sync: bool) -> None:
+        """Forget what an earlier leadership knew; members of the ISR count as caught up now."""
+        self.log_end_offset = UNKNOWN_OFFSET
+        self.log_start_offset = UNKNOWN_OFFSET
+        self.begin_epoch(now_ms, in_sync=in_sync)
+
+    def begin_epoch(self, now_ms: int, *, in_sync: bool) -> None:
+        """Keep the position, judge its lag anew: the same leader goes on in a new epoch."""
+        self.caught_up_ms = now_ms if in_sync else NEVER_MS
+        self.fetched_ms = NEVER_MS
+        self.leader_end_at_fetch = UNKNOWN_OFFSET
+
+    def fetched(self, offset: int, log_start_offset: int, leader_end: int, now_ms: int) -> None:
+        """Take note of a fetch.
+
+        Args:
+            offset: from which it fetches.
+            log_start_offset: of its log; -1 where the request does not say.
+            leader_end: the leader's log end when the fetch was served.
+            now_ms: when that was.
+        """
+        if offset >= leader_end:
+            self.caught_up_ms = max(self.caught_up_ms, now_ms)
+        elif offset >= self.leader_end_at_fetch >= 0:
+            # It has what the leader had at its previous fetch.
+            self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
+        self.log_end_offset = offset
+        self.log_start_offset = max(self.log_start_offset, log_start_offset)
+        self.leader_end_at_fetch = leader_end
+        self.fetched_ms = now_ms
+
+    def lags(self, leader_end: int, now_ms: int, lag_ms: int) -> bool:
+        """Whether it is to leave the ISR: it misses something, and has for longer than `lag_ms`."""
+        return self.log_end_offset != leader_end and not self.keeps_up(now_ms, lag_ms)
+
+    def keeps_up(self, now_ms: int, lag_ms: int) -> bool:
+        """Whether it was caught up within the last `lag_ms`."""
+        return now_ms - self.caught_up_ms <= lag_ms
+
+    def may_join(self, high_watermark: int, epoch_start: int) -> bool:
+        """Whether it may enter the ISR.
+
+        It has everything up to the high watermark and up to the start of the leader's epoch: one
+        that misses messages which were acknowledged under an earlier leader, above a high watermark
+        that this leader has not seen yet, must not be electable (KAFKA-7128).
+        """
+        return self.log_end_offset >= high_watermark and self.log_end_offset >= epoch_start

@@ -1,0 +1,98 @@
+"""Where a follower cuts its log, so that what is left is the beginning of its leader's.
+
+    the log has no epochs, or its leader cannot be asked: at the high watermark
+    else the leader says where the last epoch of this log ends in its own log:
+      it does not know          at the high watermark
+      an offset without epoch   there (leaders before 2.0)
+      an epoch of this log      where that epoch ends here or there, whichever comes first
+      an epoch between two      where the older of the two ends here; then it is asked again
+      an epoch before all       at what it says
+
+Invariant: what follows from the leader's answer never keeps a message that the leader does not have
+at that offset under that epoch, and never cuts one off that it has; cutting at the high watermark
+can do both (KIP-101), and is for logs that have nothing else to go by. Asking again is what two
+changes of the leader in short order need (KIP-279); each answer is of a smaller epoch, so it ends.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from zkbroker.log import TopicPartition
+from zkbroker.protocol.messages import OffsetForLeaderEpochRequest
+from zkbroker.protocol.messages.offset_for_leader_epoch import (
+    UNDEFINED_EPOCH,
+    UNDEFINED_OFFSET,
+    OffsetForLeaderEpochRequestPartition,
+    OffsetForLeaderEpochRequestTopic,
+)
+
+NO_EPOCHS: Final = -1
+
+
+class Cut(NamedTuple):
+    """Args: offset is where to cut; complete is False when the leader is to be asked again."""
+
+    offset: int
+    complete: bool
+
+
+class EpochQuestion(NamedTuple):
+    """Where does an epoch end in the leader's log?
+
+    Args:
+        key: the partition.
+        current_leader_epoch: under which it is followed.
+        epoch: the last one in the follower's log.
+    """
+
+    key: TopicPartition
+    current_leader_epoch: int
+    epoch: int
+
+
+def epoch_request(
+    replica_id: int, questions: Iterable[EpochQuestion]
+) -> OffsetForLeaderEpochRequest:
+    """Return one request for many partitions."""
+    topics: dict[str, OffsetForLeaderEpochRequestTopic] = {}
+    for key, current, epoch in questions:
+        item = topics.get(key.topic)
+        if item is None:
+            item = topics[key.topic] = OffsetForLeaderEpochRequestTopic(key.topic, [])
+        item.partitions.append(OffsetForLeaderEpochRequestPartition(key.partition, current, epoch))
+    return OffsetForLeaderEpochRequest(replica_id, list(topics.values()))
+
+
+def cut_without_epochs(high_watermark: int, log_end_offset: int) -> Cut:
+    """Return where to cut a log of which nothing can be said by epochs."""
+    return Cut(min(high_watermark, log_end_offset), complete=True)
+
+
+def cut_by_answer(
+    leader_epoch: int,
+    leader_end: int,
+    *,
+    high_watermark: int,
+    log_end_offset: int,
+    own_end_of: Callable[[int], tuple[int, int]],
+) -> Cut:
+    """Return where to cut a log by what its leader answered.
+
+    Args:
+        leader_epoch: the last epoch of the leader that is not newer than the one asked for, -1 from
+            leaders that do not tell.
+        leader_end: where that ends in the leader's log, -1 where it does not know.
+        high_watermark: of the follower.
+        log_end_offset: of the follower.
+        own_end_of: the same answer from the follower's own log.
+    """
+    if leader_end == UNDEFINED_OFFSET:
+        return cut_without_epochs(high_watermark, log_end_offset)
+    if leader_epoch == UNDEFINED_EPOCH:
+        return Cut(min(leader_end, log_end_offset), complete=True)
+    own_epoch, own_end = own_end_of(leader_epoch)
+    if own_end == UNDEFINED_OFFSET:
+        return Cut(min(leader_end, log_end_offset), complete=True)
+    if own_epoch != leader_epoch:
+        return Cut(min(own_end, log_end_offset), complete=False)
+    return Cut(min(own_end, leader_end, log_end_offset), complete=True)

@@ -1,0 +1,299 @@
+"""The ZooKeeper client: kazoo's, with the connection that zkbroker needs.
+
+`Client` and `Connector` are subclasses of kazoo's client and of its connection. They change how
+kazoo behaves in five points, each of which would stop a broker or lose its session:
+
+- A request wakes the connection by a byte in a pair of sockets. Kazoo waits while the pair is full,
+  fails under gevent when two requests wait, and sends one request for each byte: after an outage
+  with more requests than the pair has bytes, every request goes out that many requests late, for
+  ever. Here a wake-up never waits, a full pair is a wake-up too, and one wake-up sends the queue.
+- A request that waited in the queue for longer than its time-out leaves it instead of being sent.
+- One address is tried for a part of the session timeout only, so that the next has its turn.
+- Names are resolved outside the gevent hub, which would stop every task meanwhile.
+- The session timeout that the server granted is handed on.
+
+Invariant: what is overridden or used of kazoo beyond its public interface is named in `RELIED_ON`;
+a kazoo that is built otherwise is refused before a client is made.
+"""
+
+import importlib
+import inspect
+import logging
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+import kazoo.exceptions as kz
+from kazoo.client import KazooClient
+from kazoo.protocol.connection import ConnectionHandler
+from kazoo.retry import KazooRetry
+from kazoo.version import __version__ as kazoo_version
+
+from zkbroker.errors import RegistryError
+from zkbroker.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+RECONNECT_FIRST_S = 0.05
+RECONNECT_MAX_S = 0.5
+ATTEMPTS_PER_TIMEOUT = 3
+SENT_AT_ONCE = 100
+"""Requests sent before answers are read again, so that neither side fills the other's buffers."""
+
+RELIED_ON: tuple[tuple[type, str, tuple[str, ...]], ...] = (
+    (ConnectionHandler, "__init__", ("self", "client", "retry_sleeper", "logger", "sasl_options")),
+    (ConnectionHandler, "_send_request", ("self", "read_timeout", "connect_timeout")),
+    (ConnectionHandler, "_connect", ("self", "host", "hostip", "port")),
+    (ConnectionHandler, "_expand_client_hosts", ("self",)),
+    (KazooClient, "start_async", ("self",)),
+)
+"""Methods of kazoo that are overridden or called, with their parameters."""
+
+RELIED_ON_FIELDS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("client", ("_connection", "_conn_retry", "_queue", "connected", "chroot", "client_id")),
+    ("connection", ("_read_sock", "_write_sock")),
+)
+"""What a client and its connection must have besides."""
+
+
+def new_client(
+    hosts: str,
+    session_timeout_s: float,
+    runtime: Runtime,
+    on_granted: Callable[[float], object],
+    request_timeout_s: float,
+) -> "Client":
+    """Make a client that is not started yet.
+
+    Args:
+        hosts: `host:port,host:port`.
+        session_timeout_s: the session timeout to ask for.
+        runtime: what its tasks run on.
+        on_granted: called from the client's task with the session timeout that the server granted.
+        request_timeout_s: how long a request may wait to be sent.
+
+    Raises:
+        ValueError: the addresses cannot be read.
+        RegistryError: the kazoo that is installed is not built as this module needs it.
+    """
+    require_kazoo()
+    handler = _handler(runtime, session_timeout_s / ATTEMPTS_PER_TIMEOUT)
+    # The client's own default doubles the delay between attempts up to an hour.
+    forever = KazooRetry(
+        max_tries=-1,
+        delay=RECONNECT_FIRST_S,
+        max_delay=RECONNECT_MAX_S,
+        sleep_func=handler.sleep_func,
+    )
+    # The client waits for the answer to a connection for its session timeout divided by the number
+    # of addresses. A server that has just started may accept one and never answer it.
+    addresses = hosts.split(",")
+    repeated = addresses * (1 if len(addresses) >= ATTEMPTS_PER_TIMEOUT else ATTEMPTS_PER_TIMEOUT)
+    return Client(
+        runtime=runtime,
+        on_granted=on_granted,
+        request_timeout_s=request_timeout_s,
+        hosts=",".join(repeated),
+        timeout=session_timeout_s,
+        handler=handler,
+        connection_retry=forever,
+        logger=_QuietLogger(logger, {}),
+    )
+
+
+def require_kazoo() -> None:
+    """Check that kazoo has the methods that are overridden here.
+
+    Raises:
+        RegistryError: it has not; overriding them would have no effect.
+    """
+    for owner, name, parameters in RELIED_ON:
+        method = getattr(owner, name, None)
+        found = () if method is None else tuple(inspect.signature(method).parameters)
+        if found != parameters:
+            raise _unknown_kazoo(f"{owner.__name__}.{name}({', '.join(parameters)})")
+
+
+def _unknown_kazoo(missing: str) -> RegistryError:
+    return RegistryError(
+        f"kazoo {kazoo_version} has no {missing}, which the ZooKeeper session builds on: "
+        "pip install 'kazoo>=2.10,<3'"
+    )
+
+
+class Client(KazooClient):  # type: ignore[misc] # kazoo is not typed
+    """Kazoo's client with a `Connector` as its connection.
+
+    Args:
+        runtime: where names are resolved.
+        on_granted: called with the granted session timeout, in seconds, at every connection.
+        request_timeout_s: how long a request may wait to be sent.
+        options: as kazoo takes them.
+    """
+
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        on_granted: Callable[[float], object],
+        request_timeout_s: float,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self._connection = Connector(
+            self,
+            self._conn_retry.copy(),
+            runtime=runtime,
+            on_granted=on_granted,
+            request_timeout_s=request_timeout_s,
+            logger=self.logger,
+        )
+        for which, names in RELIED_ON_FIELDS:
+            owner = self if which == "client" else self._connection
+            for name in names:
+                if not hasattr(owner, name):
+                    raise _unknown_kazoo(f"{type(owner).__mro__[1].__name__}.{name}")
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait to be sent."""
+        return len(self._queue)
+
+
+class Connector(ConnectionHandler):  # type: ignore[misc] # kazoo is not typed
+    """Kazoo's connection with wake-ups that cannot be lost; see the module."""
+
+    def __init__(
+        self,
+        client: Client,
+        retry_sleeper: Any,
+        *,
+        runtime: Runtime,
+        on_granted: Callable[[float], object],
+        request_timeout_s: float,
+        logger: Any,
+    ) -> None:
+        super().__init__(client, retry_sleeper, logger=logger)
+        self._runtime = runtime
+        self._on_granted = on_granted
+        self._request_timeout_s = request_timeout_s
+
+    def _expand_client_hosts(self) -> Any:
+        return self._runtime.offload(super()._expand_client_hosts)
+
+    def _connect(self, host: Any, hostip: Any, port: Any) -> Any:
+        answer = super()._connect(host, hostip, port)
+        # It reads with two thirds of what was granted, in milliseconds.
+        self._on_granted(answer[0] * 1.5 / 1000)
+        return answer
+
+    def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
+        """Send what is queued, in the connection's own task; called when a wake-up arrived."""
+        # Emptied first: a request that is queued from here on leaves a new wake-up.
+        self._read_sock.empty()
+        for _ in range(SENT_AT_ONCE):
+            self._drop_timed_out()
+            if not self.client._queue:
+                return
+            super()._send_request(read_timeout, connect_timeout)
+        self._write_sock.send(b"\0")
+
+    def _drop_timed_out(self) -> None:
+        queue = self.client._queue
+        oldest = time.monotonic() - self._request_timeout_s
+        # In the order of their age, since every request is queued when it is made.
+        while queue and queue[0][1] is not None and queue[0][1].made_at < oldest:
+            _, result = queue.popleft()
+            result.set_exception(kz.OperationTimeoutError())
+
+
+class WakeUp:
+    """One end of the pair of sockets that wakes the connection's task; neither end ever waits."""
+
+    __slots__ = ("_socket",)
+
+    def __init__(self, end: socket.socket) -> None:
+        end.setblocking(False)
+        self._socket = end
+
+    def send(self, data: bytes) -> int:
+        """Wake the other end; where the pair is full it is awake already."""
+        try:
+            return self._socket.send(data)
+        except BlockingIOError:
+            return len(data)
+
+    def recv(self, size: int) -> bytes:
+        """Take up to `size` bytes; none when there are none."""
+        try:
+            return self._socket.recv(size)
+        except BlockingIOError:
+            return b""
+
+    def empty(self) -> None:
+        """Take every wake-up."""
+        while self.recv(4096):
+            pass
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def _handler(runtime: Runtime, longest_s: float) -> Any:
+    module, name = {
+        "gevent": ("kazoo.handlers.gevent", "SequentialGeventHandler"),
+        "threads": ("kazoo.handlers.threading", "SequentialThreadingHandler"),
+    }[runtime.name]
+    # Imported when asked for: a user of threads need not pay for gevent.
+    library = importlib.import_module(module)
+    base: Any = getattr(library, name)
+
+    class Result(library.AsyncResult):  # type: ignore[misc, name-defined] # one of two, known at run time
+        """The result of a request, which knows when it was asked for."""
+
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            self.made_at = time.monotonic()
+
+    class Handler(base):  # type: ignore[misc] # one of two, known at run time
+        def create_connection(self, *args: Any, **options: Any) -> Any:
+            options["timeout"] = min(options.get("timeout") or longest_s, longest_s)
+            return super().create_connection(*args, **options)
+
+        def create_socket_pair(self) -> tuple[WakeUp, WakeUp]:
+            one, other = socket.socketpair()
+            return WakeUp(one), WakeUp(other)
+
+        def async_result(self) -> Any:
+            return Result(self) if runtime.name == "threads" else Result()
+
+    return Handler()
+
+
+class _QuietLogger(logging.LoggerAdapter[logging.Logger]):
+    """Lowers kazoo's lines on each attempt to connect, a dozen a second in an outage, to DEBUG.
+
+    What becomes of a session is told by `zkbroker.zookeeper.connection`.
+    """
+
+    _TOLD = ("Cannot resolve", "AUTH_FAILED")
+
+    def log(self, level: int, msg: object, *args: object, **options: Any) -> None:
+        if level < logging.ERROR and not str(msg).startswith(self._TOLD):
+            level = min(level, logging.DEBUG)
+        super().log(level, msg, *args, **options)
+
+
+def end_client(client: Any) -> None:
+    """End a client's session and free what it holds."""
+    try:
+        client.stop()
+        client.close()
+    except (kz.KazooException, OSError) as error:
+        # The server expires the session by itself; only the sockets of one attempt to connect are
+        # left over, until that attempt ends.
+        logger.warning("session end unconfirmed error=%s", error)

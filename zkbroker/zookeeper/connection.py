@@ -1,0 +1,308 @@
+"""The life of a ZooKeeper session: states, lease, and how a request is made.
+
+                 start                connection gone
+    (not started) ----> CONNECTED <------------------> SUSPENDED
+                            ^        back in time          |
+                            | new session                  | the server expired the session
+                            +------------- LOST <----------+
+
+Invariants: state callbacks and watches run in the client's own task and only set events;
+`generation` grows by one at every LOST, so that an owner loop which slept through LOST and the
+CONNECTED after it still sees that its ephemeral nodes are gone; `lease_valid()` is true only while
+the server cannot have expired the session yet, judged by the clock and not by what was delivered.
+While there is no connection no request is queued: a change fails at once, a read waits for the
+connection without one. A call fails at most `request_timeout_s` after ZooKeeper's last answer to
+it.
+"""
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import Any, Self
+
+import kazoo.exceptions as kz
+from kazoo.protocol.states import KazooState
+
+from zkbroker.errors import RegistryError
+from zkbroker.runtime import Runtime, Task, get_runtime
+from zkbroker.zookeeper.client import end_client, new_client
+from zkbroker.zookeeper.errors import ConnectionLost, SessionLost
+from zkbroker.zookeeper.nodes import library_error
+
+logger = logging.getLogger(__name__)
+
+
+class SessionState(Enum):
+    """What the session is worth at the moment."""
+
+    CONNECTED = "connected"
+    SUSPENDED = "suspended"
+    LOST = "lost"
+
+
+class Connection:
+    """A connection and its session; `ZkSession` adds what it is for.
+
+    Args:
+        connect: `host:port,host:port/chroot`; a chroot that is missing is created.
+        session_timeout_ms: how long the server keeps the session without hearing from us.
+        connect_timeout_ms: how long `start` tries; the session timeout when not given.
+        runtime: `threads`, `gevent` or a `Runtime`; under gevent use it from the hub's thread only.
+    """
+
+    def __init__(
+        self,
+        connect: str,
+        *,
+        session_timeout_ms: int = 6000,
+        connect_timeout_ms: int | None = None,
+        runtime: str | Runtime = "threads",
+    ) -> None:
+        self.connect = connect
+        self.hosts, slash, chroot = connect.partition("/")
+        self.chroot = ("/" + chroot.strip("/")) if slash and chroot.strip("/") else ""
+        self.session_timeout_ms = session_timeout_ms
+        self.runtime = get_runtime(runtime)
+        self._connect_timeout_s = (connect_timeout_ms or session_timeout_ms) / 1000
+        # What the server granted, which may be less; known with the first connection.
+        self._lease_s = session_timeout_ms / 1000
+        # A request waits at most until the session would be over anyway, and a little.
+        self._request_timeout_s = session_timeout_ms / 1000 + 2
+        self._state = SessionState.LOST
+        self._generation = 0
+        self._callbacks: list[Callable[[SessionState], object]] = []
+        self._lock = self.runtime.lock()
+        self._connected = self.runtime.event()
+        self._stopping = self.runtime.event()
+        self._beat = self.runtime.event()
+        self._proof_of_life = 0.0
+        self._heartbeat: Task | None = None
+        self._client: Any = None
+
+    # -- life cycle
+
+    def start(self) -> Self:
+        """Connect.
+
+        Raises:
+            RegistryError: no ZooKeeper answered within the connect timeout.
+        """
+        if self._client is not None:
+            raise RegistryError("the session was started already")
+        try:
+            client = new_client(
+                self.hosts,
+                self.session_timeout_ms / 1000,
+                self.runtime,
+                self._granted,
+                self._request_timeout_s,
+            )
+        except ValueError as error:
+            raise RegistryError(
+                f"zookeeper.connect={self.connect!r} is not host:port[,host:port][/chroot]: {error}"
+            ) from None
+        started = time.monotonic()
+        client.start_async().wait(self._connect_timeout_s)
+        if not client.connected:
+            end_client(client)
+            raise RegistryError(
+                f"no ZooKeeper answered at {self.hosts} within {self._connect_timeout_s:g} s: "
+                "start one there, or correct zookeeper.connect"
+            )
+        self._client = client
+        self._proof_of_life = started
+        self._state = SessionState.CONNECTED
+        self._connected.set()
+        client.add_listener(self._state_changed)
+        if not client.connected:
+            self._state_changed(KazooState.SUSPENDED)
+        self._heartbeat = self.runtime.spawn(self._prove_life, name="zookeeper-heartbeat")
+        logger.info(
+            "session started zookeeper=%s session=0x%x timeout_s=%g",
+            self.hosts,
+            self.session_id,
+            self._lease_s,
+        )
+        return self
+
+    def _granted(self, timeout_s: float) -> None:
+        self._lease_s = timeout_s
+
+    def close(self) -> None:
+        """End the session; its ephemeral nodes go at once. May be called twice."""
+        self._stopping.set()
+        self._beat.set()
+        client, self._client = self._client, None
+        if client is None:
+            return
+        client.remove_listener(self._state_changed)
+        end_client(client)
+        # Whoever waits for a connection is not to wait any longer.
+        self._connected.set()
+        if self._heartbeat is not None:
+            self._heartbeat.join(self._request_timeout_s)
+        if self._state is not SessionState.LOST:
+            self._change(SessionState.LOST)
+        logger.info("session closed zookeeper=%s", self.hosts)
+
+    def __enter__(self) -> Self:
+        return self if self._client is not None else self.start()
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    # -- state
+
+    @property
+    def state(self) -> SessionState:
+        return self._state
+
+    @property
+    def closed(self) -> bool:
+        return self._stopping.is_set()
+
+    @property
+    def generation(self) -> int:
+        """How many sessions were lost so far."""
+        return self._generation
+
+    @property
+    def session_id(self) -> int:
+        """The id of the session, as in `NodeStat.ephemeral_owner`; 0 when there is none."""
+        client = self._client
+        identity = client.client_id if client is not None else None
+        return int(identity[0] or 0) if identity else 0
+
+    def wait_connected(self, timeout_s: float | None = None) -> bool:
+        """Wait for a connection; false when there is none in time, or the session was closed."""
+        return self._connected.wait(timeout_s) and not self.closed
+
+    def lease_valid(self) -> bool:
+        """Whether the server cannot have expired the session yet.
+
+        False after the process was stopped for longer than the session timeout, even before the
+        client noticed anything.
+        """
+        age_s = time.monotonic() - self._proof_of_life
+        return self._state is not SessionState.LOST and age_s < self._lease_s
+
+    def on_state(self, callback: Callable[[SessionState], object]) -> Callable[[], None]:
+        """Call back at every change of state, from the client's task: only set events there.
+
+        Returns:
+            a function that ends it.
+        """
+        with self._lock:
+            self._callbacks.append(callback)
+
+        def unsubscribe() -> None:
+            with self._lock, contextlib.suppress(ValueError):
+                self._callbacks.remove(callback)
+
+        return unsubscribe
+
+    def _state_changed(self, state: str) -> None:
+        if self._stopping.is_set():
+            return
+        if state == KazooState.CONNECTED:
+            self._change(SessionState.CONNECTED)
+            self._connected.set()
+            self._beat.set()
+        else:
+            self._connected.clear()
+            lost = state == KazooState.LOST
+            self._change(SessionState.LOST if lost else SessionState.SUSPENDED)
+
+    def _change(self, state: SessionState) -> None:
+        with self._lock:
+            if state is SessionState.LOST:
+                self._generation += 1
+            self._state = state
+            callbacks = tuple(self._callbacks)
+        as_wished = state is SessionState.CONNECTED or self._stopping.is_set()
+        logger.log(
+            logging.INFO if as_wished else logging.WARNING,
+            "session state=%s generation=%d zookeeper=%s",
+            state.value,
+            self._generation,
+            self.hosts,
+        )
+        for callback in callbacks:
+            callback(state)
+
+    def _prove_life(self) -> None:
+        while not self._stopping.is_set():
+            self._beat.wait(self._lease_s / 4)
+            self._beat.clear()
+            if self._state is not SessionState.CONNECTED:
+                continue
+            sent = time.monotonic()
+            generation = self._generation
+            with contextlib.suppress(RegistryError):
+                self._call(lambda: self._live().exists_async("/"), "/")
+                if generation == self._generation:
+                    self._proof_of_life = max(self._proof_of_life, sent)
+
+    # -- how a request is made
+
+    @property
+    def request_timeout_s(self) -> float:
+        """How long a request waits for its answer, in seconds."""
+        return self._request_timeout_s
+
+    def _deadline(self) -> float:
+        return time.monotonic() + self._request_timeout_s
+
+    def _live(self) -> Any:
+        client = self._client
+        if client is None:
+            raise SessionLost(
+                "the session is closed" if self.closed else "the session was not started"
+            )
+        if not client.connected:
+            raise ConnectionLost(f"not connected to ZooKeeper at {self.hosts}")
+        return client
+
+    def _await(self, result: Any, path: str, deadline: float) -> Any:
+        # Waited for and then taken: a timed `get` raises differently in every kind of task.
+        result.wait(max(0.0, deadline - time.monotonic()))
+        if not result.ready():
+            raise ConnectionLost(f"{path or '/'}: no answer from ZooKeeper at {self.hosts}")
+        with translated(path):
+            return result.get(block=False)
+
+    def _call(self, send: Callable[[], Any], path: str, deadline: float | None = None) -> Any:
+        with translated(path):
+            result = send()
+        return self._await(result, path, self._deadline() if deadline is None else deadline)
+
+    def _read(self, send: Callable[[], Any], path: str) -> Any:
+        return self._repeat(lambda deadline: self._call(send, path, deadline))
+
+    def _repeat(self, read: Callable[[float], Any]) -> Any:
+        """Repeat a read whose connection broke, until the time of one request has passed."""
+        deadline = self._deadline()
+        while True:
+            try:
+                return read(deadline)
+            except ConnectionLost:
+                left_s = deadline - time.monotonic()
+                if left_s <= 0 or self.closed or not self.wait_connected(left_s):
+                    raise
+
+
+@contextlib.contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Raise the library's exceptions for those of the client.
+
+    A path that no node can have is found here: sent, it would break the connection for everybody.
+    """
+    try:
+        path.encode()
+        yield
+    except kz.KazooException as error:
+        raise library_error(error, path) from None
+    except ValueError as error:
+        raise RegistryError(f"{path!r} is no path of a node: {error}") from None

@@ -1,0 +1,167 @@
+"""Nodes and changes to them as data, between the library's terms and the ZooKeeper client's.
+
+Invariant: an exception of the client becomes exactly one exception of `zkbroker.zookeeper.errors`,
+and the answer of a transaction either is empty or names the first operation that was refused.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import kazoo.exceptions as kz
+
+from zkbroker.zookeeper.errors import (
+    BadVersion,
+    ConnectionLost,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    RegistryError,
+    SessionLost,
+    TransactionFailed,
+)
+
+
+class Settable(Protocol):
+    """What a watch may be: something to set, such as an event."""
+
+    def set(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStat:
+    """What ZooKeeper keeps about a node; times in milliseconds since 1970.
+
+    `ephemeral_owner` is the id of the session that the node lives in, 0 for a persistent node;
+    `czxid` is the transaction that created it, so that a node made anew has a larger one; `mzxid`
+    the one that wrote its data last.
+    """
+
+    version: int
+    ephemeral_owner: int
+    ctime_ms: int
+    children: int
+    czxid: int = 0
+    mzxid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    path: str
+    data: bytes = b""
+    ephemeral: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetData:
+    path: str
+    data: bytes
+    version: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    path: str
+    version: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Demands that the node exists, with this version unless -1."""
+
+    path: str
+    version: int = -1
+
+
+Operation = Create | SetData | Delete | Check
+
+_ERRORS: dict[type[kz.KazooException], type[RegistryError]] = {
+    kz.NoNodeError: NoNode,
+    kz.NodeExistsError: NodeExists,
+    kz.BadVersionError: BadVersion,
+    kz.NotEmptyError: NotEmpty,
+    kz.ConnectionLoss: ConnectionLost,
+    kz.OperationTimeoutError: ConnectionLost,
+    kz.SessionExpiredError: SessionLost,
+}
+
+
+def library_error(error: kz.KazooException, path: str) -> RegistryError:
+    """Make the library's exception for one of the client's."""
+    for known, ours in _ERRORS.items():
+        if isinstance(error, known):
+            return ours(f"{path or '/'}: {_TEXTS[ours]}")
+    return RegistryError(f"{path or '/'}: {type(error).__name__} {error}".rstrip())
+
+
+_TEXTS: dict[type[RegistryError], str] = {
+    NoNode: "no such node",
+    NodeExists: "the node exists already",
+    BadVersion: "the node was changed by somebody else",
+    NotEmpty: "the node has children",
+    ConnectionLost: "the connection to ZooKeeper broke",
+    SessionLost: "the ZooKeeper session is over",
+}
+
+
+def node_stat(stat: Any) -> NodeStat:
+    return NodeStat(
+        version=stat.version,
+        ephemeral_owner=stat.ephemeralOwner,
+        ctime_ms=stat.ctime,
+        children=stat.numChildren,
+        czxid=stat.czxid,
+        mzxid=stat.mzxid,
+    )
+
+
+class Watcher:
+    """The client's watch, which sets what was given and returns.
+
+    Two for the same thing to set are equal, so that reading a node again and again leaves one
+    watch at the client and not one for every time.
+    """
+
+    __slots__ = ("_watch",)
+
+    def __init__(self, watch: Settable) -> None:
+        self._watch = watch
+
+    def __call__(self, _event: object) -> None:
+        self._watch.set()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Watcher) and other._watch == self._watch
+
+    def __hash__(self) -> int:
+        return hash(self._watch)
+
+
+def watcher(watch: Settable | None) -> Watcher | None:
+    return None if watch is None else Watcher(watch)
+
+
+def fill_transaction(transaction: Any, operations: Sequence[Operation]) -> None:
+    """Put the operations into a transaction of the client."""
+    for operation in operations:
+        match operation:
+            case Create(path, data, ephemeral):
+                transaction.create(path, data, ephemeral=ephemeral)
+            case SetData(path, data, version):
+                transaction.set_data(path, data, version)
+            case Delete(path, version):
+                transaction.delete(path, version)
+            case Check(path, version):
+                transaction.check(path, version)
+
+
+def refusal(operations: Sequence[Operation], results: Sequence[object]) -> TransactionFailed | None:
+    """Return why a transaction was refused, None when it was done."""
+    for index, result in enumerate(results):
+        # The operations before and after the one at fault are answered with these two.
+        if isinstance(result, (kz.RolledBackError, kz.RuntimeInconsistency)):
+            continue
+        if isinstance(result, kz.KazooException):
+            path = operations[index].path
+            return TransactionFailed(index, path, library_error(result, path))
+    return None

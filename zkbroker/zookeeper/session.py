@@ -1,0 +1,271 @@
+"""A ZooKeeper session, the one door to ZooKeeper.
+
+Invariants: reads are repeated when the connection breaks; a change is not, since it may have taken
+place: its caller gets `ConnectionLost` and decides. A watch only sets what it was given. At most
+`FLIGHT` requests of one call are under way at once. Paths are relative to the chroot.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Self, TypeVar
+
+from zkbroker.errors import RegistryError
+from zkbroker.zookeeper.connection import Connection, SessionState, translated
+from zkbroker.zookeeper.errors import (
+    BadVersion,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    TransactionFailed,
+)
+from zkbroker.zookeeper.nodes import (
+    NodeStat,
+    Operation,
+    SetData,
+    Settable,
+    Watcher,
+    fill_transaction,
+    node_stat,
+    refusal,
+    watcher,
+)
+
+__all__ = ["SessionState", "ZkSession"]
+
+FLIGHT = 500
+
+T = TypeVar("T")
+
+
+class ZkSession(Connection):
+    """One ZooKeeper session under a chroot; safe to use from many tasks of its runtime.
+
+    Args:
+        connect: `host:port,host:port/chroot`; a chroot that is missing is created.
+        session_timeout_ms: how long the server keeps the session without hearing from us.
+        connect_timeout_ms: how long `start` tries; the session timeout when not given.
+        runtime: `threads`, `gevent` or a `Runtime`; under gevent use it from the hub's thread only.
+    """
+
+    def start(self) -> Self:
+        """Connect, and create the chroot when it is missing.
+
+        Raises:
+            RegistryError: no ZooKeeper answered within the connect timeout.
+        """
+        super().start()
+        if self.chroot:
+            try:
+                # Set by hand rather than in the address, so that the chroot can be made first.
+                self._make_path(self.chroot)
+                self._live().chroot = self.chroot
+            except RegistryError:
+                self.close()
+                raise
+        return self
+
+    # -- reads
+
+    def get(self, path: str, watch: Settable | None = None) -> tuple[bytes, NodeStat]:
+        """Return a node's data.
+
+        Raises:
+            NoNode: it does not exist; no watch is left then.
+        """
+        data, stat = self._read(lambda: self._live().get_async(path, watcher(watch)), path)
+        return data or b"", node_stat(stat)
+
+    def exists(self, path: str, watch: Settable | None = None) -> NodeStat | None:
+        """Return what is known of a node, None when there is none; the watch is left either way."""
+        stat = self._read(lambda: self._live().exists_async(path, watcher(watch)), path)
+        return None if stat is None else node_stat(stat)
+
+    def children(self, path: str, watch: Settable | None = None) -> list[str]:
+        """Return the names of the children, sorted.
+
+        Raises:
+            NoNode: the node does not exist; no watch is left then.
+        """
+        return sorted(
+            self._read(lambda: self._live().get_children_async(path, watcher(watch)), path)
+        )
+
+    def get_many(
+        self, paths: Sequence[str], watches: Sequence[Settable] | None = None
+    ) -> list[tuple[bytes, NodeStat] | None]:
+        """Read many nodes in one flight; None (and no watch) for one that does not exist.
+
+        Args:
+            paths: the nodes.
+            watches: one for each node.
+        """
+        answers = self._ask_many(
+            paths, watches, lambda path, watch: self._live().get_async(path, watch)
+        )
+        return [None if a is None else (a[0] or b"", node_stat(a[1])) for a in answers]
+
+    def exists_many(
+        self, paths: Sequence[str], watches: Sequence[Settable] | None = None
+    ) -> list[NodeStat | None]:
+        """Return what is known of many nodes, in one flight; the watches are left either way."""
+        answers = self._ask_many(
+            paths, watches, lambda path, watch: self._live().exists_async(path, watch)
+        )
+        return [None if stat is None else node_stat(stat) for stat in answers]
+
+    def _ask_many(
+        self,
+        paths: Sequence[str],
+        watches: Sequence[Settable] | None,
+        send: Callable[[str, Watcher | None], Any],
+    ) -> list[Any]:
+        asked = [
+            (path, None if watches is None else watcher(watches[index]))
+            for index, path in enumerate(paths)
+        ]
+
+        def ask(flight: Sequence[tuple[str, Watcher | None]], deadline: float) -> list[Any]:
+            pending = []
+            for path, watch in flight:
+                with translated(path):
+                    pending.append(send(path, watch))
+            found: list[Any] = []
+            for (path, _), result in zip(flight, pending, strict=True):
+                try:
+                    found.append(self._await(result, path, deadline))
+                except NoNode:
+                    found.append(None)
+            return found
+
+        answers: list[Any] = []
+        for flight in _flights(asked):
+            answers += self._repeat(partial(ask, flight))
+        return answers
+
+    # -- changes
+
+    def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        *,
+        ephemeral: bool = False,
+        sequential: bool = False,
+        parents: bool = False,
+    ) -> str:
+        """Create a node and return its path (with the number, when sequential).
+
+        Raises:
+            NodeExists: it exists.
+            NoNode: its parent does not, and `parents` is false.
+        """
+        return str(
+            self._call(
+                lambda: self._live().create_async(
+                    path, data, ephemeral=ephemeral, sequence=sequential, makepath=parents
+                ),
+                path,
+            )
+        )
+
+    def set(self, path: str, data: bytes, version: int = -1) -> NodeStat:
+        """Replace a node's data.
+
+        Raises:
+            BadVersion: a version was given and the node has another.
+        """
+        return node_stat(self._call(lambda: self._live().set_async(path, data, version), path))
+
+    def set_many(self, writes: Sequence[SetData]) -> list[NodeStat | RegistryError]:
+        """Replace the data of many nodes in one flight.
+
+        Returns:
+            for each, its new stat or why it was not written (NoNode, BadVersion).
+        """
+        answers: list[NodeStat | RegistryError] = []
+        for flight in _flights(writes):
+            deadline = self._deadline()
+            pending = []
+            for write in flight:
+                with translated(write.path):
+                    pending.append(self._live().set_async(write.path, write.data, write.version))
+            for write, result in zip(flight, pending, strict=True):
+                try:
+                    answers.append(node_stat(self._await(result, write.path, deadline)))
+                except (NoNode, BadVersion) as error:
+                    answers.append(error)
+        return answers
+
+    def delete(
+        self, path: str, version: int = -1, *, recursive: bool = False, missing_ok: bool = False
+    ) -> None:
+        """Delete a node, with all below it when `recursive`."""
+        while True:
+            try:
+                self._call(lambda: self._live().delete_async(path, version), path)
+            except NoNode:
+                if not (missing_ok or recursive):
+                    raise
+            except NotEmpty:
+                if not recursive:
+                    raise
+                with contextlib.suppress(NoNode):
+                    for child in self.children(path):
+                        self.delete(f"{path}/{child}", recursive=True)
+                continue
+            return
+
+    def ensure_path(self, path: str) -> None:
+        """Create a persistent node and its parents where they are missing."""
+        self._make_path(path)
+
+    def transaction(self, operations: Sequence[Operation]) -> None:
+        """Do all of the operations or none.
+
+        Raises:
+            TransactionFailed: none was done.
+        """
+        if not operations:
+            return
+
+        refused = self.transactions([operations])[0]
+        if refused is not None:
+            raise refused
+
+    def transactions(
+        self, batches: Sequence[Sequence[Operation]]
+    ) -> list[TransactionFailed | None]:
+        """Do many transactions in one flight, each all or nothing, in order.
+
+        Returns:
+            for each, None when it was done and else why it was refused.
+        """
+        answers: list[TransactionFailed | None] = []
+        for flight in _flights(batches):
+            deadline = self._deadline()
+            pending = []
+            for operations in flight:
+                with translated(operations[0].path):
+                    transaction = self._live().transaction()
+                    fill_transaction(transaction, operations)
+                    pending.append(transaction.commit_async())
+            answers += [
+                refusal(operations, self._await(result, operations[0].path, deadline))
+                for operations, result in zip(flight, pending, strict=True)
+            ]
+        return answers
+
+    def _make_path(self, path: str) -> None:
+        if self.exists(path) is not None:
+            return
+        parent = path.rpartition("/")[0]
+        if parent:
+            self._make_path(parent)
+        with contextlib.suppress(NodeExists):
+            self.create(path)
+
+
+def _flights(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), FLIGHT):
+        yield items[start : start + FLIGHT]
