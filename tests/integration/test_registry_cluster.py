@@ -89,6 +89,7 @@ def test_the_office_is_lost_with_the_session_and_won_with_a_new_epoch(zk: ZkSess
     expire(zk)
     until(lambda: not election.is_controller)
     assert elected == [1]
+    assert zk.wait_connected(30)
     register(zk, 1)
     until(lambda: len(elected) == 2)
     assert election.is_controller

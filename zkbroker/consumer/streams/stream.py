@@ -313,10 +313,16 @@ class KafkaStream:
 
     def clear(self) -> None:
         """Drop the chunks that wait; their partitions must be revoked."""
+        interrupted = False
         while True:
             try:
                 chunk = self._queue.get(0)
             except QueueEmpty:
-                return
-            if chunk is not None:
+                break
+            if chunk is None:
+                interrupted = True
+            else:
                 chunk.partition.chunks_taken += 1
+        if interrupted:
+            # It was meant for the reader, who may wait for it by now.
+            self._queue.put(None)

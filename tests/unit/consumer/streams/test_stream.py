@@ -277,6 +277,19 @@ def test_stream_ends_at_close_while_its_reader_waits(runtime: Runtime) -> None:
     assert list(stream) == []
 
 
+def test_stream_ends_when_its_queue_is_cleared_at_once_after_the_close(runtime: Runtime) -> None:
+    for _ in range(50):
+        stream = stream_of(runtime, timeout_ms=-1)
+        partition = partition_of(runtime, stream)
+        feed(partition, 1)
+        reader = run(runtime, lambda stream=stream: [message.offset for message in stream])
+        while partition.position(in_hand=False) != 1:
+            runtime.sleep(0.001)
+        stream.close()
+        stream.clear()
+        assert reader() == [0]
+
+
 def test_paused_stream_delivers_nothing_until_it_is_resumed(runtime: Runtime) -> None:
     stream = stream_of(runtime, timeout_ms=20)
     partition = partition_of(runtime, stream)
