@@ -148,7 +148,7 @@ def double_failover(cluster: "SimCluster") -> Steps:
     key = pick(cluster)
     yield from controlled_from_outside(cluster, key)
     replicas = cluster.assignment(key.topic)[key.partition]
-    if len(replicas) < 3 or not led_by(cluster, key, replicas[1]):
+    if len(replicas) != 3 or not led_by(cluster, key, replicas[1]):
         return
     second, first, third = (cluster.nodes[each] for each in replicas)
     faults.cut(first.id, second.id, 6.5)
@@ -176,7 +176,7 @@ def unheard_epochs(cluster: "SimCluster") -> Steps:
     key = pick(cluster)
     yield from controlled_from_outside(cluster, key)
     replicas = cluster.assignment(key.topic)[key.partition]
-    if len(replicas) < 3 or not led_by(cluster, key, replicas[1]):
+    if len(replicas) != 3 or not led_by(cluster, key, replicas[1]):
         return
     second, first, third = (cluster.nodes[each] for each in replicas)
     outside = next(each for each in cluster.nodes if each not in replicas)
@@ -206,7 +206,7 @@ def joining_behind(cluster: "SimCluster") -> Steps:
     key = pick(cluster)
     yield from controlled_from_outside(cluster, key)
     replicas = cluster.assignment(key.topic)[key.partition]
-    if len(replicas) < 3 or not led_by(cluster, key, replicas[1]):
+    if len(replicas) != 3 or not led_by(cluster, key, replicas[1]):
         return
     second, first, behind = (cluster.nodes[each] for each in replicas)
     faults.cut(first.id, behind.id, 4.0)
@@ -274,7 +274,7 @@ def decided_anew(cluster: "SimCluster") -> Steps:
     key = pick(cluster)
     yield from controlled_from_outside(cluster, key)
     replicas = cluster.assignment(key.topic)[key.partition]
-    if len(replicas) < 3 or not led_by(cluster, key, replicas[1]):
+    if len(replicas) != 3 or not led_by(cluster, key, replicas[1]):
         return
     joining, leader, other = (cluster.nodes[each] for each in replicas)
     outside = next(each for each in cluster.nodes if each not in replicas)
