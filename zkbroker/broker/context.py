@@ -6,7 +6,7 @@ long, keeps the others waiting for more than some milliseconds.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
@@ -27,6 +27,7 @@ class RequestContext:
         session: the connection it came through.
         header: the request's header.
         principal: who sent it.
+        now: when it begins, on the monotonic clock.
     """
 
     __slots__ = (
@@ -40,7 +41,11 @@ class RequestContext:
     )
 
     def __init__(
-        self, session: Session, header: RequestHeader, principal: Principal = ANONYMOUS
+        self,
+        session: Session,
+        header: RequestHeader,
+        principal: Principal = ANONYMOUS,
+        now: float | None = None,
     ) -> None:
         self._session = session
         self.api_key = header.api_key
@@ -48,7 +53,7 @@ class RequestContext:
         self.correlation_id = header.correlation_id
         self.client_id = header.client_id
         self.principal = principal
-        self._run_until = time.monotonic() + RUN_S
+        self._run_until = (time.monotonic() if now is None else now) + RUN_S
 
     @property
     def listener(self) -> str:
@@ -93,7 +98,7 @@ class RequestContext:
         self._run_until = time.monotonic() + RUN_S
         return True
 
-    def paced(self, items: Iterable[Item]) -> Iterator[Item]:
+    def paced(self, items: Collection[Item]) -> Iterable[Item]:
         """Go through items of the request, giving way to others.
 
         Not for what must be done even if the client does not wait for the answer, such as a
@@ -102,6 +107,9 @@ class RequestContext:
         Raises:
             CloseConnection: the client went; nobody reads the answer.
         """
+        return items if len(items) < 2 else self._paced(items)
+
+    def _paced(self, items: Iterable[Item]) -> Iterator[Item]:
         for item in items:
             yield item
             if self.give_way() and self._session.peer_closed():

@@ -9,13 +9,14 @@ is served, the connection is closed with a log line that says who asked for what
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from zkbroker.broker.clients import ClientCounts, ClientVersions
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
 from zkbroker.broker.metrics import BrokerMetrics, RequestMetrics
-from zkbroker.broker.pacing import each
+from zkbroker.broker.pacing import SHORT, each
 from zkbroker.broker.permissions import check_permissions
 from zkbroker.broker.refusals import refusal
 from zkbroker.errors import ZkbrokerError
@@ -109,7 +110,7 @@ class Dispatcher:
         state.counts.count(key, header.api_version)
         metrics = self._metrics[key]
         session.parked_s = 0.0
-        context = RequestContext(session, header)
+        context = RequestContext(session, header, now=started)
         try:
             if self._authorizer is not None:
                 check_permissions(self._authorizer, request, context)
@@ -192,15 +193,34 @@ class Dispatcher:
         return response
 
 
+_LISTS = ("topics", "groups", "resources")
+_LISTS_OF: dict[type[Any], tuple[str, ...]] = {}
+
+
+def _lists_of(response: Any) -> tuple[str, ...]:
+    """Name the fields of a response whose items may tell errors; of each class once."""
+    known = _LISTS_OF.get(type(response))
+    if known is None:
+        named = [field.name for field in fields(response)]
+        known = _LISTS_OF[type(response)] = tuple(name for name in _LISTS if name in named)
+    return known
+
+
 def error_codes(response: Any) -> Iterator[int]:
     """Yield the errors that a response tells: of all of it, of its items and their partitions."""
     if code := getattr(response, "error_code", 0):
         yield int(code)
-    for name in ("topics", "groups", "resources"):
-        for item in each(getattr(response, name, None) or ()):
+    for name in _lists_of(response):
+        items = getattr(response, name)
+        if not items:
+            continue
+        for item in items if len(items) < SHORT else each(items):
             if code := getattr(item, "error_code", 0):
                 yield int(code)
-            for partition in each(getattr(item, "partitions", None) or ()):
+            partitions = getattr(item, "partitions", None)
+            if not partitions:
+                continue
+            for partition in partitions if len(partitions) < SHORT else each(partitions):
                 if code := getattr(partition, "error_code", 0):
                     yield int(code)
 

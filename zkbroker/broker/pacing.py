@@ -10,15 +10,17 @@ from typing import TypeVar
 
 import gevent
 
+from zkbroker.protocol.codegen import SHORT
+
 Item = TypeVar("Item")
 
 RUN_S = 0.003
-_SHORT = 64
+__all__ = ["RUN_S", "SHORT", "each"]
 
 
 def each(items: Collection[Item]) -> Iterable[Item]:
     """Go through items, giving way to other greenlets whenever it has taken long."""
-    if len(items) < _SHORT:
+    if len(items) < SHORT:
         return items
     return _paced(items)
 

@@ -113,8 +113,11 @@ class BaseLog:
     def last_stable_offset(self, high_watermark: int) -> int:
         """Return the end of what readers of committed messages see, below a high watermark."""
         stable = high_watermark
+        begun = self.producers.first_unstable_offset(self.log_start_offset)
         ended = self._ended.first_unstable_offset(high_watermark)
-        for first in (self.first_unstable_offset, ended):
+        if begun is None and ended is None:
+            return stable
+        for first in (begun, ended):
             if first is not None and first < stable:
                 stable = max(first, self.log_start_offset)
         return stable

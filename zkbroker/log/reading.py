@@ -46,18 +46,19 @@ class ReadableLog(BaseLog):
                 )
             if offset >= end or offset == log_end:
                 return ReadResult(None, start)
-            with self.directory.storage():
+            try:
                 found = self._segments.read(
                     offset,
                     max_bytes,
                     end if end < log_end else None,
                     min_one_entry=min_one_entry,
                 )
-            return (
-                ReadResult(None, start)
-                if found is None
-                else ReadResult(found[0], start, *found[1:])
-            )
+            except OSError as error:
+                # As `directory.storage()` does, which costs each read more than this.
+                raise self.directory.fail(error) from error
+            if found is None:
+                return ReadResult(None, start)
+            return ReadResult(found[0], start, found[1], found[2])
 
     def read_bytes(
         self, offset: int, max_bytes: int, *, end: int, min_one_entry: bool = True

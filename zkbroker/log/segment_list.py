@@ -111,7 +111,8 @@ class SegmentList:
             OSError: the disk failed.
         """
         for segment in self.from_offset(offset):
-            with self.opened(segment) as files:
+            files = self._directory.open_files.acquire(segment)
+            try:
                 found = segment.find(files, offset)
                 if found is None:
                     continue
@@ -124,6 +125,8 @@ class SegmentList:
                     if size <= 0 and stop[0] <= position:
                         return None
                 return segment.slice(files, position, size), segment, files
+            finally:
+                files.release()
         return None
 
     def aborted(

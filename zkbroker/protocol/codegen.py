@@ -4,7 +4,8 @@ Invariant: the source depends on class metadata alone. A run of fixed-size field
 unpacked by one prebuilt `struct.Struct`, together with the length word of the field that ends it.
 
 In the generated code `b` is the frame, `e` its end, `p` the position, `w` appends a piece; `n` is
-how many array items may still come, `each` goes through them and may give way to others.
+how many array items may still come, `each` goes through those of a long array and may give way to
+others.
 """
 
 import struct
@@ -19,6 +20,8 @@ _FORMATS = {
     Kind.INT64: "q",
     Kind.BOOLEAN: "?",
 }
+# Below this many items of an array others need not wait for a turn.
+SHORT = 64
 _LENGTH_FORMATS = {Kind.STRING: "h", Kind.RAW: "i", Kind.RECORDS: "i", Kind.ARRAY: "i"}
 
 Source = tuple[str, dict[str, Any]]
@@ -181,7 +184,7 @@ def _decode_items(writer: _Writer, wire: Wire, variable: str, count: str, label:
         writer.line(f"p += {count} * {size}")
         return
     writer.line(f"{variable} = []")
-    writer.line(f"for _ in each(range({count})):")
+    writer.line(f"for _ in range({count}) if {count} < {SHORT} else each(range({count})):")
     writer.depth += 1
     if isinstance(item, Kind):
         value, length = writer.variable(), writer.variable()
@@ -246,7 +249,7 @@ def _encode_items(writer: _Writer, wire: Wire, variable: str, count: str) -> Non
         writer.line(f"w({pack}(f'>{{{count}}}{_FORMATS[item]}', *{variable}))")
         return
     each = writer.variable()
-    writer.line(f"for {each} in each({variable}):")
+    writer.line(f"for {each} in {variable} if {count} < {SHORT} else each({variable}):")
     writer.depth += 1
     if isinstance(item, Kind):
         coded = writer.variable()

@@ -16,6 +16,7 @@ from typing import Any
 from zkbroker.fileslice import FileSlice
 from zkbroker.protocol import codec
 from zkbroker.protocol.api import ApiKey, supported
+from zkbroker.protocol.codegen import SHORT
 from zkbroker.protocol.errors import MalformedFrame, UnsupportedRequest
 from zkbroker.protocol.header import RequestHeader
 from zkbroker.protocol.messages import MESSAGES, ApiVersionsRequest
@@ -198,9 +199,14 @@ def _lacks_client_id(api_key: int, version: int) -> bool:
 
 def _framed(header: bytes, body: list[Piece], each: codec.Each = iter) -> list[Piece]:
     size = len(header) + total_size(body)
+    if size < _JOIN_BELOW_BYTES:
+        try:
+            return [b"".join((_SIZE.pack(size), header, *body))]  # type: ignore[arg-type]
+        except TypeError:
+            pass  # a file slice, however small, stays one
     gathered: list[bytes | bytearray | memoryview] = [_SIZE.pack(size), header]
     parts: list[Piece] = []
-    for piece in each(body):
+    for piece in body if len(body) < SHORT else each(body):
         if not isinstance(piece, FileSlice) and len(piece) < _JOIN_BELOW_BYTES:
             gathered.append(piece)
             continue

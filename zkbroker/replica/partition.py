@@ -79,7 +79,7 @@ class PartitionRead(NamedTuple):
     aborted: list[AbortedTransaction] | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Unacknowledged:
     """What was appended as leader, and may be acknowledged once it is safe.
 
@@ -125,11 +125,19 @@ class Unacknowledged:
         self.partition.log.wait_durable(self.last_offset, timeout_s)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Appended(Unacknowledged):
     """An append as leader. Args: result has its offsets."""
 
     result: AppendResult
+
+    def settled(self, acks: int) -> bool:
+        """Whether it may be acknowledged at once; False where it has to be waited for.
+
+        Raises:
+            ProtocolError, StorageError: with acks -1, see `Partition.replicated`.
+        """
+        return self.flushed and (acks != -1 or self.partition.replicated(self))
 
 
 class Partition:
@@ -393,7 +401,7 @@ class Partition:
                 verification=verification,
             )
             appended = Appended(self, result.last_offset, self._term, result)
-            advanced = self._advance(self._clock_ms())
+            advanced = self._advance()
         self._wake_appended(advanced=advanced)
         return appended
 
@@ -431,7 +439,7 @@ class Partition:
                 leader_epoch=self.leader_epoch,
             )
             appended = Appended(self, result.last_offset, self._term, result)
-            advanced = self._advance(self._clock_ms())
+            advanced = self._advance()
         self._wake_appended(advanced=advanced)
         return appended
 
@@ -480,7 +488,8 @@ class Partition:
         """
         log = self.require_leader(current_leader_epoch)
         end = log.log_end_offset
-        mark, stable = self.high_watermark, self.last_stable_offset
+        mark = self.high_watermark
+        stable = log.last_stable_offset(mark)
         visible = (
             end
             if reader is ReadEnd.LOG_END
@@ -642,8 +651,8 @@ class Partition:
         self.wake()
         return before != after
 
-    def _advance(self, now: int) -> bool:
-        """Raise the high watermark to what every electable replica has."""
+    def _advance(self, now: int | None = None) -> bool:
+        """Raise the high watermark to what every electable replica has; False if it stays."""
         if self.role is not Role.LEADER or self._log is None:
             return False
         if self.isr.decided_anew:
@@ -652,6 +661,7 @@ class Partition:
         mark = self._log.log_end_offset
         if self._remote:
             electable = self.isr.electable
+            now = self._clock_ms() if now is None else now
             for broker_id, replica in self._remote.items():
                 # One that keeps up is waited for too: it is about to enter the ISR.
                 if broker_id in electable or replica.keeps_up(now, self._lag_ms):
@@ -777,7 +787,7 @@ class Partition:
     def _wake_appended(self, *, advanced: bool) -> None:
         for operation in self._append_watchers:
             operation.wake()
-        if advanced:
+        if advanced and self._mark_watchers:
             self._wake_advanced()
 
     def _wake_advanced(self) -> None:

@@ -62,7 +62,7 @@ def reader_of(isolation_level: int) -> ReadEnd:
     return ReadEnd.LAST_STABLE if committed else ReadEnd.HIGH_WATERMARK
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Asked:
     """What one fetch asks for, its session's part included.
 

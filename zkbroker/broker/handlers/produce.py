@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 ADMIN_CLIENT = "__admin_client"
 _BATCH_HEADER_BYTES = 61
 _LENGTH_AT, _MAGIC_AT, _ATTRIBUTES_AT = 8, 16, 22
-_CODEC_BITS = 0x07
+_NOT_PLAIN_BITS = 0x07 | TRANSACTIONAL_BIT
 _LENGTH = struct.Struct(">i")
 _PRODUCER_AT = 43
 _PRODUCER = struct.Struct(">qh")
@@ -47,7 +47,7 @@ Verify = Callable[[str, int, int, Sequence[tuple[str, int]], Park], object]
 """Asks the coordinator of a transaction whether partitions are part of it, and raises if not."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Waiting:
     """What was appended for a partition, and the answer that depends on what becomes of it."""
 
@@ -92,11 +92,14 @@ class ProduceHandler:
             answers: list[ProduceResponsePartition] = []
             answered.append(ProduceResponseTopic(name, answers))
             for partition in topic.partitions:
+                if answers:
+                    context.give_way()
                 answers.append(
                     self._append(name, partition, request, context, problem, budget, waiting)
                 )
+            if len(request.topics) > 1:
                 context.give_way()
-        if acks and waiting:
+        if waiting and acks:
             self._wait(request, context, waiting)
         if acks == 0:
             for response_topic in answered:
@@ -131,12 +134,15 @@ class ProduceHandler:
                 # An old producer may send nothing at all; Kafka answers no error and no offset.
                 replica.require_leader()
                 return ProduceResponsePartition(partition.partition, 0)
-            if version >= 3 and not _is_plain_batch(data):
-                check_produce(data, version)
+            transactional = False
+            if not _is_plain_batch(data):
+                if version >= 3:
+                    check_produce(data, version)
+                transactional = _is_transactional(data)
             metrics = self._services.metrics.topic(topic)
             metrics.produces += 1
             verification = None
-            if _is_transactional(data):
+            if transactional:
                 key = (topic, partition.partition)
                 verification = self._verified(
                     request.transactional_id, key, replica, data, context.park
@@ -148,6 +154,7 @@ class ProduceHandler:
             if not result.duplicate:
                 metrics.messages_in += result.count
                 metrics.bytes_in += result.size_bytes
+            settled = appended.settled(request.acks)
         except ZkbrokerError as error:
             return ProduceResponsePartition(
                 partition.partition, self._failed(topic, partition, error)
@@ -159,7 +166,8 @@ class ProduceHandler:
             result.log_append_time_ms,
             result.log_start_offset,
         )
-        waiting.append(_Waiting(topic, partition, appended, answer))
+        if not settled:
+            waiting.append(_Waiting(topic, partition, appended, answer))
         return answer
 
     def _verified(
@@ -239,10 +247,10 @@ def _is_transactional(data: memoryview) -> bool:
 
 
 def _is_plain_batch(data: memoryview) -> bool:
-    """Tell at a glance that a set is one batch of magic 2 that no version forbids."""
+    """Tell at a glance that a set is one batch that no version forbids, of no transaction."""
     return (
         len(data) >= _BATCH_HEADER_BYTES
         and data[_MAGIC_AT] == 2
-        and not data[_ATTRIBUTES_AT] & _CODEC_BITS
+        and not data[_ATTRIBUTES_AT] & _NOT_PLAIN_BITS
         and _LENGTH.unpack_from(data, _LENGTH_AT)[0] == len(data) - _LENGTH_AT - _LENGTH.size
     )

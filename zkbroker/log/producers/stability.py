@@ -54,6 +54,8 @@ class EndedTransactions:
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """Return where the first one begins whose marker is not below a high watermark."""
         ended = self._ended
+        if not ended:
+            return None
         while ended and ended[0][1] < high_watermark:
             ended.popleft()
         return min((first for first, _ in ended), default=None)

@@ -241,8 +241,9 @@ class Session:
 
     def release_answer(self) -> None:
         """Give back what was set aside: the answer has gone out, or is made anew."""
-        self._owner.release_answer(self._reserved)
-        self._reserved = 0
+        if self._reserved:
+            self._owner.release_answer(self._reserved)
+            self._reserved = 0
 
     def abort(self, reason: str) -> None:
         """End the connection from another greenlet; `reason` is logged."""
@@ -308,8 +309,10 @@ class Session:
                     self._answer(parts)
                     owner.sent(self)
             finally:
-                self.release_answer()
-                self._close_account()
+                if self._reserved:
+                    self.release_answer()
+                if self._account is not None:
+                    self._close_account()
                 self.busy = False
             del parts
             if owner.stopping:
