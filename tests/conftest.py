@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.brokers import connect, running_broker
 from zkbroker.cluster.process import BrokerProcess
@@ -15,6 +16,12 @@ from zkbroker.protocol.messages import CreateTopicsRequest
 from zkbroker.protocol.messages.topics import NewTopic
 from zkbroker.zookeeper import ZkSession
 from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
+
+# How long an example takes says more of the machine's other work than of the code.
+settings.register_profile(
+    "shared-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("shared-machine")
 
 
 @pytest.fixture(scope="session")
