@@ -41,7 +41,7 @@ def chroot(zookeeper: EmbeddedZooKeeper, request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def zk(chroot: str) -> Iterator[ZkSession]:
     """A session on the test's own tree, on threads."""
-    with ZkSession(chroot, session_timeout_ms=6000) as session:
+    with ZkSession(chroot, session_timeout_ms=20_000) as session:
         yield session
 
 
