@@ -16,7 +16,7 @@ Invariant: an aim causes faults only; what must hold without it must hold with i
 back how long to wait (s); every wait for something ends after some time.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -125,8 +125,14 @@ def late_high_watermark(cluster: "SimCluster") -> Steps:
     yield random.uniform(4.0, 5.0)
 
 
-def controlled_from_outside(cluster: "SimCluster", key: TopicPartition) -> Steps:
-    """Have a broker without a replica become the controller, and the second replica the leader."""
+def led_by_the_second(
+    cluster: "SimCluster", key: TopicPartition
+) -> Generator[float, None, list["SimNode"] | None]:
+    """Have a broker without a replica become the controller, and the second replica the leader.
+
+    Return the replicas, the preferred one first; None where there are too few, or it did not come
+    to that.
+    """
     replicas = cluster.assignment(key.topic)[key.partition]
     yield from until(lambda: all_in_sync(cluster, key), for_s=8.0)
     if led_by(cluster, key, replicas[0]):
@@ -139,6 +145,10 @@ def controlled_from_outside(cluster: "SimCluster", key: TopicPartition) -> Steps
         cluster.faults.depose()
         yield 0.5
     yield from until(lambda: all_in_sync(cluster, key), for_s=8.0)
+    replicas = cluster.assignment(key.topic)[key.partition]
+    if len(replicas) < 3 or not led_by(cluster, key, replicas[1]):
+        return None
+    return [cluster.nodes[each] for each in replicas]
 
 
 def double_failover(cluster: "SimCluster") -> Steps:
@@ -146,11 +156,10 @@ def double_failover(cluster: "SimCluster") -> Steps:
     gives some to the third, and dies; the first leads again, unheard by the third; and dies."""
     random, faults = cluster.random, cluster.faults
     key = pick(cluster)
-    yield from controlled_from_outside(cluster, key)
-    replicas = cluster.assignment(key.topic)[key.partition]
-    if len(replicas) < 3 or not led_by(cluster, key, replicas[1]):
+    replicas = yield from led_by_the_second(cluster, key)
+    if replicas is None:
         return
-    second, first, third = (cluster.nodes[each] for each in replicas)
+    second, first, third = replicas
     faults.cut(first.id, second.id, 6.5)
     faults.cut(first.id, third.id, 6.5)
     cluster.produce(first, key, random.randint(2, 4), 1)
@@ -174,12 +183,11 @@ def unheard_epochs(cluster: "SimCluster") -> Steps:
     neither change: it fetches on from the same leader, in the epoch of before."""
     random, faults = cluster.random, cluster.faults
     key = pick(cluster)
-    yield from controlled_from_outside(cluster, key)
-    replicas = cluster.assignment(key.topic)[key.partition]
-    if len(replicas) < 3 or not led_by(cluster, key, replicas[1]):
+    replicas = yield from led_by_the_second(cluster, key)
+    if replicas is None:
         return
-    second, first, third = (cluster.nodes[each] for each in replicas)
-    outside = next(each for each in cluster.nodes if each not in replicas)
+    second, first, third = replicas
+    outside = next(each for each in cluster.nodes if cluster.nodes[each] not in replicas)
     faults.cut(first.id, second.id, 0.7)
     faults.cut(third.id, outside, 8.0)
     yield 0.02
@@ -204,11 +212,10 @@ def joining_behind(cluster: "SimCluster") -> Steps:
     heard of that not yet; the replica behind joins; and both leaders die."""
     random, faults = cluster.random, cluster.faults
     key = pick(cluster)
-    yield from controlled_from_outside(cluster, key)
-    replicas = cluster.assignment(key.topic)[key.partition]
-    if len(replicas) < 3 or not led_by(cluster, key, replicas[1]):
+    replicas = yield from led_by_the_second(cluster, key)
+    if replicas is None:
         return
-    second, first, behind = (cluster.nodes[each] for each in replicas)
+    second, first, behind = replicas
     faults.cut(first.id, behind.id, 4.0)
     acks = cluster.acks
     for _ in range(3):
@@ -272,12 +279,11 @@ def decided_anew(cluster: "SimCluster") -> Steps:
     since; another follower does not hear of that either, and fetches on."""
     random, faults = cluster.random, cluster.faults
     key = pick(cluster)
-    yield from controlled_from_outside(cluster, key)
-    replicas = cluster.assignment(key.topic)[key.partition]
-    if len(replicas) < 3 or not led_by(cluster, key, replicas[1]):
+    replicas = yield from led_by_the_second(cluster, key)
+    if replicas is None:
         return
-    joining, leader, other = (cluster.nodes[each] for each in replicas)
-    outside = next(each for each in cluster.nodes if each not in replicas)
+    joining, leader, other = replicas
+    outside = next(each for each in cluster.nodes if cluster.nodes[each] not in replicas)
     faults.kill(joining, 3.4)
     yield 3.4
     yield from until(
