@@ -28,7 +28,7 @@ from zkbroker.replica.fencing import ControllerFence
 from zkbroker.replica.partition import NO_LEADER, Partition, Role
 from zkbroker.replica.soundness import check_decision
 from zkbroker.replica.state_writer import LeaderStateWriter
-from zkbroker.runtime import Runtime, Task
+from zkbroker.runtime import OwnerLoop, Runtime
 from zkbroker.runtime.pacing import side_by_side
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ TopicSettings = Callable[[Set[str]], Mapping[str, Mapping[str, str]]]
 """Returns the settings of topics, of those whose settings it can tell."""
 
 
-class Fetchers(Protocol):
+class ReplicaFetchers(Protocol):
     """Who copies the partitions that other brokers lead."""
 
     def follow(self, partitions: Iterable[Partition]) -> None:
@@ -99,7 +99,7 @@ class ReplicaManager:
         runtime: Runtime,
         clock_ms: Callable[[], int],
         settings: ReplicaSettings | None = None,
-        fetchers: Fetchers | None = None,
+        fetchers: ReplicaFetchers | None = None,
         open_limit: Callable[[], int] = lambda: 2**31,
         session_over: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -113,7 +113,7 @@ class ReplicaManager:
         self._runtime = runtime
         self._clock_ms = clock_ms
         self._settings = settings or ReplicaSettings()
-        self.fetchers: Fetchers = fetchers or NoFetchers()
+        self.fetchers: ReplicaFetchers = fetchers or NoFetchers()
         self._partitions: dict[Key, Partition] = {}
         self._checkpointed = logs.checkpointed_high_watermarks()
         self._lock = runtime.lock()
@@ -122,8 +122,9 @@ class ReplicaManager:
         self._stopping = False
         self._leaving = False
         self._refused = ""
-        self._wake = runtime.event()
-        self._task: Task | None = None
+        self._check_every_s = self._settings.lag_ms / 2000
+        self._check_due_ms = 0.0
+        self._loop = OwnerLoop(runtime, self._check, name="replica-manager", logger=logger)
         self._failed_directories = False
         self._opening = 0
         """Logs that are being made."""
@@ -184,7 +185,8 @@ class ReplicaManager:
 
     def start(self) -> None:
         """Begin to check ISRs and data directories."""
-        self._task = self._runtime.spawn(self._run, name="replica-manager")
+        self._check_due_ms = self._clock_ms() + self._check_every_s * 1000
+        self._loop.start(self._check_every_s)
 
     def leave(self) -> None:
         """Begin to copy nothing more: this broker is about to hand over what it leads, and to go.
@@ -196,28 +198,24 @@ class ReplicaManager:
     def close(self, timeout_s: float) -> None:
         """Lead and follow nothing any more; whoever waits is let go."""
         self._stopping = True
-        self._wake.set()
-        if self._task is not None:
-            self._task.join(timeout_s)
+        self._loop.close(timeout_s)
         partitions = self.all()
         self.fetchers.forget([each.key for each in partitions])
         for partition in partitions:
             partition.stop()
 
-    def _run(self) -> None:
-        every_s = self._settings.lag_ms / 2000
-        due = self._clock_ms() + every_s * 1000
-        while not self._stopping:
-            self._wake.wait(max(0.0, (due - self._clock_ms()) / 1000))
-            self._wake.clear()
-            if self._failed_directories:
-                self._failed_directories = False
-                self._take_offline()
-            if self._clock_ms() >= due:
-                due = self._clock_ms() + every_s * 1000
-                for partition in self.led():
-                    partition.check_isr()
-                    self._runtime.sleep(0)
+    def _check(self) -> float:
+        """Do what is due; return after how many seconds ISRs are to be looked at."""
+        if self._failed_directories:
+            self._failed_directories = False
+            self._take_offline()
+        now_ms = self._clock_ms()
+        if now_ms >= self._check_due_ms:
+            self._check_due_ms = now_ms + self._check_every_s * 1000
+            for partition in self.led():
+                partition.check_isr()
+                self._runtime.sleep(0)
+        return max(0.0, (self._check_due_ms - self._clock_ms()) / 1000)
 
     # -- the controller's requests
 
@@ -506,7 +504,7 @@ class ReplicaManager:
     def _directory_failed(self, path: str, lost: list[TopicPartition], reason: str) -> None:
         # Called where the error was met, perhaps in another thread.
         self._failed_directories = True
-        self._wake.set()
+        self._loop.set()
 
     def _take_offline(self) -> None:
         lost = [
