@@ -40,7 +40,7 @@ from zkbroker.broker.peers import PeerKnowledge
 from zkbroker.broker.services import BrokerServices
 from zkbroker.broker.topic_settings import TopicSettings, when_connected
 from zkbroker.broker.topics import Topics
-from zkbroker.broker.transactions import Transactions
+from zkbroker.broker.transactions import TransactionCoordination
 from zkbroker.broker.view import ClusterView
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.controller import Controller
@@ -367,7 +367,7 @@ class BrokerNode:
             controller_metrics=self._controller.metrics,
         )
         self._coordination = Coordination(self.services)
-        self._transactions = Transactions(self.services, self._coordination.coordinator)
+        self._transactions = TransactionCoordination(self.services, self._coordination.coordinator)
         self.services.transaction_figures = self._transactions.coordinator.figures
         self._dispatcher = Dispatcher(
             self._handlers(), metrics, self.services.clients, max_items=config.max_request_items

@@ -34,7 +34,7 @@ _NO_LEADER = -1
 _VERSION = 0
 
 
-class Transactions:
+class TransactionCoordination:
     """Ties a `TransactionCoordinator` to the partitions of `__transaction_state` that are led here.
 
     Args:

@@ -26,10 +26,10 @@ from zkbroker.client.view import (
     NO_EPOCH,
     BrokerAddress,
     BrokerUnavailable,
+    ClusterSource,
     NoBrokersAvailable,
     PartitionInfo,
     Partitions,
-    Source,
     View,
 )
 from zkbroker.client.zookeeper_source import ZooKeeperSource
@@ -85,7 +85,7 @@ class Cluster:
 
     def __init__(
         self,
-        source: Source,
+        source: ClusterSource,
         *,
         runtime: str | Runtime = "threads",
         client_id: str = "zkbroker",

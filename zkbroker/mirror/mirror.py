@@ -40,7 +40,7 @@ from zkbroker.mirror.sources import (
 )
 from zkbroker.mirror.target import Target
 from zkbroker.mirror.tracker import Place
-from zkbroker.mirror.transactions import Transactions
+from zkbroker.mirror.transactions import MirrorTransactions
 from zkbroker.mirror.worker import Worker, passes
 from zkbroker.producer import Producer
 from zkbroker.protocol import ApiKey
@@ -193,7 +193,7 @@ class Mirror:
             make_step=partial(self._exactly_once, side) if config.exactly_once else None,
         )
 
-    def _exactly_once(self, side: _SourceSide, source: Callable[[], Source]) -> Transactions:
+    def _exactly_once(self, side: _SourceSide, source: Callable[[], Source]) -> MirrorTransactions:
         config = self.config
         name = config.exactly_once_name(side.config)
         self._target.have(config.exactly_once_topic, {"cleanup.policy": "compact"})
@@ -204,7 +204,7 @@ class Mirror:
         def end_of(key: PartitionKey) -> int:
             return _offsets(side.cluster, [key], LATEST_TIME)[key]
 
-        return Transactions(
+        return MirrorTransactions(
             source,
             make_producer=make_producer,
             positions=Positions(

@@ -42,22 +42,22 @@ from zkbroker.protocol.messages.list_offsets import (
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
 )
-from zkbroker.replica.fetch_session import FollowerFetchSession, Wanted
+from zkbroker.replica.fetch_session import FollowerFetchSession, PartitionFetch
 from zkbroker.replica.follower_append import append_in_parts
 from zkbroker.replica.following import (
     Connect,
-    Connection,
     FetcherCounts,
     FetcherSettings,
     Followed,
+    LeaderConnection,
     Stage,
 )
 from zkbroker.replica.partition import Partition
 from zkbroker.replica.throttle import ReplicationThrottle, names_replica
 from zkbroker.replica.truncation import (
     NO_EPOCHS,
-    Cut,
     EpochQuestion,
+    TruncationPoint,
     cut_by_answer,
     cut_without_epochs,
     epoch_request,
@@ -84,7 +84,7 @@ _SESSION_ERRORS = {
 T = TypeVar("T")
 
 
-class Fetcher:
+class ReplicaFetcher:
     """The task that follows one leader.
 
     Args:
@@ -127,7 +127,7 @@ class Fetcher:
         """Partitions that are not copied until the controller tells of them anew."""
         self._changed = runtime.event()
         self._stopping = False
-        self._connection: Connection | None = None
+        self._connection: LeaderConnection | None = None
         self._task = runtime.spawn(self._run, name=f"fetcher-{number}-of-{leader}")
 
     # -- what is followed
@@ -364,7 +364,7 @@ class Fetcher:
             if self._current(each):
                 self._delay(each, "not answered")
 
-    def _cut(self, followed: Followed, cut: Cut) -> None:
+    def _cut(self, followed: Followed, cut: TruncationPoint) -> None:
         partition = followed.partition
         if cut.offset < partition.high_watermark:
             logger.warning(
@@ -381,13 +381,13 @@ class Fetcher:
     # -- fetching
 
     def _fetch(self) -> bool:
-        wanted: dict[TopicPartition, Wanted] = {}
+        wanted: dict[TopicPartition, PartitionFetch] = {}
         asked: dict[TopicPartition, Followed] = {}
         due = self._due(Stage.FETCHING)
         for each in self._paced(due):
             if not self._held_back(each):
                 partition = each.partition
-                wanted[each.key] = Wanted(
+                wanted[each.key] = PartitionFetch(
                     partition.log_end_offset,
                     each.leader_epoch,
                     partition.log_start_offset,
@@ -451,7 +451,7 @@ class Fetcher:
         self,
         answers: dict[TopicPartition, FetchResponsePartition],
         asked: dict[TopicPartition, Followed],
-        wanted: dict[TopicPartition, Wanted],
+        wanted: dict[TopicPartition, PartitionFetch],
     ) -> None:
         for key, answer in self._paced(answers.items()):
             followed = asked.get(key)
@@ -482,7 +482,9 @@ class Fetcher:
                 except ZkbrokerError as error:
                     self._local(followed, error)
 
-    def _append(self, followed: Followed, answer: FetchResponsePartition, wanted: Wanted) -> None:
+    def _append(
+        self, followed: Followed, answer: FetchResponsePartition, wanted: PartitionFetch
+    ) -> None:
         partition = followed.partition
         data = memoryview(answer.records or b"")  # type: ignore[arg-type]
         taken = append_in_parts(
@@ -509,7 +511,7 @@ class Fetcher:
             # The ones that got nothing are first the next time.
             self._followed[followed.key] = self._followed.pop(followed.key)
 
-    def _ask_for_more(self, followed: Followed, wanted: Wanted) -> None:
+    def _ask_for_more(self, followed: Followed, wanted: PartitionFetch) -> None:
         """Take note of a batch that was cut; from version 3 on, the first of an answer is whole."""
         most = self._settings.max_bytes
         if wanted.max_bytes < most:

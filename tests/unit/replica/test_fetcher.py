@@ -11,7 +11,7 @@ from zkbroker.errors import ErrorCode, NetworkError, RequestTimedOut, StorageErr
 from zkbroker.log import TopicPartition, names
 from zkbroker.protocol import ApiKey
 from zkbroker.records import set_offsets
-from zkbroker.replica.fetcher import Fetcher
+from zkbroker.replica.fetcher import ReplicaFetcher
 from zkbroker.replica.following import FetcherSettings
 from zkbroker.replica.partition import Partition
 from zkbroker.replica.throttle import ReplicationThrottle
@@ -31,7 +31,7 @@ class Pair:
         self.followers: dict[TopicPartition, Partition] = {}
         self._open = [started(tmp_path / "1", **SMALL), started(tmp_path / "2", **SMALL)]
         self.logs = [each.__enter__() for each in self._open]
-        self.fetcher = Fetcher(
+        self.fetcher = ReplicaFetcher(
             2,
             1,
             0,

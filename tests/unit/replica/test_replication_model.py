@@ -250,7 +250,7 @@ def append_under_any_epoch(patch: pytest.MonkeyPatch) -> None:
         return self.log
 
     patch.setattr(Partition, "_following", following)
-    patch.setattr(fetcher.Fetcher, "_current", lambda self, followed: True)
+    patch.setattr(fetcher.ReplicaFetcher, "_current", lambda self, followed: True)
 
 
 def write_without_versions(patch: pytest.MonkeyPatch) -> None:
