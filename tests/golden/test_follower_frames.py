@@ -279,7 +279,7 @@ def test_our_follower_takes_what_the_genuine_leader_answered(
             partition = follower.partitions[TopicPartition(topic.topic, each.partition)]
             entries = list(iter_entries(bytes(each.records)))
             if each.error_code:
-                followed = follower.fetcher._followed.get(partition.key)
+                followed = follower.fetcher._followed.by_key.get(partition.key)
                 assert followed is None or followed.delayed_until_ms or each.error_code == 1
                 continue
             if entries:

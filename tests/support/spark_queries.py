@@ -39,6 +39,8 @@ if kill == "no":
 else:
     query = query.start()
     while query.lastProgress is None:
+        if not query.isActive:
+            sys.exit(str(query.exception()))
         time.sleep(0.02)
     time.sleep(float(kill))
     os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL)

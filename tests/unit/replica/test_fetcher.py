@@ -530,7 +530,7 @@ def test_other_errors_back_off_up_to_the_set_time(make, code):
     pair.steps(1)
     waits = []
     for _ in range(6):
-        followed = pair.fetcher._followed[T0]
+        followed = pair.fetcher._followed.by_key[T0]
         waits.append(followed.delayed_until_ms - pair.clock.now)
         pair.later(waits[-1] - 1)
         pair.steps(2)
@@ -546,7 +546,7 @@ def test_other_errors_back_off_up_to_the_set_time(make, code):
     pair.steps(3)
     assert pair.followers[T1].log_end_offset == 1
     assert follower.log_end_offset == 1
-    assert pair.fetcher._followed[T0].backoff_ms == 0
+    assert pair.fetcher._followed.by_key[T0].backoff_ms == 0
 
 
 def test_a_lost_connection_begins_another_one_and_another_session(make):

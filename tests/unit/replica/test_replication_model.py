@@ -25,8 +25,9 @@ from zkbroker.controller.partitions import Partitions
 from zkbroker.errors import StorageError
 from zkbroker.registry import controller_writes, partition_states
 from zkbroker.registry.partition_states import IsrUpdate
-from zkbroker.replica import fetcher
+from zkbroker.replica import log_reconciler
 from zkbroker.replica.fencing import ControllerFence
+from zkbroker.replica.followed_partitions import FollowedPartitions
 from zkbroker.replica.isr import InSyncReplicas
 from zkbroker.replica.manager import ReplicaManager
 from zkbroker.replica.partition import NO_EPOCH, Partition, Role
@@ -141,7 +142,7 @@ def cut_at_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
     ) -> Cut:
         return Cut(min(high_watermark, log_end_offset), complete=True)
 
-    patch.setattr(fetcher, "cut_by_answer", cut)
+    patch.setattr(log_reconciler, "cut_by_answer", cut)
 
 
 def never_ask_twice(patch: pytest.MonkeyPatch) -> None:
@@ -150,7 +151,7 @@ def never_ask_twice(patch: pytest.MonkeyPatch) -> None:
     def cut(*args: Any, **more: Any) -> Cut:
         return cut_by_answer(*args, **more)._replace(complete=True)
 
-    patch.setattr(fetcher, "cut_by_answer", cut)
+    patch.setattr(log_reconciler, "cut_by_answer", cut)
 
 
 def ignore_the_answers_epoch(patch: pytest.MonkeyPatch) -> None:
@@ -159,7 +160,7 @@ def ignore_the_answers_epoch(patch: pytest.MonkeyPatch) -> None:
     def cut(epoch: int, end: int, *, log_end_offset: int, **more: Any) -> Cut:
         return Cut(min(end, log_end_offset) if end >= 0 else log_end_offset, complete=True)
 
-    patch.setattr(fetcher, "cut_by_answer", cut)
+    patch.setattr(log_reconciler, "cut_by_answer", cut)
 
 
 def fetch_on_before_the_flush(patch: pytest.MonkeyPatch) -> None:
@@ -178,7 +179,7 @@ def cut_nothing(patch: pytest.MonkeyPatch) -> None:
     def cut(*args: Any, log_end_offset: int, **more: Any) -> Cut:
         return Cut(log_end_offset, complete=True)
 
-    patch.setattr(fetcher, "cut_by_answer", cut)
+    patch.setattr(log_reconciler, "cut_by_answer", cut)
 
 
 def obey_every_controller(patch: pytest.MonkeyPatch) -> None:
@@ -250,7 +251,7 @@ def append_under_any_epoch(patch: pytest.MonkeyPatch) -> None:
         return self.log
 
     patch.setattr(Partition, "_following", following)
-    patch.setattr(fetcher.ReplicaFetcher, "_current", lambda self, followed: True)
+    patch.setattr(FollowedPartitions, "current", lambda self, followed: True)
 
 
 def write_without_versions(patch: pytest.MonkeyPatch) -> None:
