@@ -60,6 +60,8 @@ TOGETHER = {
     "zkbroker/replica/followed_partitions.py": "replica/test_fetcher.py",
     "zkbroker/replica/leader_line.py": "replica/test_fetcher.py",
     "zkbroker/replica/log_reconciler.py": "replica/test_fetcher.py",
+    "zkbroker/registry/leader_registrations.py": "registry/test_partition_states.py",
+    "zkbroker/registry/state_form.py": "registry/test_partition_states.py",
     "spark_loader/cli/state.py": "spark_loader/cli/test_cli.py",
     "spark_loader/lake/contents.py": "spark_loader/lake/test_adopt.py",
     "spark_loader/source/stream.py": "spark_loader/source/test_datasource.py",

@@ -53,8 +53,9 @@ from zkbroker.protocol import ApiKey
 from zkbroker.registry.broker_configs import BrokerConfigWatch
 from zkbroker.registry.brokers import BrokerInfo, BrokersWatch, next_broker_id
 from zkbroker.registry.cluster_id import cluster_id
-from zkbroker.registry.partition_states import PartitionStates, StateForm, declare_form
+from zkbroker.registry.partition_states import PartitionStates
 from zkbroker.registry.producer_ids import raise_above
+from zkbroker.registry.state_form import StateForm, declare_form
 from zkbroker.registry.topics_watch import TopicsView, TopicsWatch
 from zkbroker.replica.checkpoint import HighWatermarkCheckpoint
 from zkbroker.replica.fencing import ControllerFence
