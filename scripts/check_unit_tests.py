@@ -18,6 +18,7 @@ NOTHING_TO_DECIDE = {
     "spark_loader/errors.py": "names of errors",
     "spark_loader/reading/access.py": "a protocol",
     "spark_loader/words.py": "one line",
+    "zkbroker/broker/handler_table.py": "a table",
     "zkbroker/broker/services.py": "data",
     "zkbroker/client/view.py": "data and protocols",
     "zkbroker/cluster/broker.py": "data",
@@ -124,6 +125,8 @@ REAL_THING = {
     # Modules that only a real ZooKeeper, real brokers or real processes can show.
     "zkbroker/admin/adopt.py": "integration/test_adopt.py",
     "zkbroker/admin/legacy07.py": "golden/test_legacy07_dump.py",
+    "zkbroker/broker/admin_port.py": "integration/test_metrics.py",
+    "zkbroker/broker/found_logs.py": "faults/test_replica_logs.py",
     "zkbroker/broker/legacy07/listener.py": "integration/test_legacy07_broker.py",
     "zkbroker/broker/legacy07/views.py": "integration/test_legacy07_views.py",
     "zkbroker/cli/generation.py": "integration/test_legacy07_cli.py",

@@ -32,7 +32,7 @@ from zkbroker.replica.isr import InSyncReplicas
 from zkbroker.replica.manager import ReplicaManager
 from zkbroker.replica.partition import NO_EPOCH, Partition, Role
 from zkbroker.replica.remote import RemoteReplica
-from zkbroker.replica.truncation import Cut, cut_by_answer
+from zkbroker.replica.truncation import TruncationPoint, cut_by_answer
 
 DEFAULT_SCHEDULES = 100
 AIMED_SCHEDULES = 4
@@ -139,8 +139,8 @@ def cut_at_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
 
     def cut(
         epoch: int, end: int, *, high_watermark: int, log_end_offset: int, own_end_of: object
-    ) -> Cut:
-        return Cut(min(high_watermark, log_end_offset), complete=True)
+    ) -> TruncationPoint:
+        return TruncationPoint(min(high_watermark, log_end_offset), complete=True)
 
     patch.setattr(log_reconciler, "cut_by_answer", cut)
 
@@ -148,7 +148,7 @@ def cut_at_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
 def never_ask_twice(patch: pytest.MonkeyPatch) -> None:
     """KIP-279: after two changes of the leader in short order one answer is not enough."""
 
-    def cut(*args: Any, **more: Any) -> Cut:
+    def cut(*args: Any, **more: Any) -> TruncationPoint:
         return cut_by_answer(*args, **more)._replace(complete=True)
 
     patch.setattr(log_reconciler, "cut_by_answer", cut)
@@ -157,8 +157,10 @@ def never_ask_twice(patch: pytest.MonkeyPatch) -> None:
 def ignore_the_answers_epoch(patch: pytest.MonkeyPatch) -> None:
     """KIP-279: where an epoch ends at the leader says nothing about a log without that epoch."""
 
-    def cut(epoch: int, end: int, *, log_end_offset: int, **more: Any) -> Cut:
-        return Cut(min(end, log_end_offset) if end >= 0 else log_end_offset, complete=True)
+    def cut(epoch: int, end: int, *, log_end_offset: int, **more: Any) -> TruncationPoint:
+        return TruncationPoint(
+            min(end, log_end_offset) if end >= 0 else log_end_offset, complete=True
+        )
 
     patch.setattr(log_reconciler, "cut_by_answer", cut)
 
@@ -176,8 +178,8 @@ def take_everybody_for_steady(patch: pytest.MonkeyPatch) -> None:
 def cut_nothing(patch: pytest.MonkeyPatch) -> None:
     """What the leader does not have stays."""
 
-    def cut(*args: Any, log_end_offset: int, **more: Any) -> Cut:
-        return Cut(log_end_offset, complete=True)
+    def cut(*args: Any, log_end_offset: int, **more: Any) -> TruncationPoint:
+        return TruncationPoint(log_end_offset, complete=True)
 
     patch.setattr(log_reconciler, "cut_by_answer", cut)
 
