@@ -117,6 +117,7 @@ TOGETHER = {
     "zkbroker/runtime/threads.py": "runtime/test_runtime.py",
 }
 TOGETHER_FOLDERS = {
+    "zkbroker/config/broker_options": "config/test_broker.py",
     "zkbroker/protocol/messages": "protocol/test_messages.py",
     "zkbroker/records/portable": "records/test_twins.py",
 }
