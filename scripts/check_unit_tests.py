@@ -24,6 +24,7 @@ NOTHING_TO_DECIDE = {
     "zkbroker/cluster/broker.py": "data",
     "zkbroker/config/ignored_broker_keys.py": "a table",
     "zkbroker/config/levels.py": "a table",
+    "zkbroker/config/shared_options.py": "a table",
     "zkbroker/consumer/fetching/messages.py": "data and names of errors",
     "zkbroker/consumer/group/listener.py": "a base class without behaviour",
     "zkbroker/coordinator/groups/member.py": "data",

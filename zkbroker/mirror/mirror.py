@@ -19,7 +19,7 @@ from zkbroker.client import Cluster
 from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
 from zkbroker.client.metadata_source import ask
 from zkbroker.client.resolve_offsets import resolve_or_end
-from zkbroker.config.consumer import READ_COMMITTED
+from zkbroker.config.shared_options import READ_COMMITTED
 from zkbroker.errors import ClientError, ConfigError, ZkbrokerError
 from zkbroker.measures import Family, lag_families
 from zkbroker.mirror.config import MirrorConfig, SourceConfig
