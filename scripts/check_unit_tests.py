@@ -61,6 +61,8 @@ TOGETHER = {
     "zkbroker/log/writing.py": "log/test_log.py",
     "zkbroker/replica/followed_partitions.py": "replica/test_fetcher.py",
     "zkbroker/replica/leader_line.py": "replica/test_fetcher.py",
+    "zkbroker/replica/log_opening.py": "replica/test_manager.py",
+    "zkbroker/replica/refusal.py": "replica/test_manager.py",
     "zkbroker/replica/log_reconciler.py": "replica/test_fetcher.py",
     "zkbroker/registry/leader_registrations.py": "registry/test_partition_states.py",
     "zkbroker/registry/state_form.py": "registry/test_partition_states.py",
