@@ -26,7 +26,8 @@ from tests.support import java_clients
 from tests.support.genuine_broker import GenuineBroker
 from zkbroker.cluster import ClusterProcesses
 from zkbroker.registry.controller_election import current_controller
-from zkbroker.registry.partition_states import PartitionStates, StateForm
+from zkbroker.registry.partition_states import PartitionStates
+from zkbroker.registry.state_form import StateForm
 from zkbroker.registry.topics import create_topic
 from zkbroker.zookeeper import ZkSession
 from zkbroker.zookeeper.embedded import EmbeddedZooKeeper

@@ -30,7 +30,7 @@ from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.integrity import look_over, require_whole
 from spark_loader.lake.ledger import DataFile, Manifest, MapperOffsets, Plan, now_text
 from spark_loader.lake.settle import locked, settle
-from spark_loader.load.mapper import MapperTask, Outcome, run_mapper
+from spark_loader.load.mapper import MapperOutcome, MapperTask, run_mapper
 from spark_loader.load.options import LoadOptions
 from spark_loader.load.planning import make_plan
 from spark_loader.load.progress import Callback, Progress, ProgressListener
@@ -299,9 +299,9 @@ class _Run:
 
     def _map(
         self, plan: Plan, options: LoadOptions, done: set[int]
-    ) -> tuple[Progress, list[Outcome]]:
+    ) -> tuple[Progress, list[MapperOutcome]]:
         """Run the mappers that are not done."""
-        outcomes: list[Outcome] = []
+        outcomes: list[MapperOutcome] = []
         left = [mapper for mapper in range(len(plan.mappers)) if mapper not in done]
         planned = sum(each.size for each in plan.ranges)
         lag = _lag(plan, plan.positions)

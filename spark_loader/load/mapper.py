@@ -62,7 +62,7 @@ class MapperTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class MapperOutcome:
     """What became of a mapper: finished with its offsets written, or what is in its way."""
 
     mapper: int
@@ -79,7 +79,7 @@ class _Work:
     absent: list[Gap] = field(default_factory=list)
 
 
-def run_mapper(task: MapperTask) -> Outcome:
+def run_mapper(task: MapperTask) -> MapperOutcome:
     """Do the task unless it is done.
 
     Raises:
@@ -87,12 +87,12 @@ def run_mapper(task: MapperTask) -> Outcome:
             written is removed.
     """
     try:
-        return Outcome(task.mapper, _run(task))
+        return MapperOutcome(task.mapper, _run(task))
     except UnknownTopicOrPartition as error:
         gone = DataLoss(f"{', '.join(map(str, task.ranges))}: {error}")
-        return Outcome(task.mapper, trouble=gone)
+        return MapperOutcome(task.mapper, trouble=gone)
     except (DataLoss, DamagedLog, QuarantineLimit) as error:
-        return Outcome(task.mapper, trouble=error)
+        return MapperOutcome(task.mapper, trouble=error)
 
 
 def _run(task: MapperTask) -> int:

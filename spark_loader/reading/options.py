@@ -24,8 +24,8 @@ from spark_loader.reading.positions import (
     parse_assignment,
     parse_partition_numbers,
 )
-from zkbroker.config.consumer import READ_COMMITTED, READ_UNCOMMITTED
 from zkbroker.config.generation import parse_generation
+from zkbroker.config.shared_options import READ_COMMITTED, READ_UNCOMMITTED
 from zkbroker.errors import ConfigError
 
 logger = logging.getLogger(__name__)

@@ -26,7 +26,8 @@ from zkbroker.errors import ProtocolError, RegistryError
 from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.producer.errors import Undelivered
 from zkbroker.registry.controller_election import controller_epoch, current_controller
-from zkbroker.registry.partition_states import NO_LEADER, PartitionStates, StateForm
+from zkbroker.registry.partition_states import NO_LEADER, PartitionStates
+from zkbroker.registry.state_form import StateForm
 from zkbroker.registry.topics import assignments
 from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession

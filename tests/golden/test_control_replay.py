@@ -27,7 +27,8 @@ from zkbroker.protocol import ApiKey, decode_request, decode_response, encode_re
 from zkbroker.records import iter_entries
 from zkbroker.registry import paths
 from zkbroker.registry.brokers import BrokerInfo
-from zkbroker.registry.partition_states import LeaderAndIsr, PartitionStates, StateForm
+from zkbroker.registry.partition_states import LeaderAndIsr, PartitionStates
+from zkbroker.registry.state_form import StateForm
 from zkbroker.replica.fencing import ControllerFence
 from zkbroker.replica.manager import ReplicaManager
 from zkbroker.runtime import get_runtime

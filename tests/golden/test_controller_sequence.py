@@ -20,7 +20,8 @@ from tests.support.recorded_story import Event, Step, Told, read_story
 from zkbroker.errors import ProtocolError
 from zkbroker.protocol import ApiKey
 from zkbroker.registry import paths
-from zkbroker.registry.partition_states import Key, LeaderAndIsr, StateForm
+from zkbroker.registry.partition_states import Key, LeaderAndIsr
+from zkbroker.registry.state_form import StateForm
 
 DATA = Path(__file__).parent / "data" / "replication"
 COMPARED = ("/brokers/topics/", "/config/topics/", "/admin/", "/isr_change")

@@ -28,8 +28,8 @@ from zkbroker.protocol.messages.list_offsets import (
     ListOffsetsResponseTopic,
 )
 from zkbroker.records import iter_entries
-from zkbroker.replica.fetch_session import Wanted
-from zkbroker.replica.fetcher import Fetcher
+from zkbroker.replica.fetch_session import PartitionFetch
+from zkbroker.replica.fetcher import ReplicaFetcher
 from zkbroker.replica.following import FetcherSettings
 from zkbroker.replica.partition import Partition
 from zkbroker.replica.throttle import ReplicationThrottle
@@ -81,7 +81,7 @@ class Follower:
         self.logs = logs
         self.magic = 0 if run == "kafka-0.8.2.2" else 2
         self.partitions: dict[TopicPartition, Partition] = {}
-        self.fetcher = Fetcher(
+        self.fetcher = ReplicaFetcher(
             broker,
             leader,
             0,
@@ -123,10 +123,12 @@ class Follower:
             return
         for topic in request.topics:
             for each in topic.partitions:
-                session.asked[TopicPartition(topic.topic, each.partition)] = Wanted(-1, -1, -1, -1)
+                session.asked[TopicPartition(topic.topic, each.partition)] = PartitionFetch(
+                    -1, -1, -1, -1
+                )
         for forgotten in request.forgotten_topics:
             for number in forgotten.partitions:
-                session.asked[TopicPartition(forgotten.topic, number)] = Wanted(0, 0, 0, 0)
+                session.asked[TopicPartition(forgotten.topic, number)] = PartitionFetch(0, 0, 0, 0)
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +209,7 @@ def begin_fetch(follower: Follower, asked: Any, version: int) -> None:
         idle = TopicPartition("idle", 0)
         follower.follow(idle, start=0, end=0, epoch=0, last_epoch=-1, cut=False)
         most = FetcherSettings().max_bytes
-        follower.fetcher._session.asked[idle] = Wanted(0, 0, 0, most)
+        follower.fetcher._session.asked[idle] = PartitionFetch(0, 0, 0, most)
     follower.script.answers[ApiKey.FETCH] = [_answer_to(asked)]
 
 
@@ -261,7 +263,7 @@ def test_our_follower_takes_what_the_genuine_leader_answered(
             key = TopicPartition(topic.topic, each.partition)
             follower.follow(key, start=0, end=end, epoch=0, last_epoch=-1, cut=False)
             most = FetcherSettings().max_bytes
-            follower.fetcher._session.asked[key] = Wanted(end, 0, 0, most)
+            follower.fetcher._session.asked[key] = PartitionFetch(end, 0, 0, most)
     follower.script.answers[ApiKey.FETCH] = [answer]
     follower.fetcher.step()
     assert follower.fetcher.failed == {
@@ -277,7 +279,7 @@ def test_our_follower_takes_what_the_genuine_leader_answered(
             partition = follower.partitions[TopicPartition(topic.topic, each.partition)]
             entries = list(iter_entries(bytes(each.records)))
             if each.error_code:
-                followed = follower.fetcher._followed.get(partition.key)
+                followed = follower.fetcher._followed.by_key.get(partition.key)
                 assert followed is None or followed.delayed_until_ms or each.error_code == 1
                 continue
             if entries:

@@ -16,7 +16,8 @@ from tests.support.controlled_cluster import ControlledCluster
 from tests.support.instant_session import InstantSession
 from tests.support.recorded_story import read_story
 from zkbroker.registry import paths
-from zkbroker.registry.partition_states import Key, LeaderAndIsr, PartitionStates, StateForm
+from zkbroker.registry.partition_states import Key, LeaderAndIsr, PartitionStates
+from zkbroker.registry.state_form import StateForm
 
 TREES = ("0.8.2.2", "2.3.0", "2.3.0-ibp2.1")
 _NODE = re.compile(r"([EP]) v(\d+) (/\S*)(?:  ->  (.*))?$")

@@ -10,3 +10,18 @@ def tree(chroot):
     """The registry of a 0.7 cluster: a kazoo client in a chroot beside the test's own."""
     with registry_tree(chroot) as zk:
         yield zk
+
+
+@pytest.fixture(scope="module")
+def source(spark, cluster):
+    """`format("zkbroker")` on the cluster of the module, for a reader or a writer of Spark."""
+    from spark_loader import register
+
+    register(spark)
+
+    def options(reader_or_writer, **more):
+        return reader_or_writer.format("zkbroker").options(
+            **{"kafka.bootstrap.servers": cluster.bootstrap_servers, **more}
+        )
+
+    return options

@@ -28,9 +28,9 @@ from zkbroker.protocol.messages import (
 )
 from zkbroker.protocol.messages.configs import (
     AlterConfigsResource,
+    ConfigResourceType,
     ConfigSource,
     DescribeConfigsResource,
-    ResourceType,
 )
 from zkbroker.protocol.messages.topics import (
     DeleteRecordsRequestPartition,
@@ -189,7 +189,7 @@ def alter(connection: BrokerConnection, kind: int, name: str, **settings: str) -
 
 
 def test_configurations_are_described_and_altered(connection: BrokerConnection, topic: str) -> None:
-    kind = ResourceType.TOPIC
+    kind = ConfigResourceType.TOPIC
     code, before = described(connection, kind, topic)
     assert code == 0
     assert before["max.message.bytes"] == ("1000012", ConfigSource.DEFAULT)
@@ -211,15 +211,15 @@ def test_configurations_are_described_and_altered(connection: BrokerConnection, 
 def test_a_brokers_configuration_is_described_and_not_altered(
     connection: BrokerConnection,
 ) -> None:
-    code, found = described(connection, ResourceType.BROKER, "0")
+    code, found = described(connection, ConfigResourceType.BROKER, "0")
     assert code == 0
     assert found["offsets.topic.num.partitions"] == ("5", ConfigSource.STATIC_BROKER)
     assert found["log.segment.bytes"] == (str(1 << 30), ConfigSource.DEFAULT)
     assert found["offsets.retention.minutes"] == ("10080", ConfigSource.DEFAULT)
     assert found["zookeeper.connect"][1] == ConfigSource.STATIC_BROKER
-    assert described(connection, ResourceType.BROKER, "9")[0] == ErrorCode.INVALID_REQUEST
+    assert described(connection, ConfigResourceType.BROKER, "9")[0] == ErrorCode.INVALID_REQUEST
     assert described(connection, 3, "x")[0] == ErrorCode.INVALID_REQUEST
-    assert alter(connection, ResourceType.BROKER, "0", log_retention_ms="1") == 42
+    assert alter(connection, ConfigResourceType.BROKER, "0", log_retention_ms="1") == 42
 
 
 def producer_batch(producer_id: int, epoch: int, sequence: int, count: int = 1) -> bytes:
@@ -289,7 +289,7 @@ def test_a_partition_that_asks_for_more_replicas_than_are_in_sync_takes_no_acks_
     assert len(values(fetch(connection, name, 0))) == 1
 
     change = [TopicConfig("min.insync.replicas", "1")]
-    alter = AlterConfigsRequest([AlterConfigsResource(ResourceType.TOPIC, name, change)])
+    alter = AlterConfigsRequest([AlterConfigsResource(ConfigResourceType.TOPIC, name, change)])
     connection.request(alter)
     again = partial(produce, connection, name, data, acks=-1, version=version)
     assert await_answer(lambda: again().error_code, 0)

@@ -6,7 +6,6 @@ import zlib
 
 import pytest
 from click.testing import CliRunner
-from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from tests.support.broker_requests import fetch, message_set, produce
@@ -39,24 +38,6 @@ SETTINGS = {
     "replica.fetch.backoff.ms": "100",
     "replica.lag.time.max.ms": "3000",
 }
-
-
-@pytest.fixture
-def tree(chroot):
-    """A kazoo client in the 0.7 registry; `tree.path` is its chroot."""
-    hosts, _, path = chroot.partition("/")
-    maker = KazooClient(hosts, timeout=6)
-    maker.start()
-    maker.ensure_path(f"/{path}-07")
-    maker.stop()
-    maker.close()
-    zk = KazooClient(f"{hosts}/{path}-07", timeout=6)
-    zk.start()
-    zk.connect_string = f"{hosts}/{path}-07"
-    zk.path = f"/{path}-07"
-    yield zk
-    zk.stop()
-    zk.close()
 
 
 def settings(directory, tree, broker_id=0, **more):

@@ -8,7 +8,8 @@ from tests.support.zookeeper import expire, until
 from zkbroker.registry import paths, topics
 from zkbroker.registry.controller_writes import ControllerMoved
 from zkbroker.registry.notifications import isr_changes, note_isr_changes, remove_notes
-from zkbroker.registry.partition_states import LeaderAndIsr, PartitionStates, StateForm
+from zkbroker.registry.partition_states import LeaderAndIsr, PartitionStates
+from zkbroker.registry.state_form import StateForm
 from zkbroker.zookeeper import ZkSession
 
 KEY = ("t", 0)

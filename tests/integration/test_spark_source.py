@@ -2,7 +2,6 @@
 
 import pytest
 
-from spark_loader import register
 from zkbroker.testing import LocalCluster
 
 # A busy machine takes a minute to start the first session.
@@ -13,18 +12,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 def cluster():
     with LocalCluster(2) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def source(spark, cluster):
-    register(spark)
-
-    def options(reader_or_writer, **more):
-        return reader_or_writer.format("zkbroker").options(
-            **{"kafka.bootstrap.servers": cluster.bootstrap_servers, **more}
-        )
-
-    return options
 
 
 def publish(spark, source, topic, count, first=0):

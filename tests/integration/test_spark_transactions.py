@@ -1,18 +1,14 @@
 """Spark and transactions: what is aborted is no data and no gap; topic to topic exactly once."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from spark_loader import Loader, register
+from spark_loader import Loader
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.operate import audit
 from spark_loader.lake.verify import verify
 from spark_loader.storage.files import LocalFileSystem
+from tests.support.spark_queries import RESTARTS, run_query
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.testing import LocalCluster
@@ -20,26 +16,11 @@ from zkbroker.testing import LocalCluster
 # A busy machine takes a minute to start the first session.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(3600)]
 
-ROOT = Path(__file__).parents[2]
-RESTARTS = int(os.environ.get("ZKBROKER_RESTARTS", "10"))
-
 
 @pytest.fixture(scope="module")
 def cluster():
     with LocalCluster(1) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def source(spark, cluster):
-    register(spark)
-
-    def options(reader_or_writer, **more):
-        return reader_or_writer.format("zkbroker").options(
-            **{"kafka.bootstrap.servers": cluster.bootstrap_servers, **more}
-        )
-
-    return options
 
 
 def producer(cluster, transactional_id):
@@ -186,51 +167,14 @@ def test_tasks_that_committed_before_another_failed_write_nothing_twice(
     assert copied() == sorted(b"v%d" % n for n in range(90))
 
 
-QUERY = """
-import os, signal, sys, time
-from spark_loader import register, session
-
-bootstrap, source, target, place, kill = sys.argv[1:]
-spark = session("local[2]")
-register(spark)
+COPY = """
 query = (
-    spark.readStream.format("zkbroker")
-    .option("kafka.bootstrap.servers", bootstrap)
-    .option("subscribe", source)
-    .option("startingOffsets", "earliest")
-    .option("maxOffsetsPerTrigger", 150)
-    .load()
-    .selectExpr("value", f"'{target}' topic")
+    records.selectExpr("value", f"'{topics[1]}' topic")
     .writeStream.format("zkbroker")
     .option("kafka.bootstrap.servers", bootstrap)
     .option("transactionalIdPrefix", "copy")
-    .option("checkpointLocation", place + "/checkpoint")
 )
-
-if kill == "no":
-    query.trigger(availableNow=True).start().awaitTermination()
-else:
-    query = query.start()
-    while query.lastProgress is None:
-        time.sleep(0.02)
-    # Anywhere in a later batch: planned, half written or committed.
-    time.sleep(float(kill))
-    os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL)
-    os.kill(os.getpid(), signal.SIGKILL)
 """
-
-
-def run_query(cluster, topics, place, kill):
-    finished = subprocess.run(
-        [sys.executable, "-c", QUERY, cluster.bootstrap_servers, *topics, str(place), kill],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        timeout=900,
-        check=False,
-    )
-    assert finished.returncode == (0 if kill == "no" else -9)
 
 
 @pytest.mark.soak
@@ -239,8 +183,8 @@ def test_killed_drivers_leave_each_row_once(spark, source, cluster, tmp_path):
     for restart in range(RESTARTS):
         frame = spark.range(600 * restart, 600 * (restart + 1)).selectExpr("concat('v', id) value")
         source(frame.write, topic=topics[0]).mode("append").save()
-        run_query(cluster, topics, tmp_path, kill=str(0.07 * restart))
-    run_query(cluster, topics, tmp_path, kill="no")
+        run_query(COPY, cluster.bootstrap_servers, topics, tmp_path, kill=str(0.07 * restart))
+    run_query(COPY, cluster.bootstrap_servers, topics, tmp_path, kill="no")
     level = {"isolation.level": "read_committed"}
     copied = values(source(spark.read, subscribe=topics[1], **level).load())
     assert copied == sorted(b"v%d" % n for n in range(RESTARTS * 600))

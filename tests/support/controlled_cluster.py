@@ -20,7 +20,8 @@ from zkbroker.protocol.messages import (
 from zkbroker.protocol.messages.leader_and_isr import PartitionError
 from zkbroker.registry import paths, topics
 from zkbroker.registry.brokers import BrokerInfo
-from zkbroker.registry.partition_states import Key, LeaderAndIsr, PartitionStates, StateForm
+from zkbroker.registry.partition_states import Key, LeaderAndIsr, PartitionStates
+from zkbroker.registry.state_form import StateForm
 from zkbroker.zookeeper import NoNode
 
 

@@ -1,8 +1,22 @@
-"""Looking at processes from outside."""
+"""Programs run to their end, and processes looked at from outside."""
 
 import os
+import subprocess
+import sys
+import textwrap
 import time
 from pathlib import Path
+
+
+def run_program(source: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a Python program to its end; its source may be indented."""
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(source), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 def exists(pid: int) -> bool:

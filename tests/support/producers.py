@@ -1,10 +1,15 @@
 """Producers of unit tests, against brokers whose answers the test decides."""
 
+import threading
+
 import pytest
 
 from tests.support.fake_broker import FakeCluster
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import Producer
+from zkbroker.producer.queued_messages import QueuedMessages
+from zkbroker.protocol import ApiKey
+from zkbroker.runtime import get_runtime
 
 RUNTIMES = pytest.mark.parametrize("runtime", ["threads", "gevent"])
 WAIT_S = 20
@@ -18,3 +23,20 @@ def make(fake: FakeCluster, runtime: str = "threads", *, plugins=None, **propert
 
 def asynchronous(fake: FakeCluster, runtime: str = "threads", **properties) -> Producer:
     return make(fake, runtime, producer_type="async", **properties)
+
+
+def hold_produce(fake: FakeCluster) -> threading.Event:
+    """Have brokers answer no produce request until the event is set."""
+    gate = threading.Event()
+    for broker_id in fake.brokers:
+        fake.faults[ApiKey.PRODUCE, broker_id] = lambda request: gate.wait(WAIT_S) and None
+    return gate
+
+
+def make_run(count: int, *, size: int = 10, topic: str = "t") -> QueuedMessages:
+    """Messages as `send` queues them, numbered from 0."""
+    queued = QueuedMessages(topic, 0.0, get_runtime("threads"))
+    for i in range(count):
+        queued.records.append((None, b"%d" % i, i, ()))
+        queued.sizes.append(size)
+    return queued

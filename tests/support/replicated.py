@@ -17,7 +17,8 @@ from zkbroker.cluster import BrokerProcess
 from zkbroker.errors import RegistryError
 from zkbroker.registry.brokers import list_brokers
 from zkbroker.registry.controller_election import current_controller
-from zkbroker.registry.partition_states import LeaderAndIsr, PartitionStates, StateForm
+from zkbroker.registry.partition_states import LeaderAndIsr, PartitionStates
+from zkbroker.registry.state_form import StateForm
 from zkbroker.registry.topics import assignment
 from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession

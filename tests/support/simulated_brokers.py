@@ -30,7 +30,8 @@ from zkbroker.protocol.messages import (
 from zkbroker.protocol.messages.leader_and_isr import PartitionError
 from zkbroker.registry import paths
 from zkbroker.registry.brokers import BrokerInfo
-from zkbroker.registry.partition_states import Key, LeaderAndIsr, PartitionStates, StateForm
+from zkbroker.registry.partition_states import Key, LeaderAndIsr, PartitionStates
+from zkbroker.registry.state_form import StateForm
 from zkbroker.zookeeper import Delete, NodeExists, SessionState
 
 SESSION_TIMEOUT_S = 6.0

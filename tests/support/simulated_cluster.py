@@ -26,7 +26,7 @@ from zkbroker.config.broker import BrokerConfig
 from zkbroker.config.log import LogConfig
 from zkbroker.log import TopicPartition
 from zkbroker.registry import paths, topics
-from zkbroker.registry.partition_states import StateForm
+from zkbroker.registry.state_form import StateForm
 
 DISTURBED_S = 16.0
 REST_S = 90.0

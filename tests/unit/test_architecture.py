@@ -14,7 +14,11 @@ WALK = re.compile(r"^### (.+)\n((?:\d+\. `[^`]+`.*\n(?:   .*\n)*)+)", re.MULTILI
 STEP = re.compile(r"^\d+\. `([^`]+)`", re.MULTILINE)
 MOST_FILES = {"Produce: socket to file": 14, "Fetch: file to socket": 12}
 
-COMPOSES = "zkbroker/broker/node.py"
+COMPOSE = (
+    "zkbroker/broker/node.py",
+    "zkbroker/broker/handler_table.py",
+    "zkbroker/broker/replica_copying.py",
+)
 
 
 def walks():
@@ -48,7 +52,7 @@ def files_of(module):
 
 
 def connected(one, other):
-    composed = imports_of(COMPOSES)
+    composed = frozenset[str]().union(*map(imports_of, COMPOSE))
     return (
         one in imports_of(other)
         or other in imports_of(one)

@@ -30,7 +30,7 @@ _RETRY_MS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class DescribedMember:
+class MemberDescription:
     """A member and what it was assigned, where its protocol is that of consumers."""
 
     member_id: str
@@ -40,7 +40,7 @@ class DescribedMember:
 
 
 @dataclass(frozen=True, slots=True)
-class DescribedGroup:
+class ConsumerGroupDescription:
     """A group: its state and strategy, its members and its offsets.
 
     Args:
@@ -51,7 +51,7 @@ class DescribedGroup:
     state: str
     strategy: str
     coordinator: int
-    members: tuple[DescribedMember, ...]
+    members: tuple[MemberDescription, ...]
     offsets: Mapping[PartitionKey, int]
 
     @property
@@ -79,7 +79,7 @@ def list_groups(cluster: Cluster) -> dict[str, str]:
     return ask_again(cluster, [], ask, timeout_s=COORDINATOR_TIMEOUT_S)
 
 
-def describe(cluster: Cluster, group: str) -> DescribedGroup:
+def describe(cluster: Cluster, group: str) -> ConsumerGroupDescription:
     """Describe a group; one that does not exist has the state Dead.
 
     Raises:
@@ -96,7 +96,7 @@ def describe(cluster: Cluster, group: str) -> DescribedGroup:
         raise protocol_error(fetched.error_code, f"offsets of group {group}")
     consumers = described.protocol_type == "consumer"
     members = tuple(
-        DescribedMember(
+        MemberDescription(
             each.member_id,
             each.client_id,
             each.client_host,
@@ -112,7 +112,7 @@ def describe(cluster: Cluster, group: str) -> DescribedGroup:
         for partition in topic.partitions
         if partition.offset >= 0
     }
-    return DescribedGroup(
+    return ConsumerGroupDescription(
         group, described.state, described.protocol_name, coordinator.broker_id, members, offsets
     )
 

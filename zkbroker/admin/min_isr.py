@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from zkbroker.errors import ErrorCode, ZkbrokerError
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import DescribeConfigsRequest, DescribeConfigsResponse
-from zkbroker.protocol.messages.configs import DescribeConfigsResource, ResourceType
+from zkbroker.protocol.messages.configs import ConfigResourceType, DescribeConfigsResource
 from zkbroker.registry.brokers import list_brokers
 from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper import ZkSession
@@ -34,7 +34,9 @@ def effective_min_isr(
         topic → replicas; empty when no broker can be asked (those before 0.11 cannot).
     """
     wanted = sorted(topics)
-    resources = [DescribeConfigsResource(ResourceType.TOPIC, name, [MIN_ISR]) for name in wanted]
+    resources = [
+        DescribeConfigsResource(ConfigResourceType.TOPIC, name, [MIN_ISR]) for name in wanted
+    ]
     for broker in list_brokers(session).values() if wanted else ():
         try:
             with BrokerConnection(

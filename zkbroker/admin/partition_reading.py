@@ -37,14 +37,16 @@ _WITH_TRANSACTIONS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StoredEntry:
     """One stored entry. Args: data is the whole of it."""
 
     head: EntryInfo
     data: memoryview
 
 
-def read_entries(cluster: Cluster, key: PartitionKey, start: int, end: int) -> Iterator[Entry]:
+def read_entries(
+    cluster: Cluster, key: PartitionKey, start: int, end: int
+) -> Iterator[StoredEntry]:
     """Yield the entries from the one that holds an offset on, below an end.
 
     Args:
@@ -70,7 +72,7 @@ def read_entries(cluster: Cluster, key: PartitionKey, start: int, end: int) -> I
             if head.base_offset >= end:
                 return
             position = head.last_offset + 1
-            yield Entry(head, view[head.position : head.position + head.size])
+            yield StoredEntry(head, view[head.position : head.position + head.size])
         if position == before:
             if not view:
                 return  # the end of the log, or a hole that reaches to it

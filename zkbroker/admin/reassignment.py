@@ -52,7 +52,7 @@ class MoveState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
+class ReassignmentStatus:
     """How far a reassignment is.
 
     Args:
@@ -178,7 +178,7 @@ def execute(
     return before
 
 
-def verify(session: ZkSession, target: Target) -> Verification:
+def verify(session: ZkSession, target: Target) -> ReassignmentStatus:
     """Say how far a reassignment is, and remove its throttles once all of it is over."""
     # The request first: what ends in between counts as under way, never as failed.
     asked = read_requests(session).reassignment or {}
@@ -193,7 +193,7 @@ def verify(session: ZkSession, target: Target) -> Verification:
         else:
             partitions[key] = MoveState.FAILED
     over = MoveState.RUNNING not in partitions.values() and not asked
-    return Verification(partitions, over and remove_throttles(session, target))
+    return ReassignmentStatus(partitions, over and remove_throttles(session, target))
 
 
 def cancel(session: ZkSession, rollback: Target) -> list[PartitionKey]:

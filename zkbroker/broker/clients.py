@@ -8,13 +8,20 @@ behind by a change. Kept in memory, bounded, and written to a JSON file in the d
 """
 
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gevent
+
 from zkbroker.log import FileSystem
 from zkbroker.protocol import ApiKey, supported
+from zkbroker.runtime import Runtime
 
+logger = logging.getLogger(__name__)
+
+SAVED_EVERY_S = 10.0
 MAX_CLIENTS = 1000
 MAX_ADDRESSES = 8
 MAX_REQUEST_KINDS = 1000
@@ -95,6 +102,29 @@ def save_clients(directory: Path, snapshot: dict[str, Any]) -> None:
     """
     path = directory / FILE_NAME
     FileSystem().write_file(path, json.dumps(snapshot, indent=1).encode(), durable=False)
+
+
+def save_often(clients: ClientVersions, directory: Path, runtime: Runtime) -> Callable[[], None]:
+    """Write the file every ten seconds; return what writes it once more and ends that."""
+
+    def save() -> None:
+        try:
+            runtime.offload(save_clients, directory, clients.snapshot())
+        except OSError as error:
+            logger.warning("client versions not saved error=%s", error)
+
+    def again_and_again() -> None:
+        while True:
+            gevent.sleep(SAVED_EVERY_S)
+            save()
+
+    task = gevent.spawn(again_and_again)
+
+    def end() -> None:
+        task.kill()
+        save()
+
+    return end
 
 
 def _described(key: int, count: int) -> dict[str, Any]:

@@ -28,7 +28,8 @@ from zkbroker.registry.controller_election import (
     controller_epoch,
     current_controller,
 )
-from zkbroker.registry.partition_states import PartitionStates, StateForm, withdraw_form
+from zkbroker.registry.partition_states import PartitionStates
+from zkbroker.registry.state_form import StateForm, withdraw_form
 from zkbroker.zookeeper import SessionState, ZkSession
 
 logger = logging.getLogger(__name__)

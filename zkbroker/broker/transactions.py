@@ -21,8 +21,8 @@ from zkbroker.protocol.messages.write_txn_markers import TxnMarker
 from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC
 from zkbroker.protocol.transaction_topic import TRANSACTION_TOPIC
 from zkbroker.registry.brokers import BrokerInfo
-from zkbroker.registry.partition_states import StateForm
 from zkbroker.registry.producer_ids import ProducerIds
+from zkbroker.registry.state_form import StateForm
 from zkbroker.registry.topic_rules import check_topic_name
 from zkbroker.registry.topics import assignment as read_assignment
 from zkbroker.replica.partition import Partition
@@ -34,7 +34,7 @@ _NO_LEADER = -1
 _VERSION = 0
 
 
-class Transactions:
+class TransactionCoordination:
     """Ties a `TransactionCoordinator` to the partitions of `__transaction_state` that are led here.
 
     Args:

@@ -2,10 +2,11 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TypeVar
 
 import click
 
@@ -17,6 +18,27 @@ from zkbroker.errors import ClientError
 _MEGABYTE = 1024 * 1024
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _CHUNK = 1000
+
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def report_options(command: F) -> F:
+    """Add what both commands are told of their output."""
+    options = (
+        click.option(
+            "--reporting-interval",
+            type=click.IntRange(1),
+            default=5000,
+            show_default=True,
+            help="Milliseconds between the lines of --show-detailed-stats.",
+        ),
+        click.option("--show-detailed-stats", is_flag=True, help="A line for each interval."),
+        click.option("--hide-header", is_flag=True, help="Leave the names of the columns out."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 @click.group(
@@ -94,15 +116,7 @@ def _moment(seconds: float) -> str:
     show_default=True,
     help="Acknowledgements to wait for: none, the leader, all replicas.",
 )
-@click.option(
-    "--reporting-interval",
-    type=click.IntRange(1),
-    default=5000,
-    show_default=True,
-    help="Milliseconds between the lines of --show-detailed-stats.",
-)
-@click.option("--show-detailed-stats", is_flag=True, help="A line for each interval.")
-@click.option("--hide-header", is_flag=True, help="Leave the names of the columns out.")
+@report_options
 @click.option("-X", "settings", metavar="KEY=VALUE", multiple=True, help="A producer property.")
 def produce(
     bootstrap: str | None,
@@ -186,15 +200,7 @@ def produce(
     show_default=True,
     help="Bytes of a fetch at most.",
 )
-@click.option(
-    "--reporting-interval",
-    type=click.IntRange(1),
-    default=5000,
-    show_default=True,
-    help="Milliseconds between the lines of --show-detailed-stats.",
-)
-@click.option("--show-detailed-stats", is_flag=True, help="A line for each interval.")
-@click.option("--hide-header", is_flag=True, help="Leave the names of the columns out.")
+@report_options
 def consume(
     bootstrap: str | None,
     zookeeper: str | None,

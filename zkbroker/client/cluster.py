@@ -26,12 +26,13 @@ from zkbroker.client.view import (
     NO_EPOCH,
     BrokerAddress,
     BrokerUnavailable,
+    ClusterSource,
     NoBrokersAvailable,
     PartitionInfo,
     Partitions,
-    Source,
     View,
 )
+from zkbroker.client.watchers import Watchers
 from zkbroker.client.zookeeper_source import ZooKeeperSource
 from zkbroker.errors import (
     ClientError,
@@ -85,7 +86,7 @@ class Cluster:
 
     def __init__(
         self,
-        source: Source,
+        source: ClusterSource,
         *,
         runtime: str | Runtime = "threads",
         client_id: str = "zkbroker",
@@ -122,7 +123,7 @@ class Cluster:
         self._all_read_at = time.monotonic()
         self._tickets = 0
         self._waiters: list[_Waiter] = []
-        self._watchers: list[Callable[[], None]] = []
+        self._watchers = Watchers(self.runtime)
         self._started = False
         self._closed = False
 
@@ -291,15 +292,7 @@ class Cluster:
 
         It runs in the owner loop: only set an event in it.
         """
-        with self._lock:
-            self._watchers.append(callback)
-
-        def unwatch() -> None:
-            with self._lock:
-                if callback in self._watchers:
-                    self._watchers.remove(callback)
-
-        return unwatch
+        return self._watchers.add(callback)
 
     # -- connections
 
@@ -408,10 +401,7 @@ class Cluster:
             logger.info("brokers changed now=%s", sorted(view.brokers))
             self._connections.drop(lambda address: view.brokers.get(address.id, address) != address)
         if _differs(before, view):
-            with self._lock:
-                watchers = list(self._watchers)
-            for callback in watchers:
-                callback()
+            self._watchers.tell()
 
     def _answer_waiters(self, ticket: int, error: ZkbrokerError | None) -> None:
         with self._lock:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 from zkbroker.client.view import BrokerAddress
+from zkbroker.client.watchers import Watchers
 from zkbroker.errors import RegistryError
 from zkbroker.registry import legacy07 as registry
 from zkbroker.runtime import OwnerLoop, Runtime
@@ -35,7 +36,7 @@ class Cluster07View:
         self._topics: dict[str, tuple[Partition07, ...]] = {}
         self._readings = 0
         self._lock = self.runtime.lock()
-        self._watchers: list[Callable[[], None]] = []
+        self._watchers = Watchers(self.runtime)
         self._loop = OwnerLoop(
             self.runtime,
             self._read,
@@ -78,15 +79,7 @@ class Cluster07View:
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Have `callback` called after every change; returns what ends that."""
-        with self._lock:
-            self._watchers.append(callback)
-
-        def unwatch() -> None:
-            with self._lock:
-                if callback in self._watchers:
-                    self._watchers.remove(callback)
-
-        return unwatch
+        return self._watchers.add(callback)
 
     # -- reading; waits for ZooKeeper
 
@@ -133,6 +126,4 @@ class Cluster07View:
             # Read again when they are asked for; the watches of those read before may be spent.
             self._readings += 1
             self._topics = {}
-            watchers = list(self._watchers)
-        for tell in watchers:
-            tell()
+        self._watchers.tell()

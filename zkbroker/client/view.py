@@ -68,7 +68,7 @@ class BrokerConnector(Protocol):
         """Return the cluster's shared connection; raise `BrokerUnavailable` when there is none."""
 
 
-class Source(Protocol):
+class ClusterSource(Protocol):
     """Where a cluster learns of brokers and topics.
 
     `start` and `read` are called by one task at a time, the others by any. All may wait for the

@@ -16,7 +16,7 @@ from typing import Self
 from zkbroker.cluster.broker import Broker
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.cluster.replication import replication_properties
-from zkbroker.cluster.watchdog import Member, Watchdog
+from zkbroker.cluster.watchdog import Watchdog, WatchedProcess
 from zkbroker.errors import ConfigError, ZkbrokerError
 from zkbroker.zookeeper.embedded import EmbeddedZooKeeper, server_mode
 
@@ -152,7 +152,7 @@ class ClusterProcesses:
             restart: whether to start again what died.
             report: receives a line about each death and each return.
         """
-        members: list[Member] = [_BrokerMember(broker) for broker in self.brokers]
+        members: list[WatchedProcess] = [_BrokerMember(broker) for broker in self.brokers]
         if self.embedded is not None:
             members.insert(0, _ZooKeeperMember(self.embedded))
         return Watchdog(members, restart=restart, report=report)

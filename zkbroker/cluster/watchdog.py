@@ -22,7 +22,7 @@ SETTLED_S = 60.0
 START_TIMEOUT_S = 60.0
 
 
-class Member(Protocol):
+class WatchedProcess(Protocol):
     """A process to look after."""
 
     @property
@@ -38,7 +38,7 @@ class Member(Protocol):
 class _Watched:
     """What is known of one process."""
 
-    def __init__(self, member: Member, now: float) -> None:
+    def __init__(self, member: WatchedProcess, now: float) -> None:
         self.member = member
         self.dead = False
         self.starting_since: float | None = None
@@ -59,7 +59,7 @@ class Watchdog:
 
     def __init__(
         self,
-        members: Iterable[Member],
+        members: Iterable[WatchedProcess],
         *,
         restart: bool,
         report: Callable[[str], object],

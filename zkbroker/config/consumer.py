@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from zkbroker.config import shared_options
 from zkbroker.config.import_path import is_import_path
 from zkbroker.config.refused_client_keys import refuse_unsupported
 from zkbroker.config.schema import Bool, Int, Str, from_properties, option, validate
+from zkbroker.config.shared_options import READ_COMMITTED
 from zkbroker.errors import ConfigError
 
 SMALLEST = "smallest"
 LARGEST = "largest"
 FAIL = "fail"
-READ_UNCOMMITTED = "read_uncommitted"
-READ_COMMITTED = "read_committed"
 
 _DEFAULTS_OF_0_7 = {
     "autooffset.reset": SMALLEST,
@@ -58,37 +58,22 @@ class ConsumerConfig:
         "kafka.csv.metrics.dir": "metrics are read from the connector",
     }
 
-    group_id: str = option(
-        "group.id",
-        "groupid",
-        kind=Str(empty=False),
-        doc="Name of the consumer group; its members share the partitions.",
-    )
+    group_id: str = shared_options.group_id("group.id", "groupid")
     zookeeper_connect: str = option(
         "zookeeper.connect",
         "zk.connect",
         kind=Str(empty=False),
         doc="ZooKeeper servers as host:port,host:port with an optional /chroot at the end.",
     )
-    consumer_id: str = option(
-        "consumer.id",
-        "consumerid",
-        default="",
-        kind=Str(),
-        doc="Replaces the generated host-time-random part of this member's id.",
-    )
+    consumer_id: str = shared_options.consumer_id("consumer.id", "consumerid")
     client_id: str = option(
         "client.id",
         default="",
         kind=Str(),
         doc="Sent with every request, for the broker's logs; the group id when empty.",
     )
-    zookeeper_session_timeout_ms: int = option(
-        "zookeeper.session.timeout.ms",
-        "zk.sessiontimeout.ms",
-        default=6000,
-        kind=Int(100),
-        doc="How long ZooKeeper waits for this member before it gives its partitions away.",
+    zookeeper_session_timeout_ms: int = shared_options.consumer_session_timeout_ms(
+        "zookeeper.session.timeout.ms", "zk.sessiontimeout.ms"
     )
     zookeeper_connection_timeout_ms: int = option(
         "zookeeper.connection.timeout.ms",
@@ -130,12 +115,7 @@ class ConsumerConfig:
         kind=Int(1, 2**31 - 1),
         doc="Bytes of one answer over all its partitions, from brokers that know the limit.",
     )
-    isolation_level: str = option(
-        "isolation.level",
-        default=READ_UNCOMMITTED,
-        kind=Str((READ_UNCOMMITTED, READ_COMMITTED)),
-        doc="Whether messages of transactions that were aborted, or are open, are read.",
-    )
+    isolation_level: str = shared_options.isolation_level()
     fetch_min_bytes: int = option(
         "fetch.min.bytes",
         default=1,
@@ -191,12 +171,7 @@ class ConsumerConfig:
         ),
         doc="Where to start when the group has no offset, or one that is not in the log.",
     )
-    consumer_timeout_ms: int = option(
-        "consumer.timeout.ms",
-        default=-1,
-        kind=Int(-1),
-        doc="A stream without a message for so long raises ConsumerTimeout; -1 waits for ever.",
-    )
+    consumer_timeout_ms: int = shared_options.consumer_timeout_ms()
     rebalance_max_retries: int = option(
         "rebalance.max.retries",
         "rebalance.retries.max",
@@ -210,12 +185,7 @@ class ConsumerConfig:
         kind=Int(1),
         doc="Longest time between two tries of a rebalance; the actual time is random below it.",
     )
-    rebalance_drain_ms: int = option(
-        "rebalance.drain.ms",
-        default=300,
-        kind=Int(0),
-        doc="How long a rebalance waits for messages in hand, so that they are not redelivered.",
-    )
+    rebalance_drain_ms: int = shared_options.rebalance_drain_ms()
     partition_assignment_strategy: str = option(
         "partition.assignment.strategy",
         default="range",

@@ -8,14 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from zkbroker.config.consumer import (
-    FAIL,
-    LARGEST,
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
-    SMALLEST,
-    ConsumerConfig,
-)
+from zkbroker.config import shared_options
+from zkbroker.config.consumer import FAIL, LARGEST, SMALLEST, ConsumerConfig
 from zkbroker.config.refused_client_keys import refuse_unsupported
 from zkbroker.config.schema import Bool, Int, Str, StrList, from_properties, option, validate
 from zkbroker.errors import ConfigError
@@ -120,12 +114,7 @@ class GroupConsumerConfig:
         kind=Int(1, _INT32_MAX),
         doc="Messages that one poll returns at most.",
     )
-    isolation_level: str = option(
-        "isolation.level",
-        default=READ_UNCOMMITTED,
-        kind=Str((READ_UNCOMMITTED, READ_COMMITTED)),
-        doc="Whether messages of transactions that were aborted, or are open, are read.",
-    )
+    isolation_level: str = shared_options.isolation_level()
     fetch_min_bytes: int = option(
         "fetch.min.bytes",
         default=1,

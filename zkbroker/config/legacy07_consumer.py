@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from zkbroker.config import shared_options
 from zkbroker.config.consumer import FAIL, LARGEST, SMALLEST, ConsumerConfig
 from zkbroker.config.generation import GENERATION, without_generation
 from zkbroker.config.refused_client_keys import refuse_unsupported
@@ -27,31 +28,16 @@ class ConsumerConfig07:
         "mirror.consumer.numthreads": _MIRROR,
     }
 
-    group_id: str = option(
-        "groupid",
-        "group.id",
-        kind=Str(empty=False),
-        doc="Name of the consumer group; its members share the partitions.",
-    )
+    group_id: str = shared_options.group_id("groupid", "group.id")
     zookeeper_connect: str = option(
         "zk.connect",
         "zookeeper.connect",
         kind=Str(empty=False),
         doc="ZooKeeper servers of the 0.7 cluster as host:port,host:port with an optional /chroot.",
     )
-    consumer_id: str = option(
-        "consumerid",
-        "consumer.id",
-        default="",
-        kind=Str(),
-        doc="Replaces the generated host-time-random part of this member's id.",
-    )
-    zookeeper_session_timeout_ms: int = option(
-        "zk.sessiontimeout.ms",
-        "zookeeper.session.timeout.ms",
-        default=6000,
-        kind=Int(100),
-        doc="How long ZooKeeper waits for this member before it gives its partitions away.",
+    consumer_id: str = shared_options.consumer_id("consumerid", "consumer.id")
+    zookeeper_session_timeout_ms: int = shared_options.consumer_session_timeout_ms(
+        "zk.sessiontimeout.ms", "zookeeper.session.timeout.ms"
     )
     zookeeper_connection_timeout_ms: int = option(
         "zk.connectiontimeout.ms",
@@ -135,12 +121,7 @@ class ConsumerConfig07:
         kind=Int(-1),
         doc="Longest time between two tries of a rebalance; -1: as zk.synctime.ms.",
     )
-    rebalance_drain_ms: int = option(
-        "rebalance.drain.ms",
-        default=300,
-        kind=Int(0),
-        doc="How long a rebalance waits for messages in hand, so that they are not redelivered.",
-    )
+    rebalance_drain_ms: int = shared_options.rebalance_drain_ms()
     autooffset_reset: str = option(
         "autooffset.reset",
         "auto.offset.reset",
@@ -151,12 +132,7 @@ class ConsumerConfig07:
         ),
         doc="Where to start when the group has no position, or one that is not in the log.",
     )
-    consumer_timeout_ms: int = option(
-        "consumer.timeout.ms",
-        default=-1,
-        kind=Int(-1),
-        doc="A stream without a message for so long raises ConsumerTimeout; -1 waits for ever.",
-    )
+    consumer_timeout_ms: int = shared_options.consumer_timeout_ms()
     shallow_iterator: bool = option(
         "shallowiterator.enable",
         default=False,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from zkbroker.config import shared_options
 from zkbroker.config.generation import GENERATION, without_generation
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.config.refused_client_keys import refuse_unsupported
@@ -31,9 +32,7 @@ class ProducerConfig07:
     """
 
     IGNORED: ClassVar[Mapping[str, str]] = {
-        "zk.read.num.retries": "watches keep the topic's partitions current",
-        "zk.synctime.ms": "watches keep the topic's partitions current",
-        "zookeeper.sync.time.ms": "watches keep the topic's partitions current",
+        **shared_options.KEPT_CURRENT,
         "request.required.acks": "brokers of 0.7 do not answer",
         "acks": "brokers of 0.7 do not answer",
     }
@@ -114,18 +113,8 @@ class ProducerConfig07:
         kind=Int(0, _FOREVER),
         doc="Wait before each retry, in ms.",
     )
-    send_buffer_bytes: int = option(
-        "buffer.size",
-        default=100 * 1024,
-        kind=Int(-1, _FOREVER),
-        doc="Send buffer of the sockets, in bytes; -1 leaves the system's.",
-    )
-    connect_timeout_ms: int = option(
-        "connect.timeout.ms",
-        default=5_000,
-        kind=Int(1, _FOREVER),
-        doc="How long to wait for a connection to a broker, in ms.",
-    )
+    send_buffer_bytes: int = shared_options.send_buffer_bytes("buffer.size")
+    connect_timeout_ms: int = shared_options.broker_connect_timeout_ms()
     socket_timeout_ms: int = option(
         "socket.timeout.ms",
         default=30_000,
@@ -185,37 +174,19 @@ class ProducerConfig07:
         kind=Str(),
         doc="What takes messages off the queue instead of the default handler.",
     )
-    event_handler_properties: str = option(
-        "event.handler.props",
-        default="",
-        kind=Str(),
-        doc="Properties file given to the event handler's init.",
-    )
+    event_handler_properties: str = shared_options.event_handler_properties()
     callback_handler: str = option(
         "callback.handler",
         default="",
         kind=Str(),
         doc="What is called at each stage of the queue.",
     )
-    callback_handler_properties: str = option(
-        "callback.handler.props",
-        default="",
-        kind=Str(),
-        doc="Properties file given to the callback handler's init.",
+    callback_handler_properties: str = shared_options.callback_handler_properties()
+    zookeeper_session_timeout_ms: int = shared_options.producer_session_timeout_ms(
+        "zk.sessiontimeout.ms", "zookeeper.session.timeout.ms"
     )
-    zookeeper_session_timeout_ms: int = option(
-        "zk.sessiontimeout.ms",
-        "zookeeper.session.timeout.ms",
-        default=6_000,
-        kind=Int(1, _FOREVER),
-        doc="Time-out of the ZooKeeper session, in ms.",
-    )
-    zookeeper_connect_timeout_ms: int = option(
-        "zk.connectiontimeout.ms",
-        "zookeeper.connection.timeout.ms",
-        default=6_000,
-        kind=Int(1, _FOREVER),
-        doc="How long to wait for ZooKeeper at the start, in ms.",
+    zookeeper_connect_timeout_ms: int = shared_options.producer_zookeeper_timeout_ms(
+        "zk.connectiontimeout.ms", "zookeeper.connection.timeout.ms"
     )
 
     def __post_init__(self) -> None:

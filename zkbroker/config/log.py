@@ -15,7 +15,7 @@ from zkbroker.config.schema import (
     Bool,
     Float,
     Int,
-    Kind,
+    OptionKind,
     Str,
     StrList,
     StrMap,
@@ -352,7 +352,7 @@ class LogConfig:
 _OPTIONS = tuple(options(LogConfig))
 
 
-def _parse_override(name: str, text: str, kind: Kind) -> Any:
+def _parse_override(name: str, text: str, kind: OptionKind) -> Any:
     try:
         value = kind.parse(text)
         kind.check(value)

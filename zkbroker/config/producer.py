@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from zkbroker.config import schema
+from zkbroker.config import schema, shared_options
 from zkbroker.config.refused_client_keys import refuse_unsupported
 from zkbroker.config.schema import Bool, Int, Str, StrList, option
 from zkbroker.errors import ConfigError
@@ -81,9 +81,7 @@ class ProducerConfig:
     """How a producer finds brokers, batches, retries and gives up."""
 
     IGNORED: ClassVar[Mapping[str, str]] = {
-        "zk.read.num.retries": "watches keep the topic's partitions current",
-        "zk.synctime.ms": "watches keep the topic's partitions current",
-        "zookeeper.sync.time.ms": "watches keep the topic's partitions current",
+        **shared_options.KEPT_CURRENT,
         "reconnect.interval": "a connection is used until it breaks",
         "reconnect.time.interval.ms": "a connection is used until it breaks",
         "producer.retry.count": "message.send.max.retries is the name",
@@ -155,25 +153,12 @@ class ProducerConfig:
         kind=Int(1, _FOREVER),
         doc="How long to wait for the answer to a request, in ms.",
     )
-    connect_timeout_ms: int = option(
-        "connect.timeout.ms",
-        default=5_000,
-        kind=Int(1, _FOREVER),
-        doc="How long to wait for a connection to a broker, in ms.",
+    connect_timeout_ms: int = shared_options.broker_connect_timeout_ms()
+    zookeeper_session_timeout_ms: int = shared_options.producer_session_timeout_ms(
+        "zookeeper.session.timeout.ms", "zk.sessiontimeout.ms"
     )
-    zookeeper_session_timeout_ms: int = option(
-        "zookeeper.session.timeout.ms",
-        "zk.sessiontimeout.ms",
-        default=6_000,
-        kind=Int(1, _FOREVER),
-        doc="Time-out of the ZooKeeper session, in ms.",
-    )
-    zookeeper_connect_timeout_ms: int = option(
-        "zookeeper.connection.timeout.ms",
-        "zk.connectiontimeout.ms",
-        default=6_000,
-        kind=Int(1, _FOREVER),
-        doc="How long to wait for ZooKeeper at the start, in ms.",
+    zookeeper_connect_timeout_ms: int = shared_options.producer_zookeeper_timeout_ms(
+        "zookeeper.connection.timeout.ms", "zk.connectiontimeout.ms"
     )
     linger_ms: int = option(
         "queue.buffering.max.ms",
@@ -319,13 +304,7 @@ class ProducerConfig:
         kind=Int(-1, _FOREVER),
         doc="Age at which metadata is read again without a cause, in ms; -1: only after failures.",
     )
-    send_buffer_bytes: int = option(
-        "send.buffer.bytes",
-        "buffer.size",
-        default=100 * 1024,
-        kind=Int(-1, _FOREVER),
-        doc="Send buffer of the sockets, in bytes; -1 leaves the system's.",
-    )
+    send_buffer_bytes: int = shared_options.send_buffer_bytes("send.buffer.bytes", "buffer.size")
     receive_buffer_bytes: int = option(
         "receive.buffer.bytes",
         default=-1,
@@ -360,12 +339,7 @@ class ProducerConfig:
         doc="What takes batches off the queue instead of the default handler; entry points of "
         "zkbroker.event_handlers.",
     )
-    event_handler_properties: str = option(
-        "event.handler.props",
-        default="",
-        kind=Str(),
-        doc="Properties file given to the event handler's init.",
-    )
+    event_handler_properties: str = shared_options.event_handler_properties()
     callback_handler: str = option(
         "callback.handler",
         default="",
@@ -373,12 +347,7 @@ class ProducerConfig:
         doc="What is called at each stage of the queue; entry points of "
         "zkbroker.callback_handlers.",
     )
-    callback_handler_properties: str = option(
-        "callback.handler.props",
-        default="",
-        kind=Str(),
-        doc="Properties file given to the callback handler's init.",
-    )
+    callback_handler_properties: str = shared_options.callback_handler_properties()
     interceptors: tuple[str, ...] = option(
         "interceptor.classes",
         default=(),

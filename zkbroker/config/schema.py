@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 _METADATA = "zkbroker.option"
 
 
-class Kind(Protocol):
+class OptionKind(Protocol):
     """What values an option takes."""
 
     def parse(self, text: str) -> Any:
@@ -170,13 +170,13 @@ class Option:
     """One option: its spellings (with the factor of their unit), kind and documentation."""
 
     keys: tuple[tuple[str, int], ...]
-    kind: Kind
+    kind: OptionKind
     doc: str
 
 
 def option(
     *keys: str | tuple[str, int],
-    kind: Kind,
+    kind: OptionKind,
     doc: str,
     default: Any = MISSING,
     default_factory: Any = MISSING,
@@ -274,7 +274,7 @@ def from_properties(
     return config(**values)
 
 
-def _parse(kind: Kind, key: str, factor: int, text: str) -> Any:
+def _parse(kind: OptionKind, key: str, factor: int, text: str) -> Any:
     try:
         value = kind.parse(text)
         if factor != 1 and value >= 0:
@@ -285,5 +285,5 @@ def _parse(kind: Kind, key: str, factor: int, text: str) -> Any:
     return value
 
 
-def _bad(key: str, value: object, kind: Kind) -> ConfigError:
+def _bad(key: str, value: object, kind: OptionKind) -> ConfigError:
     return ConfigError(f"{key}={value!r} is not allowed: give {kind.allowed}")

@@ -13,7 +13,7 @@ from zkbroker.records import RecordLists, decode_lists
 from zkbroker.runtime import Park, unparked
 
 
-class Appended(Protocol):
+class AppendInfo(Protocol):
     """What an append says of where it went."""
 
     @property
@@ -43,7 +43,7 @@ class PartitionLog(Protocol):
         leader_epoch: int,
         now_ms: int | None = None,
         verification: Any = None,
-    ) -> Appended: ...
+    ) -> AppendInfo: ...
     def begin_verification(self, producer_id: int, producer_epoch: int) -> Any: ...
     def wait_durable(
         self, last_offset: int, timeout_s: float | None = None, park: Park = unparked

@@ -11,7 +11,7 @@ from zkbroker.errors import CorruptMessage, ErrorCode, ProtocolError
 from zkbroker.log.appending import Data, append_policy, check_leader_set, lacks_key, markers_in
 from zkbroker.log.base import BaseLog
 from zkbroker.log.producers.stability import Verification
-from zkbroker.log.producers.state import Batch
+from zkbroker.log.producers.state import BatchMetadata
 from zkbroker.log.results import AppendResult
 from zkbroker.log.segments.segment import Segment
 from zkbroker.records import (
@@ -287,7 +287,7 @@ class WritableLog(BaseLog):
             if ended >= 0:
                 self._ended.note(ended, entry.base_offset)
 
-    def _repeated(self, stored: Batch) -> AppendResult:
+    def _repeated(self, stored: BatchMetadata) -> AppendResult:
         return AppendResult(
             stored.first_offset,
             stored.last_offset,

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
 from zkbroker.config import load_properties
-from zkbroker.config.consumer import READ_COMMITTED, ConsumerConfig
+from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.config.generation import is_07, without_generation
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.config.legacy07_consumer import ConsumerConfig07
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.config.schema import Bool, Int, Str, from_properties, option, validate
+from zkbroker.config.shared_options import READ_COMMITTED
 from zkbroker.errors import ConfigError
 
 _FOREVER = 2**31 - 1

@@ -19,7 +19,7 @@ from zkbroker.client import Cluster
 from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
 from zkbroker.client.metadata_source import ask
 from zkbroker.client.resolve_offsets import resolve_or_end
-from zkbroker.config.consumer import READ_COMMITTED
+from zkbroker.config.shared_options import READ_COMMITTED
 from zkbroker.errors import ClientError, ConfigError, ZkbrokerError
 from zkbroker.measures import Family, lag_families
 from zkbroker.mirror.config import MirrorConfig, SourceConfig
@@ -40,7 +40,7 @@ from zkbroker.mirror.sources import (
 )
 from zkbroker.mirror.target import Target
 from zkbroker.mirror.tracker import Place
-from zkbroker.mirror.transactions import Transactions
+from zkbroker.mirror.transactions import MirrorTransactions
 from zkbroker.mirror.worker import Worker, passes
 from zkbroker.producer import Producer
 from zkbroker.protocol import ApiKey
@@ -193,7 +193,7 @@ class Mirror:
             make_step=partial(self._exactly_once, side) if config.exactly_once else None,
         )
 
-    def _exactly_once(self, side: _SourceSide, source: Callable[[], Source]) -> Transactions:
+    def _exactly_once(self, side: _SourceSide, source: Callable[[], Source]) -> MirrorTransactions:
         config = self.config
         name = config.exactly_once_name(side.config)
         self._target.have(config.exactly_once_topic, {"cleanup.policy": "compact"})
@@ -204,7 +204,7 @@ class Mirror:
         def end_of(key: PartitionKey) -> int:
             return _offsets(side.cluster, [key], LATEST_TIME)[key]
 
-        return Transactions(
+        return MirrorTransactions(
             source,
             make_producer=make_producer,
             positions=Positions(

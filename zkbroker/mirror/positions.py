@@ -14,7 +14,8 @@ import time
 from zkbroker.client import Cluster
 from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
 from zkbroker.client.resolve_offsets import resolve_or_end
-from zkbroker.config.consumer import FAIL, READ_COMMITTED, ConsumerConfig
+from zkbroker.config.consumer import FAIL, ConsumerConfig
+from zkbroker.config.shared_options import READ_COMMITTED
 from zkbroker.consumer import AssignedConsumer, MessageAndMetadata
 from zkbroker.errors import ConfigError, RequestTimedOut
 from zkbroker.mirror.kept import kept_key, kept_offset

@@ -72,7 +72,7 @@ class _Held:
         self.next_offset = 0
 
 
-class Transactions:
+class MirrorTransactions:
     """The commit step of a stream that mirrors exactly once.
 
     Args:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import cast
 
 from zkbroker.client import Cluster, SingleAddressSource, StaticSource, ZooKeeperSource
-from zkbroker.client.view import Source
+from zkbroker.client.view import ClusterSource
 from zkbroker.config import load_properties
 from zkbroker.config.legacy07_producer import ProducerConfig07
 from zkbroker.config.producer import ProducerConfig
@@ -21,7 +21,7 @@ from zkbroker.runtime import Runtime
 
 def make_cluster(config: ProducerConfig, runtime: Runtime) -> Cluster:
     """Return the cluster that a configuration names; not started."""
-    source: Source
+    source: ClusterSource
     if config.zookeeper_connect:
         source = ZooKeeperSource(
             config.zookeeper_connect,

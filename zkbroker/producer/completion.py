@@ -37,7 +37,7 @@ from zkbroker.producer.outcomes import (
 )
 from zkbroker.producer.queued_messages import Part, SendFuture, futures_of
 from zkbroker.producer.send_queue import SendQueue
-from zkbroker.producer.transactions import Transactions
+from zkbroker.producer.transactions import TransactionManager
 from zkbroker.runtime import Runtime
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Completion:
         send_queue: SendQueue,
         hooks: Hooks,
         post: Callable[..., None],
-        transactions: Transactions | None = None,
+        transactions: TransactionManager | None = None,
     ) -> None:
         self._transactions = transactions
         self._config = config

@@ -42,7 +42,7 @@ from zkbroker.producer.hooks import RECORD_OVERHEAD_BYTES
 from zkbroker.producer.message import KeyedMessage, RecordMetadata
 from zkbroker.producer.queued_messages import SendFuture
 from zkbroker.producer.sender import Sender
-from zkbroker.producer.transactions import HasGroup, Transactions
+from zkbroker.producer.transactions import HasGroup, TransactionManager
 from zkbroker.runtime import Runtime, get_runtime
 from zkbroker.types import PartitionKey
 
@@ -115,7 +115,9 @@ class Producer:
         self._cluster = make_cluster(config, self._runtime).start() if cluster is None else cluster
         channels = BrokerChannel if settings07 is None else channels07(settings07)
         self._transactions = (
-            Transactions(config, self._cluster, self._runtime) if config.transactional_id else None
+            TransactionManager(config, self._cluster, self._runtime)
+            if config.transactional_id
+            else None
         )
         self._sender = Sender(
             config, self._runtime, self._cluster, self._hooks, self._transactions, channels
@@ -308,7 +310,7 @@ class Producer:
         return self._transactional.transaction()
 
     @property
-    def _transactional(self) -> Transactions:
+    def _transactional(self) -> TransactionManager:
         if self._transactions is None:
             raise ConfigError("the producer has no transactions: set transactional.id")
         return self._transactions

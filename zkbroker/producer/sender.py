@@ -28,7 +28,7 @@ from zkbroker.producer.queued_messages import QueuedMessages, SendFuture, whole
 from zkbroker.producer.routing import Router
 from zkbroker.producer.send_queue import SendQueue
 from zkbroker.producer.sequences import SequenceNumbers
-from zkbroker.producer.transactions import Transactions
+from zkbroker.producer.transactions import TransactionManager
 from zkbroker.runtime import Event, Runtime
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Sender:
         runtime: Runtime,
         cluster: Cluster,
         hooks: Hooks,
-        transactions: Transactions | None = None,
+        transactions: TransactionManager | None = None,
         make_channel: Callable[..., BrokerChannel] = BrokerChannel,
     ) -> None:
         self._transactions = transactions
@@ -352,7 +352,7 @@ class Sender:
         self._channel(leader).submit(exchange)
         return True
 
-    def _admitted(self, transactions: Transactions, batch: Batch) -> bool:
+    def _admitted(self, transactions: TransactionManager, batch: Batch) -> bool:
         """Whether a batch may leave now; one of a transaction that failed is given up."""
         if batch.numbered:
             return True

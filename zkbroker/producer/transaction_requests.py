@@ -22,7 +22,7 @@ from zkbroker.producer.errors import (
     TransactionError,
     TransactionFatal,
 )
-from zkbroker.producer.transaction_state import TransactionState
+from zkbroker.producer.transaction_state import ProducerTransactionState
 from zkbroker.protocol.messages import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -82,7 +82,7 @@ class TransactionRequests:
         config: ProducerConfig,
         cluster: GroupCluster,
         runtime: Runtime,
-        state: TransactionState,
+        state: ProducerTransactionState,
     ) -> None:
         self._config = config
         self._cluster = cluster

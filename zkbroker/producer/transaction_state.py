@@ -41,7 +41,7 @@ class State(Enum):
     CLOSED = "closed"
 
 
-class TransactionState:
+class ProducerTransactionState:
     """The state of one producer's transactions; any task may call any method.
 
     Args:

@@ -29,7 +29,7 @@ from zkbroker.producer.errors import (
 )
 from zkbroker.producer.outcomes import SEQUENCE_LOST
 from zkbroker.producer.transaction_requests import FENCED, TransactionRequests
-from zkbroker.producer.transaction_state import State, TransactionState
+from zkbroker.producer.transaction_state import ProducerTransactionState, State
 from zkbroker.runtime import Runtime
 from zkbroker.types import PartitionKey
 
@@ -77,7 +77,7 @@ class HasGroup(Protocol):
         """The group."""
 
 
-class Transactions:
+class TransactionManager:
     """The transactions of one producer.
 
     Args:
@@ -89,7 +89,7 @@ class Transactions:
     def __init__(self, config: ProducerConfig, cluster: GroupCluster, runtime: Runtime) -> None:
         self._config = config
         self._runtime = runtime
-        self.state = TransactionState(runtime.guard())
+        self.state = ProducerTransactionState(runtime.guard())
         self._requests = TransactionRequests(config, cluster, runtime, self.state)
         self._sending: Sending | None = None
         # Of the sender's loop: what waits to be added, and whether a task is at it.

@@ -18,15 +18,19 @@ that removes the other one in its transaction.
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
 from zkbroker.registry.controller_writes import controller_transactions
+from zkbroker.registry.leader_registrations import (
+    ATTEMPTS,
+    LeaderRegistrations,
+    StoredDecision,
+)
 from zkbroker.registry.node_json import int32, read_json, tell_unreadable
 from zkbroker.registry.partitions import PartitionState
+from zkbroker.registry.state_form import StateForm
 from zkbroker.runtime.pacing import giving_way
-from zkbroker.zookeeper.errors import TransactionFailed
 from zkbroker.zookeeper.nodes import Check, Create, Delete, NodeStat, Operation, SetData
 from zkbroker.zookeeper.session import ZkSession
 
@@ -38,16 +42,8 @@ Key = tuple[str, int]
 Node = tuple[bytes, NodeStat] | None
 
 NO_LEADER = -1
-_ATTEMPTS = 5
 MISSING = -1
 """As `zk_version`: the node does not exist yet."""
-
-
-class StateForm(StrEnum):
-    """The values of `partition.state.znodes`."""
-
-    EPHEMERAL = "ephemeral"
-    PERSISTENT = "persistent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +103,7 @@ class PartitionStates:
         # What the first write has to remove: version of the persistent `state` (ephemeral form) or
         # of the partition's own node (persistent form).
         self._superseded: dict[Key, int] = {}
-        self._registered: dict[Key, int] = {}
+        self._registrations = LeaderRegistrations(session)
         self.unreadable: set[Key] = set()
         """Partitions whose decision is there and could not be read. Nothing may be decided for
         them: who was in sync is not known, and every guess loses messages."""
@@ -263,7 +259,9 @@ class PartitionStates:
                 for k in keys
             ]
         else:
-            registrations = self._registrations(keys, changes)
+            registrations = self._registrations.operations(
+                {key: state.to_json() for key, state in changes.items()}
+            )
             batches = [
                 [
                     SetData(paths.partition(*k), changes[k].to_json(), changes[k].zk_version),
@@ -277,11 +275,11 @@ class PartitionStates:
         for key, failed in zip(keys, answers, strict=True):
             if failed is None:
                 state = changes[key]
-                self._registered[key] = self._session.generation
+                self._registrations.note(key)
                 stored = replace(state, zk_version=state.zk_version + 1)
                 outcome[key] = IsrUpdate(stored, written=True, still_leader=True)
             else:
-                self._registered.pop(key, None)
+                self._registrations.forget(key)
                 refused.append(key)
         current = self.read(refused) if refused else {}
         for key in refused:
@@ -300,53 +298,9 @@ class PartitionStates:
         """
         if self.form is StateForm.PERSISTENT:
             return set()
-        left, refused = dict(states), set()
-        for key in left:
-            # Another broker may have led meanwhile: what this one knew of the node is over.
-            self._registered.pop(key, None)
-        attempts = 0
-        while left:
-            if attempts == _ATTEMPTS:
-                raise RegistryError(
-                    f"leaders of {len(left)} partitions are not registered: their nodes change"
-                )
-            attempts += 1
-            registrations = self._registrations(list(left), left)
-            answers = self._session.transactions(
-                [[Check(paths.partition(*k), left[k].zk_version), *registrations[k]] for k in left]
-            )
-            generation = self._session.generation
-            for key, failed in zip(list(left), answers, strict=True):
-                if failed is None:
-                    self._registered[key] = generation
-                elif failed.index == 0:
-                    refused.add(key)
-                else:
-                    continue  # the registration before came or went meanwhile
-                del left[key]
-        return refused
-
-    def _registrations(
-        self, keys: Sequence[Key], states: Mapping[Key, LeaderAndIsr]
-    ) -> dict[Key, list[Operation]]:
-        """What makes `state` this session's, with the content of `states`."""
-        unknown = [k for k in keys if self._registered.get(k) != self._session.generation]
-        nodes = self._session.get_many([paths.partition_state(*key) for key in unknown])
-        present = dict(zip(unknown, nodes, strict=True))
-        found: dict[Key, list[Operation]] = {}
-        for key in keys:
-            path, data = paths.partition_state(*key), states[key].to_json()
-            if key not in present:
-                found[key] = [SetData(path, data)]
-                continue
-            node = present[key]
-            if node is None:
-                found[key] = [Create(path, data, ephemeral=True)]
-            elif node[1].ephemeral_owner == self._session.session_id:
-                found[key] = [SetData(path, data, node[1].version)]
-            else:
-                found[key] = [Delete(path, node[1].version), Create(path, data, ephemeral=True)]
-        return found
+        return self._registrations.register(
+            {key: StoredDecision(each.to_json(), each.zk_version) for key, each in states.items()}
+        )
 
     def unregister_leader(self, keys: Iterable[Key]) -> None:
         """Remove the registrations of partitions that this broker leads no longer.
@@ -356,17 +310,9 @@ class PartitionStates:
         """
         wanted = list(keys)
         for key in wanted:
-            self._registered.pop(key, None)
-        if self.form is StateForm.PERSISTENT or not wanted:
-            return
-        nodes = self._session.get_many([paths.partition_state(*key) for key in wanted])
-        self._session.transactions(
-            [
-                [Delete(paths.partition_state(*key), node[1].version)]
-                for key, node in zip(wanted, nodes, strict=True)
-                if node is not None and node[1].ephemeral_owner == self._session.session_id
-            ]
-        )
+            self._registrations.forget(key)
+        if self.form is StateForm.EPHEMERAL and wanted:
+            self._registrations.unregister(wanted)
 
     # -- coming and going
 
@@ -426,7 +372,7 @@ class PartitionStates:
             RegistryError: ZooKeeper does not answer, or the states change all the time.
         """
         left = set(keys)
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             found = self.read(sorted(left))
             left = {key for key, state in found.items() if broker_id in state.isr}
             changes = {
@@ -511,52 +457,3 @@ def _judge(wanted: LeaderAndIsr, current: LeaderAndIsr | None) -> IsrUpdate:
         return IsrUpdate(None, written=False, still_leader=False)
     ours = (current.leader, current.leader_epoch) == (wanted.leader, wanted.leader_epoch)
     return IsrUpdate(current, written=ours and current.isr == wanted.isr, still_leader=ours)
-
-
-# -- which form a cluster has
-
-
-def declare_form(session: ZkSession, form: StateForm, broker_id: int) -> None:
-    """Make sure that every broker of the cluster keeps its decisions in the same form.
-
-    The ephemeral form is noted in the data of `/brokers/topics`, which genuine brokers never look
-    at, by the first broker; brokers that live without that note are genuine. To be called before
-    the broker registers.
-
-    Raises:
-        RegistryError: the cluster has the other form; the message says what to set.
-    """
-    session.ensure_path(paths.TOPICS)
-    session.ensure_path(paths.BROKER_IDS)
-    while True:
-        data, stat = session.get(paths.TOPICS)
-        noted = b"ephemeral" in data
-        if noted is (form is StateForm.EPHEMERAL):
-            return
-        others = sorted(set(session.children(paths.BROKER_IDS)) - {str(broker_id)})
-        if others:
-            there = StateForm.EPHEMERAL if noted else StateForm.PERSISTENT
-            raise RegistryError(
-                f"the brokers {', '.join(others)} keep partition state in {there} znodes: set "
-                f"partition.state.znodes={there} to join them, or stop them first"
-            )
-        if _note_form(session, form, stat.version):
-            return
-
-
-def withdraw_form(session: ZkSession) -> None:
-    """Take the note back, after the last broker has left persistent nodes behind."""
-    data, stat = session.get(paths.TOPICS)
-    if data:
-        _note_form(session, StateForm.PERSISTENT, stat.version)
-
-
-def _note_form(session: ZkSession, form: StateForm, version: int) -> bool:
-    note = b'{"version":1,"partition_state_znodes":"ephemeral"}'
-    try:
-        session.transaction(
-            [SetData(paths.TOPICS, note if form is StateForm.EPHEMERAL else b"", version)]
-        )
-    except TransactionFailed:
-        return False  # another broker was faster: look again
-    return True

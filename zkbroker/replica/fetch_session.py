@@ -29,7 +29,7 @@ FINAL_EPOCH = -1
 _MAX_EPOCH = 2**31 - 1
 
 
-class Wanted(NamedTuple):
+class PartitionFetch(NamedTuple):
     """What is asked of one partition; an order in which a change of any part is a change."""
 
     offset: int
@@ -54,14 +54,14 @@ class FollowerFetchSession:
         self._sessions = version >= SESSIONS_SINCE
         self._id = NO_SESSION
         self._epoch = INITIAL_EPOCH if self._sessions else FINAL_EPOCH
-        self.asked: dict[TopicPartition, Wanted] = {}
+        self.asked: dict[TopicPartition, PartitionFetch] = {}
         """What the leader was asked for last, in the order in which it serves it."""
 
     @property
     def incremental(self) -> bool:
         return self._epoch > INITIAL_EPOCH
 
-    def next(self, wanted: Mapping[TopicPartition, Wanted]) -> SessionPart:
+    def next(self, wanted: Mapping[TopicPartition, PartitionFetch]) -> SessionPart:
         """Return what to send so that the leader is asked for these partitions."""
         if not self.incremental:
             self.asked = dict(wanted)
@@ -109,7 +109,7 @@ class FollowerFetchSession:
         self._epoch = INITIAL_EPOCH if self._sessions else FINAL_EPOCH
 
 
-def _topics(wanted: Mapping[TopicPartition, Wanted]) -> list[FetchRequestTopic]:
+def _topics(wanted: Mapping[TopicPartition, PartitionFetch]) -> list[FetchRequestTopic]:
     topics: dict[str, FetchRequestTopic] = {}
     for key, each in wanted.items():
         item = topics.get(key.topic)

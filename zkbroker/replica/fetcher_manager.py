@@ -13,7 +13,7 @@ from zkbroker.log import TopicPartition
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.inter_broker import INTER_BROKER_VERSIONS
 from zkbroker.protocol.java_hash import string_hash
-from zkbroker.replica.fetcher import Fetcher
+from zkbroker.replica.fetcher import ReplicaFetcher
 from zkbroker.replica.following import Connect, FetcherCounts, FetcherSettings
 from zkbroker.replica.partition import Partition
 from zkbroker.replica.throttle import ReplicationThrottle
@@ -50,7 +50,7 @@ class FetcherManager:
         self._runtime = runtime
         self._clock_ms = clock_ms
         self.throttle = throttle or ReplicationThrottle(clock_ms)
-        self._fetchers: dict[tuple[int, int], Fetcher] = {}
+        self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
         self._ended = FetcherCounts()
         self._by_epochs = ApiKey.OFFSET_FOR_LEADER_EPOCH in INTER_BROKER_VERSIONS[settings.level]
         self._followed_before: dict[TopicPartition, tuple[int, int]] = {}
@@ -66,7 +66,7 @@ class FetcherManager:
             place = (partition.leader, number)
             fetcher = self._fetchers.get(place)
             if fetcher is None:
-                fetcher = self._fetchers[place] = Fetcher(
+                fetcher = self._fetchers[place] = ReplicaFetcher(
                     self._broker_id,
                     partition.leader,
                     number,
@@ -111,7 +111,7 @@ class FetcherManager:
                 del self._fetchers[place]
                 self._count_ended(fetcher)
 
-    def _count_ended(self, fetcher: Fetcher) -> None:
+    def _count_ended(self, fetcher: ReplicaFetcher) -> None:
         self._ended = replace(
             self._ended,
             bytes_in=self._ended.bytes_in + fetcher.counts.bytes_in,

@@ -13,7 +13,7 @@ from zkbroker.log import TopicPartition
 from zkbroker.replica.partition import Partition
 
 
-class Connection(Protocol):
+class LeaderConnection(Protocol):
     """A way to one broker."""
 
     def send(self, request: Any, version: int) -> Any:
@@ -27,7 +27,7 @@ class Connection(Protocol):
         """Close it; a `send` that waits fails soon."""
 
 
-Connect = Callable[[int, int], Connection]
+Connect = Callable[[int, int], LeaderConnection]
 """Makes a connection to a broker (id) for a fetcher (number); it raises where that is not known."""
 
 

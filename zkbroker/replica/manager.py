@@ -25,10 +25,11 @@ from zkbroker.protocol.messages import (
 from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition, PartitionError
 from zkbroker.registry.partition_states import Key
 from zkbroker.replica.fencing import ControllerFence
-from zkbroker.replica.partition import NO_LEADER, Partition, Role
-from zkbroker.replica.soundness import check_decision
+from zkbroker.replica.log_opening import LogOpening
+from zkbroker.replica.partition import Partition, Role
+from zkbroker.replica.refusal import ControllerRefusal
 from zkbroker.replica.state_writer import LeaderStateWriter
-from zkbroker.runtime import Runtime, Task
+from zkbroker.runtime import OwnerLoop, Runtime
 from zkbroker.runtime.pacing import side_by_side
 
 logger = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ TopicSettings = Callable[[Set[str]], Mapping[str, Mapping[str, str]]]
 """Returns the settings of topics, of those whose settings it can tell."""
 
 
-class Fetchers(Protocol):
+class ReplicaFetchers(Protocol):
     """Who copies the partitions that other brokers lead."""
 
     def follow(self, partitions: Iterable[Partition]) -> None:
@@ -99,35 +100,31 @@ class ReplicaManager:
         runtime: Runtime,
         clock_ms: Callable[[], int],
         settings: ReplicaSettings | None = None,
-        fetchers: Fetchers | None = None,
+        fetchers: ReplicaFetchers | None = None,
         open_limit: Callable[[], int] = lambda: 2**31,
         session_over: Callable[[], bool] = lambda: False,
     ) -> None:
         self._session_over = session_over
-        self._open_limit = open_limit
         self.broker_id = broker_id
         self._logs = logs
         self._writer = writer
-        self._fence = fence
+        self._refusal = ControllerRefusal(fence)
         self._topic_settings = topic_settings
         self._runtime = runtime
         self._clock_ms = clock_ms
         self._settings = settings or ReplicaSettings()
-        self.fetchers: Fetchers = fetchers or NoFetchers()
+        self.fetchers: ReplicaFetchers = fetchers or NoFetchers()
         self._partitions: dict[Key, Partition] = {}
-        self._checkpointed = logs.checkpointed_high_watermarks()
+        self._opening = LogOpening(broker_id, logs, open_limit)
         self._lock = runtime.lock()
         self._subscribers: dict[str, _Subscriber] = {}
         self._told = runtime.event()
         self._stopping = False
         self._leaving = False
-        self._refused = ""
-        self._wake = runtime.event()
-        self._task: Task | None = None
+        self._check_every_s = self._settings.lag_ms / 2000
+        self._check_due_ms = 0.0
+        self._loop = OwnerLoop(runtime, self._check, name="replica-manager", logger=logger)
         self._failed_directories = False
-        self._opening = 0
-        """Logs that are being made."""
-        self._lost: set[Key] = set()
         logs.use_high_watermarks(self.high_watermarks)
         logs.on_offline(self._directory_failed)
 
@@ -135,7 +132,7 @@ class ReplicaManager:
 
     def refuse_to_lead(self, keys: Iterable[Key]) -> None:
         """Lead none of these whose logs were lost, until they were copied from another replica."""
-        self._lost = set(keys)
+        self._opening.refuse_to_lead(keys)
 
     def get(self, topic: str, number: int) -> Partition | None:
         """Return a partition, None where the controller told nothing of it."""
@@ -161,7 +158,7 @@ class ReplicaManager:
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """Return every high watermark that is known, to be checkpointed."""
-        return self._checkpointed | {
+        return self._opening.checkpointed | {
             each.key: each.high_watermark for each in self.all() if each.has_log
         }
 
@@ -184,7 +181,8 @@ class ReplicaManager:
 
     def start(self) -> None:
         """Begin to check ISRs and data directories."""
-        self._task = self._runtime.spawn(self._run, name="replica-manager")
+        self._check_due_ms = self._clock_ms() + self._check_every_s * 1000
+        self._loop.start(self._check_every_s)
 
     def leave(self) -> None:
         """Begin to copy nothing more: this broker is about to hand over what it leads, and to go.
@@ -196,38 +194,34 @@ class ReplicaManager:
     def close(self, timeout_s: float) -> None:
         """Lead and follow nothing any more; whoever waits is let go."""
         self._stopping = True
-        self._wake.set()
-        if self._task is not None:
-            self._task.join(timeout_s)
+        self._loop.close(timeout_s)
         partitions = self.all()
         self.fetchers.forget([each.key for each in partitions])
         for partition in partitions:
             partition.stop()
 
-    def _run(self) -> None:
-        every_s = self._settings.lag_ms / 2000
-        due = self._clock_ms() + every_s * 1000
-        while not self._stopping:
-            self._wake.wait(max(0.0, (due - self._clock_ms()) / 1000))
-            self._wake.clear()
-            if self._failed_directories:
-                self._failed_directories = False
-                self._take_offline()
-            if self._clock_ms() >= due:
-                due = self._clock_ms() + every_s * 1000
-                for partition in self.led():
-                    partition.check_isr()
-                    self._runtime.sleep(0)
+    def _check(self) -> float:
+        """Do what is due; return after how many seconds ISRs are to be looked at."""
+        if self._failed_directories:
+            self._failed_directories = False
+            self._take_offline()
+        now_ms = self._clock_ms()
+        if now_ms >= self._check_due_ms:
+            self._check_due_ms = now_ms + self._check_every_s * 1000
+            for partition in self.led():
+                partition.check_isr()
+                self._runtime.sleep(0)
+        return max(0.0, (self._check_due_ms - self._clock_ms()) / 1000)
 
     # -- the controller's requests
 
     def leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         """Carry out a LeaderAndIsr; never raises for what is wrong with it."""
         told = list(request.partitions())
-        code = self._refusal(request)
+        code = self._refusal.of(request)
         if code:
             return _refused(told, code)
-        sound, codes = self._sound(request.controller_id, told)
+        sound, codes = self._refusal.parted(request.controller_id, told)
         missing = {
             topic
             for topic, each in sound
@@ -236,7 +230,7 @@ class ReplicaManager:
         settings = self._settings_of(missing) if missing else {}
         with self._lock:
             # A later controller may have been obeyed while this one waited.
-            code = self._refusal(request)
+            code = self._refusal.of(request)
             if code:
                 return _refused(told, code)
             codes |= self._apply(sound, settings)
@@ -245,52 +239,6 @@ class ReplicaManager:
         return LeaderAndIsrResponse(
             ErrorCode.NONE,
             [PartitionError(topic, number, code) for (topic, number), code in codes.items()],
-        )
-
-    def _refusal(self, request: LeaderAndIsrRequest | StopReplicaRequest) -> ErrorCode:
-        """Why a request is not to be obeyed; NONE where it is."""
-        try:
-            self._fence.check(request.controller_id, request.controller_epoch, request.broker_epoch)
-        except ProtocolError as error:
-            name = type(request).__name__.removesuffix("Request")
-            self._tell_refused(name, request.controller_id, error)
-            return error.code
-        return ErrorCode.NONE
-
-    def _sound(
-        self, controller_id: int, told: list[tuple[str, LeaderAndIsrPartition]]
-    ) -> tuple[list[tuple[str, LeaderAndIsrPartition]], dict[tuple[str, int], ErrorCode]]:
-        """Part what a controller can say from nonsense, which is refused and named in one line.
-
-        A name that no directory can have would be taken for a failure of the disk.
-        """
-        sound: list[tuple[str, LeaderAndIsrPartition]] = []
-        codes: dict[tuple[str, int], ErrorCode] = {}
-        why = ""
-        for topic, state in told:
-            try:
-                check_decision(topic, state)
-            except ZkbrokerError as error:
-                codes[topic, state.partition] = ErrorCode.INVALID_REQUEST
-                why = why or str(error)
-            else:
-                sound.append((topic, state))
-        if codes:
-            self._tell_refused(
-                "LeaderAndIsr", controller_id, f"partitions={len(codes)} first={why}"
-            )
-        return sound, codes
-
-    def _tell_refused(self, api: str, controller_id: int, reason: object) -> None:
-        """Warn of a refused request once; who repeats it does not fill the log."""
-        said = f"{api} {controller_id} {reason}"
-        again, self._refused = said == self._refused, said
-        logger.log(
-            logging.DEBUG if again else logging.WARNING,
-            "%s refused controller=%d %s",
-            api,
-            controller_id,
-            reason,
         )
 
     def _settings_of(self, topics: Set[str]) -> Mapping[str, Mapping[str, str]]:
@@ -344,7 +292,7 @@ class ReplicaManager:
         def carry_out(item: tuple[Partition, LeaderAndIsrPartition]) -> None:
             partition, state = item
             try:
-                self._open(partition, state, settings)
+                self._opening.open(partition, state, settings)
                 self._change_role(partition, state)
             except ZkbrokerError as error:
                 code = self._role_not_changed(partition, error)
@@ -370,43 +318,6 @@ class ReplicaManager:
             isr_proposed=self._writer.propose,
             session_over=self._session_over,
         )
-
-    def _open(
-        self,
-        partition: Partition,
-        state: LeaderAndIsrPartition,
-        settings: Mapping[str, Mapping[str, str]],
-    ) -> None:
-        if partition.role is Role.OFFLINE:
-            raise StorageError(f"the data directory of {partition.key} is offline")
-        if not partition.has_log:
-            key = partition.key
-            if key in self._lost:
-                alone = state.leader in (NO_LEADER, self.broker_id)
-                if alone or self.broker_id in state.isr:
-                    # Nor is it made while nobody leads, or while it counts as in sync: it would be
-                    # there at the next start, and could be elected.
-                    raise StorageError(
-                        f"the log of {key} was lost with its data directory, and "
-                        f"{'no other replica leads' if alone else 'it still counts as in sync'}: "
-                        "an empty log would take the place of what was acknowledged. "
-                        "Bring the disk back and start the broker again; or let another replica "
-                        "lead by unclean.leader.election.enable=true of the topic; or make the "
-                        f"empty directory {key} in log.dirs to begin without the data"
-                    )
-                self._lost.discard(key)
-            limit = self._open_limit() - self._opening
-            if self._logs.get(key) is None and len(self._logs.logs()) >= limit:
-                raise StorageError(
-                    f"{limit} partitions are open, as many as the limit of open files allows: "
-                    "raise it (ulimit -n), or move partitions to other brokers"
-                )
-            self._opening += 1
-            try:
-                log = self._logs.get_or_create(key, settings.get(key.topic), is_new=state.is_new)
-            finally:
-                self._opening -= 1
-            partition.open(log, self._checkpointed.get(key, 0))
 
     def _change_role(self, partition: Partition, state: LeaderAndIsrPartition) -> None:
         if state.leader == self.broker_id:
@@ -464,7 +375,7 @@ class ReplicaManager:
         answers = []
         with self._lock:
             # Not before: a later controller may be obeyed while this one waits.
-            code = self._refusal(request)
+            code = self._refusal.of(request)
             if code:
                 return StopReplicaResponse(code)
             keys = [TopicPartition(*each) for each in request.replicas()]
@@ -489,7 +400,7 @@ class ReplicaManager:
         if partition is not None:
             partition.mark_deleted()
             del self._partitions[key]
-        self._checkpointed.pop(key, None)
+        self._opening.forget(key)
         try:
             self._logs.delete(key)
         except StorageError as error:
@@ -506,7 +417,7 @@ class ReplicaManager:
     def _directory_failed(self, path: str, lost: list[TopicPartition], reason: str) -> None:
         # Called where the error was met, perhaps in another thread.
         self._failed_directories = True
-        self._wake.set()
+        self._loop.set()
 
     def _take_offline(self) -> None:
         lost = [

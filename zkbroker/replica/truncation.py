@@ -29,7 +29,7 @@ from zkbroker.protocol.messages.offset_for_leader_epoch import (
 NO_EPOCHS: Final = -1
 
 
-class Cut(NamedTuple):
+class TruncationPoint(NamedTuple):
     """Args: offset is where to cut; complete is False when the leader is to be asked again."""
 
     offset: int
@@ -63,9 +63,9 @@ def epoch_request(
     return OffsetForLeaderEpochRequest(replica_id, list(topics.values()))
 
 
-def cut_without_epochs(high_watermark: int, log_end_offset: int) -> Cut:
+def cut_without_epochs(high_watermark: int, log_end_offset: int) -> TruncationPoint:
     """Return where to cut a log of which nothing can be said by epochs."""
-    return Cut(min(high_watermark, log_end_offset), complete=True)
+    return TruncationPoint(min(high_watermark, log_end_offset), complete=True)
 
 
 def cut_by_answer(
@@ -75,7 +75,7 @@ def cut_by_answer(
     high_watermark: int,
     log_end_offset: int,
     own_end_of: Callable[[int], tuple[int, int]],
-) -> Cut:
+) -> TruncationPoint:
     """Return where to cut a log by what its leader answered.
 
     Args:
@@ -89,10 +89,10 @@ def cut_by_answer(
     if leader_end == UNDEFINED_OFFSET:
         return cut_without_epochs(high_watermark, log_end_offset)
     if leader_epoch == UNDEFINED_EPOCH:
-        return Cut(min(leader_end, log_end_offset), complete=True)
+        return TruncationPoint(min(leader_end, log_end_offset), complete=True)
     own_epoch, own_end = own_end_of(leader_epoch)
     if own_end == UNDEFINED_OFFSET:
-        return Cut(min(leader_end, log_end_offset), complete=True)
+        return TruncationPoint(min(leader_end, log_end_offset), complete=True)
     if own_epoch != leader_epoch:
-        return Cut(min(own_end, log_end_offset), complete=False)
-    return Cut(min(own_end, leader_end, log_end_offset), complete=True)
+        return TruncationPoint(min(own_end, log_end_offset), complete=False)
+    return TruncationPoint(min(own_end, leader_end, log_end_offset), complete=True)

@@ -12,12 +12,8 @@ from zkbroker.config.log import LogManagerConfig
 from zkbroker.errors import ErrorCode, ProtocolError
 from zkbroker.registry import paths
 from zkbroker.registry.brokers import BrokerInfo
-from zkbroker.registry.partition_states import (
-    LeaderAndIsr,
-    PartitionStates,
-    StateForm,
-    declare_form,
-)
+from zkbroker.registry.partition_states import LeaderAndIsr, PartitionStates
+from zkbroker.registry.state_form import StateForm, declare_form
 from zkbroker.registry.topics import create_topic
 from zkbroker.registry.topics_watch import TopicsView
 from zkbroker.zookeeper import SessionState

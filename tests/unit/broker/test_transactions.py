@@ -10,7 +10,7 @@ from tests.unit.log.test_transactions import send
 from zkbroker.broker.handlers.produce import ProduceHandler
 from zkbroker.broker.handlers.transactions import MarkerHandler, TransactionHandlers
 from zkbroker.broker.metrics import BrokerMetrics
-from zkbroker.broker.transactions import Transactions
+from zkbroker.broker.transactions import TransactionCoordination
 from zkbroker.errors import ErrorCode, NotLeaderForPartition, ProtocolError
 from zkbroker.log import TopicPartition
 from zkbroker.protocol.messages import (
@@ -208,5 +208,5 @@ def test_what_cannot_be_a_topic_waits_for_no_marker(topic, caplog):
     owner = SimpleNamespace(
         _services=SimpleNamespace(view=SimpleNamespace(assignment=lambda topic: None))
     )
-    assert Transactions._leader_of(owner, topic, 0) is None
+    assert TransactionCoordination._leader_of(owner, topic, 0) is None
     assert "cannot be a topic" in caplog.text

@@ -6,7 +6,7 @@ from tests.support.simulated_brokers import World
 from zkbroker.errors import ErrorCode, ProtocolError
 from zkbroker.registry import paths, topics
 from zkbroker.registry.notifications import note_isr_changes
-from zkbroker.registry.partition_states import StateForm
+from zkbroker.registry.state_form import StateForm
 from zkbroker.zookeeper import ConnectionLost
 
 T0 = ("t", 0)

@@ -7,7 +7,8 @@ from zkbroker.protocol.messages import LeaderAndIsrResponse
 from zkbroker.protocol.messages.leader_and_isr import LEADER_DURING_DELETE, PartitionError
 from zkbroker.registry import paths, topics
 from zkbroker.registry.controller_writes import ControllerMoved
-from zkbroker.registry.partition_states import PartitionStates, StateForm
+from zkbroker.registry.partition_states import PartitionStates
+from zkbroker.registry.state_form import StateForm
 
 T0, T1 = ("t", 0), ("t", 1)
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.controlled_cluster import ControlledCluster
 from zkbroker.registry import paths, topics
-from zkbroker.registry.partition_states import StateForm
+from zkbroker.registry.state_form import StateForm
 
 T0, T1 = ("t", 0), ("t", 1)
 

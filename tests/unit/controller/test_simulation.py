@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.simulated_brokers import World
 from zkbroker.registry import paths, topics
-from zkbroker.registry.partition_states import StateForm
+from zkbroker.registry.state_form import StateForm
 from zkbroker.zookeeper import NodeExists
 
 BROKERS = 4

@@ -8,7 +8,8 @@ from zkbroker.protocol import ApiKey
 from zkbroker.registry import paths, topics
 from zkbroker.registry.controller_writes import ControllerMoved
 from zkbroker.registry.notifications import note_isr_changes, note_log_dir_failure
-from zkbroker.registry.partition_states import LeaderAndIsr, StateForm
+from zkbroker.registry.partition_states import LeaderAndIsr
+from zkbroker.registry.state_form import StateForm
 
 T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
 

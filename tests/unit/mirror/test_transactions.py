@@ -5,7 +5,7 @@ import pytest
 from tests.unit.mirror.test_tracker import chunk, partition
 from zkbroker.consumer import CommitFailed
 from zkbroker.errors import ConfigError, ErrorCode, RequestTimedOut, protocol_error
-from zkbroker.mirror.transactions import Transactions, ends_transaction
+from zkbroker.mirror.transactions import MirrorTransactions, ends_transaction
 from zkbroker.producer import MessageTooLarge
 from zkbroker.producer.errors import ProducerFenced, TransactionAbortable
 from zkbroker.runtime import get_runtime
@@ -49,7 +49,7 @@ class World:
         self.held = {}
         self.committed = {}
         self.error = None
-        self.step = Transactions(
+        self.step = MirrorTransactions(
             lambda: self,
             make_producer=self._producer,
             positions=self,

@@ -3,19 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.producers import make_run
 from zkbroker.producer.accumulator import Accumulator
-from zkbroker.producer.queued_messages import QueuedMessages, whole
-from zkbroker.runtime import get_runtime
-
-RUNTIME = get_runtime("threads")
-
-
-def make_run(count: int, *, size: int = 10, topic: str = "t") -> QueuedMessages:
-    queued = QueuedMessages(topic, 0.0, RUNTIME)
-    for i in range(count):
-        queued.records.append((None, b"%d" % i, i, ()))
-        queued.sizes.append(size)
-    return queued
+from zkbroker.producer.queued_messages import whole
 
 
 def make(**options: float) -> Accumulator:

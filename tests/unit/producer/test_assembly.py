@@ -1,12 +1,9 @@
 """From a configuration to a producer: what cannot work says so."""
 
-import subprocess
-import sys
-import textwrap
-
 import pytest
 
 from tests.support.fake_broker import FakeCluster
+from tests.support.process import run_program
 from zkbroker.client import NoBrokersAvailable
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import RegistryError
@@ -25,16 +22,6 @@ def test_a_wrong_broker_address_is_a_clear_error():
     config = ProducerConfig(broker_list=("127.0.0.1:1",), connect_timeout_ms=300)
     with pytest.raises(NoBrokersAvailable, match="correct the addresses"):
         Producer(config)
-
-
-def run_program(source: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(source), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])

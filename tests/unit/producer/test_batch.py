@@ -1,19 +1,9 @@
 """Batches: built once, split, numbered on."""
 
+from tests.support.producers import make_run
 from zkbroker.producer.batch import Batch, next_sequence
-from zkbroker.producer.queued_messages import QueuedMessages, futures_of, whole
+from zkbroker.producer.queued_messages import futures_of, whole
 from zkbroker.records import Codec, iter_records
-from zkbroker.runtime import get_runtime
-
-RUNTIME = get_runtime("threads")
-
-
-def make_run(count: int, *, size: int = 10, topic: str = "t") -> QueuedMessages:
-    queued = QueuedMessages(topic, 0.0, RUNTIME)
-    for i in range(count):
-        queued.records.append((None, b"%d" % i, i, ()))
-        queued.sizes.append(size)
-    return queued
 
 
 def test_a_built_batch_is_sent_again_with_the_same_bytes():

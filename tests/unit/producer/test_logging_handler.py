@@ -1,25 +1,15 @@
 """Log records as messages."""
 
 import logging
-import threading
 
 import pytest
 
 from tests.support.fake_broker import FakeCluster
-from tests.support.producers import RUNTIMES, WAIT_S, make
+from tests.support.producers import RUNTIMES, hold_produce, make
 from zkbroker.errors import ConfigError
 from zkbroker.producer import (
     ZkbrokerHandler,
 )
-from zkbroker.protocol import ApiKey
-
-
-def block(fake: FakeCluster) -> threading.Event:
-    """Have brokers answer no produce request until the event is set."""
-    gate = threading.Event()
-    for broker_id in fake.brokers:
-        fake.faults[ApiKey.PRODUCE, broker_id] = lambda request: gate.wait(WAIT_S) and None
-    return gate
 
 
 @RUNTIMES
@@ -49,7 +39,7 @@ def test_log_records_are_published(runtime):
 def test_logging_never_waits_or_raises(capsys):
     with FakeCluster() as fake:
         fake.create("logs", [0])
-        gate = block(fake)
+        gate = hold_produce(fake)
         config = {"metadata.broker.list": fake.addresses, "queue.size": "2"}
         handler = ZkbrokerHandler("logs", config)
         logger = logging.getLogger("test.full")

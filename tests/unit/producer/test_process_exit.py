@@ -2,28 +2,16 @@
 
 import gc
 import os
-import subprocess
-import sys
-import textwrap
 
 import pytest
 
 from tests.support.fake_broker import FakeCluster
+from tests.support.process import run_program
 from tests.support.producers import RUNTIMES, WAIT_S, asynchronous
 from zkbroker.producer import (
     ForkedProducer,
     KeyedMessage,
 )
-
-
-def run_program(source: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(source), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])

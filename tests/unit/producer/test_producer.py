@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tests.support.fake_broker import FakeCluster
-from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, make
+from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, hold_produce, make
 from zkbroker.producer import (
     Cancelled,
     KeyedMessage,
@@ -14,7 +14,6 @@ from zkbroker.producer import (
     ProducerClosed,
     Undelivered,
 )
-from zkbroker.protocol import ApiKey
 
 
 @RUNTIMES
@@ -71,14 +70,6 @@ def test_without_acknowledgements_the_offset_is_unknown(runtime):
             assert producer.send(KeyedMessage("t", b"x")).offset == -1
 
 
-def block(fake: FakeCluster) -> threading.Event:
-    """Have brokers answer no produce request until the event is set."""
-    gate = threading.Event()
-    for broker_id in fake.brokers:
-        fake.faults[ApiKey.PRODUCE, broker_id] = lambda request: gate.wait(WAIT_S) and None
-    return gate
-
-
 @RUNTIMES
 def test_a_message_larger_than_a_request_may_be_fails_at_once(runtime):
     with (
@@ -93,7 +84,7 @@ def test_a_message_larger_than_a_request_may_be_fails_at_once(runtime):
 def test_close_returns_within_its_time_and_cancels_what_is_left(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
-        gate = block(fake)
+        gate = hold_produce(fake)
         producer = asynchronous(fake, runtime)
         future = producer.send(KeyedMessage("t", b"x"))
         started = time.monotonic()

@@ -1,27 +1,16 @@
 """Futures and callbacks of queued messages."""
 
-import threading
-
 import pytest
 
 from tests.support.fake_broker import FakeCluster
-from tests.support.producers import RUNTIMES, WAIT_S, asynchronous
+from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, hold_produce, make_run
 from zkbroker.errors import ErrorCode, RequestTimedOut
 from zkbroker.producer import (
     KeyedMessage,
     SendFuture,
 )
-from zkbroker.producer.queued_messages import QueuedMessages, parts_of
+from zkbroker.producer.queued_messages import parts_of
 from zkbroker.protocol import ApiKey
-from zkbroker.runtime import get_runtime
-
-
-def block(fake: FakeCluster) -> threading.Event:
-    """Have brokers answer no produce request until the event is set."""
-    gate = threading.Event()
-    for broker_id in fake.brokers:
-        fake.faults[ApiKey.PRODUCE, broker_id] = lambda request: gate.wait(WAIT_S) and None
-    return gate
 
 
 @RUNTIMES
@@ -31,7 +20,7 @@ def test_a_callback_that_fails_costs_nobody_an_outcome(runtime, caplog):
 
     with FakeCluster() as fake:
         fake.create("t", [0])
-        gate = block(fake)
+        gate = hold_produce(fake)
         with asynchronous(fake, runtime, max_in_flight_requests_per_connection=1) as producer:
             first = producer.send(KeyedMessage("t", b"1"))
             first.add_done_callback(fail)
@@ -47,7 +36,7 @@ def test_a_callback_that_fails_costs_nobody_an_outcome(runtime, caplog):
 def test_no_lock_is_held_while_a_callback_runs(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
-        gate = block(fake)
+        gate = hold_produce(fake)
         free = []
 
         def look(future):
@@ -71,7 +60,7 @@ def test_no_lock_is_held_while_a_callback_runs(runtime):
 def test_a_result_that_is_waited_for_too_shortly_says_so(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
-        gate = block(fake)
+        gate = hold_produce(fake)
         with asynchronous(fake, runtime) as producer:
             future = producer.send(KeyedMessage("t", b"x"))
             with pytest.raises(RequestTimedOut, match="still under way"):
@@ -92,17 +81,6 @@ def test_callbacks_run_once_whether_added_before_or_after(runtime):
             future.add_done_callback(seen.append)
             producer.flush(WAIT_S)
         assert seen == [future, future]
-
-
-RUNTIME = get_runtime("threads")
-
-
-def make_run(count: int, *, size: int = 10, topic: str = "t") -> QueuedMessages:
-    queued = QueuedMessages(topic, 0.0, RUNTIME)
-    for i in range(count):
-        queued.records.append((None, b"%d" % i, i, ()))
-        queued.sizes.append(size)
-    return queued
 
 
 def test_parts_are_the_fewest_that_keep_the_order():

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from tests.support.fake_broker import FakeCluster
-from tests.support.producers import RUNTIMES, WAIT_S, asynchronous
+from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, hold_produce
 from zkbroker.producer import (
     KeyedMessage,
     ProducerClosed,
@@ -15,23 +15,14 @@ from zkbroker.producer import (
 )
 from zkbroker.producer.queued_messages import QueuedMessages
 from zkbroker.producer.send_queue import SendQueue
-from zkbroker.protocol import ApiKey
 from zkbroker.runtime import get_runtime
-
-
-def block(fake: FakeCluster) -> threading.Event:
-    """Have brokers answer no produce request until the event is set."""
-    gate = threading.Event()
-    for broker_id in fake.brokers:
-        fake.faults[ApiKey.PRODUCE, broker_id] = lambda request: gate.wait(WAIT_S) and None
-    return gate
 
 
 @RUNTIMES
 def test_a_full_queue_fails_at_once_when_told_not_to_wait(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
-        gate = block(fake)
+        gate = hold_produce(fake)
         options = {"queue_size": 10, "queue_enqueueTimeout_ms": 0}
         with asynchronous(fake, runtime, **options) as producer:
             for _ in range(10):
@@ -77,7 +68,7 @@ def test_an_interrupted_send_leaves_nothing_that_close_would_wait_for(runtime, m
 def test_the_queue_is_bounded_in_bytes_too(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
-        gate = block(fake)
+        gate = hold_produce(fake)
         options = {"queue_buffering_max_bytes": 5000, "queue_enqueue_timeout_ms": 20}
         with asynchronous(fake, runtime, **options) as producer:
             with pytest.raises(QueueFull, match=r"queue\.buffering\.max\.bytes=5000"):
@@ -91,7 +82,7 @@ def test_the_queue_is_bounded_in_bytes_too(runtime):
 def test_whoever_waits_for_space_is_told_that_the_producer_closed(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
-        gate = block(fake)
+        gate = hold_produce(fake)
         producer = asynchronous(fake, runtime, queue_size=1)
         producer.send(KeyedMessage("t", b"x"))
         outcome = []

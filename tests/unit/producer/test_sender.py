@@ -1,11 +1,9 @@
 """The sender loop: time-outs, and what ends it."""
 
-import threading
-
 import pytest
 
 from tests.support.fake_broker import FakeCluster
-from tests.support.producers import RUNTIMES, WAIT_S, asynchronous
+from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, hold_produce
 from zkbroker.producer import (
     DeliveryTimedOut,
     KeyedMessage,
@@ -13,15 +11,6 @@ from zkbroker.producer import (
 )
 from zkbroker.producer.broker_channel import BrokerChannel
 from zkbroker.producer.sender import Sender
-from zkbroker.protocol import ApiKey
-
-
-def block(fake: FakeCluster) -> threading.Event:
-    """Have brokers answer no produce request until the event is set."""
-    gate = threading.Event()
-    for broker_id in fake.brokers:
-        fake.faults[ApiKey.PRODUCE, broker_id] = lambda request: gate.wait(WAIT_S) and None
-    return gate
 
 
 @pytest.mark.parametrize("place", [(BrokerChannel, "_transmit"), (Sender, "_dispatch")])
@@ -56,7 +45,7 @@ def test_a_message_that_gets_too_old_fails_with_the_setting(runtime):
 def test_a_broker_that_does_not_answer_is_left_after_the_request_timeout(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
-        gate = block(fake)
+        gate = hold_produce(fake)
         options = {"request_timeout_ms": 200, "retries": 0}
         with asynchronous(fake, runtime, **options) as producer:
             future = producer.send(KeyedMessage("t", b"x"))

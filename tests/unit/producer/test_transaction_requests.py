@@ -9,7 +9,7 @@ from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import ErrorCode, ProtocolError
 from zkbroker.producer import ProducerFenced, TransactionAbortable, TransactionFatal
 from zkbroker.producer.transaction_requests import TransactionRequests
-from zkbroker.producer.transaction_state import TransactionState
+from zkbroker.producer.transaction_state import ProducerTransactionState
 from zkbroker.protocol.messages import (
     AddOffsetsToTxnResponse,
     AddPartitionsToTxnResponse,
@@ -75,7 +75,7 @@ def make(coordinator):
         {"metadata.broker.list": "b:1", "transactional.id": "id", "retry.backoff.ms": "1"}
     )
     runtime = get_runtime("threads")
-    state = TransactionState(runtime.guard())
+    state = ProducerTransactionState(runtime.guard())
     state.initialized(7, 1)
     return TransactionRequests(config, coordinator, runtime, state), state
 

@@ -8,16 +8,16 @@ from zkbroker.producer import (
     ProducerFenced,
     TransactionAbortable,
 )
-from zkbroker.producer.transaction_state import State, TransactionState
+from zkbroker.producer.transaction_state import ProducerTransactionState, State
 from zkbroker.runtime import get_runtime
 
 FAILURE = TransactionAbortable("a batch is gone")
 FENCED = ProducerFenced("another one came")
 
 
-def made(state: State, *, end_sent: bool = False) -> TransactionState:
+def made(state: State, *, end_sent: bool = False) -> ProducerTransactionState:
     """A state machine that was brought there by the calls that lead there."""
-    found = TransactionState(get_runtime("threads").guard())
+    found = ProducerTransactionState(get_runtime("threads").guard())
     if state is not State.NEW:
         found.initialized(7, 2)
     if state not in (State.NEW, State.READY):
@@ -163,7 +163,7 @@ def test_an_error_stays_untold_until_a_call_raises_it():
 
 def test_in_the_child_of_a_fork_nothing_waits_for_the_parents_lock():
     guard = get_runtime("threads").guard()
-    found = TransactionState(guard)
+    found = ProducerTransactionState(guard)
     with guard:
         found.abandon(get_runtime("threads").guard())
         with pytest.raises(ProducerClosed):

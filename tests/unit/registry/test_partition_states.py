@@ -7,14 +7,8 @@ from tests.support.instant_session import InstantSession, new_server
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
 from zkbroker.registry.controller_writes import ControllerMoved
-from zkbroker.registry.partition_states import (
-    MISSING,
-    LeaderAndIsr,
-    PartitionStates,
-    StateForm,
-    declare_form,
-    withdraw_form,
-)
+from zkbroker.registry.partition_states import MISSING, LeaderAndIsr, PartitionStates
+from zkbroker.registry.state_form import StateForm, declare_form, withdraw_form
 
 KEY = ("t", 0)
 NODE = "/brokers/topics/t/partitions/0"
@@ -167,14 +161,14 @@ def test_a_registration_that_goes_while_it_is_replaced_is_looked_at_again(server
     stored = ephemeral.write({KEY: first()}, 0)
     session = InstantSession(server)
     PartitionStates(session, StateForm.EPHEMERAL).register_leader(stored)
-    looked = ephemeral._registrations
+    looked = ephemeral._registrations.operations
 
-    def and_then_it_goes(keys, states):
-        found = looked(keys, states)
+    def and_then_it_goes(contents):
+        found = looked(contents)
         session.expire()
         return found
 
-    ephemeral._registrations = and_then_it_goes
+    ephemeral._registrations.operations = and_then_it_goes
     assert ephemeral.register_leader(stored) == set()
     assert node_of(server, STATE) == (json.loads(first().to_json()), True)
 

@@ -9,12 +9,14 @@ from zkbroker.broker.fetch_sessions import FetchSessions
 from zkbroker.errors import ProtocolError
 from zkbroker.log import TopicPartition
 from zkbroker.protocol.messages import FetchRequest
-from zkbroker.replica.fetch_session import FollowerFetchSession, Wanted
+from zkbroker.replica.fetch_session import FollowerFetchSession, PartitionFetch
 
 
 def exchange(
-    session: FollowerFetchSession, sessions: FetchSessions, wanted: dict[TopicPartition, Wanted]
-) -> tuple[str | None, FetchRequest, dict[TopicPartition, Wanted] | None]:
+    session: FollowerFetchSession,
+    sessions: FetchSessions,
+    wanted: dict[TopicPartition, PartitionFetch],
+) -> tuple[str | None, FetchRequest, dict[TopicPartition, PartitionFetch] | None]:
     """Send a request to the leader's side; what was wrong, and what would be read there."""
     part = session.next(wanted)
     request = FetchRequest(
@@ -29,7 +31,7 @@ def exchange(
     except ProtocolError as error:
         return session.answered(error.code, 0, []), request, None
     read = {
-        TopicPartition(topic.topic, each.partition): Wanted(
+        TopicPartition(topic.topic, each.partition): PartitionFetch(
             each.fetch_offset, each.current_leader_epoch, each.log_start_offset, each.max_bytes
         )
         for topic in (request.topics if kept is None else kept.topics())
@@ -39,21 +41,21 @@ def exchange(
     return session.answered(0, 0 if kept is None else kept.id, answered), request, read
 
 
-def wanted_of(offset: int, *numbers: int) -> dict[TopicPartition, Wanted]:
-    return {TopicPartition("t", number): Wanted(offset, 1, 0, 100) for number in numbers}
+def wanted_of(offset: int, *numbers: int) -> dict[TopicPartition, PartitionFetch]:
+    return {TopicPartition("t", number): PartitionFetch(offset, 1, 0, 100) for number in numbers}
 
 
 def test_the_leader_always_reads_what_is_wanted():
     seeded = random.Random(7)
     session, sessions = FollowerFetchSession(11), FetchSessions(10)
-    wanted: dict[TopicPartition, Wanted] = {}
+    wanted: dict[TopicPartition, PartitionFetch] = {}
     lost = 0
     for _ in range(1000):
         for number in range(6):
             draw = seeded.random()
             key = TopicPartition("t", number)
             if draw < 0.3:
-                wanted[key] = Wanted(seeded.randrange(100), seeded.randrange(3), 0, 100)
+                wanted[key] = PartitionFetch(seeded.randrange(100), seeded.randrange(3), 0, 100)
             elif draw < 0.4:
                 wanted.pop(key, None)
         if seeded.random() < 0.05:

@@ -11,7 +11,7 @@ from zkbroker.errors import ErrorCode, NetworkError, RequestTimedOut, StorageErr
 from zkbroker.log import TopicPartition, names
 from zkbroker.protocol import ApiKey
 from zkbroker.records import set_offsets
-from zkbroker.replica.fetcher import Fetcher
+from zkbroker.replica.fetcher import ReplicaFetcher
 from zkbroker.replica.following import FetcherSettings
 from zkbroker.replica.partition import Partition
 from zkbroker.replica.throttle import ReplicationThrottle
@@ -31,7 +31,7 @@ class Pair:
         self.followers: dict[TopicPartition, Partition] = {}
         self._open = [started(tmp_path / "1", **SMALL), started(tmp_path / "2", **SMALL)]
         self.logs = [each.__enter__() for each in self._open]
-        self.fetcher = Fetcher(
+        self.fetcher = ReplicaFetcher(
             2,
             1,
             0,
@@ -530,7 +530,7 @@ def test_other_errors_back_off_up_to_the_set_time(make, code):
     pair.steps(1)
     waits = []
     for _ in range(6):
-        followed = pair.fetcher._followed[T0]
+        followed = pair.fetcher._followed.by_key[T0]
         waits.append(followed.delayed_until_ms - pair.clock.now)
         pair.later(waits[-1] - 1)
         pair.steps(2)
@@ -546,7 +546,7 @@ def test_other_errors_back_off_up_to_the_set_time(make, code):
     pair.steps(3)
     assert pair.followers[T1].log_end_offset == 1
     assert follower.log_end_offset == 1
-    assert pair.fetcher._followed[T0].backoff_ms == 0
+    assert pair.fetcher._followed.by_key[T0].backoff_ms == 0
 
 
 def test_a_lost_connection_begins_another_one_and_another_session(make):

@@ -27,7 +27,9 @@ def follower(number=0, leader=1, epoch=0):
 
 def placed(fetchers):
     return {
-        key.partition: place for place, each in fetchers._fetchers.items() for key in each._followed
+        key.partition: place
+        for place, each in fetchers._fetchers.items()
+        for key in each._followed.by_key
     }
 
 
@@ -80,11 +82,11 @@ def test_a_partition_whose_leader_stays_keeps_its_fetcher_but_is_truncated_anew(
     fetchers = manager()
     one = follower(0)
     fetchers.follow([one])
-    fetchers._fetchers[1, 0]._followed[one.key].stage = Stage.FETCHING
+    fetchers._fetchers[1, 0]._followed.by_key[one.key].stage = Stage.FETCHING
     one.become_follower(told(1, 1))
     fetchers.forget([one.key])
     fetchers.follow([one])
-    assert fetchers._fetchers[1, 0]._followed[one.key].stage is Stage.TRUNCATING
+    assert fetchers._fetchers[1, 0]._followed.by_key[one.key].stage is Stage.TRUNCATING
 
 
 @pytest.mark.parametrize("led_meanwhile", [False, True])
@@ -93,15 +95,15 @@ def test_at_level_0_8_2_a_leader_that_stays_cuts_nothing(led_meanwhile):
     one = make_partition(2, log=EntryLog([(0, 1), (0, 2)]))
     one.become_follower(told(1, 0))
     fetchers.follow([one])
-    stage = fetchers._fetchers[1, 0]._followed[one.key].stage
+    stage = fetchers._fetchers[1, 0]._followed.by_key[one.key].stage
     assert stage is Stage.TRUNCATING
     fetchers.forget([one.key])
     if led_meanwhile:
         one.become_leader(told(2, 1))
     one.become_follower(told(1, 2))
     fetchers.follow([one])
-    stage = fetchers._fetchers[1, 0]._followed[one.key].stage
+    stage = fetchers._fetchers[1, 0]._followed.by_key[one.key].stage
     assert stage is (Stage.TRUNCATING if led_meanwhile else Stage.FETCHING)
     one.become_follower(told(3, 3))
     fetchers.follow([one])
-    assert fetchers._fetchers[3, 0]._followed[one.key].stage is Stage.TRUNCATING
+    assert fetchers._fetchers[3, 0]._followed.by_key[one.key].stage is Stage.TRUNCATING

@@ -25,13 +25,14 @@ from zkbroker.controller.partitions import Partitions
 from zkbroker.errors import StorageError
 from zkbroker.registry import controller_writes, partition_states
 from zkbroker.registry.partition_states import IsrUpdate
-from zkbroker.replica import fetcher
+from zkbroker.replica import log_reconciler
 from zkbroker.replica.fencing import ControllerFence
+from zkbroker.replica.followed_partitions import FollowedPartitions
 from zkbroker.replica.isr import InSyncReplicas
 from zkbroker.replica.manager import ReplicaManager
 from zkbroker.replica.partition import NO_EPOCH, Partition, Role
 from zkbroker.replica.remote import RemoteReplica
-from zkbroker.replica.truncation import Cut, cut_by_answer
+from zkbroker.replica.truncation import TruncationPoint, cut_by_answer
 
 DEFAULT_SCHEDULES = 100
 AIMED_SCHEDULES = 4
@@ -138,28 +139,30 @@ def cut_at_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
 
     def cut(
         epoch: int, end: int, *, high_watermark: int, log_end_offset: int, own_end_of: object
-    ) -> Cut:
-        return Cut(min(high_watermark, log_end_offset), complete=True)
+    ) -> TruncationPoint:
+        return TruncationPoint(min(high_watermark, log_end_offset), complete=True)
 
-    patch.setattr(fetcher, "cut_by_answer", cut)
+    patch.setattr(log_reconciler, "cut_by_answer", cut)
 
 
 def never_ask_twice(patch: pytest.MonkeyPatch) -> None:
     """KIP-279: after two changes of the leader in short order one answer is not enough."""
 
-    def cut(*args: Any, **more: Any) -> Cut:
+    def cut(*args: Any, **more: Any) -> TruncationPoint:
         return cut_by_answer(*args, **more)._replace(complete=True)
 
-    patch.setattr(fetcher, "cut_by_answer", cut)
+    patch.setattr(log_reconciler, "cut_by_answer", cut)
 
 
 def ignore_the_answers_epoch(patch: pytest.MonkeyPatch) -> None:
     """KIP-279: where an epoch ends at the leader says nothing about a log without that epoch."""
 
-    def cut(epoch: int, end: int, *, log_end_offset: int, **more: Any) -> Cut:
-        return Cut(min(end, log_end_offset) if end >= 0 else log_end_offset, complete=True)
+    def cut(epoch: int, end: int, *, log_end_offset: int, **more: Any) -> TruncationPoint:
+        return TruncationPoint(
+            min(end, log_end_offset) if end >= 0 else log_end_offset, complete=True
+        )
 
-    patch.setattr(fetcher, "cut_by_answer", cut)
+    patch.setattr(log_reconciler, "cut_by_answer", cut)
 
 
 def fetch_on_before_the_flush(patch: pytest.MonkeyPatch) -> None:
@@ -175,10 +178,10 @@ def take_everybody_for_steady(patch: pytest.MonkeyPatch) -> None:
 def cut_nothing(patch: pytest.MonkeyPatch) -> None:
     """What the leader does not have stays."""
 
-    def cut(*args: Any, log_end_offset: int, **more: Any) -> Cut:
-        return Cut(log_end_offset, complete=True)
+    def cut(*args: Any, log_end_offset: int, **more: Any) -> TruncationPoint:
+        return TruncationPoint(log_end_offset, complete=True)
 
-    patch.setattr(fetcher, "cut_by_answer", cut)
+    patch.setattr(log_reconciler, "cut_by_answer", cut)
 
 
 def obey_every_controller(patch: pytest.MonkeyPatch) -> None:
@@ -250,7 +253,7 @@ def append_under_any_epoch(patch: pytest.MonkeyPatch) -> None:
         return self.log
 
     patch.setattr(Partition, "_following", following)
-    patch.setattr(fetcher.Fetcher, "_current", lambda self, followed: True)
+    patch.setattr(FollowedPartitions, "current", lambda self, followed: True)
 
 
 def write_without_versions(patch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ import pytest
 from tests.support.replicas import EntryLog
 from zkbroker.log import TopicPartition
 from zkbroker.replica.truncation import (
-    Cut,
     EpochQuestion,
+    TruncationPoint,
     cut_by_answer,
     cut_without_epochs,
     epoch_request,
@@ -24,7 +24,7 @@ def log_of(*epochs: int, start: int = 0) -> EntryLog:
     return log
 
 
-def cut(log: EntryLog, answer: tuple[int, int], high_watermark: int = 0) -> Cut:
+def cut(log: EntryLog, answer: tuple[int, int], high_watermark: int = 0) -> TruncationPoint:
     return cut_by_answer(
         *answer,
         high_watermark=high_watermark,
@@ -51,21 +51,21 @@ def follow(follower: EntryLog, leader: EntryLog, high_watermark: int = 0) -> int
     ("own", "answer", "high_watermark", "expected"),
     [
         # The leader does not know: it lost its epochs, or is older.
-        ((1, 1, 2), (-1, -1), 2, Cut(2, True)),
-        ((1, 1, 2), (-1, -1), 9, Cut(3, True)),
+        ((1, 1, 2), (-1, -1), 2, TruncationPoint(2, True)),
+        ((1, 1, 2), (-1, -1), 9, TruncationPoint(3, True)),
         # An offset without its epoch (leaders before 2.0).
-        ((1, 1, 2), (-1, 1), 0, Cut(1, True)),
-        ((1, 1, 2), (-1, 8), 0, Cut(3, True)),
+        ((1, 1, 2), (-1, 1), 0, TruncationPoint(1, True)),
+        ((1, 1, 2), (-1, 8), 0, TruncationPoint(3, True)),
         # The same epoch: the smaller end of both.
-        ((1, 1, 2, 2), (2, 3), 0, Cut(3, True)),
-        ((1, 1, 2, 2), (2, 9), 0, Cut(4, True)),
+        ((1, 1, 2, 2), (2, 3), 0, TruncationPoint(3, True)),
+        ((1, 1, 2, 2), (2, 9), 0, TruncationPoint(4, True)),
         # The last epoch is unknown to the leader; the one before is known to both.
-        ((1, 1, 2), (1, 4), 0, Cut(2, True)),
-        ((1, 1, 2), (1, 1), 0, Cut(1, True)),
+        ((1, 1, 2), (1, 4), 0, TruncationPoint(2, True)),
+        ((1, 1, 2), (1, 1), 0, TruncationPoint(1, True)),
         # The answer lies between two epochs of this log: cut, and ask again.
-        ((1, 1, 3, 5), (4, 9), 0, Cut(3, False)),
+        ((1, 1, 3, 5), (4, 9), 0, TruncationPoint(3, False)),
         # Older than everything in this log: its first epoch's start is where they part.
-        ((3, 3), (2, 1), 0, Cut(0, True)),
+        ((3, 3), (2, 1), 0, TruncationPoint(0, True)),
     ],
 )
 def test_answers(own, answer, high_watermark, expected):
@@ -74,19 +74,19 @@ def test_answers(own, answer, high_watermark, expected):
 
 def test_an_answer_before_a_log_that_begins_late():
     log = log_of(3, 3, start=10)
-    assert cut(log, (2, 7)) == Cut(7, True)
-    assert cut(log, (2, 12)) == Cut(10, True)
+    assert cut(log, (2, 7)) == TruncationPoint(7, True)
+    assert cut(log, (2, 12)) == TruncationPoint(10, True)
 
 
 def test_an_epoch_this_log_lost_is_taken_as_the_leader_says():
     log = log_of(1, 1)
     log.epoch_starts = []
-    assert cut(log, (4, 1)) == Cut(1, True)
+    assert cut(log, (4, 1)) == TruncationPoint(1, True)
 
 
 def test_without_epochs_it_is_the_high_watermark():
-    assert cut_without_epochs(3, 5) == Cut(3, True)
-    assert cut_without_epochs(7, 5) == Cut(5, True)
+    assert cut_without_epochs(3, 5) == TruncationPoint(3, True)
+    assert cut_without_epochs(7, 5) == TruncationPoint(5, True)
 
 
 def test_kip_101_a_late_high_watermark_loses_nothing():

@@ -28,11 +28,11 @@ from zkbroker.protocol.messages.configs import (
     AlterConfigsResource,
     AlteredConfigs,
     ConfigEntry,
+    ConfigResourceType,
     ConfigSource,
     ConfigSynonym,
     DescribeConfigsResource,
     DescribedConfigs,
-    ResourceType,
 )
 
 Resource = TypeVar("Resource", DescribeConfigsResource, AlterConfigsResource)
@@ -67,7 +67,7 @@ class ConfigsHandlers:
     def _describe(self, resource: DescribeConfigsResource, *, synonyms: bool) -> DescribedConfigs:
         answer = DescribedConfigs(0, None, resource.resource_type, resource.resource_name)
         try:
-            if resource.resource_type == ResourceType.TOPIC:
+            if resource.resource_type == ConfigResourceType.TOPIC:
                 entries = self._topic_entries(resource.resource_name, synonyms=synonyms)
             else:
                 self._check_broker(resource.resource_type, resource.resource_name)
@@ -127,7 +127,7 @@ class ConfigsHandlers:
     def _alter(self, resource: AlterConfigsResource, *, validate_only: bool) -> AlteredConfigs:
         answer = AlteredConfigs(0, None, resource.resource_type, resource.resource_name)
         try:
-            if resource.resource_type != ResourceType.TOPIC:
+            if resource.resource_type != ConfigResourceType.TOPIC:
                 self._check_broker(resource.resource_type, resource.resource_name)
                 raise ProtocolError(
                     "A broker's configuration is changed in its properties file.",
@@ -147,7 +147,7 @@ class ConfigsHandlers:
         return answer
 
     def _check_broker(self, kind: int, name: str) -> None:
-        if kind != ResourceType.BROKER:
+        if kind != ConfigResourceType.BROKER:
             raise ProtocolError(
                 f"Resource type {kind} has no configuration.", code=ErrorCode.INVALID_REQUEST
             )

@@ -21,8 +21,8 @@ from zkbroker.client import Cluster, StaticSource, ZooKeeperSource
 from zkbroker.client.group_offsets import NO_GENERATION, Committed
 from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
 from zkbroker.client.resolve_offsets import resolve_offsets, resolve_or_end
-from zkbroker.config.consumer import READ_COMMITTED
 from zkbroker.config.group_consumer import GroupConsumerConfig
+from zkbroker.config.shared_options import READ_COMMITTED
 from zkbroker.consumer.fetching.fetchers import Fetchers
 from zkbroker.consumer.fetching.messages import ConsumerClosed, Decoder, MessageAndMetadata
 from zkbroker.consumer.fetching.partition import Chunk

@@ -34,7 +34,7 @@ _ENDS_EVERY_S = 5.0
 Wanted = tuple[ConsumedPartition, ReadProgress, int]
 
 
-class Fetcher07(FetchLoop):
+class BrokerFetcher07(FetchLoop):
     """Fetches from one 0.7 broker; arguments as of `BrokerFetcher`.
 
     Args:

@@ -13,7 +13,7 @@ from zkbroker.config.legacy07_consumer import ConsumerConfig07
 from zkbroker.consumer.fetching.decode import Decode
 from zkbroker.consumer.fetching.fetchers import Fetchers
 from zkbroker.consumer.legacy07.decode import decode_chunk07
-from zkbroker.consumer.legacy07.fetcher import Fetcher07
+from zkbroker.consumer.legacy07.fetcher import BrokerFetcher07
 from zkbroker.consumer.legacy07.simple import SimpleConsumer07
 from zkbroker.consumer.streams.generation import Positions
 from zkbroker.consumer.streams.offset_keeper import OffsetKeeper
@@ -49,7 +49,7 @@ class Generation07:
         self._cluster.start()
 
     def fetchers(self) -> Fetchers:
-        make = partial(Fetcher07, idle_ms=self._settings.fetcher_backoff_ms)
+        make = partial(BrokerFetcher07, idle_ms=self._settings.fetcher_backoff_ms)
         return Fetchers(self._cluster, self._config, self._runtime, make)
 
     def store(self, consumer_id: str) -> GroupStore:

@@ -7,6 +7,7 @@ Invariants:
 - Sessions and rebalances end by the deadline heap, in one task; upkeep is another.
 """
 
+import logging
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,8 +29,10 @@ from zkbroker.coordinator.groups.upkeep import Upkeep
 from zkbroker.coordinator.stored_log import PartitionLog
 from zkbroker.errors import ErrorCode, ProtocolError, StorageError
 from zkbroker.protocol.offsets_topic import OffsetValue
-from zkbroker.runtime import Park, Runtime, Task, unparked
+from zkbroker.runtime import OwnerLoop, Park, Runtime, Task, unparked
 from zkbroker.types import PartitionKey
+
+logger = logging.getLogger(__name__)
 
 _CLIENT_ID_IN_MEMBER_ID = 255
 
@@ -79,6 +82,14 @@ class GroupCoordinator:
         self._runtime = runtime
         self._clock_ms = clock_ms
         self._wall_ms = wall_ms
+        self._closed = runtime.event()
+        self._deadlines = OwnerLoop(
+            runtime,
+            self._until_due,
+            name="group-deadlines",
+            logger=logger,
+            ended=self._closed.is_set,
+        )
         self._partitions = HostedPartitions(
             settings,
             runtime=runtime,
@@ -87,22 +98,22 @@ class GroupCoordinator:
             wall_ms=wall_ms,
             new_member_id=new_member_id,
             assigned_here=assigned_here,
+            sooner=self._deadlines.set,
         )
         self.upkeep = Upkeep(
             settings, self._partitions, runtime=runtime, clock_ms=clock_ms, wall_ms=wall_ms
         )
         """Expires offsets and rewrites partitions; it has a task of its own."""
-        self._closed = runtime.event()
-        self._tasks: list[Task] = []
+        self._upkeep_task: Task | None = None
 
     # --- life cycle -------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start the tasks for sessions and for upkeep."""
-        self._tasks = [
-            self._runtime.spawn(self._run_deadlines, name="group-deadlines"),
-            self._runtime.spawn(self.upkeep.run, self._closed, name="offsets-upkeep"),
-        ]
+        self._deadlines.start(0.0)
+        self._upkeep_task = self._runtime.spawn(
+            self.upkeep.run, self._closed, name="offsets-upkeep"
+        )
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Answer everything that waits with error 16 and stop; nothing is written afterwards.
@@ -111,11 +122,11 @@ class GroupCoordinator:
             timeout_s: how long to wait for what is done unasked at the moment.
         """
         self._closed.set()
-        self._partitions.wake.set()
         for partition in self._partitions.all():
             self._partitions.give_up(partition.number)
-        for task in self._tasks:
-            task.join(timeout_s)
+        self._deadlines.close(timeout_s)
+        if self._upkeep_task is not None:
+            self._upkeep_task.join(timeout_s)
 
     def take_up(self, number: int, log: PartitionLog) -> None:
         """Coordinate the groups of a partition from now on; it is loaded in a task of its own."""
@@ -341,11 +352,8 @@ class GroupCoordinator:
             group.tick(now_ms)
             self._partitions.schedule(group)
 
-    def _run_deadlines(self) -> None:
-        wake = self._partitions.wake
-        while not self._closed.is_set():
-            earliest = self._partitions.deadlines.earliest()
-            wake.wait(None if earliest is None else max(0, earliest - self._clock_ms()) / 1000)
-            wake.clear()
-            if not self._closed.is_set():
-                self.tick()
+    def _until_due(self) -> float | None:
+        """End what has come due; return in how many seconds the next is, None where nothing is."""
+        self.tick()
+        earliest = self._partitions.deadlines.earliest()
+        return None if earliest is None else max(0, earliest - self._clock_ms()) / 1000

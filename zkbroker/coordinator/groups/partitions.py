@@ -20,7 +20,7 @@ from zkbroker.coordinator.groups.offsets import (
 from zkbroker.coordinator.stored_log import PartitionLog, key_partition
 from zkbroker.errors import ErrorCode, NotLeaderForPartition, ProtocolError, StorageError
 from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC, GroupValue
-from zkbroker.runtime import Event, Park, Runtime, unparked
+from zkbroker.runtime import Park, Runtime, unparked
 from zkbroker.types import PartitionKey
 
 _OF_THE_PRODUCER = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE})
@@ -74,6 +74,7 @@ class HostedPartitions:
         new_member_id: makes member ids from client ids.
         assigned_here: whether a partition is to be hosted here. Others may send clients here as
             soon as it is registered, which is a moment before `take_up`.
+        sooner: called when there is an earlier deadline than before; must not wait.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class HostedPartitions:
         clock_ms: Callable[[], int],
         wall_ms: Callable[[], int],
         new_member_id: Callable[[str], str],
+        sooner: Callable[[], object],
     ) -> None:
         self._settings = settings
         self._runtime = runtime
@@ -98,8 +100,7 @@ class HostedPartitions:
         self._hosted: dict[int, HostedPartition] = {}
         self.deadlines: DeadlineHeap[Group] = DeadlineHeap()
         self.memory = GroupMemory(settings.metadata_bytes)
-        self.wake: Event = runtime.event()
-        """Set when there is an earlier deadline than before."""
+        self._sooner = sooner
 
     def take_up(self, number: int, log: PartitionLog) -> None:
         """Host a partition from now on; it is loaded in a task of its own."""
@@ -190,7 +191,7 @@ class HostedPartitions:
             self.memory.note(group)
         deadline = group.next_deadline()
         if deadline is not None and self.deadlines.add(group, deadline):
-            self.wake.set()
+            self._sooner()
 
     def remove_offsets(
         self,

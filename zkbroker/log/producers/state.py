@@ -35,7 +35,7 @@ _COUNT = Struct(">i")
 _ENTRY = Struct(">qhiqiqiq")
 
 
-class Batch(NamedTuple):
+class BatchMetadata(NamedTuple):
     """A stored batch of an idempotent producer."""
 
     first_sequence: int
@@ -48,7 +48,7 @@ class Batch(NamedTuple):
 @dataclass(slots=True)
 class _Producer:
     epoch: int
-    batches: deque[Batch] = field(default_factory=lambda: deque(maxlen=REMEMBERED_BATCHES))
+    batches: deque[BatchMetadata] = field(default_factory=lambda: deque(maxlen=REMEMBERED_BATCHES))
     timestamp: int = -1
     last_offset: int = -1
     coordinator_epoch: int = -1
@@ -113,7 +113,7 @@ class ProducerState:
             min(others, default=marker.last_offset + 1),
         )
 
-    def check(self, entry: EntryInfo, *, sequenced: bool = True) -> Batch | None:
+    def check(self, entry: EntryInfo, *, sequenced: bool = True) -> BatchMetadata | None:
         """Judge a batch that wants to be stored.
 
         A producer that is not known is accepted with any sequence, as by brokers from 2.5 on.
@@ -229,7 +229,7 @@ class ProducerState:
             self._open[entry.producer_id] = known
         if entry.base_sequence >= 0:
             known.batches.append(
-                Batch(
+                BatchMetadata(
                     entry.base_sequence,
                     _last_sequence(entry),
                     entry.base_offset,
@@ -311,7 +311,7 @@ class ProducerState:
             if sequence >= 0:
                 first_sequence = (sequence - delta) % _SEQUENCES
                 known.batches.append(
-                    Batch(first_sequence, sequence, offset - delta, offset, timestamp)
+                    BatchMetadata(first_sequence, sequence, offset - delta, offset, timestamp)
                 )
             state._producers[producer_id] = known
             if first >= 0:

@@ -19,7 +19,7 @@ from zkbroker.runtime import Runtime
 logger = logging.getLogger(__name__)
 
 
-class Entry(Protocol):
+class InFlightRequest(Protocol):
     """A request on its way."""
 
     correlation_id: int
@@ -45,8 +45,8 @@ class Channel:
         self._transport = transport
         self._peer = peer
         self._lock = runtime.lock()
-        self._outbox: deque[tuple[Sequence[Part], Entry]] = deque()
-        self._in_flight: deque[Entry] = deque()
+        self._outbox: deque[tuple[Sequence[Part], InFlightRequest]] = deque()
+        self._in_flight: deque[InFlightRequest] = deque()
         self._writing = False
         self._error: NetworkError | None = None
         self.answers = 0
@@ -63,7 +63,7 @@ class Channel:
     def in_flight(self) -> int:
         return len(self._in_flight) + len(self._outbox)
 
-    def send(self, parts: Sequence[Part], entry: Entry) -> None:
+    def send(self, parts: Sequence[Part], entry: InFlightRequest) -> None:
         """Write a request, or leave it with the sender that is writing now.
 
         Raises:
@@ -102,7 +102,7 @@ class Channel:
         self._transport.shut_down(socket.SHUT_RDWR)
         self._finish_all(entries)
 
-    def _write(self, batch: list[tuple[Sequence[Part], Entry]]) -> None:
+    def _write(self, batch: list[tuple[Sequence[Part], InFlightRequest]]) -> None:
         parts = [part for frame, _ in batch for part in frame]
         silent = [entry for _, entry in batch if not entry.expects_answer]
         try:
@@ -115,7 +115,7 @@ class Channel:
         for entry in silent:
             entry.finish(None, None)
 
-    def _finish_all(self, entries: list[Entry]) -> None:
+    def _finish_all(self, entries: list[InFlightRequest]) -> None:
         for entry in entries:
             entry.finish(None, self._error)
 

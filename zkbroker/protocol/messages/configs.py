@@ -9,7 +9,7 @@ from zkbroker.protocol.messages.topics import TopicConfig
 from zkbroker.protocol.schema import Kind, array, boolean, int8, int16, int32, string
 
 
-class ResourceType(IntEnum):
+class ConfigResourceType(IntEnum):
     """What a configuration belongs to."""
 
     TOPIC = 2
@@ -31,7 +31,7 @@ class ConfigSource(IntEnum):
 class DescribeConfigsResource:
     """Args: config_names null asks for all."""
 
-    resource_type: int = int8(default=ResourceType.TOPIC)
+    resource_type: int = int8(default=ConfigResourceType.TOPIC)
     resource_name: str = string()
     config_names: list[str] | None = array(Kind.STRING, nullable=0, default=None)
 
@@ -66,7 +66,7 @@ class ConfigEntry:
 class DescribedConfigs:
     error_code: int = int16()
     error_message: str | None = string(nullable=0, default=None)
-    resource_type: int = int8(default=ResourceType.TOPIC)
+    resource_type: int = int8(default=ConfigResourceType.TOPIC)
     resource_name: str = string()
     entries: list[ConfigEntry] = array(ConfigEntry)
 
@@ -81,7 +81,7 @@ class DescribeConfigsResponse:
 class AlterConfigsResource:
     """Args: configs replaces the whole set of the resource."""
 
-    resource_type: int = int8(default=ResourceType.TOPIC)
+    resource_type: int = int8(default=ConfigResourceType.TOPIC)
     resource_name: str = string()
     configs: list[TopicConfig] = array(TopicConfig)
 
@@ -98,7 +98,7 @@ class AlterConfigsRequest:
 class AlteredConfigs:
     error_code: int = int16()
     error_message: str | None = string(nullable=0, default=None)
-    resource_type: int = int8(default=ResourceType.TOPIC)
+    resource_type: int = int8(default=ConfigResourceType.TOPIC)
     resource_name: str = string()
 
 

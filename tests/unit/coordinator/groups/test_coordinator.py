@@ -310,22 +310,11 @@ def test_a_partition_that_cannot_be_read_stays_loading(caplog):
 def test_the_deadline_task_sleeps_until_something_is_due():
     desk = Desk().host()
     desk.stable()
-    coordinator = desk.coordinator
-    waits = []
-
-    class Wake:
-        def set(self): ...
-        def clear(self): ...
-        def wait(self, timeout_s):
-            waits.append(timeout_s)
-            desk.clock += int(timeout_s * 1000) if timeout_s else 0
-            if len(waits) == 2:
-                coordinator._closed.set()
-
-    coordinator._partitions.wake = Wake()
-    coordinator._run_deadlines()
-    assert waits == [10.0, None]
-    assert coordinator.describe("g").state == "Empty"
+    wait_s = desk.coordinator._until_due()
+    assert wait_s == 10.0
+    desk.clock += int(wait_s * 1000)
+    assert desk.coordinator._until_due() is None
+    assert desk.coordinator.describe("g").state == "Empty"
 
 
 def test_closing_waits_for_what_is_done_unasked(monkeypatch):

@@ -1,0 +1,42 @@
+import socket
+from types import SimpleNamespace
+
+import pytest
+
+from zkbroker.broker.listening import listen, local_address, registration
+from zkbroker.config.broker import BrokerConfig
+from zkbroker.errors import StorageError
+
+
+def config(port=0, **more):
+    return BrokerConfig(zookeeper_connect="127.0.0.1:1", host="127.0.0.1", port=port, **more)
+
+
+@pytest.fixture
+def bound():
+    server = listen(config(), lambda session, frame: None, lambda session: None)
+    yield server
+    server.stop(0)
+
+
+def test_what_is_registered_is_what_is_listened_on(bound):
+    [(_, port)] = bound.addresses.values()
+    own = registration(config(rack="r1"), 3, bound)
+    assert (own.id, own.host, own.port, own.rack) == (3, "127.0.0.1", port, "r1")
+    assert own.endpoints == (f"PLAINTEXT://127.0.0.1:{port}",)
+
+
+def test_a_port_in_use_says_what_to_change():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(StorageError, match=f":{port}.*another one with port"):
+            listen(config(port), lambda session, frame: None, lambda session: None)
+
+
+@pytest.mark.parametrize(
+    ("listened", "reached"),
+    [("0.0.0.0", "127.0.0.1"), ("::", "::1"), ("10.0.0.1", "10.0.0.1")],
+)
+def test_a_broker_reaches_itself_also_where_it_listens_everywhere(listened, reached):
+    server = SimpleNamespace(addresses={"PLAINTEXT": (listened, 9092)})
+    assert local_address(server) == (reached, 9092)

@@ -1,0 +1,32 @@
+import pytest
+
+from tests.support.inline_runtime import InlineRuntime
+from zkbroker.broker.replica_copying import ReplicaCopying
+from zkbroker.broker.view import ClusterView
+from zkbroker.config.broker import BrokerConfig
+from zkbroker.errors import NetworkError
+from zkbroker.registry.brokers import BrokerInfo
+
+
+@pytest.fixture
+def copying():
+    config = BrokerConfig(zookeeper_connect="127.0.0.1:1")
+    view = ClusterView(BrokerInfo(id=1, host="h", port=1))
+    return ReplicaCopying(config, 1, view, runtime=InlineRuntime())
+
+
+def test_each_direction_has_the_rate_that_the_brokers_settings_say(copying):
+    settings = {
+        "leader.replication.throttled.rate": "1000",
+        "follower.replication.throttled.rate": "2000",
+    }
+    copying.settings_changed(settings)
+    assert copying.leader_throttle.rate == 1000
+    assert copying.fetchers.throttle.rate == 2000
+    copying.settings_changed({})
+    assert copying.leader_throttle.rate is copying.fetchers.throttle.rate is None
+
+
+def test_a_leader_that_is_not_registered_cannot_be_reached(copying):
+    with pytest.raises(NetworkError, match="broker 7 is not registered"):
+        copying._connect(7, 0)

@@ -1,0 +1,81 @@
+"""What the logs that a broker finds on its disks mean for the cluster, before it registers.
+
+Invariants: a broker leads nothing empty that it is known to have held; leader epochs go on above
+those that its logs know.
+"""
+
+import logging
+
+from zkbroker.broker.services import BrokerServices
+from zkbroker.errors import RegistryError
+from zkbroker.log import TopicPartition
+from zkbroker.registry.partition_states import PartitionStates
+
+logger = logging.getLogger(__name__)
+
+EPOCH_ATTEMPTS = 5
+
+
+def look_for_lost_logs(services: BrokerServices, states: PartitionStates) -> None:
+    """Lead nothing empty that this broker is known to have held; then the directories are its.
+
+    A replica in sync holds all that was acknowledged. One whose data directory is new, and
+    that has no log, does not any more: the others would cut their logs to nothing after it.
+    Where others are in sync it leaves the ISR, and copies the log as any follower does.
+
+    Raises:
+        RegistryError: ZooKeeper does not answer.
+        StorageError: no data directory can be written.
+    """
+    logs = services.logs
+    new = logs.new_directories
+    if not new:
+        return
+    assigned = [
+        (topic, number)
+        for topic, assignment in services.view.topics.assignments.items()
+        for number, replicas in assignment.items()
+        if services.broker_id in replicas and logs.get(TopicPartition(topic, number)) is None
+    ]
+    lost = states.leave_isrs(services.broker_id, assigned)
+    if not lost:
+        logs.write_meta(services.broker_id, services.view.cluster_id)
+        return
+    # The directories stay without their note, so that the next start looks again.
+    services.replicas.refuse_to_lead(lost)
+    logger.error(
+        "logs lost count=%d first=%s-%d: %s had no meta.properties, and ZooKeeper names this "
+        "broker in sync for them; it leads none of them",
+        len(lost),
+        *min(lost),
+        ", ".join(new),
+    )
+
+
+def raise_epochs(services: BrokerServices, states: PartitionStates) -> None:
+    """Have leader epochs go on above those that the logs know.
+
+    Logs that come from elsewhere know epochs that this cluster does not. All other epochs are
+    raised by controllers alone.
+
+    Raises:
+        RegistryError: ZooKeeper does not answer.
+    """
+    logs = {(tp.topic, tp.partition): log for tp, log in services.logs.logs().items()}
+    assignments = services.view.topics.assignments
+    here = [
+        (topic, number)
+        for topic, number in logs
+        if services.broker_id in assignments.get(topic, {}).get(number, ())
+    ]
+    floors = {key: floor for key in here if (floor := logs[key].epochs.latest) >= 0}
+    for attempts_left in reversed(range(EPOCH_ATTEMPTS)):
+        try:
+            states.raise_epochs(floors)
+        except RegistryError as error:
+            if not attempts_left:
+                raise
+            # A controller decided at the same moment.
+            logger.info("leader epochs are looked at again error=%s", error)
+        else:
+            return

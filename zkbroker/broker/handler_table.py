@@ -1,0 +1,62 @@
+"""Which handler answers which API.
+
+Invariant: what stands here is what ApiVersions tells clients, in the versions of `protocol.api`.
+"""
+
+from zkbroker.broker.coordination import Coordination
+from zkbroker.broker.dispatcher import Handler
+from zkbroker.broker.handlers import acls
+from zkbroker.broker.handlers.configs import ConfigsHandlers
+from zkbroker.broker.handlers.fetch import FetchHandler
+from zkbroker.broker.handlers.list_offsets import ListOffsetsHandler
+from zkbroker.broker.handlers.log_dirs import DescribeLogDirsHandler
+from zkbroker.broker.handlers.metadata import ApiVersionsHandler, MetadataHandler
+from zkbroker.broker.handlers.produce import ProduceHandler
+from zkbroker.broker.handlers.replication import ReplicationHandlers
+from zkbroker.broker.handlers.topics import TopicsHandlers
+from zkbroker.broker.services import BrokerServices
+from zkbroker.broker.transactions import TransactionCoordination
+from zkbroker.protocol import ApiKey
+from zkbroker.replica.throttle import ReplicationThrottle
+
+
+def handler_table(
+    services: BrokerServices,
+    coordination: Coordination,
+    transactions: TransactionCoordination,
+    replication: ReplicationHandlers,
+    leader_throttle: ReplicationThrottle,
+) -> dict[ApiKey, Handler]:
+    """Return the handler of each API.
+
+    Args:
+        services: of the broker.
+        coordination: of groups.
+        transactions: their coordination.
+        replication: what controllers and followers ask for.
+        leader_throttle: of what followers fetch.
+    """
+    topics = TopicsHandlers(services)
+    configs = ConfigsHandlers(services)
+    verify = transactions.verifier.check
+    handlers: dict[ApiKey, Handler] = {
+        ApiKey.PRODUCE: ProduceHandler(services, verify),
+        ApiKey.FETCH: FetchHandler(services, leader_throttle),
+        ApiKey.LIST_OFFSETS: ListOffsetsHandler(services),
+        ApiKey.METADATA: MetadataHandler(services),
+        ApiKey.CREATE_TOPICS: topics.create_topics,
+        ApiKey.DELETE_TOPICS: topics.delete_topics,
+        ApiKey.CREATE_PARTITIONS: topics.create_partitions,
+        ApiKey.DELETE_RECORDS: topics.delete_records,
+        ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
+        ApiKey.ALTER_CONFIGS: configs.alter_configs,
+        ApiKey.DESCRIBE_ACLS: acls.describe_acls,
+        ApiKey.CREATE_ACLS: acls.create_acls,
+        ApiKey.DELETE_ACLS: acls.delete_acls,
+        ApiKey.DESCRIBE_LOG_DIRS: DescribeLogDirsHandler(services.logs, services.replicas),
+        **coordination.handlers(verify),
+        **transactions.handlers(),
+        **replication.all(),
+    }
+    handlers[ApiKey.API_VERSIONS] = ApiVersionsHandler(lambda: handlers)
+    return handlers

@@ -1,0 +1,89 @@
+"""What a broker listens on, how much it takes there, and what it tells clients to connect to.
+
+Invariant: a port that cannot be had is an error that says what to change, before the broker is
+registered; what it registers is what it really listens on.
+"""
+
+import logging
+import socket
+from collections.abc import Callable, Sequence
+
+from zkbroker.config.broker import BrokerConfig
+from zkbroker.errors import StorageError
+from zkbroker.network.server.server import Limits, Listener, Server
+from zkbroker.network.server.session import Session
+from zkbroker.network.transport import Part
+from zkbroker.registry.brokers import BrokerInfo
+
+logger = logging.getLogger(__name__)
+
+
+def limits(config: BrokerConfig) -> Limits:
+    """Return what connections, one and all, may take of the broker."""
+    return Limits(
+        max_request_bytes=config.max_request_bytes,
+        max_queued_requests=config.queued_max_requests,
+        max_connections=config.max_connections,
+        max_connections_per_ip=config.max_connections_per_ip,
+        max_connections_overrides=config.max_connections_overrides,
+        max_idle_s=config.max_idle_ms / 1000,
+        max_frame_s=config.max_frame_ms / 1000,
+        max_queued_request_bytes=config.queued_max_request_bytes,
+        min_bytes_per_s=config.min_request_bytes_per_second,
+        max_answer_bytes=config.fetch_conversion_max_bytes,
+        send_buffer_bytes=config.send_buffer_bytes,
+        receive_buffer_bytes=config.receive_buffer_bytes,
+    )
+
+
+def listen(
+    config: BrokerConfig,
+    handle: Callable[[Session, memoryview], Sequence[Part] | None],
+    sent: Callable[[Session], object],
+) -> Server:
+    """Bind every listener; connections are accepted once the server is started.
+
+    Args:
+        config: of the broker.
+        handle: see `Server`.
+        sent: see `Server`.
+
+    Raises:
+        StorageError: a port cannot be had.
+    """
+    server = Server(
+        [Listener(each.name, each.host, each.port) for each in config.endpoints],
+        handle,
+        limits(config),
+        sent=sent,
+    )
+    try:
+        server.listen()
+    except OSError as error:
+        places = ", ".join(str(each) for each in config.endpoints)
+        raise StorageError(
+            f"cannot listen on {places}: {error.strerror or error}; stop what uses the port, "
+            "or set another one with port or listeners"
+        ) from error
+    for name, (host, port) in server.addresses.items():
+        shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        logger.info("listening address=%s listener=%s", shown, name)
+    return server
+
+
+def registration(config: BrokerConfig, broker_id: int, server: Server) -> BrokerInfo:
+    """Return what the broker registers, with the ports that it listens on."""
+    told = config.advertised_endpoints(server.addresses, socket.getfqdn)
+    return BrokerInfo(
+        id=broker_id,
+        host=told[0].host,
+        port=told[0].port,
+        rack=config.rack or None,
+        endpoints=tuple(str(each) for each in told),
+    )
+
+
+def local_address(server: Server) -> tuple[str, int]:
+    """Return host and port under which this machine reaches the first listener."""
+    host, port = next(iter(server.addresses.values()))
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port  # noqa: S104

@@ -1,0 +1,82 @@
+"""How replicas are copied: by this broker's fetchers from their leaders, and from it by followers.
+
+Invariant: each direction has a throttle of its own, with the rate that `/config/brokers/[id]` says.
+"""
+
+import time
+from collections.abc import Mapping
+
+from zkbroker.broker.view import ClusterView
+from zkbroker.config.broker import BrokerConfig
+from zkbroker.controller.connections import BrokerLine
+from zkbroker.errors import NetworkError
+from zkbroker.replica.fetcher_manager import FetcherManager
+from zkbroker.replica.following import FetcherSettings
+from zkbroker.replica.throttle import ReplicationThrottle
+from zkbroker.runtime import Runtime
+
+
+def monotonic_ms() -> int:
+    """Return milliseconds on a clock that never jumps."""
+    return time.monotonic_ns() // 1_000_000
+
+
+class ReplicaCopying:
+    """The fetchers of a broker, and the throttles of both directions.
+
+    Args:
+        config: of the broker.
+        broker_id: its id.
+        view: says where leaders are reached.
+        runtime: for the fetchers' tasks.
+    """
+
+    def __init__(
+        self, config: BrokerConfig, broker_id: int, view: ClusterView, *, runtime: Runtime
+    ) -> None:
+        self._config = config
+        self._broker_id = broker_id
+        self._view = view
+        self._runtime = runtime
+        self.leader_throttle = self._throttle()
+        """Of what followers fetch from this broker."""
+        self.fetchers = FetcherManager(
+            broker_id,
+            self._connect,
+            FetcherSettings(
+                level=config.inter_broker_protocol,
+                fetchers=config.replica_fetchers,
+                max_bytes=config.replica_fetch_max_bytes,
+                response_max_bytes=config.replica_fetch_response_max_bytes,
+                min_bytes=config.replica_fetch_min_bytes,
+                max_wait_ms=config.replica_fetch_wait_ms,
+                backoff_ms=config.replica_fetch_backoff_ms,
+            ),
+            runtime=runtime,
+            clock_ms=monotonic_ms,
+            throttle=self._throttle(),
+        )
+
+    def settings_changed(self, settings: Mapping[str, str]) -> None:
+        """Take what `/config/brokers/[id]` says: how fast replicas may be copied."""
+        self.leader_throttle.set_rate(settings.get("leader.replication.throttled.rate"))
+        self.fetchers.throttle.set_rate(settings.get("follower.replication.throttled.rate"))
+
+    def _connect(self, broker_id: int, number: int) -> BrokerLine:
+        broker = self._view.brokers.get(broker_id)
+        if broker is None:
+            raise NetworkError(f"broker {broker_id} is not registered")
+        return BrokerLine(
+            self._runtime,
+            broker,
+            f"broker-{self._broker_id}-fetcher-{number}",
+            self._config.replica_socket_timeout_ms,
+            self._config.replica_receive_buffer_bytes,
+        )
+
+    def _throttle(self) -> ReplicationThrottle:
+        return ReplicationThrottle(
+            monotonic_ms,
+            windows=self._config.replication_quota_windows,
+            window_ms=self._config.replication_quota_window_s * 1000,
+        )

@@ -1,0 +1,161 @@
+"""The partitions of one fetcher: which are due, which wait, and which are copied no more.
+
+    followed --> TRUNCATING ----> FETCHING
+                  |     failed: later, after a time that doubles up to the longest
+                  |     leader epoch is over, or the answer is of no use: FAILED, until told anew
+
+Invariants: a partition is followed under one leader epoch; what was begun under another is
+recognised by its `Followed`, which is not the current one any more. One that failed is forgotten
+here, and named in `failed`, until the controller tells of it anew.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+
+from zkbroker.errors import CorruptMessage, ErrorCode, NotLeaderForPartition, ZkbrokerError
+from zkbroker.log import TopicPartition
+from zkbroker.replica.following import Followed, Stage
+from zkbroker.replica.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+FIRST_BACKOFF_MS = 50
+_QUIET = {
+    ErrorCode.NOT_LEADER_FOR_PARTITION,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+}
+"""What a leader answers that has not heard yet what this broker was told."""
+
+
+class FollowedPartitions:
+    """What one fetcher copies from its leader.
+
+    Args:
+        leader: id of that broker, for the log.
+        clock_ms: monotonic milliseconds.
+        backoff_ms: longest time before what failed is tried again.
+    """
+
+    def __init__(self, leader: int, *, clock_ms: Callable[[], int], backoff_ms: int) -> None:
+        self._leader = leader
+        self._clock_ms = clock_ms
+        self._backoff_ms = backoff_ms
+        self.by_key: dict[TopicPartition, Followed] = {}
+        """The followed ones, in the order in which they are asked for."""
+        self.failed: set[TopicPartition] = set()
+        """Partitions that are not copied until the controller tells of them anew."""
+
+    def __bool__(self) -> bool:
+        """Whether anything is followed."""
+        return bool(self.by_key)
+
+    def follow(self, partition: Partition, stage: Stage) -> None:
+        """Follow a partition under its present leader epoch."""
+        self.failed.discard(partition.key)
+        self.by_key[partition.key] = Followed(partition, partition.leader_epoch, stage)
+
+    def forget(self, key: TopicPartition) -> None:
+        """Follow a partition no more."""
+        self.failed.discard(key)
+        self.by_key.pop(key, None)
+
+    def clear(self) -> None:
+        """Follow nothing more."""
+        self.by_key.clear()
+
+    def current(self, followed: Followed) -> bool:
+        """Whether it was not told anew meanwhile."""
+        return self.by_key.get(followed.key) is followed
+
+    def due(self, stage: Stage) -> list[Followed]:
+        """Return what is in a stage and waits for nothing."""
+        now = self._clock_ms()
+        return [
+            each
+            for each in self.by_key.values()
+            if each.stage is stage and each.delayed_until_ms <= now
+        ]
+
+    def next_due_s(self) -> float:
+        """Return after how many seconds to look again, where nothing is due now."""
+        now = self._clock_ms()
+        waits = [
+            each.delayed_until_ms - now
+            for each in self.by_key.values()
+            if each.delayed_until_ms > now
+        ]
+        # What is neither due nor delayed is throttled.
+        return max(0, min([self._backoff_ms, *waits])) / 1000
+
+    def ask_last(self, followed: Followed) -> None:
+        """Put it behind the others: those that got nothing are first the next time."""
+        self.by_key[followed.key] = self.by_key.pop(followed.key)
+
+    def lags(self) -> dict[TopicPartition, int]:
+        """Return how many messages each partition misses, of those known."""
+        return {key: each.lag for key, each in self.by_key.items() if each.lag is not None}
+
+    # -- failures
+
+    def delay(self, followed: Followed, why: object, *, quietly: bool = False) -> None:
+        """Try a partition again later: soon at first, then after the set time."""
+        repeated = followed.backoff_ms > 0
+        followed.backoff_ms = min(self._backoff_ms, 2 * followed.backoff_ms or FIRST_BACKOFF_MS)
+        followed.delayed_until_ms = self._clock_ms() + followed.backoff_ms
+        level = logging.DEBUG if repeated or quietly else logging.WARNING
+        logger.log(
+            level,
+            "partition not copied, tried again partition=%s leader=%d epoch=%d reason=%s",
+            followed.key,
+            self._leader,
+            followed.leader_epoch,
+            why,
+        )
+
+    def delay_all(self, waiting: Iterable[Followed]) -> None:
+        """Try partitions again later that got no answer."""
+        for each in waiting:
+            self.delay(each, "no answer", quietly=True)
+
+    def _fail(self, followed: Followed, why: object) -> None:
+        """Copy a partition no more until the controller tells of it anew."""
+        del self.by_key[followed.key]
+        self.failed.add(followed.key)
+        logger.error(
+            "partition not copied until told anew partition=%s leader=%d epoch=%d reason=%s",
+            followed.key,
+            self._leader,
+            followed.leader_epoch,
+            why,
+        )
+
+    def refused(self, followed: Followed, code: int) -> None:
+        """Take an error that the leader answered for a partition."""
+        if code == ErrorCode.FENCED_LEADER_EPOCH:
+            del self.by_key[followed.key]
+            logger.info(
+                "leader epoch is over, waits for the controller partition=%s epoch=%d",
+                followed.key,
+                followed.leader_epoch,
+            )
+            self.failed.add(followed.key)
+        else:
+            self.delay(followed, _name(code), quietly=code in _QUIET)
+
+    def local(self, followed: Followed, error: ZkbrokerError) -> None:
+        """Take an error of this broker's own replica."""
+        if not self.current(followed) or isinstance(error, NotLeaderForPartition):
+            return  # another role or epoch: whoever gave it says what is to be done
+        if isinstance(error, CorruptMessage):
+            # Perhaps damaged on its way.
+            self.delay(followed, error)
+        else:
+            self._fail(followed, error)
+
+
+def _name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"

@@ -1,0 +1,70 @@
+"""Requests of one fetcher to its leader.
+
+Invariant: one request at a time, over one connection, in the versions that the inter-broker level
+fixes; a connection that failed is closed, and the next request makes another one.
+"""
+
+from typing import Any
+
+from zkbroker.errors import NetworkError
+from zkbroker.protocol import ApiKey
+from zkbroker.protocol.inter_broker import INTER_BROKER_VERSIONS
+from zkbroker.replica.following import Connect, FetcherCounts, LeaderConnection
+
+
+class LeaderLine:
+    """Asks one leader for one fetcher.
+
+    Args:
+        leader: id of the broker.
+        number: of the fetcher among those for the leader.
+        connect: see there.
+        level: `inter.broker.protocol.version`.
+        counts: of the fetcher.
+    """
+
+    def __init__(
+        self, leader: int, number: int, connect: Connect, level: str, counts: FetcherCounts
+    ) -> None:
+        self.leader = leader
+        self._number = number
+        self._connect = connect
+        self._versions = INTER_BROKER_VERSIONS[level]
+        self._counts = counts
+        self._connection: LeaderConnection | None = None
+        self._stopping = False
+
+    @property
+    def fetch_version(self) -> int:
+        """The version of fetch requests."""
+        return self._versions[ApiKey.FETCH]
+
+    @property
+    def knows_epochs(self) -> bool:
+        """Whether the leader can be asked where an epoch ends."""
+        return ApiKey.OFFSET_FOR_LEADER_EPOCH in self._versions
+
+    def send(self, request: Any) -> Any:
+        """Send a request and wait for its answer.
+
+        Raises:
+            ZkbrokerError: there was none in time, or `stop` was called meanwhile.
+        """
+        if self._connection is None:
+            self._connection = self._connect(self.leader, self._number)
+        self._counts.requests += 1
+        answer = self._connection.send(request, self._versions[request.api_key])
+        if self._stopping:
+            raise NetworkError("the fetcher is stopping")
+        return answer
+
+    def stop(self) -> None:
+        """Have a request that waits fail soon; what is answered from now on is not taken."""
+        self._stopping = True
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """Close the connection; the next request makes another one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()

@@ -1,0 +1,88 @@
+"""Opens the log of a partition that this broker has a replica of, or makes it.
+
+Invariants: an empty log never takes the place of one that was lost with its data directory while
+this broker could lead with it; no more logs are open than the limit of open files allows.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from zkbroker.errors import StorageError
+from zkbroker.log import LogManager, TopicPartition
+from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition
+from zkbroker.registry.partition_states import Key
+from zkbroker.replica.partition import NO_LEADER, Partition, Role
+
+
+class LogOpening:
+    """Opens logs, several at a time.
+
+    Args:
+        broker_id: this broker.
+        logs: the started log manager.
+        limit: how many logs can be held open.
+    """
+
+    def __init__(self, broker_id: int, logs: LogManager, limit: Callable[[], int]) -> None:
+        self._broker_id = broker_id
+        self._logs = logs
+        self._limit = limit
+        self._opening = 0
+        """Logs that are being made."""
+        self._lost: set[Key] = set()
+        self.checkpointed = logs.checkpointed_high_watermarks()
+        """High watermarks of the last run, for logs that are opened."""
+
+    def refuse_to_lead(self, keys: Iterable[Key]) -> None:
+        """Make none of these logs, which were lost, while this broker could lead with them."""
+        self._lost = set(keys)
+
+    def forget(self, key: TopicPartition) -> None:
+        """Forget the high watermark of a partition that is deleted."""
+        self.checkpointed.pop(key, None)
+
+    def open(
+        self,
+        partition: Partition,
+        state: LeaderAndIsrPartition,
+        settings: Mapping[str, Mapping[str, str]],
+    ) -> None:
+        """Give a partition its log, where it has none yet.
+
+        Args:
+            partition: which.
+            state: what the controller decided for it.
+            settings: of topics, for a log that is made.
+
+        Raises:
+            StorageError: the log cannot be opened, or must not be made.
+        """
+        if partition.role is Role.OFFLINE:
+            raise StorageError(f"the data directory of {partition.key} is offline")
+        if not partition.has_log:
+            key = partition.key
+            if key in self._lost:
+                alone = state.leader in (NO_LEADER, self._broker_id)
+                if alone or self._broker_id in state.isr:
+                    # Nor is it made while nobody leads, or while it counts as in sync: it would be
+                    # there at the next start, and could be elected.
+                    raise StorageError(
+                        f"the log of {key} was lost with its data directory, and "
+                        f"{'no other replica leads' if alone else 'it still counts as in sync'}: "
+                        "an empty log would take the place of what was acknowledged. "
+                        "Bring the disk back and start the broker again; or let another replica "
+                        "lead by unclean.leader.election.enable=true of the topic; or make the "
+                        f"empty directory {key} in log.dirs to begin without the data"
+                    )
+                self._lost.discard(key)
+            limit = self._limit() - self._opening
+            if self._logs.get(key) is None and len(self._logs.logs()) >= limit:
+                raise StorageError(
+                    f"{limit} partitions are open, as many as the limit of open files allows: "
+                    "raise it (ulimit -n), or move partitions to other brokers"
+                )
+            self._opening += 1
+            try:
+                log = self._logs.get_or_create(key, settings.get(key.topic), is_new=state.is_new)
+            finally:
+                self._opening -= 1
+            partition.open(log, self.checkpointed.get(key, 0))

@@ -1,0 +1,213 @@
+"""Makes a follower's log a beginning of its leader's, so that the rest can be copied.
+
+    to be cut     leader: where does the last epoch of this log end? -> cut there, or ask again
+    out of range  leader: where do you end and begin? -> cut to its end, or begin anew at its start
+
+Invariants: where to cut is `truncation`'s to say; here it is asked and done. An answer for a
+partition that was told anew since, or whose log has got another epoch, changes nothing.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from zkbroker.errors import ZkbrokerError
+from zkbroker.log import TopicPartition
+from zkbroker.protocol.messages import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochResponse,
+)
+from zkbroker.protocol.messages.list_offsets import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+)
+from zkbroker.replica.followed_partitions import FollowedPartitions
+from zkbroker.replica.following import Followed, Stage
+from zkbroker.replica.leader_line import LeaderLine
+from zkbroker.replica.partition import Partition
+from zkbroker.replica.truncation import (
+    NO_EPOCHS,
+    EpochQuestion,
+    TruncationPoint,
+    cut_by_answer,
+    cut_without_epochs,
+    epoch_request,
+)
+from zkbroker.runtime import Runtime
+from zkbroker.runtime.pacing import giving_way
+
+logger = logging.getLogger(__name__)
+
+_PACE = 500
+
+
+class LogReconciler:
+    """Reconciles the logs of one fetcher's partitions with their leader's.
+
+    Args:
+        broker_id: this broker.
+        followed: the partitions of the fetcher.
+        line: to their leader.
+        runtime: the fetcher's.
+        lost: called with what waits for an answer when there is none.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        followed: FollowedPartitions,
+        line: LeaderLine,
+        *,
+        runtime: Runtime,
+        lost: Callable[[Iterable[Followed]], None],
+    ) -> None:
+        self._broker_id = broker_id
+        self._followed = followed
+        self._line = line
+        self._runtime = runtime
+        self._lost = lost
+
+    def truncate(self) -> bool:
+        """Cut what is to be cut before it is copied; False when nothing was due."""
+        due = self._followed.due(Stage.TRUNCATING)
+        asking: dict[TopicPartition, tuple[Followed, int]] = {}
+        for each in giving_way(self._runtime, due, _PACE):
+            try:
+                epoch = self._epoch_to_ask(each.partition)
+                if epoch == NO_EPOCHS:
+                    self._cut(
+                        each,
+                        cut_without_epochs(
+                            each.partition.high_watermark, each.partition.log_end_offset
+                        ),
+                    )
+                else:
+                    asking[each.key] = (each, epoch)
+            except ZkbrokerError as error:
+                self._followed.local(each, error)
+        if asking:
+            self._ask(asking)
+        return bool(due)
+
+    def _epoch_to_ask(self, partition: Partition) -> int:
+        if not self._line.knows_epochs:
+            return NO_EPOCHS
+        return partition.latest_epoch
+
+    def _ask(self, asking: dict[TopicPartition, tuple[Followed, int]]) -> None:
+        request = epoch_request(
+            self._broker_id,
+            [EpochQuestion(key, each.leader_epoch, epoch) for key, (each, epoch) in asking.items()],
+        )
+        try:
+            response: OffsetForLeaderEpochResponse = self._line.send(request)
+        except ZkbrokerError as error:
+            logger.debug("leader epochs not asked leader=%d error=%s", self._line.leader, error)
+            self._lost(each for each, _ in asking.values())
+            return
+        for topic in response.topics:
+            for answer in giving_way(self._runtime, topic.partitions, _PACE):
+                asked = asking.pop(TopicPartition(topic.topic, answer.partition), None)
+                if asked is None or not self._followed.current(asked[0]):
+                    continue
+                followed, epoch = asked
+                partition = followed.partition
+                if answer.error_code:
+                    self._followed.refused(followed, answer.error_code)
+                    continue
+                try:
+                    if partition.latest_epoch != epoch:
+                        continue
+                    cut = cut_by_answer(
+                        answer.leader_epoch,
+                        answer.end_offset,
+                        high_watermark=partition.high_watermark,
+                        log_end_offset=partition.log_end_offset,
+                        own_end_of=partition.own_end_offset_for_epoch,
+                    )
+                    self._cut(followed, cut)
+                except ZkbrokerError as error:
+                    self._followed.local(followed, error)
+        for each, _ in asking.values():
+            if self._followed.current(each):
+                self._followed.delay(each, "not answered")
+
+    def _cut(self, followed: Followed, cut: TruncationPoint) -> None:
+        partition = followed.partition
+        if cut.offset < partition.high_watermark:
+            logger.warning(
+                "log cut below its high watermark partition=%s offset=%d high_watermark=%d",
+                followed.key,
+                cut.offset,
+                partition.high_watermark,
+            )
+        partition.truncate_to(cut.offset, followed.leader_epoch)
+        if cut.complete and self._followed.current(followed):
+            followed.stage = Stage.FETCHING
+        followed.backoff_ms = followed.delayed_until_ms = 0
+
+    def out_of_range(self, followed: Followed) -> None:
+        """Find a place to go on from; the leader has nothing at the end of this log.
+
+        Raises:
+            ZkbrokerError: it was not found.
+        """
+        partition, epoch = followed.partition, followed.leader_epoch
+        end = self._offset_of(followed, LATEST_TIMESTAMP)
+        if end is None:
+            return
+        own_end = partition.log_end_offset
+        if end < own_end:
+            logger.warning(
+                "leader has less, log is cut partition=%s leader=%d leader_end=%d "
+                "log_end_offset=%d",
+                followed.key,
+                self._line.leader,
+                end,
+                own_end,
+            )
+            partition.truncate_to(end, epoch)
+            return
+        start = self._offset_of(followed, EARLIEST_TIMESTAMP)
+        if start is not None and start > own_end:
+            logger.warning(
+                "leader begins later, log is emptied partition=%s leader=%d leader_start=%d "
+                "log_end_offset=%d",
+                followed.key,
+                self._line.leader,
+                start,
+                own_end,
+            )
+            partition.start_anew_at(start, epoch)
+
+    def _offset_of(self, followed: Followed, timestamp: int) -> int | None:
+        """Ask the leader for its end or start; None when it refused, or all is different now."""
+        key = followed.key
+        asked = ListOffsetsRequestPartition(key.partition, followed.leader_epoch, timestamp)
+        request = ListOffsetsRequest(
+            self._broker_id, topics=[ListOffsetsRequestTopic(key.topic, [asked])]
+        )
+        try:
+            response: ListOffsetsResponse = self._line.send(request)
+        except ZkbrokerError as error:
+            logger.debug("offsets not asked leader=%d error=%s", self._line.leader, error)
+            self._lost([followed])
+            return None
+        answers = [each for topic in response.topics for each in topic.partitions]
+        if not self._followed.current(followed):
+            return None
+        if len(answers) != 1 or (not answers[0].error_code and _offset(answers[0]) < 0):
+            self._followed.delay(followed, "offset not answered")
+            return None
+        if answers[0].error_code:
+            self._followed.refused(followed, answers[0].error_code)
+            return None
+        return _offset(answers[0])
+
+
+def _offset(answer: Any) -> int:
+    offsets: Sequence[int] = answer.offsets
+    return offsets[0] if offsets else int(answer.offset)
