@@ -7,6 +7,7 @@ of it; `MUTATIONS` lists in which schedules, and how many of them it took.
 import logging
 import multiprocessing
 import os
+import random
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,9 @@ import pytest
 from tests.support.simulated_aims import AIMS
 from tests.support.simulated_cluster import SimCluster
 from tests.support.simulated_logs import SimLogs
+from tests.support.simulated_session import SimSession
+from tests.support.simulated_time import Clock, Process, SimEvent
+from tests.support.simulated_zookeeper import SimZooKeeper
 from zkbroker.controller import leader_rules
 from zkbroker.controller.deletion import TopicDeletion
 from zkbroker.controller.partitions import Partitions
@@ -32,6 +36,7 @@ from zkbroker.replica.manager import ReplicaManager
 from zkbroker.replica.partition import NO_EPOCH, Partition, Role
 from zkbroker.replica.remote import RemoteReplica
 from zkbroker.replica.truncation import Cut, cut_by_answer
+from zkbroker.zookeeper import SessionState
 
 DEFAULT_SCHEDULES = 100
 AIMED_SCHEDULES = 4
@@ -127,6 +132,22 @@ def test_a_hundred_thousand_schedules_settle() -> None:
                 flush=True,
             )
     assert problems == []
+
+
+def test_what_fires_while_the_connection_is_away_is_not_lost() -> None:
+    """As with a genuine client, which sets all of its watches when it loses the connection."""
+    clock, process = Clock(), Process("watching")
+    server = SimZooKeeper(clock, random.Random(1), 3.0)
+    session = SimSession(server, process)
+    watch = SimEvent(clock, process)
+    clock.spawn(process, session.exists, "/a", watch)
+    clock.run(0.5)
+    session.break_link(2.5)
+    server.create("/a")
+    clock.run(5.0)
+    assert session.state is SessionState.CONNECTED
+    assert watch.is_set()
+    clock.close()
 
 
 # -- what is found when a rule is switched off
