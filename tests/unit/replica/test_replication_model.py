@@ -246,6 +246,18 @@ def trust_an_isr_before_it_is_stored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(InSyncReplicas, "resolve", resolve)
 
 
+def trust_positions_of_before(patch: pytest.MonkeyPatch) -> None:
+    """A leader that did not hear of another one's epoch believes what followers had before it."""
+    become_leader = Partition.become_leader
+
+    def lead(self: Partition, told: Any) -> bool:
+        if self.is_leader:
+            self.leader_epoch = told.leader_epoch - 1
+        return become_leader(self, told)
+
+    patch.setattr(Partition, "become_leader", lead)
+
+
 def count_only_stored_members(patch: pytest.MonkeyPatch) -> None:
     """A proposed member may be stored, and elected, before its leader knows."""
     patch.setattr(InSyncReplicas, "electable", property(lambda self: frozenset(self.members)))
@@ -375,6 +387,7 @@ MUTATIONS = {
     "no epoch start at ISR growth": Mutation(join_before_the_epoch_start, 1, aim="joining behind"),
     "no controller fence": Mutation(obey_every_controller, 5, aim="zombie controller"),
     "no leader epoch fence": Mutation(serve_every_epoch, 4, aim="unheard epochs"),
+    "positions of before a missed epoch": Mutation(trust_positions_of_before, 2, aim="led between"),
     "no leader epoch at a follower": Mutation(append_under_any_epoch, 47),
     "ISR before it is stored": Mutation(trust_an_isr_before_it_is_stored, 1),
     "ISR without version": Mutation(write_without_versions, 1),
