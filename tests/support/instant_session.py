@@ -59,8 +59,8 @@ class InstantSession:
         # One for all sessions of a server: they share its tree.
         self._lock = _LOCK
 
-    def deliver(self, act: Callable[[], object]) -> None:
-        act()
+    def fired(self, watch: Any) -> None:
+        watch.set()
 
     def expire(self) -> None:
         """The session ends at the server, and another one begins."""

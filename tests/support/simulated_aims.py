@@ -3,6 +3,7 @@
     late high watermark   leaders die while a follower, told of a new epoch, has not fetched yet
     double failover       two leaders in short order, each with messages that nobody else has
     unheard epochs        a follower fetches on from its leader, which was another's meanwhile
+    led between           a leader does not hear that another led; its follower does, and cuts
     joining behind        a leader dies when a replica joins whose log ends in an earlier epoch
     growth unheard of     an ISR grows in ZooKeeper, and its leader does not hear of it
     decided anew          that member is elected, and the leader goes on with another follower
@@ -16,10 +17,22 @@ Invariant: an aim causes faults only; what must hold without it must hold with i
 back how long to wait (s); every wait for something ends after some time.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tests.support.simulated_steps import (
+    Steps,
+    again_and_again,
+    all_in_sync,
+    knows,
+    led_by,
+    led_by_another,
+    led_by_the_second,
+    others,
+    pick,
+    until,
+)
 from zkbroker.log import TopicPartition
 from zkbroker.registry import paths
 
@@ -27,9 +40,7 @@ if TYPE_CHECKING:
     from tests.support.simulated_cluster import SimCluster
     from tests.support.simulated_node import SimNode
 
-POLL_S = 0.01
 NEVER = 2**63 - 1
-Steps = Iterator[float]
 
 
 @dataclass(frozen=True)
@@ -40,60 +51,6 @@ class Aim:
     flush_messages: int | None = None
     brokers: int | None = None
     seconds: float = 20.0
-
-
-def until(condition: Callable[[], Any], *, for_s: float, every_s: float = POLL_S) -> Steps:
-    """Wait until something is so, or for a time."""
-    for _ in range(int(for_s / every_s)):
-        if condition():
-            return
-        yield every_s
-
-
-def all_in_sync(cluster: "SimCluster", key: TopicPartition) -> bool:
-    state = cluster.truth.decided.get(key)
-    replicas = cluster.assignment(key.topic).get(key.partition, ())
-    return (
-        state is not None
-        and set(state["isr"]) == set(replicas)
-        and cluster.leader_of(key) is not None
-    )
-
-
-def pick(cluster: "SimCluster") -> TopicPartition:
-    return cluster.random.choice([key for key in cluster.keys if key.topic == "t"])
-
-
-def led_by(cluster: "SimCluster", key: TopicPartition, broker: int) -> bool:
-    leader = cluster.leader_of(key)
-    return leader is not None and leader.id == broker
-
-
-def led_by_another(cluster: "SimCluster", key: TopicPartition, than: int) -> bool:
-    leader = cluster.leader_of(key)
-    return leader is not None and leader.id != than
-
-
-def knows(node: "SimNode", key: TopicPartition, epoch: int) -> bool:
-    partition = node.partition(key)
-    return node.alive and partition is not None and partition.leader_epoch >= epoch
-
-
-def others(cluster: "SimCluster", key: TopicPartition, *but: "SimNode") -> list["SimNode"]:
-    ids = {each.id for each in but}
-    replicas = cluster.assignment(key.topic)[key.partition]
-    return [cluster.nodes[each] for each in replicas if each not in ids]
-
-
-def again_and_again(episode: Callable[["SimCluster"], Steps]) -> Callable[["SimCluster"], Steps]:
-    """Return the steps of an episode that begins anew, after some seconds of rest."""
-
-    def steps(cluster: "SimCluster") -> Steps:
-        while True:
-            yield from episode(cluster)
-            yield cluster.random.uniform(0.5, 4.0)
-
-    return steps
 
 
 def late_high_watermark(cluster: "SimCluster") -> Steps:
@@ -125,32 +82,15 @@ def late_high_watermark(cluster: "SimCluster") -> Steps:
     yield random.uniform(4.0, 5.0)
 
 
-def controlled_from_outside(cluster: "SimCluster", key: TopicPartition) -> Steps:
-    """Have a broker without a replica become the controller, and the second replica the leader."""
-    replicas = cluster.assignment(key.topic)[key.partition]
-    yield from until(lambda: all_in_sync(cluster, key), for_s=8.0)
-    if led_by(cluster, key, replicas[0]):
-        cluster.faults.kill(cluster.nodes[replicas[0]], 3.5)
-        yield 4.0
-    for _ in range(10):
-        active = [each.id for each in cluster.live() if each.controller.active]
-        if active and active[0] not in replicas:
-            break
-        cluster.faults.depose()
-        yield 0.5
-    yield from until(lambda: all_in_sync(cluster, key), for_s=8.0)
-
-
 def double_failover(cluster: "SimCluster") -> Steps:
     """The first leader has messages that nobody has, and never hears from the second; the second
     gives some to the third, and dies; the first leads again, unheard by the third; and dies."""
     random, faults = cluster.random, cluster.faults
     key = pick(cluster)
-    yield from controlled_from_outside(cluster, key)
-    replicas = cluster.assignment(key.topic)[key.partition]
-    if len(replicas) != 3 or not led_by(cluster, key, replicas[1]):
+    replicas = yield from led_by_the_second(cluster, key)
+    if replicas is None:
         return
-    second, first, third = (cluster.nodes[each] for each in replicas)
+    second, first, third = replicas
     faults.cut(first.id, second.id, 6.5)
     faults.cut(first.id, third.id, 6.5)
     cluster.produce(first, key, random.randint(2, 4), 1)
@@ -174,12 +114,11 @@ def unheard_epochs(cluster: "SimCluster") -> Steps:
     neither change: it fetches on from the same leader, in the epoch of before."""
     random, faults = cluster.random, cluster.faults
     key = pick(cluster)
-    yield from controlled_from_outside(cluster, key)
-    replicas = cluster.assignment(key.topic)[key.partition]
-    if len(replicas) != 3 or not led_by(cluster, key, replicas[1]):
+    replicas = yield from led_by_the_second(cluster, key)
+    if replicas is None:
         return
-    second, first, third = (cluster.nodes[each] for each in replicas)
-    outside = next(each for each in cluster.nodes if each not in replicas)
+    second, first, third = replicas
+    outside = next(each for each in cluster.nodes if cluster.nodes[each] not in replicas)
     faults.cut(first.id, second.id, 0.7)
     faults.cut(third.id, outside, 8.0)
     yield 0.02
@@ -199,16 +138,43 @@ def unheard_epochs(cluster: "SimCluster") -> Steps:
     yield random.uniform(3.0, 6.0)
 
 
+def led_between(cluster: "SimCluster") -> Steps:
+    """A leader is replaced for a while and does not hear of it; its follower does, and cuts what
+    it has. The one between dies, with the controller; the first leads again, and dies."""
+    random, faults = cluster.random, cluster.faults
+    key = pick(cluster)
+    replicas = yield from led_by_the_second(cluster, key)
+    if replicas is None:
+        return
+    between, first, follower = replicas
+    outside = next(each for each in cluster.nodes.values() if each not in replicas)
+    epoch = cluster.truth.decided[key]["leader_epoch"]
+    for each in (between, outside):
+        faults.cut(first.id, each.id, 5.0)
+    cluster.produce(first, key, random.randint(1, 3), -1)
+    yield random.uniform(0.05, 0.3)
+    faults.elect_preferred()
+    yield from until(lambda: knows(follower, key, epoch + 1), for_s=0.5)
+    faults.cut(first.id, follower.id, random.uniform(2.5, 6.0))
+    cluster.produce(between, key, random.randint(1, 2), 1)
+    yield random.uniform(0.0, 0.3)
+    for each in (between, outside):
+        faults.kill(each, random.uniform(6.0, 9.0))
+    yield from until(lambda: led_by(cluster, key, first.id), for_s=5.0)
+    yield random.uniform(0.0, 0.5)
+    faults.kill(first, random.uniform(3.5, 5.0))
+    yield random.uniform(4.0, 6.0)
+
+
 def joining_behind(cluster: "SimCluster") -> Steps:
     """What waits for a replica that lags is acknowledged when it is dropped. The next leader has
     heard of that not yet; the replica behind joins; and both leaders die."""
     random, faults = cluster.random, cluster.faults
     key = pick(cluster)
-    yield from controlled_from_outside(cluster, key)
-    replicas = cluster.assignment(key.topic)[key.partition]
-    if len(replicas) != 3 or not led_by(cluster, key, replicas[1]):
+    replicas = yield from led_by_the_second(cluster, key)
+    if replicas is None:
         return
-    second, first, behind = (cluster.nodes[each] for each in replicas)
+    second, first, behind = replicas
     faults.cut(first.id, behind.id, 4.0)
     acks = cluster.acks
     for _ in range(3):
@@ -272,12 +238,11 @@ def decided_anew(cluster: "SimCluster") -> Steps:
     since; another follower does not hear of that either, and fetches on."""
     random, faults = cluster.random, cluster.faults
     key = pick(cluster)
-    yield from controlled_from_outside(cluster, key)
-    replicas = cluster.assignment(key.topic)[key.partition]
-    if len(replicas) != 3 or not led_by(cluster, key, replicas[1]):
+    replicas = yield from led_by_the_second(cluster, key)
+    if replicas is None:
         return
-    joining, leader, other = (cluster.nodes[each] for each in replicas)
-    outside = next(each for each in cluster.nodes if each not in replicas)
+    joining, leader, other = replicas
+    outside = next(each for each in cluster.nodes if cluster.nodes[each] not in replicas)
     faults.kill(joining, 3.4)
     yield 3.4
     yield from until(
@@ -410,6 +375,7 @@ AIMS = {
     "late high watermark": Aim(again_and_again(late_high_watermark)),
     "double failover": Aim(again_and_again(double_failover), NEVER, 4, 26.0),
     "unheard epochs": Aim(again_and_again(unheard_epochs), NEVER, 4, 26.0),
+    "led between": Aim(again_and_again(led_between), NEVER, 4, 26.0),
     "joining behind": Aim(again_and_again(joining_behind), NEVER, 4, 26.0),
     "growth unheard of": Aim(again_and_again(growth_unheard_of), NEVER),
     "decided anew": Aim(again_and_again(decided_anew), NEVER, 4, 26.0),

@@ -187,7 +187,7 @@ class SimNode:
 
     def _live(self) -> None:
         registered: int | None = None
-        looked = started = False
+        looked = started = standing = False
         while not self.leaving:
             self._changed.clear()
             try:
@@ -201,7 +201,9 @@ class SimNode:
                     started = True
                     self.writer.start()
                     self.replicas.start()
+                if not standing:
                     self.controller.start()
+                    standing = True
             except RegistryError:
                 self.runtime.sleep(RETRY_S)
                 continue

@@ -61,6 +61,7 @@ class SimSession:
         self._queue: list[tuple[_Request, Callable[[], Any]]] = []
         self._stalled_out: list[tuple[_Request, Callable[[], Any]]] = []
         self._stalled_in: list[Callable[[], object]] = []
+        self._fired: list[Any] = []
 
     # -- what happens to the connection
 
@@ -161,7 +162,9 @@ class SimSession:
         self._stalled_in.clear()
         self._fail_all(ConnectionLost("the connection broke"))
         self._change(SessionState.SUSPENDED)
-        for watch in self.server.forget_watches(self):
+        # The client knows nothing of what fired at the server and is on its way.
+        fired, self._fired = self._fired, []
+        for watch in (*self.server.forget_watches(self), *fired):
             watch.set()
 
     def _reconnect(self, link: int) -> None:
@@ -264,11 +267,21 @@ class SimSession:
                 answer, error = execute(), None
             except RegistryError as refused:
                 answer, error = None, refused
-            self.deliver(lambda: self._finish(request, answer, error, at_once=True))
+            self._deliver(lambda: self._finish(request, answer, error, at_once=True))
 
         self.clock.at(self._last_out, None, arrive)
 
-    def deliver(self, act: Callable[[], object]) -> None:
+    def fired(self, watch: Any) -> None:
+        """A watch fired at the server."""
+        self._fired.append(watch)
+
+        def heard() -> None:
+            self._fired.remove(watch)
+            watch.set()
+
+        self._deliver(heard)
+
+    def _deliver(self, act: Callable[[], object]) -> None:
         """Bring something from the server to the client, in order."""
         self._last_in = max(self.clock.now + self._delay(), self._last_in)
         connection = self._connection

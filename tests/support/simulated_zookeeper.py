@@ -23,8 +23,8 @@ from zkbroker.zookeeper import (
 class Client(Protocol):
     """Whoever holds a session."""
 
-    def deliver(self, act: Callable[[], object]) -> None:
-        """Have something done when the news of it arrives, if it does."""
+    def fired(self, watch: Any) -> None:
+        """Have a watch set when the news arrives, or when the connection is known to be gone."""
 
 
 class _Node:
@@ -194,7 +194,7 @@ class SimZooKeeper:
             self._fired.append((path, kind))
             return
         for session, watch in self.watches.pop((path, kind), ()):
-            session.deliver(watch.set)
+            session.fired(watch)
 
     def watch(self, path: str, kind: str, session: Client, watch: Any) -> None:
         if watch is not None:

@@ -384,7 +384,7 @@ class BrokerNode:
         # The controller, perhaps this broker's own, speaks to it over the network.
         server.start()
         self._undo.append(("controller", lambda: self._controller.close(patience_s())))
-        self._controller.start()
+        self._patiently(session, self._controller.start)
         self._undo.append(("controller watch", membership.close))
         self._patiently(session, membership.follow_controller)
         self._undo.append(("leaderships", self._hand_over))

@@ -155,10 +155,10 @@ class Controller:
         """Stand for election, and work from now on.
 
         Raises:
-            RegistryError: ZooKeeper does not answer.
+            RegistryError: ZooKeeper does not answer; it may be started again.
         """
-        self._task = self._runtime.spawn(self._run, name="controller")
         self._election.start()
+        self._task = self._runtime.spawn(self._run, name="controller")
 
     def close(self, timeout_s: float | None = 10.0) -> None:
         """Give the office up, if held, and end."""

@@ -66,7 +66,7 @@ class TopicDeletion:
         """Begin, or end, what can be begun or ended."""
         for topic in sorted(self._context.deleting):
             if topic in self._awaited:
-                if not self._awaited[topic] and topic not in self._failed:
+                if not self._awaited[topic]:
                     self._remove(topic)
             elif not self._context.assignments.get(topic):
                 self._remove(topic)  # unknown, or known by its marker alone
@@ -146,7 +146,11 @@ class TopicDeletion:
                 continue
             if item.error_code == ErrorCode.NONE:
                 self._awaited[item.topic].discard(((item.topic, item.partition), broker))
-            elif item.topic not in self._failed:
+            else:
+                # Asked twice, it may have said before that it is done: what it says last holds.
+                self._awaited[item.topic].add(((item.topic, item.partition), broker))
+                if item.topic in self._failed:
+                    continue
                 self._failed.add(item.topic)
                 logger.warning(
                     "deletion waits topic=%s broker=%d error=%d: tried again when it comes back",
@@ -159,5 +163,6 @@ class TopicDeletion:
     def _remove(self, topic: str) -> None:
         remove_topic(self._session, topic, self._epoch_version)
         self._awaited.pop(topic, None)
+        self._failed.discard(topic)
         self._waiting.discard(topic)
         self._context.forget_topic(topic)

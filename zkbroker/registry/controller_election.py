@@ -129,11 +129,12 @@ class ControllerElection:
         """Stand for the first time and keep standing.
 
         Raises:
-            RegistryError: ZooKeeper does not answer.
+            RegistryError: ZooKeeper does not answer; it may be started again.
         """
-        self._unsubscribe = self._session.on_state(lambda state: self._loop.set())
         self._stand()
-        self._loop.start()
+        self._unsubscribe = self._session.on_state(lambda state: self._loop.set())
+        # Looks again at once: nobody has listened to the session until now.
+        self._loop.start(first_s=0.0)
 
     def close(self, timeout_s: float | None = 10.0) -> None:
         """Resign, if elected, and stop."""

@@ -310,13 +310,16 @@ class Partition:
             log = self.log
             log.begin_epoch(told.leader_epoch)
             new = self.role is not Role.LEADER
+            # In an epoch that this broker did not hear of another one may have led, and followers
+            # have cut their logs by that one's: what they fetched from here says nothing any more.
+            heard_all = not new and told.leader_epoch == self.leader_epoch + 1
             self._take(told)
             self.epoch_start = log.log_end_offset
             now = self._clock_ms()
             others = [each for each in told.replicas if each != self.broker_id]
             self._remote = {each: self._remote.get(each) or RemoteReplica(each) for each in others}
             for replica in self._remote.values():
-                begin = replica.begin if new else replica.begin_epoch
+                begin = replica.begin_epoch if heard_all else replica.begin
                 begin(now, in_sync=replica.broker_id in told.isr)
             if new:
                 self._term += 1

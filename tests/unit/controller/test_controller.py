@@ -3,8 +3,10 @@
 import pytest
 
 from tests.support.simulated_brokers import World
+from tests.support.simulated_time import SimRuntime
 from zkbroker.errors import ErrorCode, ProtocolError
 from zkbroker.registry import paths, topics
+from zkbroker.registry.controller_election import ControllerElection
 from zkbroker.registry.notifications import note_isr_changes
 from zkbroker.registry.state_form import StateForm
 from zkbroker.zookeeper import ConnectionLost
@@ -74,6 +76,30 @@ def test_only_the_controller_is_to_be_asked(world):
     assert refused.code == ErrorCode.STALE_CONTROLLER_EPOCH
     refused = ask(world, other, lambda controller: controller.elect_preferred())
     assert refused.code == ErrorCode.NOT_CONTROLLER
+
+
+def test_a_start_that_failed_leaves_nothing_behind(world, monkeypatch):
+    stand, spawn = ControllerElection.start, SimRuntime.spawn
+    failures, tasks = [ConnectionLost("once")], []
+
+    def start(self):
+        if failures:
+            raise failures.pop()
+        stand(self)
+
+    def noted(self, *args, name):
+        tasks.append(name)
+        return spawn(self, *args, name=name)
+
+    monkeypatch.setattr(ControllerElection, "start", start)
+    monkeypatch.setattr(SimRuntime, "spawn", noted)
+    victim = world.brokers[1]
+    victim.kill()
+    world.run(15.0)
+    victim.start()
+    world.run(10.0)
+    assert ready(world)
+    assert tasks.count("controller") == 1
 
 
 def test_answers_and_refusals_reach_whoever_asked(world):

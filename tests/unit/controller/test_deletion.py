@@ -3,7 +3,7 @@ import pytest
 from tests.support.controlled_cluster import ControlledCluster
 from zkbroker.errors import ErrorCode
 from zkbroker.protocol import ApiKey
-from zkbroker.protocol.messages import LeaderAndIsrResponse
+from zkbroker.protocol.messages import LeaderAndIsrResponse, StopReplicaResponse
 from zkbroker.protocol.messages.leader_and_isr import LEADER_DURING_DELETE, PartitionError
 from zkbroker.registry import paths, topics
 from zkbroker.registry.controller_writes import ControllerMoved
@@ -104,6 +104,47 @@ def test_an_error_suspends_the_deletion_until_the_broker_returns(cluster):
     cluster.kill(1)
     cluster.settle()
     cluster.start(1)
+    cluster.settle()
+    assert gone(cluster)
+
+
+def asked_twice(cluster):
+    """Brokers 0 and 1 are asked to delete; 0 bounces, so that 1 is asked once more."""
+    cluster.notes.silent = {0, 1}
+    topics.mark_for_deletion(cluster.session, "t")
+    cluster.settle()
+    cluster.kill(0)
+    cluster.start(0)
+    cluster.settle()
+    last = cluster.notes.of(ApiKey.STOP_REPLICA, 1)[-1]
+    assert last.request.delete_partitions
+
+    def answer(code, whole=ErrorCode.NONE):
+        errors = [PartitionError(*key, int(code)) for key in (T0, T1)]
+        last.answered(1, StopReplicaResponse(int(whole), errors))
+
+    return answer
+
+
+def test_a_broker_that_deleted_and_then_could_not_is_waited_for(cluster):
+    answer = asked_twice(cluster)
+    answer(ErrorCode.NONE)
+    answer(ErrorCode.KAFKA_STORAGE_ERROR)
+    cluster.notes.silent = {1}
+    cluster.settle()
+    assert cluster.exists(paths.topic("t"))
+    cluster.kill(1)
+    cluster.notes.silent = set()
+    cluster.settle()
+    cluster.start(1)
+    cluster.settle()
+    assert gone(cluster)
+
+
+def test_a_broker_that_refused_and_then_deleted_is_not_waited_for(cluster):
+    answer = asked_twice(cluster)
+    answer(ErrorCode.UNKNOWN_SERVER_ERROR, whole=ErrorCode.UNKNOWN_SERVER_ERROR)
+    cluster.notes.silent = set()
     cluster.settle()
     assert gone(cluster)
 

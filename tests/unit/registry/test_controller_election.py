@@ -14,6 +14,7 @@ from zkbroker.registry.controller_election import (
     controller_epoch,
     current_controller,
 )
+from zkbroker.zookeeper import ConnectionLost
 
 
 @pytest.fixture
@@ -68,6 +69,28 @@ def test_who_loses_the_session_resigns_before_anybody_is_asked(server):
     until(lambda: election.is_controller)
     assert election.epoch == 2
     election.close()
+
+
+def test_a_start_that_failed_is_taken_again(server):
+    session = InstantSession(server)
+    register(session, 1)
+    election = ControllerElection(session, 1)
+    transact = session.transaction
+
+    def lost(operations):
+        transact(operations)
+        session.transaction = transact
+        raise ConnectionLost("its answer is lost")
+
+    session.transaction = lost
+    with pytest.raises(ConnectionLost):
+        election.start()
+    assert not election.is_controller
+    election.start()
+    assert election.is_controller
+    assert len(session._callbacks) == 1
+    election.close()
+    assert session.exists(paths.CONTROLLER) is None
 
 
 def test_two_elections_never_share_an_epoch(server):

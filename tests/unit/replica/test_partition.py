@@ -346,6 +346,18 @@ def test_the_same_leader_in_a_new_epoch_goes_on():
     assert appended.replicated()
 
 
+def test_what_was_fetched_before_an_epoch_of_another_leader_counts_for_nothing():
+    partition = leading(b"")
+    appended = partition.append(b"abc", acks=-1)
+    fetch(partition, 2, 3)
+    # Another one led in epoch 6, which this broker did not hear of; broker 2 cut its log by it.
+    assert partition.become_leader(told(1, 7, (1, 2))) is False
+    assert partition.high_watermark == 0
+    assert not appended.replicated()
+    fetch(partition, 2, 3)
+    assert appended.replicated(), "the log here was not cut"
+
+
 def test_a_new_leader_knows_no_positions():
     partition = make_partition(log=EntryLog([(4, 1)] * 10), high_watermark=3)
     partition.become_leader(told(1, 5))

@@ -7,6 +7,7 @@ of it; `MUTATIONS` lists in which schedules, and how many of them it took.
 import logging
 import multiprocessing
 import os
+import random
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,9 @@ import pytest
 from tests.support.simulated_aims import AIMS
 from tests.support.simulated_cluster import SimCluster
 from tests.support.simulated_logs import SimLogs
+from tests.support.simulated_session import SimSession
+from tests.support.simulated_time import Clock, Process, SimEvent
+from tests.support.simulated_zookeeper import SimZooKeeper
 from zkbroker.controller import leader_rules
 from zkbroker.controller.deletion import TopicDeletion
 from zkbroker.controller.partitions import Partitions
@@ -33,6 +37,7 @@ from zkbroker.replica.manager import ReplicaManager
 from zkbroker.replica.partition import NO_EPOCH, Partition, Role
 from zkbroker.replica.remote import RemoteReplica
 from zkbroker.replica.truncation import TruncationPoint, cut_by_answer
+from zkbroker.zookeeper import SessionState
 
 DEFAULT_SCHEDULES = 100
 AIMED_SCHEDULES = 4
@@ -128,6 +133,22 @@ def test_a_hundred_thousand_schedules_settle() -> None:
                 flush=True,
             )
     assert problems == []
+
+
+def test_what_fires_while_the_connection_is_away_is_not_lost() -> None:
+    """As with a genuine client, which sets all of its watches when it loses the connection."""
+    clock, process = Clock(), Process("watching")
+    server = SimZooKeeper(clock, random.Random(1), 3.0)
+    session = SimSession(server, process)
+    watch = SimEvent(clock, process)
+    clock.spawn(process, session.exists, "/a", watch)
+    clock.run(0.5)
+    session.break_link(2.5)
+    server.create("/a")
+    clock.run(5.0)
+    assert session.state is SessionState.CONNECTED
+    assert watch.is_set()
+    clock.close()
 
 
 # -- what is found when a rule is switched off
@@ -226,6 +247,18 @@ def trust_an_isr_before_it_is_stored(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(InSyncReplicas, "propose", propose)
     patch.setattr(InSyncReplicas, "resolve", resolve)
+
+
+def trust_positions_of_before(patch: pytest.MonkeyPatch) -> None:
+    """A leader that did not hear of another one's epoch believes what followers had before it."""
+    become_leader = Partition.become_leader
+
+    def lead(self: Partition, told: Any) -> bool:
+        if self.is_leader:
+            self.leader_epoch = told.leader_epoch - 1
+        return become_leader(self, told)
+
+    patch.setattr(Partition, "become_leader", lead)
 
 
 def count_only_stored_members(patch: pytest.MonkeyPatch) -> None:
@@ -357,6 +390,7 @@ MUTATIONS = {
     "no epoch start at ISR growth": Mutation(join_before_the_epoch_start, 1, aim="joining behind"),
     "no controller fence": Mutation(obey_every_controller, 5, aim="zombie controller"),
     "no leader epoch fence": Mutation(serve_every_epoch, 4, aim="unheard epochs"),
+    "positions of before a missed epoch": Mutation(trust_positions_of_before, 2, aim="led between"),
     "no leader epoch at a follower": Mutation(append_under_any_epoch, 47),
     "ISR before it is stored": Mutation(trust_an_isr_before_it_is_stored, 1),
     "ISR without version": Mutation(write_without_versions, 1),
