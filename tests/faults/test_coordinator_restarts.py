@@ -1,7 +1,8 @@
 """The coordinator's broker is killed and restarted under a working group.
 
-Members carry on with their generation or rejoin; what was acknowledged stays committed, and nothing
-is committed that was never asked for; every message is delivered.
+Members carry on with their generation, as it takes less than their session time-out; what was
+acknowledged stays committed, and nothing is committed that was never asked for; every message is
+delivered.
 """
 
 import random
@@ -32,6 +33,9 @@ from zkbroker.runtime import get_runtime
 PARTITIONS = 4
 TOPIC = "t"
 GROUP = "g"
+# No restart takes as long, however busy the machine is: `BrokerProcess.start` gives up before.
+SESSION_MS = 120_000
+PATIENCE_S = 60
 
 
 class Member:
@@ -45,7 +49,7 @@ class Member:
                 group_id=GROUP,
                 auto_offset_reset="earliest",
                 enable_auto_commit=False,
-                session_timeout_ms=10_000,
+                session_timeout_ms=SESSION_MS,
                 heartbeat_interval_ms=100,
                 fetch_max_wait_ms=50,
                 request_timeout_ms=5_000,
@@ -146,7 +150,7 @@ def committed(broker):
                 found.update((p.partition, p.offset) for p in answer.topics[0].partitions)
             return bool(found)
 
-        assert wait_until(loaded)
+        assert wait_until(loaded, PATIENCE_S)
         return found
 
 
@@ -187,16 +191,18 @@ def test_nothing_acknowledged_is_lost_when_the_coordinator_is_killed(broker, rou
         connection.request(FindCoordinatorRequest(GROUP))
     book = Book()
     members = [Member("{}:{}".format(*broker.address), book) for _ in range(2)]
-    kept, each = 0, 30
+    each = 30
     try:
-        assert wait_until(lambda: sorted(len(m.consumer.assignment()) for m in members) == [2, 2])
+        assert wait_until(
+            lambda: sorted(len(m.consumer.assignment()) for m in members) == [2, 2], PATIENCE_S
+        )
         for number in range(1, rounds + 1):
             generations = [m.consumer.generation for m in members]
             produce(broker, each)
             time.sleep(rng.uniform(0, 0.15))  # anywhere in the work
             broker.kill()
             book.open.clear()
-            assert wait_until(lambda: book.idle)
+            assert wait_until(lambda: book.idle, PATIENCE_S)
             broker.start()
             found = committed(broker)
             for partition in range(PARTITIONS):
@@ -212,17 +218,15 @@ def test_nothing_acknowledged_is_lost_when_the_coordinator_is_killed(broker, rou
                 book.uncertain[partition] = []
             book.open.set()
             wanted = {(p, o) for p in range(PARTITIONS) for o in range(number * each)}
-            assert wait_until(lambda wanted=wanted: wanted <= book.read), (
+            assert wait_until(lambda wanted=wanted: wanted <= book.read, PATIENCE_S), (
                 sorted(wanted - book.read)[:10],
                 [m.failure for m in members],
                 broker.log_tail(),
             )
-            kept += generations == [m.consumer.generation for m in members]
+            assert generations == [m.consumer.generation for m in members], number
     finally:
         book.stopping.set()
         book.open.set()
         for member in members:
-            member.thread.join(20)
+            member.thread.join(PATIENCE_S)
     assert [m.failure for m in members] == [None, None]
-    print(f"rounds={rounds} generation_kept={kept} messages={rounds * each * PARTITIONS}")
-    assert kept > rounds // 2  # a restart within the session time-out disturbs nobody

@@ -21,8 +21,10 @@ from zkbroker.records import (
     iter_records,
     max_encoded_bytes,
     offset_after,
+    portable,
     prepare_append,
 )
+from zkbroker.records.messages import wrap_message_set
 
 OFFSETS = st.sampled_from([0, 1, 63, 64, 2**31, 2**40, 2**62])
 
@@ -194,6 +196,40 @@ def test_the_size_bound_of_a_builder_holds(case):
     assert builder.build() == built
     bound = sum(max_encoded_bytes(magic, r[0], r[1], r[3]) for r in records)
     assert len(built) <= bound + 61
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4])
+@pytest.mark.parametrize("append_time", [None, 77])
+@pytest.mark.parametrize("outer", [0, 1])
+def test_messages_of_another_magic_in_a_wrapper_are_read(outer, append_time, codec):
+    """As newer brokers and clients read what cleaners of 0.10.0 left (KAFKA-4298)."""
+    rows = [(b"k%d" % number, b"v%d" % number, 1000 + number, ()) for number in range(4)]
+    begin = 6 if outer == 0 else 0
+    parts = [
+        encode_message_set([row], magic=magic, base_offset=begin + number)
+        for number, (magic, row) in enumerate(zip((0, 1, 1 - outer, outer), rows, strict=True))
+    ]
+    stamped = outer == 1 and append_time is not None
+    data = wrap_message_set(b"".join(parts), outer, 9, append_time or 1003, stamped, codec)
+    times = [
+        ((append_time, 1) if stamped else (row[2], 0)) if magic else (-1, -1)
+        for magic, row in zip((0, 1, 1 - outer, outer), rows, strict=True)
+    ]
+    wanted = [
+        (offset, timestamp, kind, key, value, ())
+        for offset, (timestamp, kind), (key, value, _, _) in zip(
+            range(6, 10), times, rows, strict=True
+        )
+    ]
+    assert list(iter_records(data)) == wanted
+    assert list(portable.decode_records(data, 0, 0, 100, True, 1 << 20, 10)[0]) == wanted
+    assert decode_lists(data).timestamps == [each[1] for each in wanted]
+    assert decode_columns(data, start_offset=7).count == 3
+    # To readers that know one magic only it is given in that one.
+    if outer == 1:
+        older = convert(data, 0)
+        assert [r[0:1] + r[3:5] for r in iter_records(older)] == [w[0:1] + w[3:5] for w in wanted]
+        assert {each.magic for each in iter_entries(older)} == {0}
 
 
 def test_the_offset_after_is_found_without_decoding():

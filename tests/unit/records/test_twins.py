@@ -24,6 +24,8 @@ from zkbroker.records import (
 )
 from zkbroker.records.entries import check_crc, read_head
 from zkbroker.records.layout import BATCH_HEADER_BYTES
+from zkbroker.records.messages import wrap_message_set
+from zkbroker.records.payload import unwrap
 
 LIMIT = 1 << 20
 END = 2**63 - 1
@@ -162,6 +164,15 @@ def sets(cases):
     return raw
 
 
+def mixed(cases, outer):
+    """Wrap the records under a magic that is not that of all of them."""
+    inner = b"".join(
+        encode_message_set(records, magic=min(magic, 1), base_offset=10 * number)
+        for number, (magic, _, records) in enumerate(cases)
+    )
+    return wrap_message_set(inner, outer, 500, 5, outer == 1, Codec.SNAPPY)
+
+
 @settings(deadline=None, derandomize=True, max_examples=200)
 @given(formats_and_records())
 def test_both_encode_the_same_bytes(native, case):
@@ -187,6 +198,27 @@ def test_both_decode_the_same_records(native, cases, start, end, verify):
     raw = sets(cases)
     compare_decoders(native, raw, start, end, verify)
     compare_appends(native, raw)
+
+
+@settings(deadline=None, derandomize=True, max_examples=100)
+@given(
+    st.lists(formats_and_records(max_size=3), min_size=1, max_size=4),
+    st.sampled_from([0, 1]),
+    st.integers(0, 2**32),
+)
+def test_both_decode_wrappers_around_messages_of_another_magic(native, cases, outer, seed):
+    whole = mixed(cases, outer)
+    compare_decoders(native, whole)
+    assert native.decode_records(whole, 0, -END, END, True, LIMIT, 1000)[3] is None
+    # Damage before it was compressed: the bytes inside are what both have to judge.
+    (entry,) = iter_entries(whole)
+    inner = bytearray(unwrap(whole, entry, LIMIT))
+    dice = random.Random(seed)
+    for _ in range(10):
+        hurt = bytearray(inner)
+        hurt[dice.randrange(len(hurt))] ^= 1 << dice.randrange(8)
+        del hurt[dice.randrange(1, len(hurt) + 40) :]
+        compare_decoders(native, wrap_message_set(reseal(hurt), outer, 500, 5, False, Codec.GZIP))
 
 
 @settings(deadline=None, derandomize=True, max_examples=120)

@@ -1,6 +1,8 @@
 """Messages of magic 0 and 1, in plain Python. `layout` has the diagram.
 
-Invariant: inside a wrapper there are whole, uncompressed messages of the wrapper's magic only.
+Invariant: inside a wrapper there are whole, uncompressed messages. What is made here and what a
+producer sends has the wrapper's magic inside, too. What is read may have another one: the wrapper's
+magic then says what the offsets inside mean, and each message's own what it holds.
 """
 
 from collections.abc import Sequence
@@ -287,12 +289,15 @@ def decode_wrapper(
 ) -> list[Record]:
     """Decode the messages inside a compressed message, offsets as stored there made absolute.
 
+    Cleaners of 0.10.0 and 0.10.1.0 left wrappers around messages of another magic (KAFKA-4298).
+    They are read as newer brokers and clients read them.
+
     Raises:
-        CorruptMessage: nested compression, mixed magic, a wrong inner checksum, nothing inside.
+        CorruptMessage: nested compression, a wrong inner checksum, nothing inside.
         MessageSizeTooLarge: it expands beyond `max_bytes`.
     """
     inner = unwrap(data, entry, max_bytes)
-    records = decode_inner(inner, entry.magic, verify_crc=verify_crc)
+    records = decode_inner(inner, None, verify_crc=verify_crc)
     if entry.magic == 0:
         return records
     shift = entry.last_offset - records[-1].offset
@@ -301,8 +306,13 @@ def decode_wrapper(
         raise CorruptMessage(f"inner offsets of the message at offset {entry.last_offset}")
     if entry.timestamp_type == 1:
         return [
-            Record(offset + shift, entry.max_timestamp, 1, key, value)
-            for offset, _, _, key, value, _ in records
+            Record(
+                offset + shift,
+                *((timestamp, kind) if kind == NO_TIMESTAMP_TYPE else (entry.max_timestamp, 1)),
+                key,
+                value,
+            )
+            for offset, timestamp, kind, key, value, _ in records
         ]
     if not shift:
         return records
@@ -312,30 +322,40 @@ def decode_wrapper(
     ]
 
 
-def decode_inner(buf: bytes, magic: int, *, verify_crc: bool = True) -> list[Record]:
-    """Decode the messages of a decompressed set, offsets as they stand there."""
+def decode_inner(buf: bytes, magic: int | None, *, verify_crc: bool = True) -> list[Record]:
+    """Decode the messages of a decompressed set, offsets as they stand there.
+
+    Args:
+        buf: the set.
+        magic: 0 or 1, which all of them must have; None takes both.
+        verify_crc: check their checksums.
+
+    Raises:
+        CorruptMessage: nested compression, another magic, a wrong checksum, nothing inside.
+    """
     out: list[Record] = []
     new = tuple.__new__
     position = 0
     end = len(buf)
     view = memoryview(buf)
-    smallest = MIN_SIZE_V1 if magic == 1 else MIN_SIZE_V0
-    layout = MESSAGE_V1 if magic == 1 else MESSAGE_V0
-    unpack = layout.unpack_from
-    head = layout.size
+    unpack_v0, unpack_v1 = MESSAGE_V0.unpack_from, MESSAGE_V1.unpack_from
     value_unpack = INT32.unpack_from
-    timestamp = NO_TIMESTAMP
-    timestamp_type = NO_TIMESTAMP_TYPE
     while position < end:
-        if end - position < head + 4:
+        if end - position < MESSAGE_V0.size + 4:
             raise CorruptMessage("a compressed message set ends within a message")
-        if magic == 1:
-            offset, size, crc, inner_magic, attributes, timestamp, key_size = unpack(buf, position)
+        found = buf[position + MAGIC_AT]
+        if found > 1 or magic not in (None, found):
+            raise CorruptMessage(f"a message of magic {found} inside one of magic {magic}")
+        if found == 1:
+            if end - position < MESSAGE_V1.size + 4:
+                raise CorruptMessage("a compressed message set ends within a message")
+            offset, size, crc, _, attributes, timestamp, key_size = unpack_v1(buf, position)
             timestamp_type = 1 if attributes & TIMESTAMP_TYPE_BIT else 0
+            head, smallest = MESSAGE_V1.size, MIN_SIZE_V1
         else:
-            offset, size, crc, inner_magic, attributes, key_size = unpack(buf, position)
-        if inner_magic != magic:
-            raise CorruptMessage(f"a message of magic {inner_magic} inside one of magic {magic}")
+            offset, size, crc, _, attributes, key_size = unpack_v0(buf, position)
+            timestamp, timestamp_type = NO_TIMESTAMP, NO_TIMESTAMP_TYPE
+            head, smallest = MESSAGE_V0.size, MIN_SIZE_V0
         if attributes & CODEC_MASK:
             raise CorruptMessage("a compressed message inside a compressed message")
         stop = position + ENTRY_HEADER_BYTES + size

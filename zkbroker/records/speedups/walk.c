@@ -100,12 +100,14 @@ static outcome batch_records(walk *w, sink *s, const uint8_t *entry, const uint8
     return p == end ? GOOD : corrupt(w, &base_offset, "bytes after the last record");
 }
 
+/* The wrapper's magic says what inner offsets mean; a message's own, what is in it: some cleaners
+ * wrapped messages under another magic than theirs. */
 static outcome inner_records(walk *w, sink *s, const uint8_t *entry, const uint8_t *data,
                              const uint8_t *end)
 {
+    static const int smallest[2] = {HEAD_V0 + 4, HEAD_V1 + 4};
     int magic = entry[MAGIC_AT];
     int64_t last_offset = (int64_t)get64(entry);
-    Py_ssize_t smallest = (magic ? HEAD_V1 : HEAD_V0) + 4;
     int64_t lowest = INT64_MAX, highest = INT64_MIN, shift = 0, offset = 0;
     int append_time = magic && (entry[ATTRIBUTES_V01_AT] & TIMESTAMP_TYPE_BIT) != 0;
     record_view r;
@@ -114,11 +116,12 @@ static outcome inner_records(walk *w, sink *s, const uint8_t *entry, const uint8
         return corrupt(w, &last_offset, "a compressed message with nothing inside");
     for (p = data; p < end;) {
         int64_t size;
-        if (end - p < smallest)
+        if (end - p < smallest[0])
             return corrupt(w, &last_offset, "a compressed message set ends within a message");
         size = (int64_t)(int32_t)get32(p + 8) + ENTRY_HEADER;
-        if (p[MAGIC_AT] != magic || (p[ATTRIBUTES_V01_AT] & CODEC_MASK) != 0 || size < smallest ||
-            size > end - p || !get_message(p, p + size, magic, &r))
+        if (p[MAGIC_AT] > 1 || (p[ATTRIBUTES_V01_AT] & CODEC_MASK) != 0 ||
+            size < smallest[p[MAGIC_AT]] || size > end - p ||
+            !get_message(p, p + size, p[MAGIC_AT], &r))
             return corrupt(w, &last_offset, "malformed message inside a compressed one");
         if (w->verify && zk_crc32(p + MAGIC_AT, (size_t)(size - MAGIC_AT)) != get32(p + CRC_V01_AT))
             return corrupt(w, &last_offset, "CRC of an inner message");
@@ -143,12 +146,12 @@ static outcome inner_records(walk *w, sink *s, const uint8_t *entry, const uint8
         int type = -1;
         offset = (int64_t)get64(p) + shift;
         if (offset >= w->start && offset < w->end) {
-            if (magic) {
+            if (p[MAGIC_AT]) {
                 const uint8_t *source = append_time ? entry : p;
                 timestamp = (int64_t)get64(source + TIMESTAMP_V1_AT);
                 type = (source[ATTRIBUTES_V01_AT] & TIMESTAMP_TYPE_BIT) != 0;
             }
-            get_message(p, p + size, magic, &r);
+            get_message(p, p + size, p[MAGIC_AT], &r);
             if (s->take(s, offset, timestamp, type, &r) < 0)
                 return FAIL;
         }
