@@ -147,7 +147,13 @@ class KafkaPythonReader(Reader):
                     return
             consumer.subscribe([self.topic])
             while not self.over.is_set():
-                found = consumer.poll(timeout_ms=100)
+                try:
+                    found = consumer.poll(timeout_ms=100)
+                except kafka.errors.KafkaConnectionError:
+                    # Raised when neither the coordinator nor the metadata came, each time from a
+                    # broker that just went; release 3 leaves it to its user to poll on.
+                    self.over.wait(_POLL_S)
+                    continue
                 self.take([each.value for records in found.values() for each in records])
         finally:
             consumer.close()

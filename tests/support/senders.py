@@ -165,7 +165,8 @@ class AioKafkaSender(Sender):
         producer = aiokafka.AIOKafkaProducer(
             bootstrap_servers=self.cluster.bootstrap_servers,
             enable_idempotence=True,
-            request_timeout_ms=5000,
+            # Also how long a batch is kept while its partition has no leader; it fails after that.
+            request_timeout_ms=30_000,
             linger_ms=5,
         )
         await producer.start()

@@ -152,7 +152,7 @@ class SimNode:
             clients=nothing,
             now_ms=self.clock_ms,
             controller_id=lambda: None,
-            stopping=lambda: False,
+            nothing_waits=lambda: False,
         )
         self._handlers: dict[ApiKey, Any] = {
             ApiKey.FETCH: FetchHandler(

@@ -3,8 +3,8 @@
     start: take the admin port -> lock and recover logs -> ZooKeeper session -> listen
            -> open assigned logs -> register the broker -> stand for controller
            -> register partitions -> serve
-    stop:  leave the groups -> deregister -> stop accepting -> answer what is in flight
-           -> flush and close logs, clean marker -> end the session
+    stop:  hand leaderships over -> leave the groups -> deregister -> stop accepting
+           -> answer what is in flight -> flush and close logs, clean marker -> end the session
 
 Invariant: a start that fails undoes what it did and raises; a broker that returned from `start`
 serves every partition that was assigned to it then.
@@ -80,6 +80,7 @@ class BrokerNode:
         self._now_ms = now_ms
         self._undo: list[tuple[str, Callable[[], object]]] = []
         self._stopping = False
+        self._nothing_waits = False
         self._topics_listeners: list[Callable[[], object]] = []
         self._timeout_s = config.controlled_shutdown_ms / 1000
         self._runtime = get_runtime("gevent")
@@ -307,7 +308,7 @@ class BrokerNode:
             clients=ClientVersions(self._now_ms),
             now_ms=self._now_ms,
             controller_id=lambda: self._membership.controller_id,
-            stopping=lambda: self._stopping,
+            nothing_waits=lambda: self._nothing_waits,
             controller_metrics=self._controller.metrics,
         )
         self._coordination = Coordination(self.services)
@@ -387,6 +388,9 @@ class BrokerNode:
         self._patiently(session, self._controller.start)
         self._undo.append(("controller watch", membership.close))
         self._patiently(session, membership.follow_controller)
+        # Ended when others coordinate: until then members would be sent from here to here.
+        self._undo.append(("transactions", self._transactions.close))
+        self._undo.append(("groups", self._coordination.close))
         self._undo.append(("leaderships", self._hand_over))
         if not view.wait_for(self._told_everything, TOLD_S):
             raise RegistryError(
@@ -394,9 +398,7 @@ class BrokerNode:
                 "look at the log of the broker that is named in /controller"
             )
         self._coordination.start()
-        self._undo.append(("groups", self._coordination.close))
         self._transactions.start()
-        self._undo.append(("transactions", self._transactions.close))
 
     def _told_everything(self) -> bool:
         """Whether the controller told of all that is assigned here, and of who leads it.
@@ -426,6 +428,9 @@ class BrokerNode:
 
     def _stop_replicas(self, states: PartitionStates, timeout_s: float) -> None:
         replicas = self.services.replicas
+        # Not before: while leaderships are handed over, followers and consumers would fetch without
+        # a pause what is not there, here and in the clients, from all who are to take over.
+        self._nothing_waits = True
         for partition in replicas.all():
             partition.wake()
         # Who waits for data is answered while the partition is still led.

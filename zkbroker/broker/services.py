@@ -31,7 +31,8 @@ class BrokerServices:
         controller_id: the broker that is controller now, None while there is none.
         controller_metrics: what this broker's controller counts; zeros while it is not elected.
         transaction_figures: what this broker's transaction coordinator counts.
-        stopping: whether the broker is shutting down, so that nothing should wait.
+        nothing_waits: whether requests that wait are to be answered now, because the broker has
+            handed over what it leads and is about to end its connections.
     """
 
     config: BrokerConfig
@@ -47,7 +48,7 @@ class BrokerServices:
     clients: ClientVersions
     now_ms: Callable[[], int]
     controller_id: Callable[[], int | None]
-    stopping: Callable[[], bool]
+    nothing_waits: Callable[[], bool]
     controller_metrics: Callable[[], ControllerMetrics] = ControllerMetrics
     transaction_figures: Callable[[], TransactionFigures] = TransactionFigures
 

@@ -283,10 +283,25 @@ class ReplicaManager:
                     code.name,
                 )
             codes[topic, state.partition] = code
-        self.fetchers.forget([partition.key for partition, _ in (*leading, *following)])
         led_before = {
             partition.key for partition, _ in (*leading, *following) if partition.is_leader
         }
+        # Those that follow with the log that they have need no disk, and are copied on before the
+        # others are done: what they do not fetch is not acknowledged.
+        soon = [item for item in following if item[0].has_log]
+        later = [item for item in following if not item[0].has_log]
+        for changes in filter(None, (soon, [*leading, *later])):
+            codes |= self._carry_out(changes, settings, led_before)
+        return codes
+
+    def _carry_out(
+        self,
+        changes: list[tuple[Partition, LeaderAndIsrPartition]],
+        settings: Mapping[str, Mapping[str, str]],
+        led_before: Set[TopicPartition],
+    ) -> dict[tuple[str, int], ErrorCode]:
+        """Change roles, then have everybody follow them; returns what could not be changed."""
+        codes: dict[tuple[str, int], ErrorCode] = {}
         carried_out: set[TopicPartition] = set()
 
         def carry_out(item: tuple[Partition, LeaderAndIsrPartition]) -> None:
@@ -302,10 +317,10 @@ class ReplicaManager:
                 carried_out.add(partition.key)
             self._runtime.sleep(0)
 
+        self.fetchers.forget([partition.key for partition, _ in changes])
         # Each makes a log, or writes its epoch to the disk.
-        changed = [*leading, *following]
-        side_by_side(self._runtime, changed, carry_out, ROLES_AT_ONCE, "role-change")
-        self._tell([each for each, _ in changed if each.key in carried_out], led_before)
+        side_by_side(self._runtime, changes, carry_out, ROLES_AT_ONCE, "role-change")
+        self._tell([each for each, _ in changes if each.key in carried_out], led_before)
         return codes
 
     def _new_partition(self, key: TopicPartition) -> Partition:

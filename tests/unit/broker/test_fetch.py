@@ -57,7 +57,7 @@ def fetch(log, version, partitions=(0,)):
         partition=lambda topic, number, **_: replica,
         metrics=BrokerMetrics(),
         runtime=SimpleNamespace(offload=lambda function, *args: function(*args)),
-        stopping=lambda: False,
+        nothing_waits=lambda: False,
     )
     context = SimpleNamespace(
         api_version=version,
@@ -107,7 +107,7 @@ class World:
             partition=lambda topic, number, **_: self.replica,
             metrics=BrokerMetrics(),
             runtime=get_runtime("gevent"),
-            stopping=lambda: False,
+            nothing_waits=lambda: False,
         )
         self.handler = FetchHandler(services)
         self.park = Park()

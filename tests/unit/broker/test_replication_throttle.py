@@ -40,7 +40,7 @@ class World:
                 replicas=SimpleNamespace(get=lambda topic, number: self.partition),
                 metrics=self.metrics,
                 runtime=get_runtime("threads"),
-                stopping=lambda: False,
+                nothing_waits=lambda: False,
             ),
             self.throttle,
         )

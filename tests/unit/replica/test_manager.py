@@ -165,6 +165,20 @@ def test_fetching_stops_before_a_role_changes():
     assert [name for name, _ in world.notes.calls] == ["forget", "register"]
 
 
+def test_what_is_followed_is_copied_on_before_the_epochs_of_what_is_led_are_on_the_disk():
+    world = World()
+    other = TopicPartition("t", 1)
+    world.tell(state(1, 0), state(2, 0, key=other))
+    world.notes.calls.clear()
+    world.tell(state(1, 1), state(2, 1, key=other))
+    assert world.notes.calls == [
+        ("forget", [other]),
+        ("follow", [(other, 2)]),
+        ("forget", [T0]),
+        ("register", [T0]),
+    ]
+
+
 @pytest.mark.parametrize("epoch", [4, 5])
 def test_an_epoch_that_is_not_newer_is_11_and_changes_nothing(epoch):
     world = World()

@@ -201,7 +201,7 @@ class FetchHandler:
             or reading.cut
             or reading.size >= request.min_bytes
             or not reading.partitions
-            or self._services.stopping()
+            or self._services.nothing_waits()
         )
 
     def _wait(self, asked: Asked, context: RequestContext, reading: Reading) -> Reading:

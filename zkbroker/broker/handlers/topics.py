@@ -221,7 +221,9 @@ class TopicsHandlers:
         with context.park(view.notify):
             view.wait_for(
                 lambda: (
-                    all(map(arrived, answers)) or self._services.stopping() or context.peer_gone
+                    all(map(arrived, answers))
+                    or self._services.nothing_waits()
+                    or context.peer_gone
                 ),
                 max(0, timeout_ms) / 1000,
             )

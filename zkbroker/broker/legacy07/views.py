@@ -106,7 +106,7 @@ class Views07:
             name="legacy07-views",
             logger=logger,
             foreseen=(ZkbrokerError, OSError),
-            ended=services.stopping,
+            ended=services.nothing_waits,
         )
 
     # -- life cycle

@@ -1,0 +1,100 @@
+"""A broker that is stopped, while the controller takes long to give what it leads to others."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker_requests import (
+    fetch_request,
+    message_set,
+    metadata,
+    only,
+    produce,
+    values,
+)
+from tests.support.zookeeper import until
+from zkbroker.cluster.process import BrokerProcess
+from zkbroker.network.client.connection import BrokerConnection
+from zkbroker.protocol.messages import OffsetCommitRequest
+from zkbroker.protocol.messages.offsets import (
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC
+from zkbroker.registry.controller_election import current_controller
+from zkbroker.registry.topics import create_topic
+from zkbroker.runtime import get_runtime
+from zkbroker.zookeeper import ZkSession
+
+_LONG_MS = 60_000
+
+Connect = Callable[[], BrokerConnection]
+
+
+@pytest.fixture
+def leaving(chroot: str, zk: ZkSession, tmp_path: Path) -> Iterator[Connect]:
+    """Makes connections to a broker that is stopping, and waits for a controller that is paused."""
+    settings = {
+        "zookeeper.connect": chroot,
+        # The paused one stays registered, and controller.
+        "zookeeper.session.timeout.ms": "30000",
+        "log.index.size.max.bytes": "4096",
+    }
+    controller, broker = (
+        BrokerProcess(tmp_path, {**settings, "broker.id": str(number)}) for number in (0, 1)
+    )
+    with_clients: list[BrokerConnection] = []
+
+    def connect() -> BrokerConnection:
+        host, port = broker.address
+        made = BrokerConnection(get_runtime("threads"), host, port, client_id="test")
+        with_clients.append(made)
+        return made
+
+    try:
+        controller.start()
+        until(lambda: current_controller(zk) == 0)
+        broker.start()
+        create_topic(zk, "replicated", {0: [1, 0]})
+        create_topic(zk, "alone", {0: [1]})
+        create_topic(zk, OFFSETS_TOPIC, {0: [1]})
+        client = connect()
+        for topic in ("replicated", "alone", OFFSETS_TOPIC):
+            until(lambda topic=topic: _led(client, topic))
+        assert commit(client) == 0
+        controller.pause()
+        broker.request_stop()
+        until(lambda: "broker stopping" in broker.log_path.read_text())
+        yield connect
+    finally:
+        for made in with_clients:
+            made.close()
+        if controller.alive:
+            controller.resume()
+        assert broker.stop(60)
+        controller.stop()
+
+
+def _led(client: BrokerConnection, topic: str) -> bool:
+    found = metadata(client, topic, 1)
+    return not found.error_code and all(not each.error_code for each in found.partitions)
+
+
+def commit(client: BrokerConnection) -> int:
+    """Commit an offset of a group; returns the error."""
+    topics = [OffsetCommitRequestTopic("alone", [OffsetCommitRequestPartition(0, 0)])]
+    answer = client.request(OffsetCommitRequest("group", topics=topics), 2)
+    return int(answer.topics[0].partitions[0].error_code)
+
+
+def test_until_others_lead_it_is_read_and_coordinates_as_before(leaving: Connect) -> None:
+    reader, writer = leaving(), leaving()
+    assert _led(reader, "alone")
+    waiting = reader.send(fetch_request("alone", 0, max_wait_ms=_LONG_MS))
+    # Another answer, so that the fetch has been looked at.
+    assert _led(writer, "alone")
+    # Those that have nothing to read yet are not answered at once, to ask again, and again.
+    assert produce(writer, "alone", message_set(2, [b"v"])).error_code == 0
+    assert values(only(waiting.result(30))) == [b"v"]
+    assert commit(writer) == 0
