@@ -119,6 +119,7 @@ REAL_THING = {
     # Modules that only a real ZooKeeper, real brokers or real processes can show.
     "zkbroker/admin/adopt.py": "integration/test_adopt.py",
     "zkbroker/admin/legacy07.py": "golden/test_legacy07_dump.py",
+    "zkbroker/broker/legacy07/forwarding.py": "integration/test_legacy07_views.py",
     "zkbroker/broker/legacy07/listener.py": "integration/test_legacy07_broker.py",
     "zkbroker/broker/legacy07/views.py": "integration/test_legacy07_views.py",
     "zkbroker/cli/generation.py": "integration/test_legacy07_cli.py",
