@@ -198,7 +198,7 @@ class View07(Legacy07Log):
                     fair_at = self.end + _FAIR_BYTES
 
     def _step(self, master: Master) -> bool:
-        """Show some messages; False when there are none."""
+        """Show some messages; False when there are no more of them."""
         end = min([master.end, *self._barriers.values()])
         at = max(self._place.offset, master.start)
         if at >= end:
@@ -211,7 +211,7 @@ class View07(Legacy07Log):
             for stretch in sent.stretches:
                 self._show(stretch, offset, master)
                 offset += stretch.messages
-            return True
+            return offset < end
         end = end if sent is None else min(end, sent.offset)
         found = master.read(at, end)
         if sent is not None and found.next_offset <= at and end == sent.offset:
