@@ -131,6 +131,7 @@ REAL_THING = {
     "zkbroker/admin/legacy07.py": "golden/test_legacy07_dump.py",
     "zkbroker/broker/admin_port.py": "integration/test_metrics.py",
     "zkbroker/broker/found_logs.py": "faults/test_replica_logs.py",
+    "zkbroker/broker/legacy07/forwarding.py": "integration/test_legacy07_views.py",
     "zkbroker/broker/legacy07/listener.py": "integration/test_legacy07_broker.py",
     "zkbroker/broker/legacy07/views.py": "integration/test_legacy07_views.py",
     "zkbroker/cli/generation.py": "integration/test_legacy07_cli.py",

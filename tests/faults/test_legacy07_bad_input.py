@@ -145,8 +145,9 @@ def test_mutated_frames(server, bystander):
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_a_hundred_thousand_mutated_frames(server, bystander):
-    for seed in range(50):
-        fuzz(server, 100 + seed, 2000)
+    # The other client may not be idle for long.
+    for seed in range(500):
+        fuzz(server, 100 + seed, 200)
         bystander()
     assert_logs_are_whole(server)
 

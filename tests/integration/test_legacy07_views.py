@@ -131,8 +131,9 @@ def test_a_newer_topic_that_matches_is_shown_with_all_it_holds(tmp_path, chroot,
             connection.request(CreateTopicsRequest(topics=[NewTopic("shared-1", 3, 1)]))
         send(process, "shared-1", [b"early"])
         send(process, "apart", [b"not shown"])
-        # Counted one by one, as the broker becomes the leader of each.
         until(lambda: registered(tree, "shared-1") == b"3")
+        # Registered once, with all its partitions: groups rebalance once.
+        assert tree.get("/brokers/topics/shared-1")[1].cversion == 1
         broker = Broker07(*broker_address(tree, 0))
         until(lambda: payloads_07(broker, "shared-1") == [b"early"])
         broker.produce("shared-1", 2, entry(b"late"))

@@ -20,6 +20,7 @@ from zkbroker.log.legacy07.directory import Claim
 from zkbroker.log.legacy07.master import LogMaster
 from zkbroker.log.legacy07.offset_map import CUT, MapReader, map_files
 from zkbroker.log.legacy07.view_recovery import made_anew, open_view
+from zkbroker.log.segments.entries import first_offset
 from zkbroker.records import Codec, encode_message_set
 from zkbroker.records.generations import convert_set
 from zkbroker.records.legacy07 import build_message, build_wrapper, messages
@@ -252,6 +253,10 @@ class Story:
             at = follower.truncate_to(leader.log_end_offset)
         data = leader.read_bytes(at, self.chosen.choice([300, 5000]), end=leader.log_end_offset)
         if data:
+            first = first_offset(data)
+            if first < at == follower.log_start_offset:
+                # As a follower whose empty log is to begin inside of the leader's batch.
+                follower.truncate_fully_and_start_at(first)
             follower.append_as_follower(data)
         mark = min(self.log.log_end_offset, self.other_log.log_end_offset)
         if self.home_leads:

@@ -53,6 +53,7 @@ def place_batch(
 def plain_messages(
     data: Data, position: int, kind: int, max_payload: int, limit: int, collect: bool
 ) -> tuple[int, int, list[bytes] | None]: ...
+def plain_records(data: Data, position: int, end: int, first_delta: int) -> bytes: ...
 def map_keys(
     table: bytearray | memoryview,
     used: int,

@@ -86,6 +86,22 @@ def build_batch(
     return bytes(out)
 
 
+def head_plain_batch(batch: memoryview, count: int, timestamp: int) -> None:
+    """Write the head of an uncompressed batch of nobody's, whose records are there already.
+
+    Args:
+        batch: room for the head, and the records, offset deltas 0, 1, 2 ...
+        count: how many records there are.
+        timestamp: of all of them, in ms.
+    """
+    length = len(batch) - ENTRY_HEADER_BYTES
+    last, none = count - 1, -1
+    BATCH.pack_into(
+        batch, 0, 0, length, none, 2, 0, 0, last, timestamp, timestamp, none, none, none, count
+    )
+    seal_batch(batch)
+
+
 def seal_batch(batch: bytearray | memoryview) -> None:
     """Compute the CRC of a batch that fills the buffer."""
     UINT32.pack_into(batch, CRC_V2_AT, crc32c(memoryview(batch)[CRC_V2_FROM:]))

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from zkbroker.records import kernels
-from zkbroker.records.batch import build_batch
-from zkbroker.records.builder import RECORD_OVERHEAD_BYTES
+from zkbroker.records.batch import build_batch, head_plain_batch
 from zkbroker.records.checksum import crc32
 from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, Codec
 from zkbroker.records.layout import BATCH_HEADER_BYTES
@@ -97,11 +96,11 @@ def convert_set(
     while position < total:
         begin = position
         for kind in (PLAIN_1, PLAIN_0):
-            position, count, payloads = kernels.plain_messages(
-                view, begin, kind, total, max_stretch_bytes, True
+            position, count, _ = kernels.plain_messages(
+                view, begin, kind, total, max_stretch_bytes, False
             )
-            if payloads:
-                out.plain(payloads)
+            if count:
+                out.plain(view, begin, position, count)
                 stretches.append(Stretch07(kind, view[begin:position], count))
                 break
         else:
@@ -109,16 +108,18 @@ def convert_set(
             if entry is None:
                 break
             position = entry.end
-            inside = [
-                message.payload
-                for message in messages(view[begin:position], 0, max_bytes=max_decompressed_bytes)
-            ]
+            sent = view[begin:position]
+            count = 1
             if entry.codec:
+                inside = [
+                    each.payload for each in messages(sent, 0, max_bytes=max_decompressed_bytes)
+                ]
                 out.wrapper(inside, Codec(entry.codec))
+                count = len(inside)
             else:
-                out.plain(inside)
-            if inside:
-                stretches.append(Stretch07(AS_SENT, view[begin:position], len(inside)))
+                out.plain(view, begin, position, count)
+            if count:
+                stretches.append(Stretch07(AS_SENT, sent, count))
     batches = out.finish()
     return Converted07(batches, stretches, sum(each.messages for each in stretches))
 
@@ -152,29 +153,42 @@ class _Batches:
         self._now_ms = now_ms
         self._max_bytes = max_bytes
         self._out = bytearray()
-        self._records: list[Unsent] = []
-        self._size = BATCH_HEADER_BYTES
+        self._begin = 0
+        """Where the batch begins that is not finished."""
+        self._count = 0
 
-    def plain(self, payloads: list[bytes]) -> None:
-        now_ms, overhead = self._now_ms, RECORD_OVERHEAD_BYTES[2]
-        size = sum(map(len, payloads)) + overhead * len(payloads)
-        if self._size + size <= self._max_bytes:
-            self._records += [(None, payload, now_ms, ()) for payload in payloads]
-            self._size += size
-            return
-        for payload in payloads:
-            size = len(payload) + overhead
-            if self._size + size > self._max_bytes:
+    def plain(self, data: memoryview, begin: int, end: int, count: int) -> None:
+        """Take so many uncompressed messages."""
+        records = kernels.plain_records(data, begin, end, self._count)
+        size = len(self._out) - self._begin + len(records)
+        if size + (0 if self._count else BATCH_HEADER_BYTES) > self._max_bytes:
+            if count > 1:
+                # What fits goes into this batch.
+                middle, before, _ = kernels.plain_messages(
+                    data, begin, -1, end, (end - begin) // 2, False
+                )
+                if middle == end:
+                    # The last one is large.
+                    middle, before, _ = kernels.plain_messages(data, begin, -1, end, 1, False)
+                self.plain(data, begin, middle, before)
+                self.plain(data, middle, end, count - before)
+                return
+            if self._count:
                 self._flush()
-            self._records.append((None, payload, now_ms, ()))
-            self._size += size
+                records = kernels.plain_records(data, begin, end, 0)
+        if not self._count:
+            self._out += bytes(BATCH_HEADER_BYTES)
+        self._out += records
+        self._count += count
 
     def wrapper(self, payloads: list[bytes], codec: Codec) -> None:
+        """Take what was in a wrapper."""
         self._flush()
         if payloads:
             self._compressed([(None, each, self._now_ms, ()) for each in payloads], codec)
 
     def finish(self) -> bytearray:
+        """Return the batches."""
         self._flush()
         return self._out
 
@@ -187,9 +201,10 @@ class _Batches:
             self._compressed(records[middle:], codec)
             return
         self._out += batch
+        self._begin = len(self._out)
 
     def _flush(self) -> None:
-        if self._records:
-            self._out += build_batch(self._records)
-            self._records = []
-            self._size = BATCH_HEADER_BYTES
+        if self._count:
+            with memoryview(self._out) as view:
+                head_plain_batch(view[self._begin :], self._count, self._now_ms)
+            self._begin, self._count = len(self._out), 0

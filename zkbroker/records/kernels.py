@@ -22,6 +22,7 @@ try:
         map_keys,
         place_batch,
         plain_messages,
+        plain_records,
         scan_records,
     )
 
@@ -41,6 +42,7 @@ except ImportError:
         map_keys,
         place_batch,
         plain_messages,
+        plain_records,
         scan_records,
     )
 
@@ -61,5 +63,6 @@ __all__ = [
     "map_keys",
     "place_batch",
     "plain_messages",
+    "plain_records",
     "scan_records",
 ]

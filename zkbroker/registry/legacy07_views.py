@@ -1,7 +1,8 @@
 """Which broker shows which partition to clients of 0.7; in the registry of the newer generation.
 
-    /legacy07/views/[topic]        persistent, empty: the topic has views
-    /legacy07/views/[topic]/[p]    persistent: `N-i`, 0.7 broker N shows partition p as its number i
+    /legacy07/views/[topic]       persistent, empty: the topic has views
+    /legacy07/views/[topic]/[p]   persistent: `N-i`, 0.7 broker N shows partition p as its number i;
+                                  `N-i making` until the files of the view are there
 
 Invariant: a partition has one view. Its node is made once, by the broker that was the partition's
 first replica, and stays until the topic is deleted, wherever the replicas move: the offsets of 0.7
@@ -15,15 +16,21 @@ from zkbroker.registry.paths import LEGACY07_VIEWS as VIEWS
 from zkbroker.zookeeper.errors import NodeExists, NoNode
 from zkbroker.zookeeper.session import ZkSession
 
+_MAKING = " making"
+
 
 class Shown(NamedTuple):
-    """Who shows a partition: the broker's id for 0.7, and the partition's number there."""
+    """Who shows a partition: the broker's id for 0.7, and the partition's number there.
+
+    While it is `making`, its files may never have been there.
+    """
 
     broker_id: int
     number: int
+    making: bool = False
 
     def __str__(self) -> str:
-        return f"{self.broker_id}-{self.number}"
+        return f"{self.broker_id}-{self.number}{_MAKING if self.making else ''}"
 
 
 def declare(session: ZkSession, topic: str) -> None:
@@ -42,6 +49,18 @@ def is_declared(session: ZkSession, topic: str) -> bool:
         RegistryError: ZooKeeper does not answer.
     """
     return session.exists(f"{VIEWS}/{topic}") is not None
+
+
+def declared(session: ZkSession) -> list[str]:
+    """Return the topics that have views.
+
+    Raises:
+        RegistryError: ZooKeeper does not answer.
+    """
+    try:
+        return sorted(session.children(VIEWS))
+    except NoNode:
+        return []
 
 
 def shown(session: ZkSession, topic: str) -> dict[int, Shown]:
@@ -79,6 +98,15 @@ def claim(session: ZkSession, topic: str, partition: int, view: Shown) -> bool:
     return True
 
 
+def note_made(session: ZkSession, topic: str, partition: int, view: Shown) -> None:
+    """Note that the files of a claimed view are there.
+
+    Raises:
+        RegistryError: ZooKeeper does not answer.
+    """
+    session.set(f"{VIEWS}/{topic}/{partition}", str(view._replace(making=False)).encode())
+
+
 def forget(session: ZkSession, topic: str) -> None:
     """Remove what is known of a topic that is deleted.
 
@@ -89,5 +117,6 @@ def forget(session: ZkSession, topic: str) -> None:
 
 
 def _parse(text: str) -> Shown:
-    broker_id, _, number = text.rpartition("-")
-    return Shown(int(broker_id), int(number))
+    name = text.removesuffix(_MAKING)
+    broker_id, _, number = name.rpartition("-")
+    return Shown(int(broker_id), int(number), name != text)

@@ -119,6 +119,7 @@ class ReplicaManager:
         self._lock = runtime.lock()
         self._subscribers: dict[str, _Subscriber] = {}
         self._told = runtime.event()
+        self._when_told: list[Callable[[], object]] = []
         self._stopping = False
         self._leaving = False
         self._check_every_s = self._settings.lag_ms / 2000
@@ -176,6 +177,10 @@ class ReplicaManager:
         for partition in self.led():
             if partition.key.topic == topic:
                 lead(partition)
+
+    def on_told(self, function: Callable[[], object]) -> None:
+        """Call back whenever a LeaderAndIsr was carried out. The function must not wait."""
+        self._when_told.append(function)
 
     # -- life cycle
 
@@ -236,6 +241,8 @@ class ReplicaManager:
             codes |= self._apply(sound, settings)
         self._told.set()
         self._told.clear()
+        for function in self._when_told:
+            function()
         return LeaderAndIsrResponse(
             ErrorCode.NONE,
             [PartitionError(topic, number, code) for (topic, number), code in codes.items()],

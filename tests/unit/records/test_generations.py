@@ -100,6 +100,18 @@ def test_plain_messages_are_parted_into_batches_and_stretches():
     assert all(each.size <= 500 for each in iter_entries(bytes(found.batches)))
     assert len(list(iter_entries(bytes(found.batches)))) > 4
     assert [each.messages for each in found.stretches] == [5, 5, 5, 5]
+    # Small ones before a large one, which ends a stretch.
+    data = (
+        build_message(b"a") + build_message(b"b") + build_message(bytes(480)) + build_message(b"c")
+    )
+    found = convert(data, max_batch_bytes=550)
+    assert [each.record_count for each in iter_entries(bytes(found.batches))] == [2, 1, 1]
+    assert [each.value for each in iter_records(bytes(found.batches))] == [
+        b"a",
+        b"b",
+        bytes(480),
+        b"c",
+    ]
     # One that is larger than a batch may be is for the log to judge.
     (entry,) = iter_entries(bytes(convert(build_message(bytes(900)), max_batch_bytes=500).batches))
     assert entry.size > 900

@@ -24,6 +24,7 @@ from zkbroker.records import (
 )
 from zkbroker.records.entries import check_crc, read_head
 from zkbroker.records.layout import BATCH_HEADER_BYTES
+from zkbroker.records.legacy07 import build_message
 from zkbroker.records.messages import wrap_message_set
 from zkbroker.records.payload import unwrap
 
@@ -256,6 +257,42 @@ def test_checksums_are_those_of_the_libraries(native, data, extra):
     for sample in (data, data + bytes(extra), (data + b"xyz") * 40):
         assert native.crc32(sample) == crc32(sample)
         assert native.crc32c(sample) == crc32c(sample)
+
+
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(
+    st.lists(st.tuples(st.integers(0, 70) | st.integers(8180, 8200), st.booleans()), max_size=8),
+    st.integers(0, 2**20),
+    st.integers(0, 2**31),
+)
+def test_both_make_the_same_records_of_plain_messages(native, messages, delta, damage):
+    values = [bytes([size % 256]) * size for size, _ in messages]
+    data = b"".join(
+        build_message(value, magic=int(magic))
+        for value, (_, magic) in zip(values, messages, strict=True)
+    )
+    if values:
+        records = [(None, value, 5, ()) for value in values]
+        encoded = bytes(portable.encode_records(records, 5)[0][BATCH_HEADER_BYTES:])
+        assert native.plain_records(data, 0, len(data), 0) == encoded
+    damaged = bytearray(data)
+    if damaged:
+        damaged[damage % len(damaged)] ^= damage % 255
+    for args in (
+        (data, 0, len(data), delta),
+        (b"before" + data, 6, 6 + len(data), delta),
+        (bytes(damaged), 0, len(damaged), delta),
+        (data, 0, damage % (len(data) + 2), delta),
+        (data, -1, len(data), delta),
+        (data, 1, 0, delta),
+    ):
+        found = []
+        for loops in (native, portable):
+            try:
+                found.append(loops.plain_records(*args))
+            except ValueError as error:
+                found.append(str(error))
+        assert found[0] == found[1]
 
 
 def test_foreign_buffers_are_encoded_like_bytes(native):

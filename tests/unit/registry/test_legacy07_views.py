@@ -4,15 +4,26 @@ import pytest
 
 from tests.support.instant_session import InstantSession
 from zkbroker.errors import RegistryError
-from zkbroker.registry.legacy07_views import Shown, claim, declare, forget, is_declared, shown
+from zkbroker.registry.legacy07_views import (
+    Shown,
+    claim,
+    declare,
+    declared,
+    forget,
+    is_declared,
+    note_made,
+    shown,
+)
 
 
 def test_the_first_claim_holds_until_the_topic_is_forgotten():
     session = InstantSession()
+    assert declared(session) == []
     assert not is_declared(session, "t")
     assert shown(session, "t") == {}
     declare(session, "t")
     assert is_declared(session, "t")
+    assert declared(session) == ["t"]
     assert shown(session, "t") == {}
     assert claim(session, "t", 0, Shown(1, 0))
     assert claim(session, "t", 2, Shown(7, 12))
@@ -22,6 +33,16 @@ def test_the_first_claim_holds_until_the_topic_is_forgotten():
     forget(session, "t")
     assert not is_declared(session, "t")
     assert claim(session, "t", 0, Shown(2, 0))
+
+
+def test_it_is_noted_when_the_files_of_a_view_are_there():
+    session = InstantSession()
+    assert claim(session, "t", 0, Shown(1, 0, making=True))
+    assert session.get("/legacy07/views/t/0")[0] == b"1-0 making"
+    assert shown(session, "t") == {0: Shown(1, 0, making=True)}
+    note_made(session, "t", 0, Shown(1, 0, making=True))
+    assert session.get("/legacy07/views/t/0")[0] == b"1-0"
+    assert shown(session, "t") == {0: Shown(1, 0)}
 
 
 def test_a_node_that_says_something_else_is_an_error():

@@ -101,6 +101,7 @@ class Legacy07Broker:
         self.logs.start()
         self._undo.append(self.logs.close)
         self._undo.append(self.views.close)
+        self.views.check()
         try:
             self._server.listen()
         except OSError as error:

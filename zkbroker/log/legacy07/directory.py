@@ -185,27 +185,31 @@ class Legacy07Logs:
     def make_views(self, topic: str, claims: Sequence[Claim]) -> None:
         """Make views, in place of empty logs where there are such; all at once or none.
 
+        A view goes on at the position where an empty log ends, since retention may have emptied it.
+
         Raises:
             StorageError: they cannot be made, or there are too many logs.
         """
         with self._making:
             new = [each for each in claims if not self._holds_view(topic, each.number)]
+            starts: list[int] = []
             for each in new:
                 known = self._logs.get((topic, each.number))
                 if known is None:
                     self.check_room(len(new))
-                elif known.end:
+                elif known.size:
                     raise StorageError(f"{known.directory} holds a 0.7 log of its own")
                 else:
                     known.close()
+                starts.append(0 if known is None else known.end)
             try:
-                for each in new:
+                for each, start in zip(new, starts, strict=True):
                     path = self.directory / _folder(topic, each.number)
-                    head = MapHead(each.partition, 0, each.offset, -1)
+                    head = MapHead(each.partition, start, each.offset, -1)
                     self._runtime.offload(self._make_view, path, head)
-                for each in new:
+                for each, start in zip(new, starts, strict=True):
                     path = self.directory / _folder(topic, each.number)
-                    first = [Segment07(self._fs, path, 0, 0)]
+                    first = [Segment07(self._fs, path, start, 0)]
                     place = Place(each.offset, -1)
                     found = OpenedView(each.partition, first, [each.offset], place)
                     self._add((topic, each.number), path, found)
@@ -219,11 +223,11 @@ class Legacy07Logs:
         return isinstance(self._logs.get((topic, index)), View07)
 
     def has_data(self, topic: str) -> bool:
-        """Whether a topic has 0.7 logs of its own here that are not empty."""
+        """Whether a topic has 0.7 logs of its own here with messages in them."""
         return (
             topic in self._topics
             and topic not in self._view_counts
-            and any(log.end for (name, _), log in self._logs.items() if name == topic)
+            and any(log.size for (name, _), log in self._logs.items() if name == topic)
         )
 
     def delete_view(self, topic: str, index: int) -> None:
@@ -334,8 +338,8 @@ class Legacy07Logs:
         self._fs.fsync_dir(self.directory)
         return self._first_file(path)
 
-    def _first_file(self, path: Path) -> Segment07:
-        first = Segment07(self._fs, path, 0, 0)
+    def _first_file(self, path: Path, start: int = 0) -> Segment07:
+        first = Segment07(self._fs, path, start, 0)
         first.hold()
         first.release()
         self._fs.fsync_dir(path)
@@ -345,9 +349,9 @@ class Legacy07Logs:
         """Make the files of a view, the map first; runs where it may wait for the disk."""
         self._fs.mkdir(path)
         self._fs.fsync_dir(self.directory)
-        first = Segment07(self._fs, path, head.position, 0)
-        self._fs.close(make_map(self._fs, map_of(first.path), head))
-        self._first_file(path)
+        kafka = path / names.file_name(head.position, names.KAFKA_07)
+        self._fs.close(make_map(self._fs, map_of(kafka), head))
+        self._first_file(path, head.position)
 
     def _add(self, key: Key, path: Path, found: list[Segment07] | OpenedView) -> None:
         settings = self._config.of_log(key[0])

@@ -10,8 +10,8 @@
 Big-endian. The head's `position` is that in the file's name, and `offset` is the master's offset to
 go on at there; its CRC-32 covers what is before it, a record's what is behind it. A record stands
 for the `size` bytes of the view from `position` on, whose CRC-32 is `check`: the messages of the
-offsets `offset` to `offset + messages - 1`, without a hole, appended to the master under leader
-epoch `epoch` (-1 where the master does not say).
+offsets `offset` to `offset + messages - 1`, without a hole, the last of them appended to the master
+under leader epoch `epoch` (-1 where the master does not say).
 
     kind 0   messages of magic 0, uncompressed       kind 2   as a 0.7 producer sent them
     kind 1   messages of magic 1, uncompressed       kind 3   no bytes: the master was cut and goes

@@ -198,7 +198,7 @@ class View07(Legacy07Log):
                     fair_at = self.end + _FAIR_BYTES
 
     def _step(self, master: Master) -> bool:
-        """Show some messages; False when there are none."""
+        """Show some messages; False when there are no more of them."""
         end = min([master.end, *self._barriers.values()])
         at = max(self._place.offset, master.start)
         if at >= end:
@@ -208,18 +208,17 @@ class View07(Legacy07Log):
             self._sent.popleft()
             self._sent_bytes -= sent.size
             offset = at
-            epoch = master.epoch_of(at)
             for stretch in sent.stretches:
-                self._show(stretch, Place(offset, epoch))
+                self._show(stretch, offset, master)
                 offset += stretch.messages
-            return True
+            return offset < end
         end = end if sent is None else min(end, sent.offset)
         found = master.read(at, end)
         if sent is not None and found.next_offset <= at and end == sent.offset:
             # What was before it was compacted away; a set begins where an entry does.
             found = found._replace(next_offset=end)
         for stretch, offset in self._rendered(found.offsets, found.values):
-            self._show(stretch, Place(offset, master.epoch_of(offset)))
+            self._show(stretch, offset, master)
         if found.next_offset <= at:
             return False
         if found.next_offset > self._place.offset:
@@ -251,7 +250,10 @@ class View07(Legacy07Log):
                 yield Stretch07(self._kind, data, upto - begin), offsets[begin]
                 begin = upto
 
-    def _show(self, stretch: Stretch07, first: Place) -> None:
+    def _show(self, stretch: Stretch07, offset: int, master: Master) -> None:
+        behind = offset + stretch.messages
+        # Of the last message: a stretch may go on from one epoch to the next.
+        epoch = master.epoch_of(behind - 1)
         with self._lock:
             self._must_work()
             data = stretch.data
@@ -261,14 +263,14 @@ class View07(Legacy07Log):
                     stretch.kind,
                     position,
                     len(data),
-                    first.offset,
+                    offset,
                     stretch.messages,
                     zlib.crc32(data),
-                    first.epoch,
+                    epoch,
                     bytes(data) if stretch.kind == AS_SENT else b"",
                 )
             )
-            self._place = Place(first.offset + stretch.messages, first.epoch)
+            self._place = Place(behind, epoch)
             self._count(stretch.messages)
 
     def _align(self, master: Master) -> None:

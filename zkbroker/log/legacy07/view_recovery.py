@@ -1,11 +1,13 @@
 """Opening the folder of a view: its files made to be what its maps say, from the master if need be.
 
-    map whole, file longer           cut: nobody saw what is beyond the map
+    map whole, file longer           what the master has as well is kept; else nobody saw it: cut
+    map cut off or damaged at its end, file whole   the same
     file short, damaged or missing   made anew from the map and the master, byte for byte
     master lacks it by now           the view begins behind it: a position there is out of range
     file without a map, head torn    removed: it was being made or deleted
 
-Invariant: a position that is still served has the bytes and the offset that it always had.
+Invariant: a position that is still served has the bytes and the offset that it always had. Where
+nobody can tell them any more, the view is refused.
 """
 
 import itertools
@@ -22,14 +24,17 @@ from zkbroker.log.fs import FileSystem
 from zkbroker.log.legacy07.master import Master
 from zkbroker.log.legacy07.offset_map import (
     CUT,
+    HEAD_BYTES,
     MapHead,
     MapReader,
     MapRecord,
+    encode_record,
     map_files,
     map_of,
 )
 from zkbroker.log.legacy07.segment import Segment07
 from zkbroker.log.legacy07.view import Place, make_map
+from zkbroker.log.legacy07.view_salvage import records_behind
 from zkbroker.records.generations import AS_SENT, render
 
 logger = logging.getLogger(__name__)
@@ -80,15 +85,19 @@ def open_view(
         The view; None if it never had a whole map, so that there is none.
 
     Raises:
-        StorageError: a map is missing between others.
+        StorageError: a map is damaged, or is missing behind or between others.
         OSError: the disk failed.
     """
     mapped = _read_maps(fs, directory)
-    _drop_unmapped(fs, directory, {each.head.position for each in mapped})
+    _drop_unmapped(fs, directory, mapped)
     if not mapped:
         return None
     last = mapped[-1]
     _cut(fs, last.path, last.valid_bytes)
+    if master is not None:
+        _account(fs, last, master)
+    if clean:
+        _check_nothing_behind(last)
     broken = None
     for each in mapped:
         if not _make_right(fs, each, master, look=each is last and not clean):
@@ -111,7 +120,8 @@ def _read_maps(fs: FileSystem, directory: Path) -> list[_Mapped]:
         reader = MapReader(path)
         if reader.head is None:
             kafka = path.with_suffix(names.KAFKA_07)
-            if path != paths[-1] or (kafka.exists() and kafka.stat().st_size):
+            kept = kafka.exists() and kafka.stat().st_size
+            if path != paths[-1] or kept or path.stat().st_size > HEAD_BYTES:
                 raise StorageError(
                     f"the head of {path} is damaged: bring the file back from a copy, or move it "
                     "and all files before it away: positions in them will be out of range"
@@ -134,13 +144,55 @@ def _read_maps(fs: FileSystem, directory: Path) -> list[_Mapped]:
     return mapped
 
 
-def _drop_unmapped(fs: FileSystem, directory: Path, mapped: set[int]) -> None:
+def _drop_unmapped(fs: FileSystem, directory: Path, mapped: list[_Mapped]) -> None:
+    """Remove files that were being made or deleted: without a map, empty or before all others."""
+    starts = {each.head.position for each in mapped}
     for path in sorted(directory.iterdir()):
         start = names.offset_of_file(path.name, names.KAFKA_07)
-        if start is not None and start not in mapped:
-            logger.info("0.7 file without a map removed path=%s", path)
-            fs.unlink(path)
-            fs.fsync_dir(directory)
+        if start is None or start in starts:
+            continue
+        if path.stat().st_size and (not mapped or start > mapped[0].head.position):
+            raise StorageError(
+                f"{path} has no map ({map_of(path).name}): bring that back from a copy, or move "
+                "the whole folder away"
+            )
+        logger.info("0.7 file without a map removed path=%s", path)
+        fs.unlink(path)
+        fs.fsync_dir(directory)
+
+
+def _account(fs: FileSystem, last: _Mapped, master: Master) -> None:
+    """Bring back the records of what lies behind the map and is the master's."""
+    kafka = last.path.with_suffix(names.KAFKA_07)
+    skip = last.end - last.head.position
+    if not kafka.exists() or kafka.stat().st_size <= skip:
+        return
+    found = records_behind(kafka, skip, last.end, last.place.offset, master)
+    fd = fs.open(last.path, os.O_RDWR | os.O_APPEND)
+    try:
+        for record in found:
+            # The master first: a map never leads.
+            master.flush(record.next_offset)
+            data = encode_record(record)
+            fs.write_all(fd, data)
+            last.end, last.place = record.end, Place(record.next_offset, record.epoch)
+            last.valid_bytes += len(data)
+        fs.fsync(fd)
+    finally:
+        fs.close(fd)
+
+
+def _check_nothing_behind(last: _Mapped) -> None:
+    """After a clean stop the map accounts for all that is in the file."""
+    path = last.path.with_suffix(names.KAFKA_07)
+    size = path.stat().st_size if path.exists() else 0
+    if size > last.end - last.head.position:
+        raise StorageError(
+            f"{path} has {size} bytes, and its map accounts for {last.end - last.head.position}: "
+            "the map was cut off or damaged, or another program appended to the file, such as a "
+            "0.7 broker. Bring the map back from a copy; or cut the file there, if no client of "
+            f"0.7 was given a position above {last.end}"
+        )
 
 
 def _make_right(fs: FileSystem, mapped: _Mapped, master: Master | None, *, look: bool) -> bool:

@@ -11,7 +11,7 @@ from zkbroker.records.portable.messages import (
     encode_messages,
     end_of_plain,
 )
-from zkbroker.records.portable.plain07 import plain_messages
+from zkbroker.records.portable.plain07 import plain_messages, plain_records
 from zkbroker.records.portable.walk import (
     decode_columns,
     decode_lists,
@@ -34,5 +34,6 @@ __all__ = [
     "map_keys",
     "place_batch",
     "plain_messages",
+    "plain_records",
     "scan_records",
 ]

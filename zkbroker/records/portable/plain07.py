@@ -4,8 +4,10 @@ import struct
 
 from zkbroker.records.checksum import crc32
 from zkbroker.records.entries import Data
+from zkbroker.records.varint import encode_varint
 
 _HEADS = (struct.Struct(">ibI"), struct.Struct(">ibbI"))
+_LENGTH = struct.Struct(">i")
 _CODEC_MASK = 3
 
 
@@ -57,3 +59,34 @@ def plain_messages(
         count += 1
         at += 4 + length
     return at, count, payloads
+
+
+def plain_records(data: Data, position: int, end: int, first_delta: int) -> bytes:
+    """Return uncompressed messages as records of magic 2: no key, no headers, timestamp delta 0.
+
+    Args:
+        data: messages that `plain_messages` walked through.
+        position: of the first one.
+        end: behind the last one.
+        first_delta: offset delta of the first record.
+
+    Raises:
+        ValueError: these are not whole messages.
+    """
+    view = memoryview(data)
+    if not 0 <= position <= end <= len(view):
+        raise ValueError("position out of range")
+    parts: list[Data] = []
+    delta = first_delta
+    while position < end:
+        magic = view[position + 4] if end - position >= 9 else 2
+        (length,) = _LENGTH.unpack_from(view, position) if magic < 2 else (0,)
+        if length < 5 + magic or length > end - position - 4:
+            raise ValueError("no whole message")
+        payload = view[position + 9 + magic : position + 4 + length]
+        index, size = encode_varint(delta), encode_varint(len(payload))
+        body = encode_varint(4 + len(index) + len(size) + len(payload))
+        parts += (body, b"\0\0", index, b"\1", size, payload, b"\0")
+        delta += 1
+        position += 4 + length
+    return b"".join(parts)

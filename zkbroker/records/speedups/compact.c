@@ -235,21 +235,6 @@ static int put_bytes(output *out, const uint8_t *p, size_t size)
     return 1;
 }
 
-static uint8_t *put_varint(uint8_t *p, int64_t value)
-{
-    uint64_t zigzag = ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
-    for (; zigzag >= 0x80; zigzag >>= 7)
-        *p++ = (uint8_t)(zigzag | 0x80);
-    *p++ = (uint8_t)zigzag;
-    return p;
-}
-
-static int varint_size(int64_t value)
-{
-    uint8_t scratch[10];
-    return (int)(put_varint(scratch, value) - scratch);
-}
-
 typedef struct {
     const offset_map *map;
     int64_t end;

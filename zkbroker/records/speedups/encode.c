@@ -20,28 +20,6 @@ static uint8_t *room(output *out, Py_ssize_t size)
     return (uint8_t *)PyByteArray_AS_STRING(out->array) + out->at;
 }
 
-static int varint_size(int64_t value)
-{
-    uint64_t zigzag = ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
-    int size = 1;
-    while (zigzag > 0x7F) {
-        zigzag >>= 7;
-        size++;
-    }
-    return size;
-}
-
-static uint8_t *put_varint(uint8_t *p, int64_t value)
-{
-    uint64_t zigzag = ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
-    while (zigzag > 0x7F) {
-        *p++ = (uint8_t)(zigzag | 0x80);
-        zigzag >>= 7;
-    }
-    *p++ = (uint8_t)zigzag;
-    return p;
-}
-
 /* Bytes of a key or value; null has size -1 and needs no release. */
 typedef struct {
     const void *data;

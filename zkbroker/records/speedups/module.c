@@ -40,6 +40,7 @@ static PyMethodDef methods[] = {
     {"end_of_plain", zk_end_of_plain, METH_VARARGS, NULL},
     {"place_batch", zk_place_batch, METH_VARARGS, NULL},
     {"plain_messages", zk_plain_messages, METH_VARARGS, NULL},
+    {"plain_records", zk_plain_records, METH_VARARGS, NULL},
     {"map_keys", zk_map_keys, METH_VARARGS, NULL},
     {"filter_entries", zk_filter_entries, METH_VARARGS, NULL},
     {"crc32", crc32_of, METH_O, NULL},

@@ -1,5 +1,5 @@
-/* Runs of uncompressed messages of Kafka 0.7: the twin of plain_messages. `zkbroker.records.legacy07`
- * has the layout.
+/* Runs of uncompressed messages of Kafka 0.7: the twins of plain_messages and plain_records.
+ * `zkbroker.records.legacy07` has the layout.
  */
 #include "speedups.h"
 
@@ -81,5 +81,72 @@ PyObject *zk_plain_messages(PyObject *self, PyObject *args)
         Py_INCREF(payloads);
     }
     result = Py_BuildValue("nLN", position, count, payloads);
+    return result;
+}
+
+/* Finds the payload of a message that lies before `end`; NULL for anything else. */
+static const uint8_t *payload_of(const uint8_t *p, const uint8_t *end, int64_t *size)
+{
+    int64_t length;
+    if (end - p < 9)
+        return NULL;
+    length = (int64_t)(int32_t)get32(p);
+    if (p[4] > 1 || length < 5 + p[4] || length > end - p - 4)
+        return NULL;
+    *size = length - 5 - p[4];
+    return p + 9 + p[4];
+}
+
+/* Bytes of a record behind its length: attributes, time, null key and no headers are one each. */
+static int64_t record_size(int64_t size, int64_t delta)
+{
+    return 4 + varint_size(delta) + varint_size(size) + size;
+}
+
+PyObject *zk_plain_records(PyObject *self, PyObject *args)
+{
+    Py_buffer data;
+    Py_ssize_t position, stop, total = 0;
+    long long first_delta;
+    int64_t size, delta, body;
+    const uint8_t *p, *end, *payload;
+    PyObject *result = NULL;
+    uint8_t *q;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*nnL", &data, &position, &stop, &first_delta))
+        return NULL;
+    if (position < 0 || position > stop || stop > data.len) {
+        PyErr_SetString(PyExc_ValueError, "position out of range");
+        goto done;
+    }
+    end = (const uint8_t *)data.buf + stop;
+    delta = first_delta;
+    for (p = (const uint8_t *)data.buf + position; p < end; p = payload + size) {
+        if ((payload = payload_of(p, end, &size)) == NULL) {
+            PyErr_SetString(PyExc_ValueError, "no whole message");
+            goto done;
+        }
+        body = record_size(size, delta++);
+        total += varint_size(body) + body;
+    }
+    if ((result = PyBytes_FromStringAndSize(NULL, total)) == NULL)
+        goto done;
+    q = (uint8_t *)PyBytes_AS_STRING(result);
+    delta = first_delta;
+    for (p = (const uint8_t *)data.buf + position; p < end; p = payload + size) {
+        /* Somebody else may write into the buffer, but not while this thread has the lock. */
+        payload = payload_of(p, end, &size);
+        q = put_varint(q, record_size(size, delta));
+        *q++ = 0;
+        *q++ = 0;
+        q = put_varint(q, delta++);
+        *q++ = 1; /* -1: no key */
+        q = put_varint(q, size);
+        memcpy(q, payload, (size_t)size);
+        q += size;
+        *q++ = 0;
+    }
+done:
+    PyBuffer_Release(&data);
     return result;
 }

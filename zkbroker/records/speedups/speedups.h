@@ -100,6 +100,28 @@ static inline const uint8_t *get_varint(const uint8_t *p, const uint8_t *end, in
     return NULL;
 }
 
+static inline int varint_size(int64_t value)
+{
+    uint64_t zigzag = ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
+    int size = 1;
+    while (zigzag > 0x7F) {
+        zigzag >>= 7;
+        size++;
+    }
+    return size;
+}
+
+static inline uint8_t *put_varint(uint8_t *p, int64_t value)
+{
+    uint64_t zigzag = ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
+    while (zigzag > 0x7F) {
+        *p++ = (uint8_t)(zigzag | 0x80);
+        zigzag >>= 7;
+    }
+    *p++ = (uint8_t)zigzag;
+    return p;
+}
+
 /* One record of magic 2; lengths are -1 for null, `headers` is at the first header. */
 typedef struct {
     int64_t timestamp_delta;
@@ -202,6 +224,7 @@ PyObject *zk_assign_messages(PyObject *self, PyObject *args);
 PyObject *zk_end_of_plain(PyObject *self, PyObject *args);
 PyObject *zk_place_batch(PyObject *self, PyObject *args);
 PyObject *zk_plain_messages(PyObject *self, PyObject *args);
+PyObject *zk_plain_records(PyObject *self, PyObject *args);
 PyObject *zk_map_keys(PyObject *self, PyObject *args);
 PyObject *zk_filter_entries(PyObject *self, PyObject *args);
 

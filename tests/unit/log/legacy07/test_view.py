@@ -126,6 +126,17 @@ def test_a_master_that_was_cut_below_what_is_shown_goes_on_behind_it(tmp_path):
         assert found.payloads() == [b"one", b"two", b"other two", b"three"]
 
 
+def test_what_goes_on_from_one_epoch_to_the_next_is_shown_once(tmp_path):
+    with shown(tmp_path) as found:
+        found.modern(b"one")
+        found.epoch = 1
+        found.modern(b"two")
+        found.show()
+        found.reopen()
+        found.show()
+        assert found.payloads() == [b"one", b"two"]
+
+
 def test_a_cut_that_was_missed_is_found_by_its_epoch(tmp_path):
     with shown(tmp_path) as found:
         found.modern(b"one")

@@ -7,6 +7,7 @@ import pytest
 from tests.support.logs import UnsyncedFileSystem
 from tests.support.views07 import shown
 from zkbroker.errors import StorageError
+from zkbroker.log.legacy07.offset_map import HEAD_BYTES
 from zkbroker.log.legacy07.view_recovery import is_view, open_view
 from zkbroker.records import Codec
 from zkbroker.records.legacy07 import build_message, build_wrapper
@@ -59,13 +60,45 @@ def test_what_is_beyond_the_map_is_cut(found, tmp_path):
     last = longer / found.view.files[-1].name
     last.write_bytes(last.read_bytes() + build_message(b"seen by nobody"))
     assert contents(open_view(FS, longer, found.master, clean=False)) == whole
-    record = last.with_suffix(".map")
-    data = record.read_bytes()
-    record.write_bytes(data[:-3])
-    opened = open_view(FS, longer, found.master, clean=False)
+
+
+def test_a_map_that_was_cut_off_or_damaged_gets_its_records_again(found, tmp_path):
+    whole = found.bytes()
+    name = found.view.files[-1].with_suffix(".map").name
+    size = (found.view.directory / name).stat().st_size
+    for kept in range(HEAD_BYTES, size):
+        for tail in (b"", bytes(size - kept), b"\xa5" * (size - kept)):
+            folder = copy(found, tmp_path / f"{kept}-{tail[:1].hex()}")
+            data = (folder / name).read_bytes()
+            (folder / name).write_bytes(data[:kept] + tail)
+            opened = open_view(FS, folder, found.master, clean=not kept % 2)
+            assert contents(opened) == whole
+            assert opened.place == found.view._place
+            again = open_view(FS, folder, None, clean=True)
+            assert (contents(again), again.place) == (whole, opened.place)
+            shutil.rmtree(folder)
+
+
+def test_without_the_master_nothing_behind_the_map_is_believed(found, tmp_path):
+    whole = found.bytes()
+    short = copy(found, tmp_path / "short")
+    last = max(short.glob("*.map"))
+    last.write_bytes(last.read_bytes()[:-3])
+    # After a clean stop nothing may be behind it.
+    with pytest.raises(StorageError, match="its map accounts for"):
+        open_view(FS, short, None, clean=True)
+    opened = open_view(FS, short, None, clean=False)
     assert whole.startswith(contents(opened))
     assert len(contents(opened)) < len(whole)
     assert opened.place.offset < found.view.next_offset
+
+
+def test_what_another_program_appended_is_refused_after_a_clean_stop(found, tmp_path):
+    longer = copy(found, tmp_path / "longer")
+    last = max(longer.glob("*.kafka"))
+    last.write_bytes(last.read_bytes() + build_message(b"of a 0.7 broker"))
+    with pytest.raises(StorageError, match="another program appended"):
+        open_view(FS, longer, found.master, clean=True)
 
 
 def test_what_the_master_lacks_is_out_of_range(found, tmp_path):
@@ -81,6 +114,13 @@ def test_what_the_master_lacks_is_out_of_range(found, tmp_path):
     opened = open_view(FS, short, None, clean=False)
     assert [(each.start, each.size) for each in opened.segments] == [(len(whole), 0)]
     assert opened.place == found.view._place
+
+
+def test_a_last_file_that_lost_its_map_is_refused(found, tmp_path):
+    folder = copy(found, tmp_path / "folder")
+    max(folder.glob("*.map")).unlink()
+    with pytest.raises(StorageError, match="has no map"):
+        open_view(FS, folder, found.master, clean=False)
 
 
 def test_what_was_being_made_or_deleted_is_removed(found, tmp_path):
@@ -110,6 +150,13 @@ def test_a_map_that_is_damaged_or_lost_between_others_is_refused(found, tmp_path
     maps[1].write_bytes(kept[:5])
     with pytest.raises(StorageError, match="is damaged: bring the file back"):
         open_view(FS, gap, found.master, clean=True)
+    for garbage in (bytes(len(kept)), b"\xa5" * len(kept)):
+        torn = copy(found, tmp_path / f"torn-{garbage[0]}")
+        max(torn.glob("*.map")).write_bytes(garbage)
+        for _ in range(2):
+            with pytest.raises(StorageError, match="is damaged: bring the file back"):
+                open_view(FS, torn, found.master, clean=False)
+            max(torn.glob("*.kafka")).write_bytes(b"")
 
 
 def test_a_folder_without_a_whole_map_is_no_view(tmp_path):

@@ -1,0 +1,133 @@
+"""What lies in a view's last file behind what its map accounts for.
+
+    entry of the file == the next messages of the master?
+      yes -> a record of the map again, and on with the next
+      no  -> the end: nothing behind it is believed
+
+After a crash that is what was written and not flushed: nobody saw it, and it would be made anew.
+But after damage to the map readers know these bytes, and what would be made anew may look
+different: a wrapper as it was sent is in no other place.
+
+Invariant: what gets a record keeps its bytes, and is in the master, on stable storage.
+"""
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from zkbroker.errors import CorruptMessage, OffsetOutOfRange, ProtocolError
+from zkbroker.log.legacy07.master import Master
+from zkbroker.log.legacy07.offset_map import MapRecord
+from zkbroker.log.legacy07.view import STRETCH_BYTES
+from zkbroker.records.generations import AS_SENT, PLAIN_0, PLAIN_1
+from zkbroker.records.legacy07 import entries, messages
+
+_READ_BYTES: Final = 1024 * 1024
+
+
+def records_behind(
+    path: Path, skip: int, position: int, offset: int, master: Master
+) -> Iterator[MapRecord]:
+    """Yield the map's records of what lies there and is what the master has.
+
+    Args:
+        path: the file.
+        skip: where in it the map ends, in bytes.
+        position: what that is in the view.
+        offset: of the master, to go on at there.
+        master: what the view shows.
+
+    Raises:
+        OSError: the file cannot be read.
+        StorageError: the master's disk failed.
+    """
+    shown = _shown(master, offset)
+    run: MapRecord | None = None
+    for data in _entries(path, skip):
+        first = _first_offset(data, shown)
+        if first is None:
+            break
+        kind, count = _kind(data), len(_payloads(data))
+        epoch = master.epoch_of(first + count - 1)
+        if (
+            run is not None
+            and run.kind == kind != AS_SENT
+            and run.next_offset == first
+            and run.size < STRETCH_BYTES
+        ):
+            run = run._replace(
+                size=run.size + len(data),
+                messages=run.messages + 1,
+                check=zlib.crc32(data, run.check),
+                epoch=epoch,
+            )
+            continue
+        if run is not None:
+            yield run
+            position = run.end
+        sent = data if kind == AS_SENT else b""
+        run = MapRecord(kind, position, len(data), first, count, zlib.crc32(data), epoch, sent)
+    if run is not None:
+        yield run
+
+
+def _entries(path: Path, skip: int) -> Iterator[bytes]:
+    """Yield the entries from a place in a file on, up to one that is not whole or not possible."""
+    with path.open("rb") as file:
+        size = _READ_BYTES
+        while True:
+            file.seek(skip)
+            data = file.read(size)
+            reached = 0
+            try:
+                for entry in entries(data):
+                    yield data[entry.position : entry.end]
+                    reached = entry.end
+            except CorruptMessage:
+                return
+            if len(data) < size:
+                return
+            skip += reached
+            # An entry may be larger than what is read at once.
+            size = _READ_BYTES if reached else size * 2
+
+
+def _first_offset(data: bytes, shown: Iterator[tuple[int, bytes | None]]) -> int | None:
+    """Return the offset of an entry's first message, None if the master goes on in another way."""
+    try:
+        payloads = _payloads(data)
+    except CorruptMessage:
+        return None
+    first = None
+    for count, payload in enumerate(payloads):
+        offset, value = next(shown, (-1, None))
+        if first is None:
+            first = offset
+        if offset < 0 or offset != first + count or (value or b"") != payload:
+            return None
+    return first
+
+
+def _payloads(data: bytes) -> list[bytes]:
+    return [message.payload for message in messages(data, 0)]
+
+
+def _kind(data: bytes) -> int:
+    if data[4] == 0:
+        return PLAIN_0
+    return AS_SENT if data[5] else PLAIN_1
+
+
+def _shown(master: Master, offset: int) -> Iterator[tuple[int, bytes | None]]:
+    """Yield offset and value of what a view would show from an offset on."""
+    end = master.written_end
+    try:
+        while max(offset, master.start) < end:
+            found = master.read(max(offset, master.start), end)
+            yield from zip(found.offsets, found.values, strict=True)
+            if found.next_offset <= offset:
+                return
+            offset = found.next_offset
+    except (OffsetOutOfRange, ProtocolError):
+        return
