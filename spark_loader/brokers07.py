@@ -24,7 +24,7 @@ _LARGEST_BROKER = 0x7FFF
 _MANY = 1_000_000
 
 
-class SourceCluster07:
+class BrokerView07:
     """What the driver asks a 0.7 cluster; see `SourceCluster`."""
 
     def __init__(self, connect: ConnectOptions) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from spark_loader.brokers import BrokerView, RangeFetcher
-from spark_loader.brokers07 import Fetcher07, SourceCluster07
+from spark_loader.brokers07 import BrokerView07, Fetcher07
 from spark_loader.reading.options import ConnectOptions
 from spark_loader.reading.reader import Fetcher
 from spark_loader.reading.resolve import SourceCluster
@@ -14,7 +14,7 @@ class NetworkAccess:
     """See `reading.access.Access`."""
 
     def view(self, connect: ConnectOptions) -> SourceCluster:
-        return SourceCluster07(connect) if connect.legacy07 else BrokerView(connect)
+        return BrokerView07(connect) if connect.legacy07 else BrokerView(connect)
 
     def fetcher(self, connect: ConnectOptions) -> Fetcher:
         return Fetcher07(connect) if connect.legacy07 else RangeFetcher(connect)
