@@ -66,6 +66,7 @@ class LogCleaner:
             config.cleaner_dedupe_bytes // config.cleaner_threads,
             config.cleaner_load_factor,
             max(config.cleaner_io_bytes // config.cleaner_threads, 1),
+            paced=True,
         )
         self._lock = runtime.lock()
         self._busy: set[TopicPartition] = set()

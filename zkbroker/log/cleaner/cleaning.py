@@ -19,6 +19,7 @@ from zkbroker.log.cleaner.copying import Copier, CopyCounts, modified_ms
 from zkbroker.log.cleaner.grouping import group_segments
 from zkbroker.log.cleaner.mapping import map_segments
 from zkbroker.log.cleaner.offset_map import OffsetMap
+from zkbroker.log.cleaner.pace import Pace
 from zkbroker.log.cleaner.selection import Cleanable
 from zkbroker.log.cleaner.throttle import Throttle
 from zkbroker.log.cleaner.transactions import PassTransactions, aborted_between
@@ -43,11 +44,13 @@ class PassSettings:
         map_bytes: memory of the offset map.
         load_factor: how full it may become.
         io_bytes: read and written at once.
+        paced: rest between steps, since clients are served meanwhile.
     """
 
     map_bytes: int
     load_factor: float
     io_bytes: int
+    paced: bool = False
 
 
 @dataclass(slots=True)
@@ -93,6 +96,7 @@ class _Pass:
         self._log: Log = part.log
         self._settings = settings
         self._throttle = throttle
+        self._pace = Pace() if settings.paced else None
         self._stopping = stopping
         self.stats = CleanStats(start_offset=part.first_dirty)
         self._map = OffsetMap(
@@ -112,6 +116,8 @@ class _Pass:
     def moved(self, count: int) -> None:
         """Count bytes that were read or are to be written, and hold the pass back."""
         self.stats.bytes_moved += count
+        if self._pace is not None:
+            self._pace.rest()
         if self._throttle is not None:
             self._throttle.take(count, self.check)
         else:

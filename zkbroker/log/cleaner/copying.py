@@ -27,6 +27,7 @@ from zkbroker.log.cleaner.unpacking import (
 from zkbroker.log.segments.segment import Segment
 from zkbroker.log.segments.transaction_index import AbortedTransaction
 from zkbroker.records import Codec, EntryInfo, PartialEntry, verify_entry
+from zkbroker.records.entries import Data
 
 LastRecords = Mapping[int, tuple[int, int | None]]
 """Producer id to its epoch and the offset of its last data, None without any."""
@@ -99,7 +100,7 @@ class Copier:
             target: takes what stays.
             horizon_ms: of segments last written later, records without value and markers stay.
             io_bytes: read and written at once.
-            on_bytes: called with the size of each read and write.
+            on_bytes: called with the size of each read and write, and with 0 between steps.
 
         Raises:
             CorruptMessage: an entry is damaged.
@@ -111,7 +112,7 @@ class Copier:
             read_segment(segment, self, io_bytes=io_bytes, on_bytes=on_bytes)
         self._write()
 
-    def take(self, block: bytes) -> int:
+    def take(self, block: Data) -> int:
         position = 0
         while True:
             found = self._filter(block, position, alone=False)
@@ -127,7 +128,7 @@ class Copier:
 
     # One entry that is not plain, or of which nothing stays
 
-    def _judge(self, block: bytes, entry: EntryInfo) -> bytes | bytearray | memoryview:
+    def _judge(self, block: Data, entry: EntryInfo) -> bytes | bytearray | memoryview:
         part = memoryview(block)[entry.position : entry.position + entry.size]
         if entry.is_control:
             needed, aborted = self._transactions.end(entry, part)
@@ -143,7 +144,7 @@ class Copier:
             return self._batch(block, entry)
         return self._wrapper(part, entry)
 
-    def _batch(self, block: bytes, entry: EntryInfo) -> bytes | bytearray | memoryview:
+    def _batch(self, block: Data, entry: EntryInfo) -> bytes | bytearray | memoryview:
         plain = plain_batch(block, entry) if entry.codec else block
         at = 0 if entry.codec else entry.position
         found = self._filter(plain, at, alone=True)
@@ -182,7 +183,7 @@ class Copier:
         self._counts.batches_emptied += 1
         return empty_batch(entry)
 
-    def _filter(self, data: bytes | bytearray, at: int, *, alone: bool, shift: int = 0) -> Filtered:
+    def _filter(self, data: Data, at: int, *, alone: bool, shift: int = 0) -> Filtered:
         return self._map.filter(
             data, at, end=self._end, keep_deletes=self._keep_deletes, shift=shift, alone=alone
         )
@@ -206,7 +207,7 @@ class Copier:
             self._out = bytearray()
 
 
-def _bytes_of(block: bytes, entry: EntryInfo) -> memoryview:
+def _bytes_of(block: Data, entry: EntryInfo) -> memoryview:
     return memoryview(block)[entry.position : entry.position + entry.size]
 
 

@@ -12,6 +12,7 @@ from zkbroker.log.cleaner.transactions import PassTransactions, aborted_between
 from zkbroker.log.cleaner.unpacking import inner_set, plain_batch
 from zkbroker.log.segments.segment import Segment
 from zkbroker.records import EntryInfo, PartialEntry, verify_entry
+from zkbroker.records.entries import Data
 
 
 class Mapper:
@@ -28,7 +29,7 @@ class Mapper:
         self._start = start
         self._transactions = transactions
 
-    def take(self, block: bytes) -> int:
+    def take(self, block: Data) -> int:
         position = 0
         while not self._map.full:
             position = self._map.note(block, position, start=self._start, alone=False)
@@ -42,7 +43,7 @@ class Mapper:
             position += entry.size
         return -1
 
-    def _note(self, block: bytes, entry: EntryInfo) -> None:
+    def _note(self, block: Data, entry: EntryInfo) -> None:
         start = self._start
         if entry.is_control:
             part = memoryview(block)[entry.position : entry.position + entry.size]
@@ -78,7 +79,7 @@ def map_segments(
         start: the first dirty offset.
         end: where a segment begins.
         io_bytes: read at once.
-        on_bytes: called with the size of each read.
+        on_bytes: called with the size of each read, and with 0 between steps.
 
     Raises:
         CorruptMessage: an entry is damaged.

@@ -1,6 +1,7 @@
 """Reading closed segments from their start to their end, in blocks of whole entries.
 
-Invariant: memory is one block: as many bytes as the setting allows, or one entry that is larger.
+Invariant: memory is one block: as many bytes as the setting allows, or one entry that is larger. A
+block is taken in small steps: between two of them the pass may wait or be ended.
 """
 
 import os
@@ -10,12 +11,15 @@ from typing import Protocol
 from zkbroker.errors import CorruptMessage
 from zkbroker.log import names
 from zkbroker.log.segments.segment import Segment
+from zkbroker.records.entries import Data
+
+_STEP_BYTES = 64 * 1024
 
 
 class Taker(Protocol):
     """Takes the entries of a segment."""
 
-    def take(self, block: bytes) -> int:
+    def take(self, block: Data) -> int:
         """Take the whole entries of a block; returns the bytes taken, -1 for: no more."""
 
 
@@ -28,7 +32,8 @@ def read_segment(
         segment: closed.
         taker: takes them.
         io_bytes: read at once.
-        on_bytes: called with the size of each read; it may wait, or raise to end the reading.
+        on_bytes: called with the size of each read, and with 0 between two steps; it may wait, or
+            raise to end the reading.
 
     Raises:
         CorruptMessage: an entry is damaged or cut off.
@@ -40,7 +45,7 @@ def read_segment(
         while position < size:
             block = os.pread(fd, min(look, size - position), position)
             on_bytes(len(block))
-            taken = taker.take(block)
+            taken = _take_in_steps(taker, block, on_bytes)
             if taken < 0:
                 return
             if taken == 0:
@@ -54,3 +59,22 @@ def read_segment(
             position += taken
     finally:
         segment.fs.close(fd)
+
+
+def _take_in_steps(taker: Taker, block: bytes, on_bytes: Callable[[int], None]) -> int:
+    view = memoryview(block)
+    position, step = 0, _STEP_BYTES
+    while position < len(block):
+        taken = taker.take(view[position : position + step])
+        if taken < 0:
+            return taken
+        if taken:
+            position += taken
+            step = _STEP_BYTES
+            on_bytes(0)
+        elif position + step >= len(block):
+            break
+        else:
+            # An entry that is larger than a step.
+            step *= 2
+    return position

@@ -1,0 +1,37 @@
+"""How long compaction works without a rest.
+
+Invariant: a thread that compacts in a broker gives its processor away for a moment after every 2 ms
+of work. It works for seconds on end otherwise, and whoever serves clients waits behind it wherever
+processors are few.
+"""
+
+import time
+from collections.abc import Callable
+
+_WORK_S = 0.002
+_REST_S = 0.001
+
+
+class Pace:
+    """Makes whoever works rest now and then.
+
+    Args:
+        clock: seconds that the calling thread has worked; what it waited for does not count.
+        sleep: waits for seconds, in the thread that calls.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.thread_time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._clock = clock
+        self._sleep = sleep
+        self._rested_at = clock()
+
+    def rest(self) -> None:
+        """Rest, if it is time; to be called after every little piece of work."""
+        # A part of a pass may have been done by another thread, whose clock is another one.
+        if not 0 <= self._clock() - self._rested_at < _WORK_S:
+            self._sleep(_REST_S)
+            self._rested_at = self._clock()
