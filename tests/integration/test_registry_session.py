@@ -8,6 +8,7 @@ from pathlib import Path
 import kazoo.handlers.utils
 import pytest
 
+from tests.support.proxy import Proxy
 from tests.support.zookeeper import expire, until
 from zkbroker.errors import RegistryError
 from zkbroker.zookeeper import (
@@ -89,6 +90,27 @@ def test_a_watch_only_sets_its_event(chroot: str, runtime: str) -> None:
         assert changed.wait(10)
         assert made.wait(10)
         assert children.wait(10)
+
+
+@pytest.mark.parametrize("runtime", ["threads", "gevent"])
+def test_a_watch_whose_news_do_not_arrive_is_set_when_the_connection_is_missed(
+    zookeeper: EmbeddedZooKeeper, chroot: str, runtime: str
+) -> None:
+    _, _, tree = chroot.partition("/")
+    with (
+        Proxy(int(zookeeper.connect_string.rpartition(":")[2])) as proxy,
+        ZkSession(chroot) as other,
+        ZkSession(
+            f"127.0.0.1:{proxy.port}/{tree}", session_timeout_ms=4000, runtime=runtime
+        ) as session,
+    ):
+        made = session.runtime.event()
+        session.exists("/later", made)
+        proxy.cut()
+        other.create("/later")
+        assert made.wait(30), "the server has nothing more to tell of it"
+        assert session.state is not SessionState.CONNECTED
+        proxy.heal()
 
 
 def test_no_zookeeper_is_one_clear_error() -> None:
