@@ -64,7 +64,7 @@ class LeaderLine:
         self.disconnect()
 
     def disconnect(self) -> None:
-        """Close the connection; the next request makes another one."""
+        """Close the connection: a request that waits fails, and the next one makes another one."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()

@@ -115,6 +115,8 @@ class LeaderStateWriter:
             except RegistryError as error:
                 logger.warning("leader state not written, tried again error=%s", error)
                 wait_ms = RETRY_MS
+                # What else is to be written meanwhile does not make it tried sooner.
+                self._session.wait_connected(RETRY_MS / 1000)
             except Exception:
                 # This task must not end: no ISR would ever change again.
                 logger.exception("leader state not written, tried again")

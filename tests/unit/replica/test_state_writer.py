@@ -68,6 +68,26 @@ def test_a_changed_isr_counts_when_it_is_written():
     assert world.writer.idle
 
 
+def test_more_to_write_is_no_reason_to_ask_a_zookeeper_that_is_away(monkeypatch):
+    world = World()
+    asked: list[str] = []
+
+    def write() -> None:
+        asked.append("write")
+        raise RegistryError("away")
+
+    def wait_connected(timeout_s: float) -> bool:
+        asked.append("wait")
+        world.writer.close(0)
+        return False
+
+    monkeypatch.setattr(world.writer, "write", write)
+    monkeypatch.setattr(world.session, "wait_connected", wait_connected)
+    world.writer.register([world.partition])
+    world.writer._run()
+    assert asked == ["write", "wait"]
+
+
 def test_without_zookeeper_nothing_counts_and_nothing_is_forgotten():
     world = World()
     world.partition.append(b"abc")
