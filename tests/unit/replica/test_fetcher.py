@@ -578,7 +578,7 @@ def test_what_holds_messages_and_is_followed_anew_waits_for_no_other_fetch(make,
         other.log.append_as_follower(follow_messages(other, 1, 0))
 
     def meanwhile(request: Any) -> None:
-        if request.api_key == ApiKey.FETCH and T1 not in pair.fetcher._followed:
+        if request.api_key == ApiKey.FETCH and T1 not in pair.fetcher._followed.by_key:
             pair.fetcher.follow(other)
             if pair.leader.closed:
                 raise lost()
@@ -589,7 +589,7 @@ def test_what_holds_messages_and_is_followed_anew_waits_for_no_other_fetch(make,
     # At once: nothing has failed.
     pair.steps(3)
     assert other.log_end_offset == 2
-    assert pair.fetcher._followed[T0].backoff_ms == 0
+    assert pair.fetcher._followed.by_key[T0].backoff_ms == 0
 
 
 def test_a_damaged_answer_writes_nothing_and_is_fetched_again(make):

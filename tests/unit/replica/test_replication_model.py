@@ -270,7 +270,7 @@ def count_only_stored_members(patch: pytest.MonkeyPatch) -> None:
 def acknowledge_without_replicas(patch: pytest.MonkeyPatch) -> None:
     """The high watermark is the leader's log end."""
 
-    def advance(self: Partition, now: int) -> bool:
+    def advance(self: Partition, now: int | None = None) -> bool:
         if self.role is not Role.LEADER or self.high_watermark >= self.log_end_offset:
             return False
         self.high_watermark = self.log_end_offset
