@@ -75,7 +75,6 @@ TOGETHER = {
     "zkbroker/log/cleaner/grouping.py": "log/cleaner/test_cleaner.py",
     "zkbroker/log/cleaner/mapping.py": "log/cleaner/test_cleaner.py",
     "zkbroker/log/cleaner/offset_map.py": "log/cleaner/test_cleaner.py",
-    "zkbroker/log/cleaner/reading.py": "log/cleaner/test_cleaner.py",
     "zkbroker/log/cleaner/selection.py": "log/cleaner/test_cleaner.py",
     "zkbroker/log/cleaner/throttle.py": "log/cleaner/test_cleaner.py",
     "zkbroker/log/cleaner/unpacking.py": "log/cleaner/test_cleaner.py",
