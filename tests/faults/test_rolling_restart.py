@@ -71,7 +71,6 @@ def end(tasks: list[Any]) -> None:
     assert not left, f"{left} did not end within {_END_S:g} s"
 
 
-@pytest.mark.soak
 @pytest.mark.timeout(300)
 def test_producers_and_groups_go_on_through_a_rolling_restart(tmp_path):
     topics = dict.fromkeys((IDEMPOTENT, RDKAFKA, AIOKAFKA, KAFKA_PYTHON), PARTITIONS)

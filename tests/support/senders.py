@@ -140,7 +140,9 @@ class RdKafkaSender(Sender):
 
             def done(error: Any, message: Any, future: Future[Any] = future) -> None:
                 if error is None:
-                    future.set_result(message.offset())
+                    # None for a batch that was there already, and older than the leader can tell.
+                    offset = message.offset()
+                    future.set_result(-1 if offset is None else offset)
                 else:
                     future.set_exception(RuntimeError(str(error)))
 
