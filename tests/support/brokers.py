@@ -23,8 +23,9 @@ def running_broker(
         settings: what differs from the defaults.
         topics: made at the start, of one partition each.
     """
+    kept = {"log.retention.hours": "-1"}  # whatever timestamps a test writes
     process = BrokerProcess(
-        directory, {"broker.id": "0", "zookeeper.connect": zookeeper, **settings}
+        directory, {"broker.id": "0", "zookeeper.connect": zookeeper, **kept, **settings}
     )
     process.start()
     try:

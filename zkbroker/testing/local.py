@@ -26,6 +26,7 @@ _PROPERTIES = {
     "log.segment.bytes": str(64 * 1024 * 1024),
     "log.index.size.max.bytes": str(1024 * 1024),
     "group.initial.rebalance.delay.ms": "300",
+    "log.retention.hours": "-1",
 }
 _SERVED_TIMEOUT_S = 30
 
