@@ -3,6 +3,7 @@
 import collections
 import inspect
 import logging
+import socket
 
 import gevent
 import kazoo.exceptions as kz
@@ -11,7 +12,14 @@ import pytest
 from zkbroker.errors import RegistryError
 from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper import client as module
-from zkbroker.zookeeper.client import SENT_AT_ONCE, Connector, new_client, require_kazoo
+from zkbroker.zookeeper.client import (
+    READY_IN_A_ROW,
+    SENT_AT_ONCE,
+    Connector,
+    new_client,
+    ready_now,
+    require_kazoo,
+)
 
 
 @pytest.fixture(params=["threads", "gevent"])
@@ -143,3 +151,29 @@ def test_kazoo_tells_each_attempt_to_connect_to_debug_only(caplog):
     quiet.warning("Cannot resolve nowhere")
     quiet.error("broken")
     assert [record.levelname for record in caplog.records] == ["DEBUG", "WARNING", "ERROR"]
+
+
+def test_sockets_that_are_ready_are_not_waited_for(client):
+    one, other = socket.socketpair()
+    with one, other:
+        assert client.handler.select([], [one], [], 5) == ([], [one], [])
+        assert ready_now([one], []) is None
+        assert client.handler.select([one], [], [], 0.01)[0] == []
+        other.send(b"x")
+        assert client.handler.select([one, other], [], [], 5)[0] == [one]
+        # What is read and written, or closed, is left to kazoo.
+        assert ready_now([one], [one]) is None
+        other.close()
+        assert ready_now([other], []) is None
+
+
+def test_a_client_that_never_waits_lets_others_run():
+    made = new_client("127.0.0.1:1", 6.0, get_runtime("gevent"), lambda granted_s: None, 8.0)
+    one, other = socket.socketpair()
+    turns = []
+    other_task = gevent.spawn(lambda: turns.append("another"))
+    with one, other:
+        for _ in range(READY_IN_A_ROW):
+            made.handler.select([], [one], [], 5)
+    assert turns == ["another"]
+    other_task.join()
