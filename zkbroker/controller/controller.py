@@ -144,6 +144,7 @@ class Controller:
         self._holds = False
         self._term: ControllerTerm | None = None
         self._began = False
+        self._told = ""
         self._rebalance_at: float | None = None
         self._tell_refused_at: float | None = None
         self._closed = False
@@ -327,6 +328,7 @@ class Controller:
             return
         try:
             self._work(self._term or self._new_term())
+            self._told = ""
         except ControllerMoved as moved:
             epoch = self._election.epoch if self._term is None else self._term.epoch
             logger.info("controller deposed epoch=%d reason=%s", epoch, moved)
@@ -337,7 +339,14 @@ class Controller:
         except Exception as error:
             # Nothing is known any more of what was stored or sent: all of it is read again.
             foreseen = isinstance(error, ZkbrokerError)
-            logger.warning("controller begins anew error=%s", error, exc_info=not foreseen)
+            # ZooKeeper may be away for hours: what was told is not told again until it went well.
+            again, self._told = str(error) == self._told, str(error)
+            logger.log(
+                logging.DEBUG if again else logging.WARNING,
+                "controller begins anew error=%s",
+                error,
+                exc_info=not foreseen,
+            )
             self._end_term()
             if isinstance(error, RegistryError):
                 self._session.wait_connected(RETRY_S)

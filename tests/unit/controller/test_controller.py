@@ -141,6 +141,34 @@ def test_a_failed_term_is_begun_anew_and_nothing_stays_untold(world):
     assert world.brokers[1].partitions["u", 0].leader_epoch == 0
 
 
+def test_what_fails_again_and_again_is_told_once(world, monkeypatch, caplog):
+    broker = controller_of(world)
+    read, away = broker.states.read, [True]
+
+    def fail(keys):
+        if away:
+            raise ConnectionLost("ZooKeeper is away")
+        return read(keys)
+
+    monkeypatch.setattr(broker.states, "read", fail)
+
+    def told():
+        return [
+            each for each in caplog.records if each.getMessage().startswith("controller begins")
+        ]
+
+    caplog.set_level("DEBUG", "zkbroker.controller.controller")
+    for number in range(2):
+        world.server.create(paths.topic(f"u{number}"), topics.encode_assignment({0: [0]}))
+        assert world.run(60.0, lambda: len(told()) >= 4)
+        assert [each.levelname for each in told()[:4]] == ["WARNING", "DEBUG", "DEBUG", "DEBUG"]
+        away.clear()
+        assert world.run(60.0, lambda n=number: (f"u{n}", 0) in world.brokers[0].partitions)
+        # It went well meanwhile: the next time it is news again.
+        caplog.clear()
+        away.append(True)
+
+
 def test_a_controller_that_a_broker_calls_deposed_stands_again_with_a_higher_epoch(world):
     broker = controller_of(world)
     epoch = int(world.server.get(paths.CONTROLLER_EPOCH)[0])
