@@ -105,6 +105,7 @@ class LeaderStateWriter:
 
     def _run(self) -> None:
         wait_ms: int | None = None
+        told = ""
         while True:
             self._changed.wait(None if wait_ms is None else wait_ms / 1000)
             self._changed.clear()
@@ -113,7 +114,10 @@ class LeaderStateWriter:
             try:
                 self.write()
             except RegistryError as error:
-                logger.warning("leader state not written, tried again error=%s", error)
+                # ZooKeeper may be away for hours: what was told is not told again until it went well.
+                level = logging.DEBUG if str(error) == told else logging.WARNING
+                logger.log(level, "leader state not written, tried again error=%s", error)
+                told = str(error)
                 wait_ms = RETRY_MS
                 # What else is to be written meanwhile does not make it tried sooner.
                 self._session.wait_connected(RETRY_MS / 1000)
@@ -122,6 +126,7 @@ class LeaderStateWriter:
                 logger.exception("leader state not written, tried again")
                 wait_ms = RETRY_MS
             else:
+                told = ""
                 wait_ms = TICK_MS if self._noted else None
 
     def write(self) -> None:

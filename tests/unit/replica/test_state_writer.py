@@ -88,6 +88,29 @@ def test_more_to_write_is_no_reason_to_ask_a_zookeeper_that_is_away(monkeypatch)
     assert asked == ["write", "wait"]
 
 
+def test_a_zookeeper_that_is_away_is_told_of_once(monkeypatch, caplog):
+    world = World()
+    answers = ["away", "away", None, "away"]
+
+    def write() -> None:
+        if not answers:
+            world.writer.close(0)
+        elif (answer := answers.pop(0)) is not None:
+            raise RegistryError(answer)
+        world.writer._changed.set()
+
+    def wait_connected(timeout_s: float) -> bool:
+        world.writer._changed.set()
+        return False
+
+    monkeypatch.setattr(world.writer, "write", write)
+    monkeypatch.setattr(world.session, "wait_connected", wait_connected)
+    caplog.set_level("DEBUG", "zkbroker.replica.state_writer")
+    world.writer.register([world.partition])
+    world.writer._run()
+    assert [each.levelname for each in caplog.records] == ["WARNING", "DEBUG", "WARNING"]
+
+
 def test_without_zookeeper_nothing_counts_and_nothing_is_forgotten():
     world = World()
     world.partition.append(b"abc")
