@@ -114,7 +114,7 @@ class LeaderStateWriter:
             try:
                 self.write()
             except RegistryError as error:
-                # ZooKeeper may be away for hours: what was told is not told again until it went well.
+                # ZooKeeper may be away for hours: the same is not told again until it went well.
                 level = logging.DEBUG if str(error) == told else logging.WARNING
                 logger.log(level, "leader state not written, tried again error=%s", error)
                 told = str(error)
