@@ -5,11 +5,9 @@
 
 Invariants: nothing is fetched before the log is a beginning of the leader's; what is fetched is
 appended as it is, at the offset that was asked for, under the leader epoch that was asked under: an
-answer for another state of the partition is dropped. A partition with messages that is followed
-anew does not wait for a fetch that waits for messages of others: that one is cut off. One answer at
-a time is in memory, of `replica.fetch.response.max.bytes` or one batch; it is appended in small
-parts, and other tasks get their turn between them. Uses a runtime, a clock and connections that it
-is given, nothing else.
+answer for another state of the partition is dropped. One answer at a time is in memory, of
+`replica.fetch.response.max.bytes` or one batch; it is appended in small parts, and other tasks get
+their turn between them. Uses a runtime, a clock and connections that it is given, nothing else.
 """
 
 import logging
@@ -85,7 +83,6 @@ class ReplicaFetcher:
         )
         self._changed = runtime.event()
         self._stopping = False
-        self._fetching = self._cut_off = False
         self._task = runtime.spawn(self._run, name=f"fetcher-{number}-of-{leader}")
 
     # -- what is followed
@@ -99,10 +96,6 @@ class ReplicaFetcher:
         """
         self._followed.follow(partition, Stage.TRUNCATING if truncate else Stage.FETCHING)
         self._changed.set()
-        if self._fetching and partition.log_end_offset > 0:
-            # An empty one is new: of those there may come many, each after the other.
-            self._fetching, self._cut_off = False, True
-            self._line.disconnect()
 
     def forget(self, key: TopicPartition) -> None:
         """Copy a partition no more; does not wait. What is under way for it is dropped."""
@@ -196,18 +189,12 @@ class ReplicaFetcher:
             topics=part.topics,
             forgotten_topics=part.forgotten,
         )
-        self._fetching = bool(request.max_wait_ms)
         try:
             response: FetchResponse = self._line.send(request)
         except ZkbrokerError as error:
-            if self._cut_off:
-                self._session.failed()
-                return True
             logger.debug("not fetched leader=%d error=%s", self.leader, error)
             self._lost(asked.values())
             return True
-        finally:
-            self._fetching = self._cut_off = False
         answers = {
             TopicPartition(topic.topic, each.partition): each
             for topic in response.topics

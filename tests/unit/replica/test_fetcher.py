@@ -566,32 +566,6 @@ def test_a_lost_connection_begins_another_one_and_another_session(make):
     assert follower.log_end_offset == 1
 
 
-@pytest.mark.parametrize("held", [0, 1])
-def test_what_holds_messages_and_is_followed_anew_waits_for_no_other_fetch(make, held):
-    pair = make()
-    pair.follow(T0)
-    pair.steps(2)
-    other = pair.add(T1)
-    pair.produce(key=T1)
-    pair.produce(key=T1)
-    if held:
-        other.log.append_as_follower(follow_messages(other, 1, 0))
-
-    def meanwhile(request: Any) -> None:
-        if request.api_key == ApiKey.FETCH and T1 not in pair.fetcher._followed.by_key:
-            pair.fetcher.follow(other)
-            if pair.leader.closed:
-                raise lost()
-
-    pair.leader.before_answer = meanwhile
-    pair.steps(1)
-    assert bool(pair.leader.closed) == bool(held)
-    # At once: nothing has failed.
-    pair.steps(3)
-    assert other.log_end_offset == 2
-    assert pair.fetcher._followed.by_key[T0].backoff_ms == 0
-
-
 def test_a_damaged_answer_writes_nothing_and_is_fetched_again(make):
     pair = make()
     follower = pair.follow()
