@@ -42,6 +42,7 @@ from zkbroker.zookeeper import SessionState
 DEFAULT_SCHEDULES = 100
 AIMED_SCHEDULES = 4
 FULL_SCHEDULES = 100_000
+FAILED_ONCE = (11_321, 11_380, 12_307, 13_375)
 MOST_SCHEDULES = 3000
 RARE_SCHEDULES = 20
 REAL_SCHEDULES = 6
@@ -114,6 +115,12 @@ def test_the_real_logs_keep_what_was_acknowledged_too(tmp_path: Path) -> None:
             cluster = SimCluster(seed, directory=tmp_path / f"{seed}")
             assert cluster.run() == [], f"seed {seed} {cluster.aim}"
     assert seen.texts == []
+
+
+def test_schedules_that_failed_once_settle() -> None:
+    # A follower's fetch was cut off when it was to follow another partition, too.
+    problems = [each for seed in FAILED_ONCE for each in run_seeds(range(seed, seed + 1))[0]]
+    assert problems == []
 
 
 @pytest.mark.soak
