@@ -16,7 +16,7 @@ from zkbroker.broker.clients import ClientCounts, ClientVersions
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
 from zkbroker.broker.metrics import BrokerMetrics, RequestMetrics
-from zkbroker.broker.pacing import SHORT, each
+from zkbroker.broker.pacing import each
 from zkbroker.broker.permissions import check_permissions
 from zkbroker.broker.refusals import refusal
 from zkbroker.errors import ZkbrokerError
@@ -33,6 +33,7 @@ from zkbroker.protocol import (
     decode_request,
     encode_response,
 )
+from zkbroker.protocol.codegen import SHORT
 from zkbroker.security import Authorizer
 
 logger = logging.getLogger(__name__)

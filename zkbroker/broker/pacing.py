@@ -15,7 +15,6 @@ from zkbroker.protocol.codegen import SHORT
 Item = TypeVar("Item")
 
 RUN_S = 0.003
-__all__ = ["RUN_S", "SHORT", "each"]
 
 
 def each(items: Collection[Item]) -> Iterable[Item]:

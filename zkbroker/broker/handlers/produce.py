@@ -92,13 +92,11 @@ class ProduceHandler:
             answers: list[ProduceResponsePartition] = []
             answered.append(ProduceResponseTopic(name, answers))
             for partition in topic.partitions:
-                if answers:
+                if answers or len(answered) > 1:
                     context.give_way()
                 answers.append(
                     self._append(name, partition, request, context, problem, budget, waiting)
                 )
-            if len(request.topics) > 1:
-                context.give_way()
         if waiting and acks:
             self._wait(request, context, waiting)
         if acks == 0:
