@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 _SERVER_PORTS = range(20_000, 32_000)
 _TRIES = 50
+_MOST_GIVEN = len(_SERVER_PORTS) // 4
+_given: set[int] = set()
 
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 JARS = ("zookeeper-3", "zookeeper-jute-", "slf4j-api-", "metrics-core-", "snappy-java-")
@@ -62,9 +64,12 @@ def free_port() -> int:
     """Return a TCP port of 127.0.0.1 that nobody listens on at the moment.
 
     It is below those that systems give to outgoing connections, so that none of them takes it
-    while a server that has it is started again.
+    while a server that has it is started again. Whoever was given one may not listen on it yet:
+    no port is given twice by this process, as long as there are others.
     """
     for port in (*random.sample(_SERVER_PORTS, _TRIES), 0):
+        if port in _given:
+            continue
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -73,7 +78,11 @@ def free_port() -> int:
                 if error.errno not in (errno.EADDRINUSE, errno.EACCES):
                     raise
                 continue
-            return int(probe.getsockname()[1])
+            found = int(probe.getsockname()[1])
+            if len(_given) >= _MOST_GIVEN:
+                _given.clear()
+            _given.add(found)
+            return found
     raise RegistryError("no TCP port of 127.0.0.1 is free")
 
 

@@ -77,6 +77,12 @@ def test_a_server_is_asked_for_its_mode(answer, mode):
         served.join(10)
 
 
+def test_no_port_is_given_to_two_servers():
+    # Those of an ensemble are chosen before the first of its servers listens.
+    ports = [free_port() for _ in range(500)]
+    assert len(set(ports)) == len(ports)
+
+
 def test_where_nobody_listens_there_is_no_mode():
     assert server_mode(free_port()) is None
 
