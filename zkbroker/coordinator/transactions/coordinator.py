@@ -40,12 +40,14 @@ from zkbroker.errors import (
     ZkbrokerError,
 )
 from zkbroker.protocol.transaction_topic import TRANSACTION_TOPIC, TransactionState
-from zkbroker.runtime import Park, Runtime, Task, finish_anyway, unparked
+from zkbroker.runtime import Event, Park, Runtime, Task, finish_anyway, unparked
 from zkbroker.types import PartitionKey
 
 logger = logging.getLogger(__name__)
 
 _RETRY_S = 0.1
+_ENDING_S = 0.1
+"""How long a producer's next transaction waits for the end of the last one."""
 _WARN_EVERY_MS = 10_000
 _UNAVAILABLE = frozenset(
     {
@@ -108,6 +110,8 @@ class _Coordinated:
         self.size_bytes = 0
         """About how much memory the ids take, with the partitions of their transactions."""
         self.loaded = False
+        self.ending: dict[str, Event] = {}
+        """Set when a transaction that is decided has ended, or will not be ended here."""
 
 
 class TransactionCoordinator:
@@ -301,6 +305,16 @@ class TransactionCoordinator:
         if not self._fits(transactional_id, len(partitions - known) * PARTITION_BYTES):
             return ErrorCode.POLICY_VIOLATION
         decision = transaction.add(producer_id, epoch, partitions, self._wall_ms())
+        if decision.answer is ErrorCode.CONCURRENT_TRANSACTIONS:
+            # Its last transaction is about to end; sent away, a producer comes back much later.
+            ending = coordinated.ending.get(transactional_id)
+            if ending is not None:
+                with park(finish_anyway):
+                    ending.wait(_ENDING_S)
+                coordinated, transaction, error = self._find_transaction(transactional_id)
+                if coordinated is None or transaction is None:
+                    return error
+                decision = transaction.add(producer_id, epoch, partitions, self._wall_ms())
         return self._carry_out(coordinated, transactional_id, transaction, decision, park)
 
     def end(
@@ -440,13 +454,25 @@ class TransactionCoordinator:
     def _finish(
         self, coordinated: _Coordinated, transactional_id: str, transaction: Transaction
     ) -> None:
+        coordinated.ending[transactional_id] = self._runtime.event()
         self._runtime.spawn(
-            self._send_and_complete,
+            self._end,
             coordinated,
             transactional_id,
             transaction,
             name=f"end-{transactional_id}",
         )
+
+    def _end(
+        self, coordinated: _Coordinated, transactional_id: str, transaction: Transaction
+    ) -> None:
+        ending = coordinated.ending[transactional_id]
+        try:
+            self._send_and_complete(coordinated, transactional_id, transaction)
+        finally:
+            if coordinated.ending.get(transactional_id) is ending:
+                del coordinated.ending[transactional_id]
+            ending.set()
 
     def _send_and_complete(
         self, coordinated: _Coordinated, transactional_id: str, transaction: Transaction

@@ -125,8 +125,8 @@ class Desk:
         assert self.add(*partitions or (A,)) is E.NONE
         return self
 
-    def add(self, *partitions):
-        return self.coordinator.add_partitions(ID, *self.who, partitions)
+    def add(self, *partitions, **options):
+        return self.coordinator.add_partitions(ID, *self.who, partitions, **options)
 
     def end(self, commit=True):
         return self.coordinator.end(ID, *self.who, commit=commit)
@@ -547,3 +547,33 @@ def test_what_is_loaded_counts():
     assert used(second) == used(first) == size_of(ID) + PARTITION_BYTES
     for each in (first, second):
         each.coordinator.close()
+
+
+def test_the_next_transaction_waits_for_the_end_of_the_last_one(desk):
+    desk.begin(A)
+    assert desk.end() is E.NONE
+    park = Park()
+    assert desk.state() is S.PREPARE_COMMIT
+    assert desk.add(B, park=park) is E.NONE
+    assert desk.state() is S.ONGOING
+    assert counts(desk).commits == 1
+    assert park.times == 1
+
+
+def test_it_does_not_wait_for_long(desk):
+    desk.cluster.down.add(7)
+    desk.begin(A)
+    desk.end()
+    with gevent.Timeout(20):
+        assert desk.add(B) is E.CONCURRENT_TRANSACTIONS
+    assert desk.state() is S.PREPARE_COMMIT
+
+
+def test_who_waits_hears_that_the_coordinator_has_left(desk):
+    desk.cluster.down.add(7)
+    desk.begin(A)
+    desk.end()
+    waiting = gevent.spawn(desk.add, B)
+    gevent.sleep(0.01)
+    desk.coordinator.leave(NUMBER)
+    assert waiting.get(timeout=20) is E.NOT_COORDINATOR
