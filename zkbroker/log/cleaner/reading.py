@@ -13,7 +13,7 @@ from zkbroker.log import names
 from zkbroker.log.segments.segment import Segment
 from zkbroker.records.entries import Data
 
-_STEP_BYTES = 64 * 1024
+_STEP_BYTES = 16 * 1024
 
 
 class Taker(Protocol):

@@ -5,13 +5,13 @@ def test_work_is_followed_by_a_rest():
     worked, rests = [0.0], []
     pace = Pace(clock=lambda: worked[0], sleep=rests.append)
     pace.rest()
-    worked[0] = 0.0015
+    worked[0] = 0.0002
     pace.rest()
     assert rests == []
-    worked[0] = 0.0025
+    worked[0] = 0.00035
     pace.rest()
     pace.rest()
-    assert rests == [0.001]
+    assert rests == [0.0001]
 
 
 def test_another_thread_with_a_younger_clock_rests_once():
@@ -20,4 +20,4 @@ def test_another_thread_with_a_younger_clock_rests_once():
     worked[0] = 0.0
     pace.rest()
     pace.rest()
-    assert rests == [0.001]
+    assert rests == [0.0001]
