@@ -45,13 +45,20 @@ class LeaderEpochs:
         """Return (epoch, start offset) of each, oldest first."""
         return list(self._epochs)
 
+    def goes_on(self, epoch: int, offset: int) -> bool:
+        """Whether messages from an offset on, of one epoch (-1: of none), begin nothing new."""
+        if not self._epochs:
+            return epoch < 0
+        latest, start = self._epochs[-1]
+        return latest == epoch and start <= offset
+
     def assign(self, epoch: int, start_offset: int) -> None:
         """Begin an epoch at an offset; those that are as new, or begin as late, give way to it.
 
         Raises:
             OSError: it cannot be written.
         """
-        if self._epochs and self._epochs[-1][0] == epoch and self._epochs[-1][1] <= start_offset:
+        if self.goes_on(epoch, start_offset):
             return
         kept = [pair for pair in self._epochs if pair[0] < epoch and pair[1] < start_offset]
         self._save([*kept, (epoch, start_offset)])

@@ -20,6 +20,7 @@ from zkbroker.records import (
     LOG_APPEND_TIME,
     Codec,
     EntryInfo,
+    Expanded,
     Marker,
     PreparedSet,
     RequestBudget,
@@ -42,6 +43,7 @@ class WritableLog(BaseLog):
         leader_epoch: int,
         now_ms: int | None = None,
         budget: RequestBudget | None = None,
+        expanded: Expanded | None = None,
         verification: Verification | None = None,
     ) -> AppendResult:
         """Validate a producer's message set, give it the next offsets and write it.
@@ -51,6 +53,7 @@ class WritableLog(BaseLog):
             leader_epoch: under which the partition is led; put into batches and remembered.
             now_ms: the broker's clock.
             budget: what the compressed entries of the request may still expand to.
+            expanded: what `expand_set` would find, where that is known; None to have it called.
             verification: what `begin_verification` gave; the coordinator of the batch's transaction
                 said since that messages may be written here.
 
@@ -64,9 +67,10 @@ class WritableLog(BaseLog):
         """
         now = self.directory.now_ms() if now_ms is None else now_ms
         offload = self._offload
-        expanded = expand_set(
-            data, budget, max_message_bytes=self._policy.max_message_bytes, offload=offload
-        )
+        if expanded is None:
+            expanded = expand_set(
+                data, budget, max_message_bytes=self._policy.max_message_bytes, offload=offload
+            )
         with self._lock:
             if self._gone is not None or self.directory.offline is not None:
                 self._require_online()
@@ -184,8 +188,10 @@ class WritableLog(BaseLog):
             self._led_under = -1
             with self.directory.storage():
                 for start in found.epochs:
+                    if self.epochs.goes_on(start.epoch, start.offset):
+                        continue
                     # Of messages without an epoch nothing can be said by epochs any more.
-                    self.directory.runtime.offload(
+                    self._offload(
                         *(
                             (self.epochs.assign, start.epoch, start.offset)
                             if start.epoch >= 0

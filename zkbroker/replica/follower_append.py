@@ -29,7 +29,7 @@ def append_in_parts(
         leader_epoch: under which it was fetched.
         data: entries; the last one may be cut.
         go_on: asked before each part.
-        give_way: called after each part.
+        give_way: called between parts.
 
     Raises:
         ZkbrokerError: see `Partition.append_from_leader`; what came before is appended.
@@ -41,7 +41,8 @@ def append_in_parts(
         done += size
         if size:
             part_bytes = APPEND_BYTES
-            give_way()
+            if done < len(data):
+                give_way()
         elif done + len(part) >= len(data):
             break  # the last entry is cut
         else:

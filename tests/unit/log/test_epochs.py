@@ -69,3 +69,16 @@ def test_a_new_start_keeps_the_epoch_that_holds_it(tmp_path):
     assert stored(tmp_path) == [(3, 15), (5, 30)]
     epochs.advance_start_to(30)
     assert stored(tmp_path) == [(5, 30)]
+
+
+def test_messages_that_go_on_in_the_last_epoch_are_told_from_those_that_begin_one(tmp_path):
+    epochs = epochs_of(tmp_path)
+    assert epochs.goes_on(-1, 0)
+    assert not epochs.goes_on(0, 0)
+    epochs.assign(2, 10)
+    assert epochs.goes_on(2, 10)
+    assert epochs.goes_on(2, 99)
+    assert not epochs.goes_on(2, 9)
+    assert not epochs.goes_on(1, 99)
+    assert not epochs.goes_on(3, 99)
+    assert not epochs.goes_on(-1, 99)

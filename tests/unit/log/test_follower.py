@@ -249,3 +249,20 @@ def test_waiting_for_what_is_cut_off_ends(tmp_path):
         assert log.recovery_point == 0
         log.append_as_leader(message_set(4), leader_epoch=0)
         assert log.flush() == log.recovery_point == 4
+
+
+def test_only_a_new_epoch_is_written_off_the_event_loop(tmp_path, monkeypatch):
+    with started(tmp_path, **SMALL) as manager:
+        log = manager.get_or_create(TP)
+        offloaded = []
+        offload = log._offload
+        monkeypatch.setattr(
+            log,
+            "_offload",
+            lambda function, *given: offloaded.append(given) or offload(function, *given),
+        )
+        for offset in range(5):
+            log.append_as_follower(placed(offset, epoch=3))
+        assert offloaded == [(3, 0)]
+        log.append_as_follower(placed(5, epoch=4))
+        assert offloaded == [(3, 0), (4, 5)]

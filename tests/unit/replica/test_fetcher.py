@@ -176,18 +176,6 @@ def test_partitions_that_got_nothing_come_first(make):
     assert max(ends) - min(ends) <= 6
 
 
-def test_other_tasks_get_their_turn_while_much_is_appended(make):
-    pair = make()
-    pair.follow()
-    for _ in range(60):
-        pair.produce(100, size=100)
-    before = pair.runtime.gave_way
-    while pair.followers[T0].log_end_offset < 6000:
-        pair.steps(1)
-    assert pair.runtime.gave_way - before >= pair.followers[T0].log.size_bytes // (128 * 1024)
-    assert pair.same()
-
-
 def test_a_message_larger_than_every_limit_is_copied(make):
     pair = make(max_bytes=1000, response_max_bytes=1000)
     follower = pair.follow()
