@@ -119,7 +119,9 @@ def test_two_mirrors_share_the_partitions_and_one_takes_over(tmp_path, chroot, t
 
 @pytest.mark.parametrize("exactly_once", [False, True])
 @pytest.mark.parametrize(
-    "kills", [3, pytest.param(40, marks=pytest.mark.soak)], ids=["short", "long"]
+    "kills",
+    [3, pytest.param(40, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])],
+    ids=["short", "long"],
 )
 def test_kills_of_mirror_and_brokers_lose_nothing(
     tmp_path, chroot, tree, here, kills, exactly_once

@@ -67,10 +67,10 @@ class Server07:
             self.logs = Legacy07Logs(self.config, runtime=runtime, now_ms=now_ms)
             self.logs.start()
             handlers = Handlers07(self.logs, self._checks, runtime, self._choose)
-            self.server = Server([Listener("L", "127.0.0.1", 0)], handlers.handle, self._limits)
+            self.server = Server([Listener("L", "127.0.0.1", 0)], self._limits)
             self.server.listen()
             self.address = self.server.addresses["L"]
-            self.server.start()
+            self.server.start(handlers.handle)
             self._wake = gevent.get_hub().loop.async_()
             stop = gevent.event.Event()
             self._wake.start(stop.set)
