@@ -5,8 +5,8 @@ together under `other`. A `Family` has the name that operators know from the JMX
 all, and says nothing of how it is shown.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final, Protocol
@@ -35,6 +35,20 @@ class Histogram:
         self.count += 1
         self.sum_ms += duration_ms
         self.buckets[bisect_left(BOUNDS_MS, duration_ms)] += 1
+
+    def observe_all(self, seconds: Iterable[float]) -> None:
+        """Observe many durations; for each a fraction of what `observe` costs."""
+        durations_ms = sorted(each * 1000 for each in seconds)
+        self.count += len(durations_ms)
+        self.sum_ms += sum(durations_ms)
+        below = 0
+        for number, bound in enumerate(BOUNDS_MS):
+            if below == len(durations_ms):
+                return
+            up_to = bisect_right(durations_ms, bound, below)
+            self.buckets[number] += up_to - below
+            below = up_to
+        self.buckets[-1] += len(durations_ms) - below
 
 
 class SharedHistogram(Histogram):

@@ -305,8 +305,9 @@ class SimCluster:
         while clock.now < calm and not truth.problems:
             clock.run(clock.now + random.expovariate(1 / pace))
             self.faults.next()
-        if not truth.problems:
-            clock.run(max(self.faults.quiet_from_s, clock.now))
+        while clock.now < self.faults.quiet_from_s and not truth.problems:
+            # Who was asked to leave may go only now, and stay away for a while.
+            clock.run(self.faults.quiet_from_s)
         if truth.problems:
             return truth.problems
         self.disturbing = False

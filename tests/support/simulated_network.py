@@ -29,8 +29,9 @@ class Peer(Protocol):
 class SimContext:
     """What a handler sees of a request, as `RequestContext` tells it."""
 
-    def __init__(self, version: int) -> None:
+    def __init__(self, version: int, connection: int = 0) -> None:
         self.api_version = version
+        self.connection = connection
         self.peer_gone = False
         self._wake: Callable[[], object] = lambda: None
 
@@ -68,6 +69,7 @@ class SimNetwork:
         self._usual_s = random.choice((0.004, 0.004, 0.1, 0.4))
         self._cut_until: dict[tuple[int, int], float] = {}
         self._connections: dict[Process, list[SimConnection]] = {}
+        self.opened = 0
 
     def cut(self, one: int, other: int, seconds: float) -> None:
         """Nothing arrives between two brokers for a while."""
@@ -117,6 +119,7 @@ class SimConnection:
         self._answered: SimEvent | None = None
         self._context: SimContext | None = None
         self._peer: Peer | None = None
+        self._number = 0
         self.closed = False
 
     def send(self, request: Any, version: int) -> Any:
@@ -130,7 +133,9 @@ class SimConnection:
         peer = network.peers[self._target]
         if self._peer is not peer:
             self._peer = peer  # the process that listens there now
-        context = self._context = SimContext(version)
+            network.opened += 1
+            self._number = network.opened
+        context = self._context = SimContext(version, self._number)
         answered = self._answered = self._runtime.event()
         answer: list[Any] = []
         fate = random.random()

@@ -1,5 +1,9 @@
 """Counts of clients: bounded, however many topics and partitions there are."""
 
+import random
+
+import pytest
+
 from zkbroker.measures import (
     BOUNDS_MS,
     MAX_PARTITIONS,
@@ -16,6 +20,20 @@ def test_a_duration_is_counted_in_the_first_bound_that_holds_it():
     assert times.count == 4
     assert times.buckets[:2] == [2, 1]
     assert times.buckets[-1] == 1
+
+
+def test_durations_are_counted_many_at_once_as_one_by_one():
+    chance = random.Random(1)
+    many = [0.0, *(bound / 1000 for bound in BOUNDS_MS), 100.0]
+    many += [chance.expovariate(50) for _ in range(500)]
+    at_once, one_by_one = Histogram(), Histogram()
+    for each in many:
+        one_by_one.observe(each)
+    at_once.observe_all(many[:300])
+    at_once.observe_all([])
+    at_once.observe_all(reversed(many[300:]))
+    assert (at_once.count, at_once.buckets) == (one_by_one.count, one_by_one.buckets)
+    assert at_once.sum_ms == pytest.approx(one_by_one.sum_ms)
 
 
 def test_topics_and_partitions_are_bounded():

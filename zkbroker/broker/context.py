@@ -61,6 +61,11 @@ class RequestContext:
         return self._session.listener
 
     @property
+    def connection(self) -> int:
+        """Which connection of the broker it came through; later ones have greater numbers."""
+        return self._session.number
+
+    @property
     def peer(self) -> str:
         """The client's address, without its port."""
         return self._session.ip

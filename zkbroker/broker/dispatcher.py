@@ -8,8 +8,7 @@ is served, the connection is closed with a log line that says who asked for what
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from zkbroker.broker.clients import ClientCounts, ClientVersions
@@ -33,7 +32,6 @@ from zkbroker.protocol import (
     decode_request,
     encode_response,
 )
-from zkbroker.protocol.codegen import SHORT
 from zkbroker.security import Authorizer
 
 logger = logging.getLogger(__name__)
@@ -47,13 +45,13 @@ Handler = Callable[[Any, RequestContext], Any]
 class ConnectionState:
     """What the dispatcher keeps of a connection, in `Session.context`."""
 
-    __slots__ = ("client_id", "counts", "metrics", "sending_since")
+    __slots__ = ("client_id", "counts", "handled_at", "metrics", "started_at")
 
     def __init__(self, client_id: str | None, counts: ClientCounts) -> None:
         self.client_id = client_id
         self.counts = counts
         self.metrics: RequestMetrics | None = None
-        self.sending_since = 0.0
+        self.started_at = self.handled_at = 0.0
 
 
 class Dispatcher:
@@ -122,19 +120,20 @@ class Dispatcher:
             response = self._failed(error, header, request)
         parts = None
         if response is not None:
-            for code in error_codes(response):
-                metrics.errors[code] = metrics.errors.get(code, 0) + 1
+            errors: list[int] = []
             try:
-                parts = encode_response(header.correlation_id, response, header.api_version, each)
+                parts = encode_response(
+                    header.correlation_id, response, header.api_version, each, errors
+                )
             except BaseException:
                 close_slices(response)
                 raise
-        ended = time.monotonic()
-        metrics.queue.observe(max(0.0, started - session.received_at))
-        metrics.remote.observe(session.parked_s)
-        metrics.local.observe(ended - started - session.parked_s)
+            for code in errors:
+                metrics.errors[int(code)] = metrics.errors.get(int(code), 0) + 1
+        metrics.served += 1
         state.metrics = metrics
-        state.sending_since = ended
+        state.started_at = started
+        state.handled_at = time.monotonic()
         if parts is None:
             self.sent(session)
         return parts
@@ -144,8 +143,17 @@ class Dispatcher:
         state = session.context
         if isinstance(state, ConnectionState) and state.metrics is not None:
             now = time.monotonic()
-            state.metrics.send.observe(now - state.sending_since)
-            state.metrics.total.observe(now - session.received_at)
+            received, started, handled = session.received_at, state.started_at, state.handled_at
+            parked = session.parked_s
+            state.metrics.note_times(
+                (
+                    max(0.0, started - received),
+                    handled - started - parked,
+                    parked,
+                    now - handled,
+                    now - received,
+                )
+            )
 
     def _not_served(self, session: Session, header: RequestHeader) -> CloseConnection:
         """Count a request that is not served; the first of a client and API is a warning.
@@ -192,38 +200,6 @@ class Dispatcher:
             error,
         )
         return response
-
-
-_LISTS = ("topics", "groups", "resources")
-_LISTS_OF: dict[type[Any], tuple[str, ...]] = {}
-
-
-def _lists_of(response: Any) -> tuple[str, ...]:
-    """Name the fields of a response whose items may tell errors; of each class once."""
-    known = _LISTS_OF.get(type(response))
-    if known is None:
-        named = [field.name for field in fields(response)]
-        known = _LISTS_OF[type(response)] = tuple(name for name in _LISTS if name in named)
-    return known
-
-
-def error_codes(response: Any) -> Iterator[int]:
-    """Yield the errors that a response tells: of all of it, of its items and their partitions."""
-    if code := getattr(response, "error_code", 0):
-        yield int(code)
-    for name in _lists_of(response):
-        items = getattr(response, name)
-        if not items:
-            continue
-        for item in items if len(items) < SHORT else each(items):
-            if code := getattr(item, "error_code", 0):
-                yield int(code)
-            partitions = getattr(item, "partitions", None)
-            if not partitions:
-                continue
-            for partition in partitions if len(partitions) < SHORT else each(partitions):
-                if code := getattr(partition, "error_code", 0):
-                    yield int(code)
 
 
 def close_slices(response: Any) -> None:

@@ -36,7 +36,6 @@ from zkbroker.broker.replication_metrics import ReplicationFigures, replication_
 from zkbroker.broker.services import BrokerServices
 from zkbroker.controller import ControllerMetrics
 from zkbroker.coordinator.transactions.counts import TransactionCounts, TransactionFigures
-from zkbroker.measures import Histogram
 from zkbroker.monitoring import cumulated
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.transaction_topic import TransactionState
@@ -91,19 +90,19 @@ class BrokerCollector(Collector):
         total = CounterMetricFamily("zkbroker_requests", "RequestsPerSec", labels=["request"])
         errors = CounterMetricFamily("zkbroker_errors", "ErrorsPerSec", labels=["request", "code"])
         for name, counts in requests.items():
-            total.add_metric([name], counts.local.count)
+            total.add_metric([name], counts.served)
             for code, count in counts.errors.items():
                 errors.add_metric([name, str(code)], count)
         yield total
         yield errors
-        for attribute, bean in RequestMetrics.TIMES:
+        for number, bean in enumerate(RequestMetrics.TIMES):
             times = HistogramMetricFamily(
                 f"zkbroker_request_{_snake(bean.removesuffix('TimeMs'))}_seconds",
                 f"{bean}, in seconds",
                 labels=["request"],
             )
             for name, counts in requests.items():
-                histogram: Histogram = getattr(counts, attribute)
+                histogram = counts.times()[number]
                 times.add_metric([name], cumulated(histogram), histogram.sum_ms / 1000)
             yield times
 

@@ -6,13 +6,10 @@ registered; what it registers is what it really listens on.
 
 import logging
 import socket
-from collections.abc import Callable, Sequence
 
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.errors import StorageError
 from zkbroker.network.server.server import Limits, Listener, Server
-from zkbroker.network.server.session import Session
-from zkbroker.network.transport import Part
 from zkbroker.registry.brokers import BrokerInfo
 
 logger = logging.getLogger(__name__)
@@ -36,26 +33,15 @@ def limits(config: BrokerConfig) -> Limits:
     )
 
 
-def listen(
-    config: BrokerConfig,
-    handle: Callable[[Session, memoryview], Sequence[Part] | None],
-    sent: Callable[[Session], object],
-) -> Server:
+def listen(config: BrokerConfig) -> Server:
     """Bind every listener; connections are accepted once the server is started.
-
-    Args:
-        config: of the broker.
-        handle: see `Server`.
-        sent: see `Server`.
 
     Raises:
         StorageError: a port cannot be had.
     """
     server = Server(
         [Listener(each.name, each.host, each.port) for each in config.endpoints],
-        handle,
         limits(config),
-        sent=sent,
     )
     try:
         server.listen()

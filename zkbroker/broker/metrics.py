@@ -1,12 +1,17 @@
 """What a broker counts, under the names operators know.
 
 Invariant: counts are exact, only grow, and cost a few additions on the way of a request; memory is
-bounded: topics and clients beyond a limit are counted together under `other`.
+bounded: topics and clients beyond a limit are counted together under `other`. Times of requests are
+gathered and put into their histograms many at once.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from zkbroker.measures import OTHER, Histogram
+
+_GATHERED: Final = 256
+"""Requests whose times wait to be put into histograms, at most."""
 
 
 class TopicMetrics:
@@ -48,23 +53,39 @@ class TopicMetrics:
 class RequestMetrics:
     """Counts and durations of one API's requests."""
 
-    __slots__ = ("errors", "local", "queue", "remote", "send", "total")
+    __slots__ = ("_gathered", "_times", "errors", "served")
 
     TIMES = (
-        ("queue", "RequestQueueTimeMs"),
-        ("local", "LocalTimeMs"),
-        ("remote", "RemoteTimeMs"),
-        ("send", "ResponseSendTimeMs"),
-        ("total", "TotalTimeMs"),
+        "RequestQueueTimeMs",
+        "LocalTimeMs",
+        "RemoteTimeMs",
+        "ResponseSendTimeMs",
+        "TotalTimeMs",
     )
 
     def __init__(self) -> None:
-        self.queue = Histogram()
-        self.local = Histogram()
-        self.remote = Histogram()
-        self.send = Histogram()
-        self.total = Histogram()
+        self.served = 0
+        """Requests that were handled, whether their answers went out or not."""
         self.errors: dict[int, int] = {}
+        self._times = tuple(Histogram() for _ in self.TIMES)
+        self._gathered: list[tuple[float, ...]] = []
+
+    def note_times(self, times_s: tuple[float, float, float, float, float]) -> None:
+        """Note the durations of a request whose answer has gone out, in the order of `TIMES`."""
+        gathered = self._gathered
+        gathered.append(times_s)
+        if len(gathered) >= _GATHERED:
+            self._put_in()
+
+    def times(self) -> tuple[Histogram, ...]:
+        """Return the durations of all requests so far, in the order of `TIMES`."""
+        self._put_in()
+        return self._times
+
+    def _put_in(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        for histogram, column in zip(self._times, zip(*gathered, strict=True), strict=False):
+            histogram.observe_all(column)
 
 
 class BrokerMetrics:

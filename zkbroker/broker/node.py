@@ -190,11 +190,7 @@ class BrokerNode:
         self._patiently(
             session, lambda: raise_above(session, self.broker_id, logs.highest_producer_id())
         )
-        server = listen(
-            config,
-            lambda session, frame: self._dispatcher.handle(session, frame),
-            lambda session: self._dispatcher.sent(session),
-        )
+        server = listen(config)
         self._undo.append(("server", lambda: server.stop(self._timeout_s)))
         own = registration(config, self.broker_id, server)
         form = StateForm(config.partition_state_znodes)
@@ -383,7 +379,7 @@ class BrokerNode:
         replicas.start()
         self._undo.append(("replicas", lambda: self._stop_replicas(states, patience_s())))
         # The controller, perhaps this broker's own, speaks to it over the network.
-        server.start()
+        server.start(self._dispatcher.handle, self._dispatcher.sent)
         self._undo.append(("controller", lambda: self._controller.close(patience_s())))
         self._patiently(session, self._controller.start)
         self._undo.append(("controller watch", membership.close))

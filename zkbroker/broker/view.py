@@ -24,7 +24,7 @@ from zkbroker.protocol.messages.update_metadata import UpdateMetadataPartition
 from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.registry.topics import Assignment
 from zkbroker.registry.topics_watch import TopicsView
-from zkbroker.replica.fencing import ControllerFence
+from zkbroker.replica.fencing import ONLY_CONNECTION, ControllerFence
 from zkbroker.replica.soundness import check_decision
 
 logger = logging.getLogger(__name__)
@@ -74,10 +74,23 @@ class ClusterView:
                 del self._decided[key]
         self.notify()
 
-    def update(self, request: UpdateMetadataRequest, fence: ControllerFence) -> ErrorCode:
-        """Take what the controller says; partitions that it does not name stay as they were."""
+    def update(
+        self,
+        request: UpdateMetadataRequest,
+        fence: ControllerFence,
+        connection: int = ONLY_CONNECTION,
+    ) -> ErrorCode:
+        """Take what the controller says; partitions that it does not name stay as they were.
+
+        Args:
+            request: of a controller.
+            fence: shared with its other requests.
+            connection: see `ControllerFence.check`.
+        """
         try:
-            fence.check(request.controller_id, request.controller_epoch, request.broker_epoch)
+            fence.check(
+                request.controller_id, request.controller_epoch, request.broker_epoch, connection
+            )
         except ProtocolError as error:
             return error.code
         code = ErrorCode.NONE

@@ -17,7 +17,7 @@ from zkbroker.errors import ZkbrokerError
 SCRATCH_BYTES = 4096
 _FIRST_BUFFER_BYTES = 64 * 1024
 _GROWTH = 4
-_READ_BYTES = 512 * 1024
+_READ_BYTES = 1024 * 1024
 _MAPPED_BYTES = 4 * 1024 * 1024
 
 

@@ -9,8 +9,9 @@ allocated for it, and more array items, all levels together, than it was told to
 the last field are ignored, as genuine brokers do.
 
 Decoders are `decode(view, position, max_items, each) -> (message, position)`; encoders
-`encode(message, pieces, each)` append bytes-like objects and file slices to a list. `each` goes
-through the items of an array: a server gives one that lets others run in between.
+`encode(message, pieces, each, errors)` append bytes-like objects and file slices to a list, and the
+error codes that are not 0 to another. `each` goes through the items of an array: a server gives one
+that lets others run in between.
 """
 
 import struct
@@ -25,7 +26,7 @@ Message = TypeVar("Message")
 
 Each: TypeAlias = Callable[[Any], Iterable[Any]]
 Decoder: TypeAlias = Callable[[memoryview, int, int, Each], tuple[Any, int]]
-Encoder: TypeAlias = Callable[[Any, list[Piece], Each], None]
+Encoder: TypeAlias = Callable[[Any, list[Piece], Each, list[int]], None]
 
 NO_LIMIT = 2**63 - 1
 _LONG_TEXT_BYTES = 0x7FFF // 3
@@ -62,21 +63,31 @@ def decode(
     """
     view = data if isinstance(data, memoryview) else memoryview(data)
     try:
-        result: tuple[Message, int] = decoder(message, version)(view, position, max_items, each)
+        decode_from = _DECODERS.get((message, version)) or decoder(message, version)
+        result: tuple[Message, int] = decode_from(view, position, max_items, each)
     except struct.error as error:
         raise MalformedFrame(f"{message.__name__} v{version} is cut short") from error
     return result
 
 
-def encode(message: object, version: int, each: Each = iter) -> list[Piece]:
+def encode(
+    message: object, version: int, each: Each = iter, errors: list[int] | None = None
+) -> list[Piece]:
     """Encode one message as pieces, in order.
+
+    Args:
+        message: the message.
+        version: which version of it to make.
+        each: goes through the items of an array.
+        errors: gets every error code in it that is not 0.
 
     Raises:
         ValueError: a value does not fit its wire type, or is None where null is not allowed.
     """
     pieces: list[Piece] = []
     try:
-        encoder(type(message), version)(message, pieces, each)
+        encode_into = _ENCODERS.get((type(message), version)) or encoder(type(message), version)
+        encode_into(message, pieces, each, [] if errors is None else errors)
     except struct.error as error:
         msg = f"{type(message).__name__} v{version} holds a value that does not fit: {error}"
         raise ValueError(msg) from error

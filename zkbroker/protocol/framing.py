@@ -20,16 +20,20 @@ from zkbroker.protocol.codegen import SHORT
 from zkbroker.protocol.errors import MalformedFrame, UnsupportedRequest
 from zkbroker.protocol.header import RequestHeader
 from zkbroker.protocol.messages import MESSAGES, ApiVersionsRequest
-from zkbroker.protocol.pieces import Piece, total_size
+from zkbroker.protocol.pieces import Piece
 
 _SIZE = struct.Struct(">i")
 # LeaderAndIsr, StopReplica and UpdateMetadata name every partition, each with its replicas.
 _OF_THE_CONTROLLER = frozenset({4, 5, 6})
 _ITEMS_OF_THE_CONTROLLER = 10
 _CORRELATION_ID = struct.Struct(">i")
+# ControlledShutdown, whose version 0 alone has no client id; a plain number, for every request is
+# compared with it.
+_SHORT_HEADED = int(ApiKey.CONTROLLED_SHUTDOWN)
 _REQUEST_HEADER = struct.Struct(">hhih")
 _SHORT_HEADER = struct.Struct(">hhi")
 _CLASSES: dict[int, tuple[type[Any], type[Any]]] = {int(key): MESSAGES[key] for key in MESSAGES}
+_API_VERSIONS_RESPONSE = MESSAGES[ApiKey.API_VERSIONS][1]
 _JOIN_BELOW_BYTES = 4096  # a smaller record set is cheaper copied into the header than sent alone
 
 
@@ -60,12 +64,12 @@ def decode_header(frame: memoryview) -> tuple[RequestHeader, int]:
         MalformedFrame: the frame is shorter than its header.
     """
     try:
-        api_key, version, correlation_id = _SHORT_HEADER.unpack_from(frame)
-        if _lacks_client_id(api_key, version):
-            return RequestHeader(api_key, version, correlation_id, None), _SHORT_HEADER.size
+        # The shorter header, too, is followed by a body that makes up for the difference.
         api_key, version, correlation_id, length = _REQUEST_HEADER.unpack_from(frame)
     except struct.error as error:
         raise MalformedFrame("request is shorter than its header") from error
+    if version == 0 and api_key == _SHORT_HEADED:
+        return RequestHeader(api_key, version, correlation_id, None), _SHORT_HEADER.size
     position = _REQUEST_HEADER.size
     if length < 0:
         if length != -1:
@@ -103,15 +107,15 @@ def decode_request(
     """
     view = frame if isinstance(frame, memoryview) else memoryview(frame)
     header, position = decode_header(view)
-    if not supported(header.api_key, header.api_version):
-        if header.api_key == ApiKey.API_VERSIONS:
+    api_key, version = header.api_key, header.api_version
+    if not supported(api_key, version):
+        if api_key == ApiKey.API_VERSIONS:
             return header, ApiVersionsRequest()
         raise UnsupportedRequest(header)
-    request_class = _CLASSES[header.api_key][0]
-    if header.api_key in _OF_THE_CONTROLLER:
+    if api_key in _OF_THE_CONTROLLER:
         max_items *= _ITEMS_OF_THE_CONTROLLER
     request, _ = codec.decode(
-        request_class, header.api_version, view, position, max_items=max_items, each=each
+        _CLASSES[api_key][0], version, view, position, max_items=max_items, each=each
     )
     return header, request
 
@@ -126,7 +130,7 @@ def encode_request(header: RequestHeader, request: Any) -> list[Piece]:
         ValueError: a value does not fit its wire type.
     """
     body = codec.encode(request, header.api_version)
-    if _lacks_client_id(header.api_key, header.api_version):
+    if header.api_version == 0 and header.api_key == _SHORT_HEADED:
         short = _SHORT_HEADER.pack(header.api_key, header.api_version, header.correlation_id)
         return _framed(short, body)
     client_id = None if header.client_id is None else header.client_id.encode()
@@ -136,7 +140,11 @@ def encode_request(header: RequestHeader, request: Any) -> list[Piece]:
 
 
 def encode_response(
-    correlation_id: int, response: Any, version: int, each: codec.Each = iter
+    correlation_id: int,
+    response: Any,
+    version: int,
+    each: codec.Each = iter,
+    errors: list[int] | None = None,
 ) -> list[Piece]:
     """Encode a response, size included.
 
@@ -145,6 +153,7 @@ def encode_response(
         response: the message.
         version: the request's version.
         each: goes through the items of an array.
+        errors: gets every error code that the response tells, none of them 0.
 
     Returns:
         The pieces to send, in order; file slices and large record sets are pieces of their own.
@@ -152,17 +161,18 @@ def encode_response(
     Raises:
         ValueError: a value does not fit its wire type.
     """
-    body = codec.encode(response, answer_version(response, version), each)
+    if isinstance(response, _API_VERSIONS_RESPONSE):
+        version = answer_version(response, version)
+    body = codec.encode(response, version, each, errors)
     return _framed(_CORRELATION_ID.pack(correlation_id), body, each)
 
 
 def answer_version(response: Any, version: int) -> int:
     """The layout in which a request of `version` is answered: 0 for an unserved ApiVersions."""
-    if isinstance(response, MESSAGES[ApiKey.API_VERSIONS][1]) and not supported(
+    asked_too_much = isinstance(response, _API_VERSIONS_RESPONSE) and not supported(
         ApiKey.API_VERSIONS, version
-    ):
-        return 0
-    return version
+    )
+    return 0 if asked_too_much else version
 
 
 def decode_response(
@@ -192,13 +202,8 @@ def decode_response(
     return correlation_id, codec.decode(response_class, version, view, _CORRELATION_ID.size)[0]
 
 
-def _lacks_client_id(api_key: int, version: int) -> bool:
-    """Whether the header is that of ControlledShutdown 0, the only one without a client id."""
-    return version == 0 and api_key == 7  # plain number: looked at for every request
-
-
 def _framed(header: bytes, body: list[Piece], each: codec.Each = iter) -> list[Piece]:
-    size = len(header) + total_size(body)
+    size = len(header) + sum(map(len, body))
     if size < _JOIN_BELOW_BYTES:
         try:
             return [b"".join((_SIZE.pack(size), header, *body))]  # type: ignore[arg-type]

@@ -14,7 +14,14 @@ from zkbroker.records.decode import (
     offset_after,
 )
 from zkbroker.records.entries import set_offsets
-from zkbroker.records.expand import DEFAULT_MAX_RECORDS, RequestBudget, expand_set
+from zkbroker.records.expand import (
+    DEFAULT_MAX_RECORDS,
+    NOTHING,
+    Expanded,
+    RequestBudget,
+    expand_set,
+    is_one_batch,
+)
 from zkbroker.records.heads import iter_entries, verify_entry
 from zkbroker.records.policy import AppendPolicy, PreparedSet, check_produce
 from zkbroker.records.portable.walk import decode_entry
@@ -79,6 +86,9 @@ __all__ = [
     "DEFAULT_MAX_RECORDS",
     "RequestBudget",
     "expand_set",
+    "is_one_batch",
+    "Expanded",
+    "NOTHING",
     "set_offsets",
     "may_reframe",
     "reframe",

@@ -95,6 +95,22 @@ class Expanded(NamedTuple):
 NOTHING: Final = Expanded({}, False)
 
 
+def is_one_batch(data: Data, *, without: int) -> bool:
+    """Tell at a glance that a set is one batch of magic 2.
+
+    Args:
+        data: entries as a producer sent them.
+        without: bits of its attributes, of the lower byte, that must not be set.
+    """
+    size = len(data)
+    return (
+        size >= BATCH_HEADER_BYTES
+        and data[MAGIC_AT] == 2
+        and not data[ATTRIBUTES_V2_LOW_AT] & without
+        and ENTRY.unpack_from(data)[1] + ENTRY_HEADER_BYTES == size
+    )
+
+
 def expand_set(
     data: Data,
     budget: RequestBudget | None,
@@ -116,10 +132,8 @@ def expand_set(
         CorruptMessage: an entry cannot be decompressed, or does not hold its records.
         MessageSizeTooLarge: the budget does not suffice.
     """
-    if len(data) > ATTRIBUTES_V2_LOW_AT and data[MAGIC_AT] == 2:
-        plain = not data[ATTRIBUTES_V2_LOW_AT] & CODEC_MASK
-        if plain and ENTRY.unpack_from(data)[1] + ENTRY_HEADER_BYTES == len(data):
-            return NOTHING
+    if is_one_batch(data, without=CODEC_MASK):
+        return NOTHING
     if budget is None:
         budget = RequestBudget()
     payloads: dict[int, Payload] = {}

@@ -24,7 +24,7 @@ from zkbroker.protocol.messages import (
 )
 from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition, PartitionError
 from zkbroker.registry.partition_states import Key
-from zkbroker.replica.fencing import ControllerFence
+from zkbroker.replica.fencing import ONLY_CONNECTION, ControllerFence
 from zkbroker.replica.log_opening import LogOpening
 from zkbroker.replica.partition import Partition, Role
 from zkbroker.replica.refusal import ControllerRefusal
@@ -220,10 +220,17 @@ class ReplicaManager:
 
     # -- the controller's requests
 
-    def leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
-        """Carry out a LeaderAndIsr; never raises for what is wrong with it."""
+    def leader_and_isr(
+        self, request: LeaderAndIsrRequest, connection: int = ONLY_CONNECTION
+    ) -> LeaderAndIsrResponse:
+        """Carry out a LeaderAndIsr; never raises for what is wrong with it.
+
+        Args:
+            request: of a controller.
+            connection: see `ControllerFence.check`.
+        """
         told = list(request.partitions())
-        code = self._refusal.of(request)
+        code = self._refusal.of(request, connection)
         if code:
             return _refused(told, code)
         sound, codes = self._refusal.parted(request.controller_id, told)
@@ -234,8 +241,8 @@ class ReplicaManager:
         }
         settings = self._settings_of(missing) if missing else {}
         with self._lock:
-            # A later controller may have been obeyed while this one waited.
-            code = self._refusal.of(request)
+            # A later one may have been obeyed while this one waited.
+            code = self._refusal.of(request, connection)
             if code:
                 return _refused(told, code)
             codes |= self._apply(sound, settings)
@@ -392,12 +399,19 @@ class ReplicaManager:
         if subscriber is not None:
             subscriber.leave(partition)
 
-    def stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
-        """Carry out a StopReplica; what is not here is stopped already."""
+    def stop_replica(
+        self, request: StopReplicaRequest, connection: int = ONLY_CONNECTION
+    ) -> StopReplicaResponse:
+        """Carry out a StopReplica; what is not here is stopped already.
+
+        Args:
+            request: of a controller.
+            connection: see `ControllerFence.check`.
+        """
         answers = []
         with self._lock:
-            # Not before: a later controller may be obeyed while this one waits.
-            code = self._refusal.of(request)
+            # Not before: a later one may be obeyed while this one waits.
+            code = self._refusal.of(request, connection)
             if code:
                 return StopReplicaResponse(code)
             keys = [TopicPartition(*each) for each in request.replicas()]

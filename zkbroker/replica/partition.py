@@ -31,7 +31,7 @@ from zkbroker.log.producers.stability import Verification
 from zkbroker.log.segments.time_search import TimestampOffset
 from zkbroker.log.segments.transaction_index import AbortedTransaction
 from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition
-from zkbroker.records import RequestBudget
+from zkbroker.records import Expanded, RequestBudget
 from zkbroker.registry.partition_states import IsrUpdate, LeaderAndIsr
 from zkbroker.replica.delayed import DelayedOperation
 from zkbroker.replica.isr import InSyncReplicas
@@ -373,6 +373,7 @@ class Partition:
         term: int | None = None,
         now_ms: int | None = None,
         budget: RequestBudget | None = None,
+        expanded: Expanded | None = None,
         verification: Verification | None = None,
     ) -> Appended:
         """Append what a producer sent, as leader.
@@ -383,6 +384,7 @@ class Partition:
             term: append under this leadership alone.
             now_ms: the broker's clock.
             budget: what the request may still make the broker decompress.
+            expanded: see `Log.append_as_leader`.
             verification: of the transaction that a batch may begin, see `begin_verification`.
 
         Raises:
@@ -401,6 +403,7 @@ class Partition:
                 leader_epoch=self.leader_epoch,
                 now_ms=now_ms,
                 budget=budget,
+                expanded=expanded,
                 verification=verification,
             )
             appended = Appended(self, result.last_offset, self._term, result)

@@ -25,10 +25,12 @@ class ControllerRefusal:
         self._fence = fence
         self._told = ""
 
-    def of(self, request: LeaderAndIsrRequest | StopReplicaRequest) -> ErrorCode:
-        """Why a request is not to be obeyed; NONE where it is."""
+    def of(self, request: LeaderAndIsrRequest | StopReplicaRequest, connection: int) -> ErrorCode:
+        """Why a request that came through a connection is not to be obeyed; NONE where it is."""
         try:
-            self._fence.check(request.controller_id, request.controller_epoch, request.broker_epoch)
+            self._fence.check(
+                request.controller_id, request.controller_epoch, request.broker_epoch, connection
+            )
         except ProtocolError as error:
             name = type(request).__name__.removesuffix("Request")
             self._tell(name, request.controller_id, error)

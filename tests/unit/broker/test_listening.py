@@ -14,7 +14,7 @@ def config(port=0, **more):
 
 @pytest.fixture
 def bound():
-    server = listen(config(), lambda session, frame: None, lambda session: None)
+    server = listen(config())
     yield server
     server.stop(0)
 
@@ -30,7 +30,7 @@ def test_a_port_in_use_says_what_to_change():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(StorageError, match=f":{port}.*another one with port"):
-            listen(config(port), lambda session, frame: None, lambda session: None)
+            listen(config(port))
 
 
 @pytest.mark.parametrize(

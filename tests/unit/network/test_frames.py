@@ -87,7 +87,7 @@ def test_of_large_frames_what_has_arrived_is_charged_and_small_ones_are_not() ->
     reader.charge = charged.append
     assert [reader.next_frame() == body for body in bodies] == [True] * 3
     assert sum(charged) == 5_070_000
-    assert max(charged) <= 512 * 1024
+    assert max(charged) <= 1024 * 1024
 
 
 def test_what_is_only_announced_is_not_charged() -> None:

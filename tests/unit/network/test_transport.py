@@ -107,9 +107,9 @@ def test_a_server_takes_the_transport_it_is_given() -> None:
     def handle(session: Session, request: memoryview) -> list[bytes]:
         return [len(request).to_bytes(4, "big") + bytes(request)]
 
-    server = Server([Listener("LOUD", "127.0.0.1", 0)], handle, Limits(), transport=transport)
+    server = Server([Listener("LOUD", "127.0.0.1", 0)], Limits(), transport=transport)
     server.listen()
-    server.start()
+    server.start(handle)
     try:
         connection = gevent.socket.create_connection(server.addresses["LOUD"])
         connection.settimeout(10)

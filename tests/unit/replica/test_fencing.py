@@ -76,3 +76,23 @@ def test_a_later_controller_that_came_while_zookeeper_was_asked_stays():
     fence._elected = elected
     fence.check(1, 3, 7)
     assert (fence.controller_epoch, fence.controller_id) == (4, 2)
+
+
+def test_a_request_through_a_connection_that_was_left_changes_nothing():
+    fence = ControllerFence(lambda: 7)
+    fence.check(1, 3, 7, connection=5)
+    fence.check(1, 3, 7, connection=5)
+    fence.check(1, 3, 7, connection=8)
+    with pytest.raises(ProtocolError, match="has left this connection") as raised:
+        fence.check(1, 3, 7, connection=5)
+    assert raised.value.code is ErrorCode.STALE_CONTROLLER_EPOCH
+    fence.check(1, 3, 7, connection=8)
+
+
+def test_a_later_controller_begins_with_any_connection():
+    fence = ControllerFence(lambda: 7)
+    fence.check(1, 3, 7, connection=8)
+    fence.check(2, 4, 7, connection=6)
+    assert fence.controller_id == 2
+    with pytest.raises(ProtocolError):
+        fence.check(1, 3, 7, connection=9)

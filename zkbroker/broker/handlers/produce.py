@@ -26,8 +26,8 @@ from zkbroker.protocol.messages.produce import (
     ProduceResponseTopic,
 )
 from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS
-from zkbroker.records import RequestBudget, check_produce
-from zkbroker.records.layout import CONTROL_BIT, TRANSACTIONAL_BIT
+from zkbroker.records import NOTHING, RequestBudget, check_produce, is_one_batch
+from zkbroker.records.layout import CODEC_MASK, CONTROL_BIT, TRANSACTIONAL_BIT
 from zkbroker.replica.delayed import wait_for_acks
 from zkbroker.replica.partition import Appended, Partition
 from zkbroker.runtime import Park
@@ -36,9 +36,8 @@ logger = logging.getLogger(__name__)
 
 ADMIN_CLIENT = "__admin_client"
 _BATCH_HEADER_BYTES = 61
-_LENGTH_AT, _MAGIC_AT, _ATTRIBUTES_AT = 8, 16, 22
-_NOT_PLAIN_BITS = 0x07 | TRANSACTIONAL_BIT
-_LENGTH = struct.Struct(">i")
+_MAGIC_AT, _ATTRIBUTES_AT = 16, 22
+_NOT_PLAIN_BITS = CODEC_MASK | TRANSACTIONAL_BIT
 _PRODUCER_AT = 43
 _PRODUCER = struct.Struct(">qh")
 
@@ -80,8 +79,7 @@ class ProduceHandler:
             refused = ProtocolError(
                 f"acks={acks} is not 0, 1 or -1", code=ErrorCode.INVALID_REQUIRED_ACKS
             )
-        config = self._services.config
-        budget = RequestBudget(config.max_decompressed_bytes, config.max_request_records)
+        budgets: list[RequestBudget] = []
         answered = []
         waiting: list[_Waiting] = []
         for topic in request.topics:
@@ -95,7 +93,7 @@ class ProduceHandler:
                 if answers or len(answered) > 1:
                     context.give_way()
                 answers.append(
-                    self._append(name, partition, request, context, problem, budget, waiting)
+                    self._append(name, partition, request, context, problem, budgets, waiting)
                 )
         if waiting and acks:
             self._wait(request, context, waiting)
@@ -117,7 +115,7 @@ class ProduceHandler:
         request: ProduceRequest,
         context: RequestContext,
         problem: ProtocolError | None,
-        budget: RequestBudget,
+        budgets: list[RequestBudget],
         waiting: "list[_Waiting]",
     ) -> ProduceResponsePartition:
         data = partition.records
@@ -133,10 +131,14 @@ class ProduceHandler:
                 replica.require_leader()
                 return ProduceResponsePartition(partition.partition, 0)
             transactional = False
-            if not _is_plain_batch(data):
+            budget = expanded = None
+            if is_one_batch(data, without=_NOT_PLAIN_BITS):
+                expanded = NOTHING
+            else:
                 if version >= 3:
                     check_produce(data, version)
                 transactional = _is_transactional(data)
+                budget = self._budget(budgets)
             metrics = self._services.metrics.topic(topic)
             metrics.produces += 1
             verification = None
@@ -146,7 +148,11 @@ class ProduceHandler:
                     request.transactional_id, key, replica, data, context.park
                 )
             appended = replica.append(
-                data, acks=request.acks, budget=budget, verification=verification
+                data,
+                acks=request.acks,
+                budget=budget,
+                expanded=expanded,
+                verification=verification,
             )
             result = appended.result
             if not result.duplicate:
@@ -167,6 +173,13 @@ class ProduceHandler:
         if not settled:
             waiting.append(_Waiting(topic, partition, appended, answer))
         return answer
+
+    def _budget(self, budgets: list[RequestBudget]) -> RequestBudget:
+        """Return what the sets of a request share, made when the first one asks for it."""
+        if not budgets:
+            config = self._services.config
+            budgets.append(RequestBudget(config.max_decompressed_bytes, config.max_request_records))
+        return budgets[0]
 
     def _verified(
         self,
@@ -241,14 +254,4 @@ def _is_transactional(data: memoryview) -> bool:
         and data[_MAGIC_AT] == 2
         and bool(data[_ATTRIBUTES_AT] & TRANSACTIONAL_BIT)
         and not data[_ATTRIBUTES_AT] & CONTROL_BIT
-    )
-
-
-def _is_plain_batch(data: memoryview) -> bool:
-    """Tell at a glance that a set is one batch that no version forbids, of no transaction."""
-    return (
-        len(data) >= _BATCH_HEADER_BYTES
-        and data[_MAGIC_AT] == 2
-        and not data[_ATTRIBUTES_AT] & _NOT_PLAIN_BITS
-        and _LENGTH.unpack_from(data, _LENGTH_AT)[0] == len(data) - _LENGTH_AT - _LENGTH.size
     )

@@ -62,14 +62,14 @@ class ReplicationHandlers:
     ) -> LeaderAndIsrResponse:
         """Lead and follow as the controller says."""
         self._learn(request.broker_epoch)
-        return self._services.replicas.leader_and_isr(request)
+        return self._services.replicas.leader_and_isr(request, context.connection)
 
     def stop_replica(
         self, request: StopReplicaRequest, context: RequestContext
     ) -> StopReplicaResponse:
         """Stop replicas, and delete their logs if asked to."""
         self._learn(request.broker_epoch)
-        answer = self._services.replicas.stop_replica(request)
+        answer = self._services.replicas.stop_replica(request, context.connection)
         if request.delete_partitions:
             left = {each.key.topic for each in self._services.replicas.all()}
             for topic in {topic for topic, _ in request.replicas()} - left:
@@ -81,7 +81,8 @@ class ReplicationHandlers:
     ) -> UpdateMetadataResponse:
         """Take what the controller says of the cluster."""
         self._learn(request.broker_epoch)
-        return UpdateMetadataResponse(self._services.view.update(request, self._fence))
+        code = self._services.view.update(request, self._fence, context.connection)
+        return UpdateMetadataResponse(code)
 
     def _learn(self, broker_epoch: int) -> None:
         if broker_epoch != NO_BROKER_EPOCH:

@@ -61,7 +61,6 @@ class Legacy07Broker:
         self._endpoint = own.endpoint
         self._server = Server(
             [Listener(self._endpoint.name, self._endpoint.host, self._endpoint.port)],
-            self._handlers.handle,
             limits,
         )
         self._undo: list[Callable[[], object]] = []
@@ -112,7 +111,7 @@ class Legacy07Broker:
         self._undo.append(lambda: self._server.stop(self._timeout_s))
         self._register()
         self.views.start()
-        self._server.start()
+        self._server.start(self._handlers.handle)
 
     def _register(self) -> None:
         config = self._config

@@ -72,15 +72,20 @@ class Listener:
     port: int
 
 
+Handle = Callable[[Session, memoryview], Sequence[Part] | None]
+"""See `Server.start`."""
+
+
+def _ignore(session: Session) -> None:
+    pass
+
+
 class Server:
-    """Accepts connections and hands each request to `handle`.
+    """Accepts connections and hands each request to a handler.
 
     Args:
         listeners: where to listen.
-        handle: takes the session and a request's bytes without their length; returns the parts
-            of the answer, or None for no answer. It may wait, and raise `CloseConnection`.
         limits: the bounds.
-        sent: called when an answer has gone out.
         clock: monotonic seconds.
         transport: makes what carries the bytes of an accepted socket, by its listener's name;
             plain ones by default.
@@ -89,9 +94,7 @@ class Server:
     def __init__(
         self,
         listeners: Sequence[Listener],
-        handle: Callable[[Session, memoryview], Sequence[Part] | None],
         limits: Limits,
-        sent: Callable[[Session], object] = lambda session: None,
         clock: Callable[[], float] = time.monotonic,
         transport: Transports | None = None,
     ) -> None:
@@ -99,11 +102,13 @@ class Server:
         self.limits = limits
         self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
         self._stopping = False
+        self._admitted = 0
         self.refused = 0
         """How many connections were refused by a limit."""
         self._listeners = tuple(listeners)
-        self._handle = handle
-        self._sent = sent
+        self._handle: Handle
+        self.sent: Callable[[Session], object] = _ignore
+        """Called when an answer of a session has gone out."""
         self._clock = clock
         self._sockets: list[socket.socket] = []
         self._accepting: list[gevent.Greenlet] = []
@@ -136,8 +141,15 @@ class Server:
             self._close_sockets()
             raise
 
-    def start(self) -> None:
-        """Accept connections."""
+    def start(self, handle: Handle, sent: Callable[[Session], object] = _ignore) -> None:
+        """Accept connections.
+
+        Args:
+            handle: takes the session and a request's bytes without their length; returns the parts
+                of the answer, or None for no answer. It may wait, and raise `CloseConnection`.
+            sent: called when an answer has gone out.
+        """
+        self._handle, self.sent = handle, sent
         for listener, bound in zip(self._listeners, self._sockets, strict=True):
             self._accepting.append(gevent.spawn(self._accept, listener.name, bound))
         self._accepting.append(gevent.spawn(self._sweep))
@@ -167,10 +179,6 @@ class Server:
     def stopping(self) -> bool:
         """Whether `stop` was called."""
         return self._stopping
-
-    def sent(self, session: Session) -> None:
-        """Take note that an answer of a session has gone out."""
-        self._sent(session)
 
     def acquire_request(self) -> None:
         """Count one request that is worked on; waits while there are too many."""
@@ -270,7 +278,16 @@ class Server:
         else:
             stream = self._transport(listener, connection)
         reader = FrameReader(stream.receive_into, limits.max_request_bytes, self._scratch)
-        session = Session(self, stream, reader, address=f"{ip}:{peer[1]}", ip=ip, listener=listener)
+        self._admitted += 1
+        session = Session(
+            self,
+            stream,
+            reader,
+            address=f"{ip}:{peer[1]}",
+            ip=ip,
+            listener=listener,
+            number=self._admitted,
+        )
         self._per_ip[ip] = of_ip + 1
         self._sessions[session] = gevent.spawn(self._serve, session)
 

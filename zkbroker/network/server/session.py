@@ -69,8 +69,9 @@ class Owner(Protocol):
 
     def release_answer(self, size: int) -> None: ...
 
-    def sent(self, session: "Session") -> None:
-        """Take note that an answer has gone out."""
+    @property
+    def sent(self) -> "Callable[[Session], object]":
+        """Called when an answer has gone out."""
 
 
 class Session:
@@ -83,6 +84,7 @@ class Session:
         address: `host:port` of the peer.
         ip: the peer's address alone.
         listener: name of the listener it came through.
+        number: of the connection; a later one has a greater number.
     """
 
     __slots__ = (
@@ -101,6 +103,7 @@ class Session:
         "context",
         "ip",
         "listener",
+        "number",
         "parked_s",
         "peer_gone",
         "received_at",
@@ -118,6 +121,7 @@ class Session:
         address: str,
         ip: str,
         listener: str,
+        number: int,
     ) -> None:
         self._owner = owner
         self._stream = stream
@@ -126,6 +130,7 @@ class Session:
         self.address = address
         self.ip = ip
         self.listener = listener
+        self.number = number
         self.client_id: str | None = None
         self.context: object = None
         """Whatever the handler wants to keep between requests of this connection."""

@@ -39,9 +39,9 @@ def servers() -> Iterator[list[Server]]:
 @pytest.fixture
 def serve(servers: list[Server]) -> StartServer:
     def start(handle: Handle = echo, host: str = "127.0.0.1", **limits: object) -> tuple[str, int]:
-        server = Server([Listener("PLAINTEXT", host, 0)], handle, Limits(**limits))  # type: ignore[arg-type]
+        server = Server([Listener("PLAINTEXT", host, 0)], Limits(**limits))  # type: ignore[arg-type]
         server.listen()
-        server.start()
+        server.start(handle)
         servers.append(server)
         return server.addresses["PLAINTEXT"]
 
@@ -309,7 +309,7 @@ def test_what_waits_for_a_peer_ends_when_the_peer_goes(
 
 
 def test_answers_get_less_memory_the_more_of_it_is_held(servers: list[Server]) -> None:
-    server = Server([], echo, Limits(max_answer_bytes=8_000_000))
+    server = Server([], Limits(max_answer_bytes=8_000_000))
     assert server.reserve_answer(10) == 10
     server.release_answer(10)
     given = [server.reserve_answer(50_000_000) for _ in range(100)]
@@ -498,7 +498,7 @@ def test_listens_on_ipv6(serve: StartServer, host: str) -> None:
 
 def test_a_port_in_use_is_an_error(serve: StartServer) -> None:
     host, port = serve()
-    server = Server([Listener("PLAINTEXT", host, port)], echo, Limits())
+    server = Server([Listener("PLAINTEXT", host, port)], Limits())
     with pytest.raises(OSError):
         server.listen()
 
@@ -506,7 +506,7 @@ def test_a_port_in_use_is_an_error(serve: StartServer) -> None:
 def test_a_connection_that_breaks_as_it_is_taken_does_not_end_the_listening(
     servers: list[Server],
 ) -> None:
-    server = Server([Listener("PLAINTEXT", "127.0.0.1", 0)], echo, Limits())
+    server = Server([Listener("PLAINTEXT", "127.0.0.1", 0)], Limits())
     server.listen()
     real = server._sockets[0]
     # Of this kind of socket no TCP option can be set.
@@ -520,7 +520,7 @@ def test_a_connection_that_breaks_as_it_is_taken_does_not_end_the_listening(
             return offered.pop() if offered else real.accept()
 
     server._sockets[0] = Listening()  # type: ignore[call-overload]
-    server.start()
+    server.start(echo)
     servers.append(server)
     connection = connect(server.addresses["PLAINTEXT"])
     connection.sendall(frame(b"still here"))

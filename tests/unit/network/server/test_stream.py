@@ -6,7 +6,9 @@ from pathlib import Path
 import gevent
 import pytest
 
+from zkbroker.errors import StorageError
 from zkbroker.fileslice import FileSlice
+from zkbroker.network.server import stream as stream_module
 from zkbroker.network.server.stream import SENDFILE_BYTES, HubStream, _in_page_cache, _read_ahead
 
 SIZE = 1 << 20
@@ -62,3 +64,91 @@ def test_a_reader_that_never_waits_lets_others_run_between_its_slices(
         os.close(fd)
     assert sent == [SENDFILE_BYTES] * 20
     assert any(0 < count < 20 for count in seen)
+
+
+class Played:
+    """A socket pair of which this end sends, with the calls of the system that it took."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, path: Path, size: int) -> None:
+        path.write_bytes(bytes(number % 251 for number in range(size)))
+        self.data = path.read_bytes()
+        self.fd = os.open(path, os.O_RDONLY)
+        self.files: list[int] = []
+        self.sends: list[int] = []
+        ours, self.peer = socket.socketpair()
+        self.stream = HubStream(ours, gevent.get_hub())
+        sendfile = os.sendfile
+        send_all = HubStream._send_all
+
+        def counted(out: int, fd: int, position: int, count: int) -> int:
+            self.files.append(count)
+            return sendfile(out, fd, position, count)
+
+        def sent(stream: HubStream, data: bytes, flags: int) -> None:
+            self.sends.append(len(data))
+            send_all(stream, data, flags)
+
+        monkeypatch.setattr(os, "sendfile", counted)
+        monkeypatch.setattr(HubStream, "_send_all", sent)
+
+    def piece(self, position: int, size: int) -> FileSlice:
+        return FileSlice(self.fd, position, size)
+
+    def received(self, count: int) -> bytes:
+        found = b""
+        while len(found) < count:
+            found += self.peer.recv(count - len(found))
+        return found
+
+    def close(self) -> None:
+        self.stream.close()
+        self.peer.close()
+        os.close(self.fd)
+
+
+def test_small_slices_leave_with_what_stands_around_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = Played(monkeypatch, tmp_path / "segment", 100_000)
+    played.stream.send([b"a" * 10, played.piece(5, 100), b"b", played.piece(0, 50_000), b"c"])
+    data = played.data
+    expected = b"a" * 10 + data[5:105] + b"b" + data[:50_000] + b"c"
+    assert played.received(len(expected)) == expected
+    assert (played.sends, played.files) == ([111, 1], [50_000])
+    played.close()
+
+
+def test_many_small_slices_are_not_gathered_without_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = Played(monkeypatch, tmp_path / "segment", 8000)
+    reader = gevent.get_hub().threadpool.spawn(played.received, 40 * 8000)
+    played.stream.send([played.piece(0, 8000) for _ in range(40)])
+    assert reader.get() == played.data * 40
+    assert max(played.sends) < 80_000
+    played.close()
+
+
+def test_a_small_slice_that_the_disk_must_bring_is_sent_from_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = Played(monkeypatch, tmp_path / "segment", 8000)
+
+    def away(fd: int, buffers: object, position: int, flags: int = 0) -> int:
+        raise BlockingIOError
+
+    monkeypatch.setattr(os, "preadv", away)
+    played.stream.send([b"head", played.piece(0, 500)])
+    assert played.received(504) == b"head" + played.data[:500]
+    assert played.files == [500]
+    played.close()
+
+
+def test_a_small_slice_of_a_file_that_is_shorter_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = Played(monkeypatch, tmp_path / "segment", 100)
+    with pytest.raises(StorageError, match="50 bytes before"):
+        played.stream.send([played.piece(50, 100)])
+    assert stream_module._copied(played.piece(50, 100)) is None
+    played.close()
