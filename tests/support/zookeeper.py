@@ -10,14 +10,23 @@ import gevent
 from zkbroker.zookeeper import ZkSession
 
 
+ENDED_WITHIN_S = 30
+
+
 def end_session(hosts: str, identity: tuple[int, bytes]) -> None:
-    """Close a session from a second connection, as if the server had expired it."""
+    """Close a session from a second connection, as if the server had expired it.
+
+    Raises:
+        TimeoutError: the server did not say that the session is over.
+    """
     session_id, password = identity
     connect = struct.pack(">iqiqi16s?", 0, 0, 10_000, session_id, 16, password, False)
     close = struct.pack(">ii", 1, -11)
     host, _, port = hosts.split(",")[0].rpartition(":")
-    while True:
+    deadline = time.monotonic() + ENDED_WITHIN_S
+    while time.monotonic() < deadline:
         with socket.create_connection((host, int(port)), 10) as thief:
+            thief.settimeout(2)
             thief.sendall(
                 b"".join(struct.pack(">i", len(part)) + part for part in (connect, close))
             )
@@ -29,12 +38,14 @@ def end_session(hosts: str, identity: tuple[int, bytes]) -> None:
         # the owner took its session back in between: once more.
         if negotiated_ms == 0 or len(answer) >= 61:
             return
+    raise TimeoutError(f"session {session_id:x} is not over after {ENDED_WITHIN_S} s")
 
 
 def _received(thief: socket.socket) -> bytes:
+    """Return what came; nothing when the server closed the connection, or said nothing in time."""
     try:
         return thief.recv(1024)
-    except ConnectionResetError:
+    except (ConnectionResetError, TimeoutError):
         return b""
 
 
