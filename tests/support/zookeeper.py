@@ -9,7 +9,6 @@ import gevent
 
 from zkbroker.zookeeper import ZkSession
 
-
 ENDED_WITHIN_S = 30
 
 

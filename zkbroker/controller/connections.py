@@ -6,7 +6,7 @@ another one. Versions are the sender's own (`zkbroker.protocol.inter_broker`), n
 
 from typing import Any
 
-from zkbroker.network.client.connection import BrokerConnection
+from zkbroker.network.client.exchange import Exchange
 from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.runtime import Runtime
 
@@ -35,7 +35,7 @@ class BrokerLine:
         self._client_id = client_id
         self._timeout_ms = timeout_ms
         self._receive_buffer_bytes = receive_buffer_bytes
-        self._connection: BrokerConnection | None = None
+        self._connection: Exchange | None = None
 
     def send(self, request: Any, version: int) -> Any:
         """Send a request and wait for its answer.
@@ -44,7 +44,7 @@ class BrokerLine:
             NetworkError, RequestTimedOut, ProtocolError: there was none.
         """
         try:
-            return self._open().send(request, version).result(self._timeout_ms / 1000)
+            return self._open().request(request, version)
         except BaseException:
             self.close()
             raise
@@ -54,17 +54,14 @@ class BrokerLine:
         if connection is not None:
             connection.close()
 
-    def _open(self) -> BrokerConnection:
+    def _open(self) -> Exchange:
         if self._connection is None or self._connection.closed:
-            self._connection = BrokerConnection(
+            self._connection = Exchange(
                 self._runtime,
                 self._broker.host,
                 self._broker.port,
                 client_id=self._client_id,
-                connect_timeout_ms=self._timeout_ms,
-                request_timeout_ms=self._timeout_ms,
+                timeout_ms=self._timeout_ms,
                 receive_buffer_bytes=self._receive_buffer_bytes,
-                max_in_flight=1,
-                negotiate=False,
             )
         return self._connection

@@ -51,6 +51,13 @@ class ServerTransport(Transport, Protocol):
         """Let others run when this one has run long without waiting."""
 
 
+class ClientTransport(Transport, Protocol):
+    """What a client needs besides."""
+
+    def limit(self, timeout_s: float) -> None:
+        """Let every later call that waits longer raise TimeoutError."""
+
+
 class SocketTransport:
     """A blocking socket of a runtime.
 
@@ -60,6 +67,10 @@ class SocketTransport:
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
+
+    def limit(self, timeout_s: float) -> None:
+        """Let every later call that waits longer raise TimeoutError."""
+        self._socket.settimeout(timeout_s)
 
     def receive_into(self, view: memoryview) -> int:
         """Wait for bytes and return how many came; 0 at the end of the stream."""
@@ -143,5 +154,5 @@ def _read(part: FileSlice) -> bytes:
     return os.pread(part.fd, part.size, part.position)
 
 
-ClientTransports = Callable[[socket.socket], Transport]
+ClientTransports = Callable[[socket.socket], ClientTransport]
 """Makes the transport of a connected socket; a TLS one shakes hands here."""

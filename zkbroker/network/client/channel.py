@@ -5,7 +5,6 @@ leaves it exactly once, by its answer or by the failure of the channel. No lock 
 network is waited for: of several senders one writes for all, the others leave their frames with it.
 """
 
-import logging
 import socket
 from collections import deque
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from zkbroker.network.frames import FrameError, FrameReader
 from zkbroker.network.transport import Part, Transport
 from zkbroker.runtime import Runtime
 
-logger = logging.getLogger(__name__)
+MAX_RESPONSE_BYTES = 512 * 1024 * 1024
 
 
 class InFlightRequest(Protocol):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from zkbroker.errors import ErrorCode, NetworkError, RequestTimedOut, UnsupportedVersion
-from zkbroker.network.client.channel import Channel, open_socket
+from zkbroker.network.client.channel import MAX_RESPONSE_BYTES, Channel, open_socket
 from zkbroker.network.client.versions import GUESSES
 from zkbroker.network.transport import ClientTransports, SocketTransport
 from zkbroker.protocol import (
@@ -30,8 +30,6 @@ from zkbroker.protocol.messages import ApiVersionsRequest, ListGroupsRequest, Li
 from zkbroker.runtime import QueueEmpty, QueueFull, Runtime
 
 logger = logging.getLogger(__name__)
-
-MAX_RESPONSE_BYTES = 512 * 1024 * 1024
 
 
 class Pending:
@@ -136,7 +134,6 @@ class BrokerConnection:
         max_in_flight: how many requests may be unanswered; `send` waits while there are as many.
         fallback: generation to assume of a broker without ApiVersions: `0.8.2`, `0.9`, `0.10.0`,
             or `auto` to find out.
-        negotiate: False to assume `fallback` (`0.10.0` for `auto`) without asking.
         transport: makes what carries the bytes of the connected socket; plain by default.
 
     Raises:
@@ -157,7 +154,6 @@ class BrokerConnection:
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         max_in_flight: int = 1000,
         fallback: str = "auto",
-        negotiate: bool = True,
         transport: ClientTransports = SocketTransport,
     ) -> None:
         self._transport = transport
@@ -177,7 +173,7 @@ class BrokerConnection:
         self._correlation_ids = itertools.count(1)
         self._channel = self._open_channel()
         try:
-            self.versions = self._find_versions(fallback, negotiate)
+            self.versions = self._find_versions(fallback)
         except BaseException:
             self.close()
             raise
@@ -285,10 +281,7 @@ class BrokerConnection:
             self.runtime, self._transport(connection), self.address, self._max_response_bytes
         )
 
-    def _find_versions(self, fallback: str, negotiate: bool) -> Mapping[int, tuple[int, int]]:
-        if not negotiate:
-            self.guess = "0.10.0" if fallback == "auto" else fallback
-            return GUESSES[self.guess]
+    def _find_versions(self, fallback: str) -> Mapping[int, tuple[int, int]]:
         try:
             response = self.request(ApiVersionsRequest(), version=0)
             if response.error_code == ErrorCode.NONE:

@@ -2,13 +2,14 @@
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
+from tests.support.played_broker import Answer, PlayedBroker, encoded
 from zkbroker.errors import NetworkError, RequestTimedOut, UnsupportedVersion
 from zkbroker.network.client.connection import BrokerConnection, Pending
-from zkbroker.protocol import ApiKey, RequestHeader, decode_request, encode_response
+from zkbroker.protocol import ApiKey, RequestHeader
 from zkbroker.protocol.messages import (
     ApiVersionsResponse,
     FindCoordinatorRequest,
@@ -20,13 +21,7 @@ from zkbroker.protocol.messages import (
     ProduceRequest,
     served_versions,
 )
-from zkbroker.runtime import Runtime, get_runtime
-
-Answer = Callable[[RequestHeader, object], bytes | None]
-
-
-def encoded(header: RequestHeader, response: object) -> bytes:
-    return b"".join(encode_response(header.correlation_id, response, header.api_version))  # type: ignore[arg-type]
+from zkbroker.runtime import Runtime
 
 
 def modern(header: RequestHeader, request: object) -> bytes | None:
@@ -38,75 +33,6 @@ def modern(header: RequestHeader, request: object) -> bytes | None:
     if header.api_key == ApiKey.METADATA:
         return encoded(header, MetadataResponse(cluster_id="it"))
     return b""
-
-
-class PlayedBroker:
-    """Answers each connection in a thread: None closes it, b"" stays silent."""
-
-    def __init__(self, answer: Answer) -> None:
-        self.answer = answer
-        self.seen: list[RequestHeader] = []
-        self.connections = 0
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self._open: list[socket.socket] = []
-        self.port: int = self._listening.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listening.accept()
-            except OSError:
-                return
-            self.connections += 1
-            self._open.append(connection)
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection: socket.socket) -> None:
-        try:
-            self._serve_frames(connection)
-        except OSError:
-            pass  # the client was faster
-
-    def _serve_frames(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rb") as stream:
-            while len(prefix := stream.read(4)) == 4:
-                frame = stream.read(int.from_bytes(prefix, "big"))
-                header, request = decode_request(frame)
-                self.seen.append(header)
-                answer = self.answer(header, request)
-                if answer is None:
-                    return
-                connection.sendall(answer)
-
-    def drop_connections(self) -> None:
-        for connection in self._open:
-            try:
-                connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-
-    def close(self) -> None:
-        self._listening.close()
-        self.drop_connections()
-
-
-@pytest.fixture(params=["threads", "gevent"])
-def runtime(request: pytest.FixtureRequest) -> Runtime:
-    return get_runtime(request.param)
-
-
-@pytest.fixture
-def play() -> Iterator[Callable[[Answer], PlayedBroker]]:
-    played: list[PlayedBroker] = []
-
-    def start(answer: Answer) -> PlayedBroker:
-        played.append(PlayedBroker(answer))
-        return played[-1]
-
-    yield start
-    for broker in played:
-        broker.close()
 
 
 def connect(runtime: Runtime, broker: PlayedBroker, **settings: object) -> BrokerConnection:

@@ -1,0 +1,140 @@
+"""One request at a time, against a broker of a few lines."""
+
+import socket
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.played_broker import Answer, PlayedBroker, encoded
+from zkbroker.errors import NetworkError, RequestTimedOut
+from zkbroker.network.client.exchange import Exchange
+from zkbroker.protocol import RequestHeader
+from zkbroker.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
+from zkbroker.runtime import Runtime
+
+Play = Callable[[Answer], PlayedBroker]
+SILENT = "silent"
+
+
+def echoing(header: RequestHeader, request: object) -> bytes | None:
+    assert isinstance(request, FindCoordinatorRequest)
+    if request.key == SILENT:
+        return b""
+    return encoded(header, FindCoordinatorResponse(host=request.key))
+
+
+def connect(runtime: Runtime, broker: PlayedBroker, **settings: object) -> Exchange:
+    given = {"client_id": "it", "timeout_ms": 10_000} | settings
+    return Exchange(runtime, "127.0.0.1", broker.port, **given)  # type: ignore[arg-type]
+
+
+def ask(exchange: Exchange, key: str = "a") -> str:
+    host: str = exchange.request(FindCoordinatorRequest(key), 0).host
+    return host
+
+
+def test_each_request_gets_its_answer(runtime: Runtime, play: Play) -> None:
+    broker = play(echoing)
+    exchange = connect(runtime, broker)
+    assert [ask(exchange, each) for each in ("a", "b", "x" * 20_000)] == ["a", "b", "x" * 20_000]
+    assert {each.client_id for each in broker.seen} == {"it"}
+    exchange.close()
+
+
+def test_several_tasks_take_turns(runtime: Runtime, play: Play) -> None:
+    broker = play(echoing)
+    exchange = connect(runtime, broker)
+    got: list[str] = []
+    tasks = [
+        runtime.spawn(lambda key=key: got.append(ask(exchange, key)), name=key)  # type: ignore[misc]
+        for key in "abcdefgh"
+    ]
+    assert all(task.join(10) for task in tasks)
+    assert sorted(got) == list("abcdefgh")
+    assert broker.connections == 1
+    exchange.close()
+
+
+def test_a_silent_broker_times_out_and_the_connection_is_closed(
+    runtime: Runtime, play: Play
+) -> None:
+    exchange = connect(runtime, play(echoing), timeout_ms=50)
+    with pytest.raises(RequestTimedOut, match=r"within 0\.05 s to FIND_COORDINATOR v0"):
+        ask(exchange, SILENT)
+    assert exchange.closed
+    with pytest.raises(NetworkError, match="was closed"):
+        ask(exchange)
+
+
+def test_an_answer_in_drops_is_bounded_as_a_whole(runtime: Runtime, play: Play) -> None:
+    def dripping(header: RequestHeader, request: object) -> bytes | None:
+        connection = broker.open[-1]
+        try:
+            for byte in encoded(header, FindCoordinatorResponse(host="x" * 100)):
+                connection.sendall(bytes([byte]))
+                time.sleep(0.02)
+        except OSError:
+            pass
+        return None
+
+    broker = play(dripping)
+    exchange = connect(runtime, broker, timeout_ms=200)
+    with pytest.raises(RequestTimedOut):
+        ask(exchange)
+    exchange.close()
+
+
+@pytest.mark.parametrize("wrong", [99, -1])
+def test_an_answer_to_another_request_ends_the_connection(
+    runtime: Runtime, play: Play, wrong: int
+) -> None:
+    def answer(header: RequestHeader, request: object) -> bytes | None:
+        other = RequestHeader(header.api_key, header.api_version, wrong, None)
+        return encoded(other, FindCoordinatorResponse())
+
+    exchange = connect(runtime, play(answer))
+    with pytest.raises(NetworkError, match="what was not asked"):
+        ask(exchange)
+    assert exchange.closed
+
+
+def test_an_answer_beyond_the_limit_ends_the_connection(runtime: Runtime, play: Play) -> None:
+    exchange = connect(runtime, play(echoing), max_response_bytes=100)
+    with pytest.raises(NetworkError, match="not within 0 to 100"):
+        ask(exchange, "x" * 200)
+    assert exchange.closed
+
+
+def test_a_broker_that_closes_is_told_of(runtime: Runtime, play: Play) -> None:
+    exchange = connect(runtime, play(lambda header, request: None))
+    with pytest.raises(NetworkError, match="lost: closed by the broker"):
+        ask(exchange)
+    assert exchange.closed
+
+
+def test_closing_fails_the_request_that_waits(runtime: Runtime, play: Play) -> None:
+    broker = play(echoing)
+    exchange = connect(runtime, broker)
+    failed: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            ask(exchange, SILENT)
+        except NetworkError as error:
+            failed.append(error)
+
+    task = runtime.spawn(wait, name="waits")
+    while not broker.seen:
+        runtime.sleep(0.001)
+    exchange.close()
+    exchange.close()
+    assert task.join(5)
+    assert len(failed) == 1
+
+
+def test_nobody_listening_is_a_clear_error(runtime: Runtime) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    with pytest.raises(NetworkError, match=rf"cannot connect to 127.0.0.1:{port}"):
+        Exchange(runtime, "127.0.0.1", port, client_id="it", timeout_ms=1000)
