@@ -12,6 +12,7 @@
     zombie controller     a controller is deposed in the middle, and goes on
     unread directory      a topic is deleted while a broker cannot read what it has of it
     bounce                a broker loses its power and is back before anybody has missed it
+    deleted again         a broker is slow to delete a topic, which is made and deleted again
 
 Invariant: an aim causes faults only; what must hold without it must hold with it. Its steps give
 back how long to wait (s); every wait for something ends after some time.
@@ -45,12 +46,22 @@ NEVER = 2**63 - 1
 
 @dataclass(frozen=True)
 class Aim:
-    """Args: steps to follow; flush_messages and brokers that it needs, None for any; seconds."""
+    """Steps to follow, and what they need.
+
+    Args:
+        steps: see there.
+        flush_messages: None for any.
+        brokers: how many; None for any.
+        seconds: for how long.
+        by_chance: whether a seed may choose it. (An aim more would make other schedules of the
+            seeds that are known.)
+    """
 
     steps: Callable[["SimCluster"], Steps]
     flush_messages: int | None = None
     brokers: int | None = None
     seconds: float = 20.0
+    by_chance: bool = True
 
 
 def late_high_watermark(cluster: "SimCluster") -> Steps:
@@ -371,6 +382,29 @@ def unread_directory(cluster: "SimCluster") -> Steps:
     yield 4.0
 
 
+def deleted_again(cluster: "SimCluster") -> Steps:
+    """A broker is asked twice to delete a topic, since another one bounces, and has answered once
+    when the topic is made and deleted again."""
+    random, faults, nodes = cluster.random, cluster.faults, cluster.server.nodes
+    if not cluster.assignment("d"):
+        faults.make_or_delete_topic()
+    key = TopicPartition("d", 0)
+    yield from until(lambda: all_in_sync(cluster, key), for_s=8.0)
+    active = [each for each in cluster.live() if each.controller.active]
+    if len(active) != 1 or not all_in_sync(cluster, key):
+        return
+    slow, bouncing = random.sample(others(cluster, key, active[0]), 2)
+    faults.freeze(slow, random.uniform(0.5, 1.4))
+    faults.make_or_delete_topic()
+    faults.kill(bouncing, 0.05)
+    yield from until(lambda: paths.topic("d") not in nodes, for_s=10.0, every_s=0.001)
+    if paths.topic("d") not in nodes:
+        faults.make_or_delete_topic()
+        yield from until(lambda: cluster.leader_of(key), for_s=3.0, every_s=0.001)
+        faults.make_or_delete_topic()
+    yield from until(lambda: paths.topic("d") not in nodes, for_s=5.0)
+
+
 AIMS = {
     "late high watermark": Aim(again_and_again(late_high_watermark)),
     "double failover": Aim(again_and_again(double_failover), NEVER, 4, 26.0),
@@ -384,4 +418,5 @@ AIMS = {
     "zombie controller": Aim(again_and_again(zombie_controller)),
     "bounce": Aim(again_and_again(bounce), 1),
     "unread directory": Aim(again_and_again(unread_directory)),
+    "deleted again": Aim(again_and_again(deleted_again), by_chance=False),
 }

@@ -61,7 +61,8 @@ class SimCluster:
         self.clock = Clock()
         self.form = random.choice(list(StateForm))
         self.flush_messages = random.choice((1, NEVER, NEVER))
-        chosen = random.choice(sorted(AIMS)) if random.random() < AIMED else ""
+        named = sorted(name for name, each in AIMS.items() if each.by_chance)
+        chosen = random.choice(named) if random.random() < AIMED else ""
         self.aim = chosen if aim is None else aim
         if self.aim:
             self.flush_messages = AIMS[self.aim].flush_messages or self.flush_messages

@@ -5,11 +5,14 @@
        +-- a broker is gone, or answered with an error -----------+--> all deleted --> nodes removed
 
 Invariant: the nodes of a topic are removed only after every replica was deleted: a broker that is
-away keeps its copy, and would serve it again under the same name some day.
+away keeps its copy, and would serve it again under the same name some day. A deletion that begins
+anew waits for the answers to what it asks now: one to an earlier question says nothing about it,
+and might come when the topic was made again, and is to be deleted again.
 """
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from zkbroker.controller.context import ControllerContext
@@ -54,6 +57,8 @@ class TopicDeletion:
         self._epoch_version = epoch_version
         self._allowed = allowed
         self._awaited: dict[str, set[tuple[Key, int]]] = {}
+        self._begun: dict[str, int] = {}
+        self._beginnings = 0
         self._failed: set[str] = set()
         self._waiting: set[str] = set()
 
@@ -127,30 +132,32 @@ class TopicDeletion:
         self._awaited[topic] = {(key, b) for key in keys for b in self._context.replicas(key)}
         logger.info("deletion begun topic=%s replicas=%d", topic, len(self._awaited[topic]))
         self._batch.metadata(keys)
+        self._beginnings += 1
+        self._begun[topic] = self._beginnings
+        # A broker that several topics are asked of at once gets one request; its answer counts for
+        # all that have begun by then.
+        answered = partial(self._answered, self._beginnings)
         for key in keys:
             replicas = self._context.replicas(key)
             self._batch.stop(key, replicas, delete=False)
-            self._batch.stop(key, replicas, delete=True, answered=self.answered)
+            self._batch.stop(key, replicas, delete=True, answered=answered)
 
-    def answered(self, broker: int, response: Any) -> None:
-        """Take a broker's answer to StopReplica(delete)."""
+    def _answered(self, beginnings: int, broker: int, response: Any) -> None:
+        """Take a broker's answer to StopReplica(delete), asked after so many beginnings."""
         if response.error_code != ErrorCode.NONE:
             logger.warning("deletion not taken broker=%d error=%d", broker, response.error_code)
             for topic, awaited in self._awaited.items():
-                if any(each == broker for _, each in awaited):
+                asked = self._begun[topic] <= beginnings
+                if asked and any(each == broker for _, each in awaited):
                     self._failed.add(topic)
             self._refused(broker)
             return
         for item in response.partitions:
-            if item.topic not in self._awaited:
+            if item.topic not in self._awaited or self._begun[item.topic] > beginnings:
                 continue
             if item.error_code == ErrorCode.NONE:
                 self._awaited[item.topic].discard(((item.topic, item.partition), broker))
-            else:
-                # Asked twice, it may have said before that it is done: what it says last holds.
-                self._awaited[item.topic].add(((item.topic, item.partition), broker))
-                if item.topic in self._failed:
-                    continue
+            elif item.topic not in self._failed:
                 self._failed.add(item.topic)
                 logger.warning(
                     "deletion waits topic=%s broker=%d error=%d: tried again when it comes back",
@@ -163,6 +170,7 @@ class TopicDeletion:
     def _remove(self, topic: str) -> None:
         remove_topic(self._session, topic, self._epoch_version)
         self._awaited.pop(topic, None)
+        self._begun.pop(topic, None)
         self._failed.discard(topic)
         self._waiting.discard(topic)
         self._context.forget_topic(topic)

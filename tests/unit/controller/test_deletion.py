@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 
 from tests.support.controlled_cluster import ControlledCluster
@@ -109,29 +111,59 @@ def test_an_error_suspends_the_deletion_until_the_broker_returns(cluster):
 
 
 def asked_twice(cluster):
-    """Brokers 0 and 1 are asked to delete; 0 bounces, so that 1 is asked once more."""
+    """Brokers 0 and 1 are asked to delete; 0 bounces, so that 1 is asked once more.
+
+    Returns what answers the earlier and the later question for broker 1.
+    """
     cluster.notes.silent = {0, 1}
     topics.mark_for_deletion(cluster.session, "t")
     cluster.settle()
     cluster.kill(0)
     cluster.start(0)
     cluster.settle()
-    last = cluster.notes.of(ApiKey.STOP_REPLICA, 1)[-1]
-    assert last.request.delete_partitions
+    asked = [
+        each for each in cluster.notes.of(ApiKey.STOP_REPLICA, 1) if each.request.delete_partitions
+    ]
+    assert len(asked) == 2
+    cluster.notes.unanswered = [each for each in cluster.notes.unanswered if each.broker != 1]
 
-    def answer(code, whole=ErrorCode.NONE):
+    def answer(question, code, whole=ErrorCode.NONE):
         errors = [PartitionError(*key, int(code)) for key in (T0, T1)]
-        last.answered(1, StopReplicaResponse(int(whole), errors))
+        question.answered(1, StopReplicaResponse(int(whole), errors))
+        cluster.notes.silent = {1}
+        cluster.settle()
 
-    return answer
+    return [partial(answer, question) for question in asked]
+
+
+def test_a_broker_that_is_asked_twice_is_waited_for_twice(cluster):
+    earlier, later = asked_twice(cluster)
+    earlier(ErrorCode.NONE)
+    assert cluster.exists(paths.topic("t")), "the later question may reach it under a new topic"
+    later(ErrorCode.NONE)
+    assert gone(cluster)
+
+
+def test_an_earlier_answer_says_nothing_of_the_topic_that_was_made_again(cluster):
+    earlier, later = asked_twice(cluster)
+    later(ErrorCode.NONE)
+    assert gone(cluster)
+    cluster.topic("t", [0, 1], [1, 0])
+    cluster.settle()
+    topics.mark_for_deletion(cluster.session, "t")
+    cluster.settle()
+    later(ErrorCode.NONE)
+    earlier(ErrorCode.NONE)
+    assert cluster.exists(paths.topic("t"))
+    cluster.notes.silent = set()
+    cluster.settle()
+    assert gone(cluster)
 
 
 def test_a_broker_that_deleted_and_then_could_not_is_waited_for(cluster):
-    answer = asked_twice(cluster)
-    answer(ErrorCode.NONE)
-    answer(ErrorCode.KAFKA_STORAGE_ERROR)
-    cluster.notes.silent = {1}
-    cluster.settle()
+    earlier, later = asked_twice(cluster)
+    earlier(ErrorCode.NONE)
+    later(ErrorCode.KAFKA_STORAGE_ERROR)
     assert cluster.exists(paths.topic("t"))
     cluster.kill(1)
     cluster.notes.silent = set()
@@ -142,10 +174,9 @@ def test_a_broker_that_deleted_and_then_could_not_is_waited_for(cluster):
 
 
 def test_a_broker_that_refused_and_then_deleted_is_not_waited_for(cluster):
-    answer = asked_twice(cluster)
-    answer(ErrorCode.UNKNOWN_SERVER_ERROR, whole=ErrorCode.UNKNOWN_SERVER_ERROR)
-    cluster.notes.silent = set()
-    cluster.settle()
+    earlier, later = asked_twice(cluster)
+    earlier(ErrorCode.UNKNOWN_SERVER_ERROR, whole=ErrorCode.UNKNOWN_SERVER_ERROR)
+    later(ErrorCode.NONE)
     assert gone(cluster)
 
 

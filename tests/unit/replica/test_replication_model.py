@@ -8,6 +8,7 @@ import logging
 import multiprocessing
 import os
 import random
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -44,7 +45,7 @@ AIMED_SCHEDULES = 4
 FULL_SCHEDULES = 100_000
 PARTS = 10
 """In which they may be run one by one: all take some hours of a processor."""
-FAILED_ONCE = (9_006, 9_418, 11_321, 11_380, 12_307, 13_375)
+FAILED_ONCE = (9_006, 9_418, 11_321, 11_380, 12_307, 13_375, 16_147)
 MOST_SCHEDULES = 3000
 RARE_SCHEDULES = 20
 REAL_SCHEDULES = 6
@@ -121,8 +122,9 @@ def test_the_real_logs_keep_what_was_acknowledged_too(tmp_path: Path) -> None:
 
 def test_schedules_that_failed_once_settle() -> None:
     # A broker was still away when all was said to be healed (the first); a request that came late,
-    # through a connection that was left, made a deleted topic anew (the second); a follower's fetch
-    # was cut off when it was to follow another partition, too (the others).
+    # through a connection that was left, made a deleted topic anew (the second); an answer to an
+    # earlier deletion was taken for one to the next (the last); a follower's fetch was cut off when
+    # it was to follow another partition, too (the others).
     problems = [each for seed in FAILED_ONCE for each in run_seeds(range(seed, seed + 1))[0]]
     assert problems == []
 
@@ -241,6 +243,16 @@ def obey_every_connection(patch: pytest.MonkeyPatch) -> None:
         check(self, *epochs[:3])
 
     patch.setattr(ControllerFence, "check", unchecked)
+
+
+def take_answers_to_earlier_deletions(patch: pytest.MonkeyPatch) -> None:
+    """A topic that was made again is called deleted while a broker still has it."""
+    answered = TopicDeletion._answered
+
+    def any_answer(self: TopicDeletion, beginnings: int, broker: int, response: Any) -> None:
+        answered(self, sys.maxsize, broker, response)
+
+    patch.setattr(TopicDeletion, "_answered", any_answer)
 
 
 def serve_every_epoch(patch: pytest.MonkeyPatch) -> None:
@@ -413,6 +425,9 @@ MUTATIONS = {
     "no epoch start at ISR growth": Mutation(join_before_the_epoch_start, 1, aim="joining behind"),
     "no controller fence": Mutation(obey_every_controller, 5, aim="zombie controller"),
     "a connection that was left": Mutation(obey_every_connection, 9419),
+    "an answer to an earlier deletion": Mutation(
+        take_answers_to_earlier_deletions, 2, aim="deleted again"
+    ),
     "no leader epoch fence": Mutation(serve_every_epoch, 4, aim="unheard epochs"),
     "positions of before a missed epoch": Mutation(trust_positions_of_before, 2, aim="led between"),
     "no leader epoch at a follower": Mutation(append_under_any_epoch, 47),
