@@ -17,7 +17,8 @@ from tests.support.simulated_logs import NEVER, Record, Witness
 from tests.support.simulated_time import SimRuntime
 from zkbroker.config.log import LogConfig, LogManagerConfig
 from zkbroker.log import LogManager, TopicPartition
-from zkbroker.log.names import LOG
+from zkbroker.log.checkpoints import read_offsets
+from zkbroker.log.names import LOG, START_OFFSETS
 from zkbroker.records import MessageSetBuilder, iter_entries, iter_records
 
 TIMESTAMP = 1_500_000_000_000
@@ -76,10 +77,13 @@ class RealDisk:
         path = self.directory / str(key)
         if not path.is_dir():
             return None
+        # What was deleted by its offset may lie in the first file still.
+        start = read_offsets(self.directory / START_OFFSETS).get(key, 0)
         found: list[tuple[int, int, int]] = []
         for file in sorted(path.glob(f"*{LOG}")):
-            found += self._records_of(file)
-        return (found[0][0] if found else 0), [(epoch, value) for _, epoch, value in found]
+            found += [each for each in self._records_of(file) if each[0] >= start]
+        begins = found[0][0] if found else start
+        return begins, [(epoch, value) for _, epoch, value in found]
 
     def _records_of(self, file: Path) -> list[tuple[int, int, int]]:
         stat = file.stat()

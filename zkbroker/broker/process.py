@@ -70,7 +70,7 @@ def run(config: BrokerConfig, on_ready: Callable[[int, str, int], object] | None
 
 
 def _raise_file_limit() -> None:
-    """Allow as many open files as this user may: a partition takes up to five, a client one."""
+    """Allow as many open files as this user may: a partition takes three, a client one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == hard:
         return

@@ -1,6 +1,10 @@
+import os
+from pathlib import Path
+
 import pytest
 
-from zkbroker.broker.capacity import PartitionCapacity
+from tests.support.logs import TP, message_set, started
+from zkbroker.broker.capacity import OF_A_PARTITION, PartitionCapacity
 from zkbroker.errors import ErrorCode, ProtocolError
 
 
@@ -20,3 +24,16 @@ def test_partitions_are_counted_for_each_broker_that_is_to_hold_more() -> None:
     assert caught.value.code is ErrorCode.INVALID_PARTITIONS
     with pytest.raises(ProtocolError, match="Broker 2"):
         capacity.check(held, [(3, 2)])
+
+
+def test_a_partition_takes_as_many_files_as_it_is_counted_for(tmp_path: Path) -> None:
+    with started(tmp_path) as manager:
+        before = len(os.listdir("/proc/self/fd"))
+        log = manager.get_or_create(TP)
+        for number in range(200):
+            written_at = 1_700_000_000_000 + number
+            log.append_as_leader(message_set(1, size=5000, timestamp=written_at), leader_epoch=0)
+        for offset in (0, 50, 150):
+            log.read_bytes(offset, 100, end=200)
+            assert log.offset_for_timestamp(1_700_000_000_000 + offset, 200) is not None
+        assert len(os.listdir("/proc/self/fd")) - before == OF_A_PARTITION

@@ -1,4 +1,5 @@
 import bisect
+import os
 import random
 import struct
 
@@ -103,3 +104,51 @@ def test_a_large_index_is_mapped_and_a_small_one_read(tmp_path):
         assert again.lookup(count // 2) == (count // 2, count // 2)
         assert again.position_before(count // 3) == count // 3
         again.close()
+
+
+def descriptors_of(path):
+    links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
+    return sum(os.path.realpath(each) == str(path) for each in links)
+
+
+def test_an_open_index_has_one_descriptor_and_a_small_closed_one_none(tmp_path):
+    path = tmp_path / "x.index"
+    index = OffsetIndex(FS, path, 0, max_bytes=8 * 20_000)
+    for number in range(1, 20_000):
+        index.append(number, 1000 * number)
+    assert index.lookup(50) == (50, 50_000)
+    assert descriptors_of(path) == 1
+    index.trim()
+    assert index.lookup(50) == (50, 50_000)
+    assert descriptors_of(path) == 1
+    index.close()
+    assert descriptors_of(path) == 0
+    for kept, descriptors in ((20_000, 1), (8_000, 0)):
+        os.truncate(path, min(8 * kept, path.stat().st_size))
+        index = OffsetIndex(FS, path, 0)
+        assert index.lookup(50) == (50, 50_000)
+        assert descriptors_of(path) == descriptors
+        index.close()
+        assert descriptors_of(path) == 0
+
+
+def test_a_file_that_somebody_cuts_is_an_error_and_no_signal(tmp_path):
+    path = tmp_path / "x.index"
+    index = OffsetIndex(FS, path, 0, max_bytes=8 * 20_000)
+    for number in range(1, 20_000):
+        index.append(number, 1000 * number)
+    os.truncate(path, 80)
+    with pytest.raises(OSError, match="shorter than it was"):
+        index.lookup(15_000)
+    index.close()
+
+
+def test_entries_are_listed_whether_they_are_written_or_not(tmp_path):
+    index = OffsetIndex(FS, tmp_path / "x.index", 0, max_bytes=8 * 20_000)
+    for number in range(1, 10_011):
+        index.append(number, 1000 * number)
+    expected = [(number, 1000 * number) for number in range(1, 10_011)]
+    assert list(index.entries()) == expected
+    index.trim()
+    assert list(index.entries()) == expected
+    index.close()

@@ -10,12 +10,13 @@ at most that timestamp. Both are strictly increasing.
 
 Invariant: an index is a hint, never the truth: whoever uses a position checks that an entry of the
 log is there, and rebuilds the index where it is not. While a segment is written its indexes are
-pre-allocated with zeros; they are trimmed when the segment is rolled or the log is closed. Entries
-are written with `pwrite`, some at a time, and not through the map, because a full disk must be an
-error and not a SIGBUS; those that a crash takes are found again by recovery.
+pre-allocated with zeros; they are trimmed when the segment is rolled or the log is closed. An open
+index has one descriptor, or none where it is small and read-only. It is written and read by that,
+some entries at a time, and never mapped: a full disk, or a file that somebody cuts, must be an
+error and not a SIGBUS. Entries that a crash takes are found again by recovery.
 """
 
-import mmap
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,7 @@ from zkbroker.log.fs import FileSystem
 _INT32_MAX = 2**31 - 1
 _SMALL_BYTES = 65_536
 _PENDING_BYTES = 512
+_BLOCK_BYTES = 4096
 
 
 class _SparseIndex:
@@ -47,7 +49,8 @@ class _SparseIndex:
         """
         self._fs = fs
         self._base_offset = base_offset
-        self._map: mmap.mmap | bytes | None = None
+        self._path = path
+        self._all: bytes | None = None
         self._pending = bytearray()
         self._written = 0
         self.writable = max_bytes is not None
@@ -61,17 +64,14 @@ class _SparseIndex:
                 fs.truncate(self._fd, size)
             self._capacity = size // self.entry.size
             if not self.writable and size <= _SMALL_BYTES:
-                # A map costs page faults and a descriptor; this costs neither.
-                self._map = os.pread(self._fd, size, 0)
-            self._view()
+                self._all = self._read(0, self._capacity)
             self._written = stored // self.entry.size
             self._written = self.count = self._count_entries(self._written)
             self._last = self._at(self.count - 1) if self.count else None
         except BaseException:
             fs.close(self._fd)
             raise
-        if not self.writable:
-            # Reads go through the map, which holds the file by itself.
+        if self._all is not None:
             fs.close(self._fd)
             self._fd = -1
 
@@ -82,12 +82,16 @@ class _SparseIndex:
 
     def entries(self) -> Iterator[tuple[int, int]]:
         """Yield every entry as stored."""
-        for index in range(self.count):
-            yield self._at(index)
+        size = self.entry.size
+        at = 0
+        while at < self._written:
+            block = self._read(at, min(_BLOCK_BYTES // size, self._written - at))
+            yield from self.entry.iter_unpack(block)
+            at += len(block) // size
+        yield from self.entry.iter_unpack(bytes(self._pending))
 
     def clear(self) -> None:
         """Drop every entry of an index that is written."""
-        self._unmap()
         self._fs.truncate(self._fd, 0)
         self._fs.truncate(self._fd, self._capacity * self.entry.size)
         self.count = self._written = 0
@@ -101,7 +105,6 @@ class _SparseIndex:
         if count >= self._written:
             del self._pending[(count - self._written) * self.entry.size :]
         else:
-            self._unmap()
             self._pending.clear()
             self._fs.truncate(self._fd, count * self.entry.size)
             self._fs.truncate(self._fd, self._capacity * self.entry.size)
@@ -113,54 +116,58 @@ class _SparseIndex:
         """Cut the pre-allocated tail off; the index is read-only from now on."""
         if self.writable:
             self._write_pending()
-            self._unmap()
             self._fs.truncate(self._fd, self.count * self.entry.size)
             self._capacity = self.count
-            self._view()
             self.writable = False
 
     def close(self) -> None:
         """Close the file as it is."""
-        self._unmap()
         if self._fd >= 0:
             self._fs.close(self._fd)
             self._fd = -1
 
-    def _unmap(self) -> None:
-        if isinstance(self._map, mmap.mmap):
-            self._map.close()
-        self._map = None
+    def _read(self, first: int, count: int) -> bytes:
+        """Return the bytes of some written entries.
 
-    def _view(self) -> mmap.mmap | bytes | None:
-        if self._map is None and self._capacity and self._fd >= 0:
-            self._map = mmap.mmap(
-                self._fd, self._capacity * self.entry.size, access=mmap.ACCESS_READ
-            )
-        return self._map
+        Raises:
+            OSError: the disk failed, or somebody cut the file.
+        """
+        size = self.entry.size
+        if self._all is not None:
+            return self._all[first * size : (first + count) * size]
+        found = os.pread(self._fd, count * size, first * size)
+        if len(found) < count * size:
+            raise OSError(errno.EIO, "an index is shorter than it was", str(self._path))
+        return found
 
     def _at(self, index: int) -> tuple[int, int]:
-        if index >= self._written:
+        if index < self._written:
+            first, second = self.entry.unpack(self._read(index, 1))
+        else:
             at = (index - self._written) * self.entry.size
             first, second = self.entry.unpack_from(self._pending, at)
-            return first, second
-        view = self._view()
-        assert view is not None
-        first, second = self.entry.unpack_from(view, index * self.entry.size)
         return first, second
 
     def _count_below(self, column: int, value: int) -> int:
         """Return how many entries hold less than a value in a column; columns ascend."""
-        low, high = 0, self.count
-        written, view, pending = self._written, self._view(), self._pending
+        low, high = 0, self._written
+        while high - low > _BLOCK_BYTES // self.entry.size:
+            middle = (low + high) // 2
+            if self._at(middle)[column] < value:
+                low = middle + 1
+            else:
+                high = middle
+        found = low + self._count_in(self._read(low, high - low), column, value)
+        if found == self._written:
+            found += self._count_in(self._pending, column, value)
+        return found
+
+    def _count_in(self, block: bytes | bytearray, column: int, value: int) -> int:
         unpack, size = self.entry.unpack_from, self.entry.size
+        low, high = 0, len(block) // size
         while low < high:
             middle = (low + high) // 2
-            if middle >= written:
-                found = unpack(pending, (middle - written) * size)[column]
-            else:
-                assert view is not None
-                found = unpack(view, middle * size)[column]
-            if found < value:
+            if unpack(block, middle * size)[column] < value:
                 low = middle + 1
             else:
                 high = middle
@@ -214,10 +221,7 @@ class OffsetIndex(_SparseIndex):
 
     def truncate_to(self, position: int) -> None:
         """Drop the entries that lie at a position of the log file or behind it."""
-        count = self.count
-        while count and self._at(count - 1)[1] >= position:
-            count -= 1
-        self._keep(count)
+        self._keep(self._count_below(1, position))
 
     def lookup(self, offset: int) -> tuple[int, int]:
         """Return the last entry at or below an offset, (base offset, 0) when there is none."""
@@ -263,10 +267,7 @@ class TimeIndex(_SparseIndex):
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries that speak of an offset or of later ones."""
-        count = self.count
-        while count and self._base_offset + self._at(count - 1)[1] >= offset:
-            count -= 1
-        self._keep(count)
+        self._keep(self._count_below(1, offset - self._base_offset))
 
     def lookup_before(self, timestamp: int) -> int:
         """Return an offset before which every message is older than `timestamp` (ms).
