@@ -334,9 +334,27 @@ class ControllerTerm:
         known = [key for key in keys if self.context.known(key)]
         self._partitions.read_again(known)
         self._batch.metadata(known)
+        self._lose_members_offline(known)
         self._flush()
         remove_notes(self._session, notes, self.epoch_version)
         self._reassignment.advance()
+
+    def _lose_members_offline(self, keys: Iterable[Key]) -> None:
+        """Take followers out of ISRs that they entered when they were gone already.
+
+        Their leader did not know it yet. It would keep them for as long as nothing is appended, and
+        have the first append then wait for them.
+        """
+        lost: dict[int, list[Key]] = {}
+        for key in keys:
+            state = self.context.states.get(key)
+            if state is None:
+                continue
+            for broker in state.isr:
+                if broker != state.leader and not self.context.online(key, broker):
+                    lost.setdefault(broker, []).append(key)
+        for broker in sorted(lost):
+            self._partitions.lose_replicas(lost[broker], {broker})
 
     def _take_log_dir_failures(self) -> None:
         notes, brokers = log_dir_failures(self._session, self._signal(LOG_DIRS))

@@ -181,6 +181,31 @@ def test_a_leader_whose_directory_fails_just_after_its_isr_grew_is_replaced(repl
     assert replicated.led(T0) == (2, 1, [2])
 
 
+def test_a_follower_that_enters_an_isr_when_its_directory_has_failed_leaves_it_again(replicated):
+    replicated.isr_changed(T0, 0)
+    note_isr_changes(replicated.session, {T0})
+    replicated.notes.errors = {(2, T0): int(ErrorCode.KAFKA_STORAGE_ERROR)}
+    note_log_dir_failure(replicated.session, 2)
+    replicated.settle()
+    assert replicated.led(T0) == (0, 0, [0])
+    replicated.isr_changed(T0, 0, 2, 1)  # the leader did not know it
+    note_isr_changes(replicated.session, {T0})
+    replicated.settle()
+    assert replicated.led(T0) == (0, 1, [0, 1])
+    assert replicated.notes.decided(T0)[0].isr == [0, 1]
+
+
+def test_a_follower_that_enters_an_isr_when_its_broker_is_gone_leaves_it_again(replicated):
+    replicated.kill(2)
+    replicated.settle()
+    leader, epoch, isr = replicated.led(T0)
+    assert (leader, isr) == (0, [0, 1])
+    replicated.isr_changed(T0, 0, 1, 2)
+    note_isr_changes(replicated.session, {T0})
+    replicated.settle()
+    assert replicated.led(T0) == (0, epoch + 1, [0, 1])
+
+
 def test_the_death_of_a_broker_without_replicas_is_told_all_the_same(cluster):
     cluster.forget()
     cluster.kill(2)
