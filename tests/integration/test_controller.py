@@ -13,12 +13,17 @@ import pytest
 
 from tests.support.brokers import connect
 from zkbroker.cluster.process import BrokerProcess
-from zkbroker.protocol.messages import ElectPreferredLeadersRequest, MetadataRequest
+from zkbroker.errors import ErrorCode
+from zkbroker.protocol.messages import (
+    ElectPreferredLeadersRequest,
+    MetadataRequest,
+    UpdateMetadataRequest,
+)
 from zkbroker.protocol.messages.elect_preferred_leaders import ElectPreferredLeadersTopic
 from zkbroker.registry import paths, topics
 from zkbroker.registry.controller_election import controller_epoch, current_controller
 from zkbroker.registry.partition_states import LeaderAndIsr, PartitionStates
-from zkbroker.zookeeper import ZkSession
+from zkbroker.zookeeper import Create, Delete, SetData, ZkSession
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -152,6 +157,27 @@ def test_a_controller_that_is_deposed_by_hand_is_followed_by_one_with_the_next_e
     until(lambda: led_by(zk, "u", 1))
     assert stored(zk, "u").controller_epoch == epoch + 1
     assert stored(zk, "t").leader_epoch == 0
+
+
+def test_what_comes_late_through_a_connection_that_the_controller_has_left_is_refused(
+    brokers: Brokers, zk: ZkSession
+) -> None:
+    until(lambda: current_controller(zk) is not None)
+    # The controller of this test; no broker has its id.
+    epoch = controller_epoch(zk) + 1
+    elected = json.dumps({"version": 1, "brokerid": 99, "timestamp": "0"}).encode()
+    zk.transaction(
+        [
+            Delete(paths.CONTROLLER),
+            Create(paths.CONTROLLER, elected, ephemeral=True),
+            SetData(paths.CONTROLLER_EPOCH, str(epoch).encode()),
+        ]
+    )
+    request = UpdateMetadataRequest(99, epoch)
+    with connect(brokers[0]) as left, connect(brokers[0]) as later:
+        codes = [each.request(request, 4).error_code for each in (left, later, left, later)]
+    zk.delete(paths.CONTROLLER)  # for brokers that stop look for one
+    assert codes == [0, 0, ErrorCode.STALE_CONTROLLER_EPOCH, 0]
 
 
 def test_a_topic_is_deleted_once_every_replica_is(

@@ -161,18 +161,10 @@ def encode_response(
     Raises:
         ValueError: a value does not fit its wire type.
     """
-    if isinstance(response, _API_VERSIONS_RESPONSE):
-        version = answer_version(response, version)
+    if isinstance(response, _API_VERSIONS_RESPONSE) and not supported(ApiKey.API_VERSIONS, version):
+        version = 0  # who asks in a version that is not served knows the oldest answer
     body = codec.encode(response, version, each, errors)
     return _framed(_CORRELATION_ID.pack(correlation_id), body, each)
-
-
-def answer_version(response: Any, version: int) -> int:
-    """The layout in which a request of `version` is answered: 0 for an unserved ApiVersions."""
-    asked_too_much = isinstance(response, _API_VERSIONS_RESPONSE) and not supported(
-        ApiKey.API_VERSIONS, version
-    )
-    return 0 if asked_too_much else version
 
 
 def decode_response(
