@@ -24,7 +24,9 @@ from bench.producer import latencies
 from bench.raw_socket import cpu_seconds, resident_mb
 from tests.support import java_clients
 from tests.support.genuine_broker import GenuineBroker
+from zkbroker.broker.capacity import PartitionCapacity
 from zkbroker.cluster import ClusterProcesses
+from zkbroker.config.log import LogManagerConfig
 from zkbroker.registry.controller_election import current_controller
 from zkbroker.registry.partition_states import PartitionStates
 from zkbroker.registry.state_form import StateForm
@@ -170,6 +172,13 @@ def main() -> None:
     parser.add_argument("--singles", type=int, default=300)
     parser.add_argument("--partitions", type=int, default=1000)
     arguments = parser.parse_args()
+    limit = PartitionCapacity(LogManagerConfig().open_segments).limit
+    if arguments.partitions > limit:
+        # Each broker has a replica of every one.
+        parser.error(
+            f"--partitions {arguments.partitions}: with this limit of open files a broker holds "
+            f"{limit}; raise it (ulimit -n), or ask for fewer"
+        )
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         properties = {"zookeeper.session.timeout.ms": str(SESSION_MS)}

@@ -35,6 +35,7 @@ from zkbroker.protocol.messages import MESSAGES, ControlledShutdownRequest
 from zkbroker.registry import paths
 from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.registry.controller_election import current_controller
+from zkbroker.registry.notifications import note_isr_changes
 from zkbroker.registry.partition_states import PartitionStates
 from zkbroker.registry.topics_watch import TopicsView
 from zkbroker.replica.delayed import wait_for_acks
@@ -223,6 +224,8 @@ class SimNode:
             and self._logs.get(key) is None
         ]
         lost = self._states.leave_isrs(self.id, assigned)
+        if assigned:
+            note_isr_changes(self.session, assigned)  # type: ignore[arg-type]
         if lost:
             self.cluster.truth.tell(f"{self.id} has lost {lost}")
             self.replicas.refuse_to_lead(lost)

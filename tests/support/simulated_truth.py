@@ -161,8 +161,8 @@ class Truth:
         if not 0 <= at < len(records) or records[at][1] != value:
             found = records[at] if 0 <= at < len(records) else "nothing"
             self.problem(
-                f"{key}: {node.id}, elected in epoch {self._led[key][0]}, has {found} at {offset}, "
-                f"where {value} was acknowledged"
+                f"{key}: {node.id} leads in epoch {self.decided[key]['leader_epoch']} and has "
+                f"{found} at {offset}, where {value} was acknowledged"
             )
 
     def consumed(self, node: "SimNode", key: TopicPartition, offset: int, value: int) -> None:
@@ -213,5 +213,7 @@ class Truth:
     def check_acknowledged(self) -> None:
         """Every acknowledged record is in the log of the last leader."""
         for key, acked in self._acked.items():
+            # It may be one that went on leading, and never heard that another led in between.
+            leader = self._nodes[self.decided[key]["leader"]]
             for offset, (value, _) in acked.items():
-                self._must_have(self._led[key][1], TopicPartition(*key), offset, value)
+                self._must_have(leader, TopicPartition(*key), offset, value)

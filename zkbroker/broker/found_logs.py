@@ -9,6 +9,7 @@ import logging
 from zkbroker.broker.services import BrokerServices
 from zkbroker.errors import RegistryError
 from zkbroker.log import TopicPartition
+from zkbroker.registry.notifications import note_isr_changes
 from zkbroker.registry.partition_states import PartitionStates
 
 logger = logging.getLogger(__name__)
@@ -38,6 +39,9 @@ def look_for_lost_logs(services: BrokerServices, states: PartitionStates) -> Non
         if services.broker_id in replicas and logs.get(TopicPartition(topic, number)) is None
     ]
     lost = states.leave_isrs(services.broker_id, assigned)
+    if assigned:
+        # The controller tells the leaders, who would count this broker in, and never write it.
+        note_isr_changes(services.session, assigned)
     if not lost:
         logs.write_meta(services.broker_id, services.view.cluster_id)
         return

@@ -26,7 +26,7 @@ LOG_DIR_FAILED = 1
 
 
 def note_isr_changes(session: ZkSession, keys: Iterable[Key]) -> None:
-    """Tell the controller of partitions whose ISR this broker, their leader, has changed."""
+    """Tell the controller of partitions whose ISR this broker has changed."""
     partitions = [{"topic": topic, "partition": number} for topic, number in keys]
     note = json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":"))
     session.create(paths.ISR_CHANGE_PREFIX, note.encode(), sequential=True, parents=True)

@@ -5,6 +5,8 @@
                             |--> refused, decided anew: no more changes in this epoch
                             |--> unknown: proposed again, with the same content
 
+    stored by another (a broker that lost its logs left) --look_again--> proposed as it was: refused
+
 Invariant: members are what ZooKeeper is known to hold. While a change is under way it may be stored
 already, and a controller may elect from it: until that is known, the high watermark counts members
 and proposed ones (`electable`), and `min.insync.replicas` counts members.
@@ -40,6 +42,13 @@ class InSyncReplicas:
             *(each for each in self.members if each in members),
             *sorted(each for each in members if each not in self.members),
         )
+        return True
+
+    def look_again(self) -> bool:
+        """Have what is stored read: somebody else wrote it; False where a change finds that out."""
+        if self.proposed is not None or self.decided_anew:
+            return False
+        self.proposed = self.members
         return True
 
     def resolve(self, update: IsrUpdate) -> None:

@@ -626,6 +626,16 @@ class Partition:
         if self.isr.propose(members):
             self._isr_proposed(self)
 
+    def note_stored_version(self, leader_epoch: int, zk_version: int) -> None:
+        """Take note of the version of what is stored for a leader epoch, as the controller says.
+
+        A later one than is known here was written by another than this leader.
+        """
+        with self._lock:
+            ours = self.role is Role.LEADER and leader_epoch == self.leader_epoch
+            if ours and zk_version > self.isr.zk_version and self.isr.look_again():
+                self._isr_proposed(self)
+
     def proposed_isr(self) -> LeaderAndIsr | None:
         """What is to be written to ZooKeeper; None when there is nothing, or no leadership."""
         with self._lock:

@@ -219,6 +219,23 @@ def test_a_refused_isr_change_adopts_what_is_stored():
     assert partition.proposed_isr().zk_version == 8
 
 
+def test_a_leader_looks_again_when_another_has_written_what_is_stored():
+    partition = leading(b"abcdef", isr=(1, 2, 3))
+    known = partition.isr.zk_version
+    for epoch, version in ((4, known + 1), (6, known + 1), (5, known)):
+        partition.note_stored_version(epoch, version)
+        assert partition.proposed_isr() is None
+    partition.note_stored_version(5, known + 1)
+    asked = partition.proposed_isr()
+    assert (asked.isr, asked.zk_version) == ((1, 2, 3), known)
+    partition.note_stored_version(5, known + 1)
+    stored = LeaderAndIsr(1, 5, (1, 2), 1, zk_version=known + 1)
+    assert partition.resolve_isr(asked, IsrUpdate(stored, written=False, still_leader=True))
+    assert (partition.isr.members, partition.isr.zk_version) == ((1, 2), known + 1)
+    fetch(partition, 3, 6)
+    assert partition.proposed_isr().isr == (1, 2, 3)
+
+
 def test_a_leader_that_was_replaced_proposes_nothing_more():
     partition = leading(b"abcdef", isr=(1, 2))
     fetch(partition, 2, 6)

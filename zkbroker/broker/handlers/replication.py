@@ -81,7 +81,14 @@ class ReplicationHandlers:
     ) -> UpdateMetadataResponse:
         """Take what the controller says of the cluster."""
         self._learn(request.broker_epoch)
-        code = self._services.view.update(request, self._fence, context.connection)
+        services = self._services
+        code = services.view.update(request, self._fence, context.connection)
+        if code == ErrorCode.NONE:
+            for topic, state in request.partitions():
+                if state.leader == services.broker_id:
+                    led = services.replicas.get(topic, state.partition)
+                    if led is not None:
+                        led.note_stored_version(state.leader_epoch, state.zk_version)
         return UpdateMetadataResponse(code)
 
     def _learn(self, broker_epoch: int) -> None:
