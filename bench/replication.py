@@ -141,11 +141,17 @@ def genuine(directory: Path, stack: ExitStack) -> Contender:
     return Contender(address, options, pids, "r3")
 
 
-def failovers(cluster: ClusterProcesses, session: ZkSession, partitions: int) -> None:
+def failovers(
+    cluster: ClusterProcesses, session: ZkSession, directory: Path, partitions: int
+) -> None:
     states = PartitionStates(session, StateForm.EPHEMERAL)
     started = time.monotonic()
     create_topic(session, "many", assignment([1, 2, 3], 3, partitions), {})
     wait_led(states, "many", partitions, -1, isr=3)
+    # What is decided is carried out a little later.
+    for broker in cluster.brokers:
+        while sum(1 for _ in directory.glob(f"broker-{broker.id}/many-*")) < partitions:
+            time.sleep(0.2)
     print(f"{partitions} partitions of 3 replicas: made in {time.monotonic() - started:.1f} s")
     for what in ("its controller", "another broker"):
         controller = current_controller(session)
@@ -160,7 +166,7 @@ def failovers(cluster: ClusterProcesses, session: ZkSession, partitions: int) ->
         wait_led(states, "many", partitions, victim.id)
         took = time.monotonic() - killed
         print(f"  all led again after {what} was killed: {took:.2f} s (session {SESSION_MS} ms)")
-        victim.start()
+        victim.start(LED_WITHIN_S)
         wait_led(states, "many", partitions, -1, isr=3)
         print(f"  all in sync again after {time.monotonic() - killed:.1f} s", flush=True)
 
@@ -215,7 +221,7 @@ def main() -> None:
                 flush=True,
             )
         if arguments.partitions:
-            failovers(cluster, session, arguments.partitions)
+            failovers(cluster, session, directory / "ours", arguments.partitions)
 
 
 if __name__ == "__main__":

@@ -157,7 +157,6 @@ REAL_THING = {
     "zkbroker/broker/handlers/list_offsets.py": "integration/test_broker_serving.py",
     "zkbroker/broker/handlers/log_dirs.py": "faults/test_hostile_requests.py",
     "zkbroker/broker/handlers/offsets.py": "integration/test_group_apis.py",
-    "zkbroker/broker/handlers/replication.py": "integration/test_replication.py",
     "zkbroker/broker/handlers/topics.py": "integration/test_broker_topics.py",
     "zkbroker/broker/process.py": "integration/test_broker_serving.py",
     "zkbroker/broker/topics.py": "integration/test_broker_topics.py",
