@@ -141,6 +141,8 @@ def test_a_file_that_somebody_cuts_is_an_error_and_no_signal(tmp_path):
     with pytest.raises(OSError, match="shorter than it was"):
         index.lookup(15_000)
     index.close()
+    with pytest.raises(ValueError, match="is closed"):
+        index.lookup(15_000)
 
 
 def test_entries_are_listed_whether_they_are_written_or_not(tmp_path):

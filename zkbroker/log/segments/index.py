@@ -131,10 +131,13 @@ class _SparseIndex:
 
         Raises:
             OSError: the disk failed, or somebody cut the file.
+            ValueError: the index is closed.
         """
         size = self.entry.size
         if self._all is not None:
             return self._all[first * size : (first + count) * size]
+        if self._fd < 0:
+            raise ValueError(f"{self._path} is closed")  # and no disk failed
         found = os.pread(self._fd, count * size, first * size)
         if len(found) < count * size:
             raise OSError(errno.EIO, "an index is shorter than it was", str(self._path))
