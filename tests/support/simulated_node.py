@@ -224,8 +224,7 @@ class SimNode:
             and self._logs.get(key) is None
         ]
         lost = self._states.leave_isrs(self.id, assigned)
-        if assigned:
-            note_isr_changes(self.session, assigned)  # type: ignore[arg-type]
+        note_isr_changes(self.session, assigned)  # type: ignore[arg-type]
         if lost:
             self.cluster.truth.tell(f"{self.id} has lost {lost}")
             self.replicas.refuse_to_lead(lost)

@@ -39,9 +39,8 @@ def look_for_lost_logs(services: BrokerServices, states: PartitionStates) -> Non
         if services.broker_id in replicas and logs.get(TopicPartition(topic, number)) is None
     ]
     lost = states.leave_isrs(services.broker_id, assigned)
-    if assigned:
-        # The controller tells the leaders, who would count this broker in, and never write it.
-        note_isr_changes(services.session, assigned)
+    # The controller tells the leaders, who would count this broker in, and never write it.
+    note_isr_changes(services.session, assigned)
     if not lost:
         logs.write_meta(services.broker_id, services.view.cluster_id)
         return

@@ -23,13 +23,17 @@ from zkbroker.zookeeper.session import ZkSession
 logger = logging.getLogger(__name__)
 
 LOG_DIR_FAILED = 1
+_OF_A_NOTE = 2000
+"""Partitions in one note at most: with the longest names they fit into a node (1 MB)."""
 
 
 def note_isr_changes(session: ZkSession, keys: Iterable[Key]) -> None:
     """Tell the controller of partitions whose ISR this broker has changed."""
     partitions = [{"topic": topic, "partition": number} for topic, number in keys]
-    note = json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":"))
-    session.create(paths.ISR_CHANGE_PREFIX, note.encode(), sequential=True, parents=True)
+    for start in range(0, len(partitions), _OF_A_NOTE):
+        some = partitions[start : start + _OF_A_NOTE]
+        note = json.dumps({"version": 1, "partitions": some}, separators=(",", ":"))
+        session.create(paths.ISR_CHANGE_PREFIX, note.encode(), sequential=True, parents=True)
 
 
 def note_log_dir_failure(session: ZkSession, broker_id: int) -> None:

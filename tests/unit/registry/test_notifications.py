@@ -29,6 +29,17 @@ def test_notes_are_those_of_genuine_brokers(session):
     )
 
 
+def test_each_note_fits_into_a_node(session):
+    keys = [("t" * 249, number) for number in range(4500)]
+    notifications.note_isr_changes(session, keys)
+    notes, found = notifications.isr_changes(session)
+    assert len(notes) == 3
+    assert set(found) == set(keys)
+    assert all(len(session.get(note)[0]) < 1_000_000 for note in notes)
+    notifications.note_isr_changes(session, [])
+    assert len(session.children(paths.ISR_CHANGES)) == 3
+
+
 def test_notes_are_read_once_each_and_removed(session):
     notifications.note_log_dir_failure(session, 3)
     notifications.note_log_dir_failure(session, 3)
