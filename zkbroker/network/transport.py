@@ -9,6 +9,7 @@ Only a plain transport may send a slice of a file without reading it.
 """
 
 import os
+import select
 import socket
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -57,6 +58,9 @@ class ClientTransport(Transport, Protocol):
     def limit(self, timeout_s: float) -> None:
         """Let every later call that waits longer raise TimeoutError."""
 
+    def readable(self) -> bool:
+        """Whether something came, or the peer closed; does not wait."""
+
 
 class SocketTransport:
     """A blocking socket of a runtime.
@@ -71,6 +75,12 @@ class SocketTransport:
     def limit(self, timeout_s: float) -> None:
         """Let every later call that waits longer raise TimeoutError."""
         self._socket.settimeout(timeout_s)
+
+    def readable(self) -> bool:
+        """Whether something came, or the peer closed; does not wait."""
+        poll = select.poll()
+        poll.register(self._socket.fileno(), select.POLLIN)
+        return bool(poll.poll(0))
 
     def receive_into(self, view: memoryview) -> int:
         """Wait for bytes and return how many came; 0 at the end of the stream."""

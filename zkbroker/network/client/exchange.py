@@ -3,6 +3,7 @@
 Invariant: one request is under way at most, and no answer of an earlier one can be taken for its
 own: whatever fails closes the connection. Without a task that reads, an answer wakes the one that
 waits for it and no other, which is what brokers need that copy from each other message by message.
+Nobody notices at once that the peer closes: `closed` looks, after some time without a request.
 """
 
 import itertools
@@ -17,6 +18,8 @@ from zkbroker.network.frames import FrameError, FrameReader
 from zkbroker.network.transport import ClientTransport, ClientTransports, Part, SocketTransport
 from zkbroker.protocol import ApiKey, RequestHeader, decode_response, encode_request
 from zkbroker.runtime import Runtime
+
+_REST_S = 1.0
 
 
 class Exchange:
@@ -58,6 +61,7 @@ class Exchange:
         self._under_way = False
         self._closed = False
         self._deadline = 0.0
+        self._ended_at = time.monotonic()
         connection = open_socket(
             runtime,
             host,
@@ -71,6 +75,12 @@ class Exchange:
 
     @property
     def closed(self) -> bool:
+        """Whether it is closed, by either side."""
+        with self._lock:
+            resting = not self._closed and not self._under_way
+        if resting and time.monotonic() - self._ended_at > _REST_S and self._transport.readable():
+            # The broker has closed a connection that was idle; nothing else comes unasked.
+            self.close()
         return self._closed
 
     def request(self, request: Any, version: int) -> Any:
@@ -136,6 +146,7 @@ class Exchange:
 
     def _end(self, answered: bool) -> None:
         with self._lock:
+            self._ended_at = time.monotonic()
             self._under_way = False
             self._closed |= not answered
             closed = self._closed

@@ -7,10 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.played_broker import Answer, PlayedBroker, encoded
+from zkbroker.controller.connections import BrokerLine
 from zkbroker.errors import NetworkError, RequestTimedOut
+from zkbroker.network.client import exchange as exchange_module
 from zkbroker.network.client.exchange import Exchange
 from zkbroker.protocol import RequestHeader
 from zkbroker.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
+from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.runtime import Runtime
 
 Play = Callable[[Answer], PlayedBroker]
@@ -111,6 +114,22 @@ def test_a_broker_that_closes_is_told_of(runtime: Runtime, play: Play) -> None:
     with pytest.raises(NetworkError, match="lost: closed by the broker"):
         ask(exchange)
     assert exchange.closed
+
+
+def test_a_connection_that_the_broker_closed_meanwhile_is_not_used_again(
+    runtime: Runtime, play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = play(echoing)
+    line = BrokerLine(runtime, BrokerInfo(1, "127.0.0.1", broker.port), "it", 10_000)
+    request = FindCoordinatorRequest("a")
+    assert line.send(request, 0).host == "a"
+    broker.drop_connections()
+    monkeypatch.setattr(exchange_module, "_REST_S", 0.0)
+    runtime.sleep(0.05)
+    assert line.send(request, 0).host == "a"
+    assert line.send(request, 0).host == "a"
+    assert broker.connections == 2
+    line.close()
 
 
 def test_closing_fails_the_request_that_waits(runtime: Runtime, play: Play) -> None:
