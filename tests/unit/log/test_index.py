@@ -154,3 +154,30 @@ def test_entries_are_listed_whether_they_are_written_or_not(tmp_path):
     index.trim()
     assert list(index.entries()) == expected
     index.close()
+
+
+@pytest.mark.parametrize("growth", ["even", "faster and faster", "slower and slower", "one leap"])
+def test_entries_are_found_however_they_are_spread(tmp_path, growth):
+    count = 6000
+    spread = {
+        "even": lambda n: n * 100,
+        "faster and faster": lambda n: n * n,
+        "slower and slower": lambda n: int(n**0.5 * 10_000) + n,
+        "one leap": lambda n: n + 100_000_000 * (n > 4000),
+    }[growth]
+    offsets = OffsetIndex(FS, tmp_path / "x.index", 0, max_bytes=8 * count)
+    times = TimeIndex(FS, tmp_path / "x.timeindex", 0, max_bytes=12 * count)
+    values = [spread(number) for number in range(1, count)]
+    began = 1_700_000_000_000
+    for number, value in enumerate(values, 1):
+        offsets.append(value, number * 1000)
+        times.append(began + value, number)
+    chosen = random.Random(growth)
+    for value in [0, values[-1] + 1, *(chosen.choice(values) for _ in range(500))]:
+        for wanted in (value - 1, value, value + 1):
+            at = bisect.bisect_right(values, wanted)
+            assert offsets.lookup(wanted) == ((values[at - 1], at * 1000) if at else (0, 0))
+            at = bisect.bisect_left(values, wanted)
+            assert times.lookup_before(began + wanted) == (at + 1 if at else 0)
+    for index in (offsets, times):
+        index.close()

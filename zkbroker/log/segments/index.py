@@ -28,6 +28,7 @@ _INT32_MAX = 2**31 - 1
 _SMALL_BYTES = 65_536
 _PENDING_BYTES = 512
 _BLOCK_BYTES = 4096
+_GUESSES = 4
 
 
 class _SparseIndex:
@@ -154,16 +155,29 @@ class _SparseIndex:
     def _count_below(self, column: int, value: int) -> int:
         """Return how many entries hold less than a value in a column; columns ascend."""
         low, high = 0, self._written
-        while high - low > _BLOCK_BYTES // self.entry.size:
-            middle = (low + high) // 2
-            if self._at(middle)[column] < value:
-                low = middle + 1
+        block = _BLOCK_BYTES // self.entry.size
+        if high > block and self._last is not None:
+            least, most, guesses = self._at(0)[column], self._last[column], _GUESSES
+        while high - low > block:
+            middle = (low + high - block) // 2
+            if guesses:
+                # Entries are spread evenly as a rule: a block or two are read, and not ten.
+                guesses -= 1
+                share = (value - least) * (high - low) // max(1, most - least)
+                middle = min(max(low, low + share - block // 2), high - block)
+            found = self._read(middle, block)
+            first = self.entry.unpack_from(found, 0)[column]
+            last = self.entry.unpack_from(found, len(found) - self.entry.size)[column]
+            if first >= value:
+                high, most = middle, first
+            elif last < value:
+                low, least = middle + block, last
             else:
-                high = middle
-        found = low + self._count_in(self._read(low, high - low), column, value)
-        if found == self._written:
-            found += self._count_in(self._pending, column, value)
-        return found
+                return middle + self._count_in(found, column, value)
+        below = low + self._count_in(self._read(low, high - low), column, value)
+        if below == self._written:
+            below += self._count_in(self._pending, column, value)
+        return below
 
     def _count_in(self, block: bytes | bytearray, column: int, value: int) -> int:
         unpack, size = self.entry.unpack_from, self.entry.size
