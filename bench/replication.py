@@ -151,6 +151,8 @@ def failovers(
     # What is decided is carried out a little later.
     for broker in cluster.brokers:
         while sum(1 for _ in directory.glob(f"broker-{broker.id}/many-*")) < partitions:
+            if time.monotonic() - started > LED_WITHIN_S:
+                raise TimeoutError(f"broker {broker.id} has not made its logs in {LED_WITHIN_S} s")
             time.sleep(0.2)
     print(f"{partitions} partitions of 3 replicas: made in {time.monotonic() - started:.1f} s")
     for what in ("its controller", "another broker"):
