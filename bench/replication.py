@@ -2,20 +2,26 @@
 
 `all`: N messages of 1000 bytes at acks=all by librdkafka, from the first send to the last
 acknowledgement, and the CPU-seconds that the brokers took for a GB. `single`: single sends, p50 and
-p99. Genuine Kafka 0.8.2.2 takes part where `make java-clients` put it. Then a topic of many
-partitions: how long until every partition is led again after its controller, and after another
-broker, was killed (from the kill; the session's time is in it), and the controller's memory.
+p99. Genuine Kafka 0.8.2.2 takes part where `make java-clients` put it. Then, on brokers of its own,
+a topic of many partitions with three replicas: how long until every partition is led again after
+its controller, and after another broker, was killed (from the kill; the session's time is in it),
+and the controller's memory. A broker's limit of open files bounds the replicas that it holds: more
+brokers hold more partitions.
 
     python -m bench.replication [--messages 100000] [--rounds 3] [--singles 300]
-                                [--partitions 1000]
+                                [--partitions 1000] [--brokers 3]
+
+`--rounds 0` leaves the comparison out, `--partitions 0` the large controller.
 """
 
 import argparse
 import statistics
 import tempfile
 import time
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import confluent_kafka
@@ -36,7 +42,9 @@ from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
 VALUE = b"x" * 1000
 SESSION_MS = 3000
+PROPERTIES = {"zookeeper.session.timeout.ms": str(SESSION_MS)}
 LED_WITHIN_S = 300
+REPLICAS = 3
 
 
 @dataclass
@@ -141,57 +149,11 @@ def genuine(directory: Path, stack: ExitStack) -> Contender:
     return Contender(address, options, pids, "r3")
 
 
-def failovers(
-    cluster: ClusterProcesses, session: ZkSession, directory: Path, partitions: int
-) -> None:
-    states = PartitionStates(session, StateForm.EPHEMERAL)
-    started = time.monotonic()
-    create_topic(session, "many", assignment([1, 2, 3], 3, partitions), {})
-    wait_led(states, "many", partitions, -1, isr=3)
-    # What is decided is carried out a little later.
-    for broker in cluster.brokers:
-        while sum(1 for _ in directory.glob(f"broker-{broker.id}/many-*")) < partitions:
-            if time.monotonic() - started > LED_WITHIN_S:
-                raise TimeoutError(f"broker {broker.id} has not made its logs in {LED_WITHIN_S} s")
-            time.sleep(0.2)
-    print(f"{partitions} partitions of 3 replicas: made in {time.monotonic() - started:.1f} s")
-    for what in ("its controller", "another broker"):
-        controller = current_controller(session)
-        assert controller is not None
-        chief = cluster.broker(controller)
-        if what == "its controller":
-            assert chief.pid is not None
-            print(f"  controller's memory {resident_mb(chief.pid):.0f} MB")
-        victim = chief if what == "its controller" else cluster.broker(controller % 3 + 1)
-        killed = time.monotonic()
-        victim.kill()
-        wait_led(states, "many", partitions, victim.id)
-        took = time.monotonic() - killed
-        print(f"  all led again after {what} was killed: {took:.2f} s (session {SESSION_MS} ms)")
-        victim.start(LED_WITHIN_S)
-        wait_led(states, "many", partitions, -1, isr=3)
-        print(f"  all in sync again after {time.monotonic() - killed:.1f} s", flush=True)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--messages", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--singles", type=int, default=300)
-    parser.add_argument("--partitions", type=int, default=1000)
-    arguments = parser.parse_args()
-    limit = PartitionCapacity(LogManagerConfig().open_segments).limit
-    if arguments.partitions > limit:
-        # Each broker has a replica of every one.
-        parser.error(
-            f"--partitions {arguments.partitions}: with this limit of open files a broker holds "
-            f"{limit}; raise it (ulimit -n), or ask for fewer"
-        )
+def compare(directory: Path, messages: int, rounds: int, singles: int) -> None:
+    """One replica, three, and three of genuine brokers, in turn."""
     with ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        properties = {"zookeeper.session.timeout.ms": str(SESSION_MS)}
         cluster = stack.enter_context(
-            ClusterProcesses(directory / "ours", brokers=3, properties=properties)
+            ClusterProcesses(directory / "ours", brokers=REPLICAS, properties=PROPERTIES)
         )
         session = stack.enter_context(ZkSession(cluster.zookeeper))
         create_topic(session, "r1", assignment([1, 2, 3], 1), {"min.insync.replicas": "1"})
@@ -208,12 +170,12 @@ def main() -> None:
         }
         if not java_clients.old_missing():
             contenders["Kafka 0.8.2.2, 3 replicas"] = genuine(directory, stack)
-        for _ in range(arguments.rounds):
+        for _ in range(rounds):
             for each in contenders.values():
-                each.send_all(arguments.messages)
+                each.send_all(messages)
             for each in contenders.values():
-                each.send_singly(arguments.singles)
-        print(f"acks=all, {arguments.messages} x {len(VALUE)} B, medians of {arguments.rounds}:")
+                each.send_singly(singles)
+        print(f"acks=all, {messages} x {len(VALUE)} B, medians of {rounds}:")
         for name, each in contenders.items():
             p50 = statistics.median(p for p, _ in each.singles)
             p99 = statistics.median(p for _, p in each.singles)
@@ -222,8 +184,82 @@ def main() -> None:
                 f"{statistics.median(each.cpu):6.1f} CPU s/GB  p50 {p50:.2f} ms  p99 {p99:.2f} ms",
                 flush=True,
             )
+
+
+def wait_made(directory: Path, assigned: dict[int, list[int]]) -> None:
+    """Wait until every broker has made its logs: what is decided is carried out a little later."""
+    deadline = time.monotonic() + LED_WITHIN_S
+    for broker, count in Counter(chain.from_iterable(assigned.values())).items():
+        while sum(1 for _ in directory.glob(f"broker-{broker}/many-*")) < count:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"broker {broker} has not made its logs in {LED_WITHIN_S} s")
+            time.sleep(0.2)
+
+
+def failovers(directory: Path, partitions: int, brokers: int) -> None:
+    """The controller of many partitions is killed, then another broker."""
+    with (
+        ClusterProcesses(directory / "many", brokers=brokers, properties=PROPERTIES) as cluster,
+        ZkSession(cluster.zookeeper) as session,
+    ):
+        states = PartitionStates(session, StateForm.EPHEMERAL)
+        assigned = assignment([each.id for each in cluster.brokers], REPLICAS, partitions)
+        started = time.monotonic()
+        create_topic(session, "many", assigned, {})
+        wait_led(states, "many", partitions, -1, isr=REPLICAS)
+        wait_made(directory / "many", assigned)
+        print(
+            f"{partitions} partitions of {REPLICAS} replicas on {brokers} brokers: "
+            f"made in {time.monotonic() - started:.1f} s",
+            flush=True,
+        )
+        for what in ("its controller", "another broker"):
+            controller = current_controller(session)
+            assert controller is not None
+            victim = cluster.broker(controller)
+            if what == "its controller":
+                assert victim.pid is not None
+                print(f"  controller's memory {resident_mb(victim.pid):.0f} MB", flush=True)
+            else:
+                victim = cluster.broker(controller % brokers + 1)
+            killed = time.monotonic()
+            victim.kill()
+            wait_led(states, "many", partitions, victim.id)
+            took = time.monotonic() - killed
+            print(
+                f"  all led again after {what} was killed: {took:.2f} s (session {SESSION_MS} ms)",
+                flush=True,
+            )
+            victim.start(LED_WITHIN_S)
+            wait_led(states, "many", partitions, -1, isr=REPLICAS)
+            print(f"  all in sync again after {time.monotonic() - killed:.1f} s", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--messages", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--singles", type=int, default=300)
+    parser.add_argument("--partitions", type=int, default=1000)
+    parser.add_argument("--brokers", type=int, default=3)
+    arguments = parser.parse_args()
+    if arguments.brokers < REPLICAS:
+        parser.error(f"--brokers {arguments.brokers}: {REPLICAS} replicas need as many brokers")
+    limit = PartitionCapacity(LogManagerConfig().open_segments).limit
+    most = limit * arguments.brokers // REPLICAS
+    if arguments.partitions > most:
+        parser.error(
+            f"--partitions {arguments.partitions}: with this limit of open files a broker holds "
+            f"{limit} replicas, {arguments.brokers} brokers {most} partitions; raise the limit "
+            "(ulimit -n), or ask for more brokers or fewer partitions"
+        )
+    with tempfile.TemporaryDirectory() as place:
+        if arguments.rounds:
+            compare(Path(place), arguments.messages, arguments.rounds, arguments.singles)
         if arguments.partitions:
-            failovers(cluster, session, directory / "ours", arguments.partitions)
+            failovers(Path(place), arguments.partitions, arguments.brokers)
 
 
 if __name__ == "__main__":

@@ -170,10 +170,6 @@ class PowerCutFileSystem(FileSystem):
             source = new if self.chosen.random() < share else old
             page = source[start : min(start + PAGE, size)]
             result[start : start + len(page)] = page
-        # What is stable and was not changed since is on the disk in any case.
-        for at in range(min(len(old), len(new), size)):
-            if old[at] == new[at]:
-                result[at] = old[at]
         return bytes(result)
 
     def _directory(self, path: Path) -> DirectoryModel:

@@ -149,7 +149,10 @@ class RdKafkaSender(Sender):
             producer.produce(self.topic, value, partition=partition, on_delivery=done)
             producer.poll(0)
             if len(self.sent) % _BURST == 0:
-                producer.poll(_PAUSE_S)
+                # A poll returns with the first callback: alone it would be no pause.
+                until = time.monotonic() + _PAUSE_S
+                while (left := until - time.monotonic()) > 0:
+                    producer.poll(left)
             while len(producer) > 2000 and not self.over.is_set():
                 producer.poll(0.05)
         assert producer.flush(120) == 0

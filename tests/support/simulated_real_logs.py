@@ -149,6 +149,8 @@ class RealLogs(LogManager):
                 flush_messages=flush_messages,
                 retention_ms=-1,
                 segment_bytes=2048,
+                # Indexes are pre-allocated, and a cut of the power copies every file.
+                index_max_bytes=4096,
             ),
             runtime=RealRuntime(runtime.clock, runtime.process),  # type: ignore[arg-type]
             topic_overrides={},
