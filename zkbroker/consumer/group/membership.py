@@ -12,7 +12,8 @@ Invariants:
   the loop wants back, the consumer releases (`released`) before the loop joins again. So the user's
   callbacks run in the user's task, and nothing is consumed under a generation that is over.
 - When the session may be over before the coordinator says so (no answer for the session time-out),
-  the member counts itself as lost.
+  the member counts its share as lost. It asks for its place under the same id: as a newcomer it
+  would have the group wait for the member that it was.
 """
 
 import logging
@@ -242,7 +243,7 @@ class GroupMembership:
             if self._beat(session_s - (now - heard_at)):
                 heard_at = now
             elif time.monotonic() - heard_at >= session_s:
-                self._lose("no answer for the session time-out")
+                self._lose("no answer for the session time-out", known=True)
 
     def _beat(self, patience_s: float) -> bool:
         """Send one heartbeat; whether the coordinator answered."""
@@ -273,10 +274,12 @@ class GroupMembership:
             self.ending = True
             self._notify()
 
-    def _lose(self, reason: str) -> None:
+    def _lose(self, reason: str, *, known: bool = False) -> None:
+        """Count the share as lost; `known`: the coordinator may still have this member."""
         if self.share is not None and not self.lost:
             logger.warning("share lost group=%s reason=%s", self._config.group_id, reason)
-            self._member_id = ""
+            if not known:
+                self._member_id = ""
             self.lost = True
             self.ending = True
             self._notify()

@@ -4,6 +4,7 @@ import pytest
 
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer.group.assignors import ClusterPartitions, RangeAssignor
+from zkbroker.consumer.group.joining import Joined, Share
 from zkbroker.consumer.group.membership import GroupMembership
 from zkbroker.errors import ClientError, NetworkError
 from zkbroker.runtime import get_runtime
@@ -48,5 +49,48 @@ def test_an_assignor_that_fails_is_told_of_to_who_polls_and_asked_again(monkeypa
         assert isinstance(error, ClientError)
         assert "group g cannot be joined: LookupError" in str(error)
         assert len(asked) == times
+    member.leave(WAIT_S)
+    assert not member._task.alive
+
+
+@pytest.mark.parametrize("runtime_name", ["threads", "gevent"])
+def test_who_was_not_answered_asks_for_its_old_place(monkeypatch, runtime_name):
+    runtime = get_runtime(runtime_name)
+    told = runtime.event()
+    member = GroupMembership(
+        GroupConsumerConfig(
+            bootstrap_servers=("none:1",),
+            group_id="g",
+            session_timeout_ms=50,
+            heartbeat_interval_ms=10,
+        ),
+        NoCoordinator(),
+        [RangeAssignor()],
+        partitions_of=lambda topics: ClusterPartitions({}),
+        runtime=runtime,
+        notify=told.set,
+    )
+    asked = []
+
+    def join(member_id, topics):
+        asked.append(member_id)
+        member._exchange.member_id = "member-1"
+        return Joined(Share(1, "member-1", ()), leads=False, shared_out={})
+
+    monkeypatch.setattr(member._exchange, "join", join)
+    member.subscribe(frozenset({"t"}))
+    for _ in range(2):
+        while member.offered is None:
+            assert told.wait(WAIT_S)
+            told.clear()
+        member.take()
+        while not member.lost:
+            assert told.wait(WAIT_S)
+            told.clear()
+        member.released()
+    while len(asked) < 3:
+        assert told.wait(WAIT_S)
+        told.clear()
+    assert asked == ["", "member-1", "member-1"]
     member.leave(WAIT_S)
     assert not member._task.alive
