@@ -24,6 +24,15 @@ from zkbroker.runtime import Park, Runtime, unparked
 from zkbroker.types import PartitionKey
 
 _OF_THE_PRODUCER = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE})
+_PASSING = frozenset(
+    {
+        ErrorCode.NOT_LEADER_FOR_PARTITION,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    }
+)
+"""What a change of leaders brings with it: members ask again."""
 
 logger = logging.getLogger(__name__)
 
@@ -272,8 +281,13 @@ class HostedPartitions:
 
 def storage_error(what: str, group_id: str, failure: Exception) -> ErrorCode:
     """Log that a record could not be written, and say what the member is told."""
-    logger.error(
-        "offsets_topic_write_failed operation=%s group=%s reason=%s", what, group_id, failure
+    passes = isinstance(failure, ProtocolError) and failure.code in _PASSING
+    logger.log(
+        logging.INFO if passes else logging.ERROR,
+        "offsets_topic_write_failed operation=%s group=%s reason=%s",
+        what,
+        group_id,
+        failure,
     )
     if isinstance(failure, ProtocolError) and failure.code is ErrorCode.MESSAGE_TOO_LARGE:
         if what == "commit":

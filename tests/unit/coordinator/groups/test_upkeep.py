@@ -1,8 +1,18 @@
 """What the coordinator does unasked: offsets expire, partitions are rewritten, topics go."""
 
+import logging
+
+import pytest
+
 from tests.support.memory_log import MemoryLog
+from zkbroker.coordinator.groups.partitions import storage_error
 from zkbroker.coordinator.stored_log import key_partition
-from zkbroker.errors import ErrorCode
+from zkbroker.errors import (
+    ErrorCode,
+    NotEnoughReplicas,
+    NotLeaderForPartition,
+    StorageError,
+)
 from zkbroker.protocol.offsets_topic import OffsetValue
 from zkbroker.records import COMMIT, control_batch
 
@@ -81,3 +91,19 @@ class TestExpiry:
         assert desk.coordinator.upkeep.expire_offsets() == 0
         desk.wall += 1
         assert desk.coordinator.upkeep.expire_offsets() == 1
+
+
+@pytest.mark.parametrize(
+    ("failure", "level"),
+    [
+        (NotLeaderForPartition("moved"), logging.INFO),
+        (NotEnoughReplicas("one in sync"), logging.INFO),
+        (StorageError("the disk is broken"), logging.ERROR),
+    ],
+)
+def test_what_a_change_of_leaders_brings_with_it_is_no_error_of_the_broker(caplog, failure, level):
+    with caplog.at_level(logging.INFO):
+        assert storage_error("commit", "g", failure) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    (record,) = caplog.records
+    assert record.levelno == level
+    assert str(failure) in record.message
