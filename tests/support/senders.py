@@ -239,6 +239,7 @@ class JavaStream:
                 cluster.bootstrap_servers,
                 JAVA,
                 str(partitions),
+                str(round(1000 * _PAUSE_S / _BURST * partitions)),
             ),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -11,7 +11,9 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * A stream of numbered records through whatever happens: java Stream BOOTSTRAP TOPIC PARTITIONS.
+ * A stream of numbered records through whatever happens:
+ * java Stream BOOTSTRAP TOPIC PARTITIONS [PAUSE_MS]. A record goes to each partition, then it pauses
+ * (1 ms unless told).
  *
  * The producer is idempotent, as is the default, and sends until standard input is closed; a member
  * of a group reads meanwhile and goes on until it has all. Prints `at NUMBER` now and then as it
@@ -26,10 +28,11 @@ final class Stream {
     public static void main(String[] arguments) throws Exception {
         String topic = arguments[1];
         int partitions = Integer.parseInt(arguments[2]);
+        long pauseMs = arguments.length > 3 ? Long.parseLong(arguments[3]) : 1;
         Thread watcher = new Thread(Stream::watchInput);
         watcher.setDaemon(true);
         watcher.start();
-        Thread writer = new Thread(() -> write(arguments[0], topic, partitions));
+        Thread writer = new Thread(() -> write(arguments[0], topic, partitions, pauseMs));
         writer.start();
 
         long[] next = new long[partitions];
@@ -71,7 +74,7 @@ final class Stream {
         stopping = true;
     }
 
-    private static void write(String bootstrap, String topic, int partitions) {
+    private static void write(String bootstrap, String topic, int partitions, long pauseMs) {
         Properties properties = Checks.properties(
                 "bootstrap.servers", bootstrap,
                 "linger.ms", "2",
@@ -89,7 +92,7 @@ final class Stream {
                         }
                     });
                 }
-                Thread.sleep(1);
+                Thread.sleep(pauseMs);
             }
         } catch (InterruptedException error) {
             failure = error;
