@@ -13,6 +13,8 @@
     unread directory      a topic is deleted while a broker cannot read what it has of it
     bounce                a broker loses its power and is back before anybody has missed it
     deleted again         a broker is slow to delete a topic, which is made and deleted again
+    lost disk             the last replica in sync comes back with an empty directory
+    late request          what a controller asked for arrives when the topic is gone and made anew
 
 Invariant: an aim causes faults only; what must hold without it must hold with it. Its steps give
 back how long to wait (s); every wait for something ends after some time.
@@ -35,6 +37,7 @@ from tests.support.simulated_steps import (
     until,
 )
 from zkbroker.log import TopicPartition
+from zkbroker.protocol.messages import LeaderAndIsrRequest
 from zkbroker.registry import paths
 
 if TYPE_CHECKING:
@@ -405,6 +408,66 @@ def deleted_again(cluster: "SimCluster") -> Steps:
     yield from until(lambda: paths.topic("d") not in nodes, for_s=5.0)
 
 
+def lost_disk(cluster: "SimCluster") -> Steps:
+    """The leader goes on alone, and its broker is started again with an empty directory; what it
+    had is found later."""
+    random, faults = cluster.random, cluster.faults
+    key = pick(cluster)
+    yield from until(lambda: all_in_sync(cluster, key), for_s=8.0)
+    leader = cluster.leader_of(key)
+    if leader is None or cluster.real or leader.disk.broken is not None or leader.disk.lost:
+        return
+    for each in others(cluster, key, leader):
+        faults.kill(each, random.uniform(7.0, 12.0))
+    yield from until(lambda: cluster.truth.decided[key]["isr"] == [leader.id], for_s=6.0)
+    if not led_by(cluster, key, leader.id) or cluster.truth.decided[key]["isr"] != [leader.id]:
+        return
+    cluster.produce(leader, key, random.randint(1, 3), -1)
+    yield random.uniform(0.1, 0.5)
+    if not leader.alive or leader.disk.broken is not None or key not in leader.disk.logs:
+        return
+    leader.fail_disk(leader.disk.logs[key].directory)
+    empty_s, down_s, found_s = random.uniform(0.0, 1.0), random.uniform(0.1, 2.0), 10.0
+    # Also when the steps end before that.
+    clock = cluster.clock
+    faults.lasts(found_s + 4.0)
+    clock.at(clock.now + empty_s, None, lambda: faults.repair_disk(leader.id, down_s, emptied=True))
+    clock.at(clock.now + found_s, None, lambda: faults.find_disk(leader.id))
+    yield found_s + 4.0
+
+
+def late_request(cluster: "SimCluster") -> Steps:
+    """A controller is not answered, and asks again through another connection; what it sent first
+    arrives when the topic is deleted, and is made again after that."""
+    random, faults, nodes = cluster.random, cluster.faults, cluster.server.nodes
+    if cluster.assignment("d"):
+        faults.make_or_delete_topic()
+    yield from until(lambda: paths.topic("d") not in nodes, for_s=10.0)
+    active = [each for each in cluster.live() if each.controller.active]
+    if len(active) != 1 or paths.topic("d") in nodes:
+        return
+    faults.make_or_delete_topic()
+    key = TopicPartition("d", 0)
+    slow = random.choice(others(cluster, key, active[0]))
+    held = cluster.network.hold(
+        active[0].id,
+        slow.id,
+        lambda request: (
+            isinstance(request, LeaderAndIsrRequest)
+            and any(topic == "d" for topic, _ in request.partitions())
+        ),
+    )
+    yield from until(lambda: all_in_sync(cluster, key) and knows(slow, key, 0), for_s=6.0)
+    if cluster.assignment("d"):
+        faults.make_or_delete_topic()
+    yield from until(lambda: paths.topic("d") not in nodes, for_s=10.0, every_s=0.001)
+    cluster.network.release(held)
+    yield random.uniform(0.0, 0.5)
+    if paths.topic("d") not in nodes:
+        faults.make_or_delete_topic()
+    yield random.uniform(0.5, 3.0)
+
+
 AIMS = {
     "late high watermark": Aim(again_and_again(late_high_watermark)),
     "double failover": Aim(again_and_again(double_failover), NEVER, 4, 26.0),
@@ -419,4 +482,6 @@ AIMS = {
     "bounce": Aim(again_and_again(bounce), 1),
     "unread directory": Aim(again_and_again(unread_directory)),
     "deleted again": Aim(again_and_again(deleted_again), by_chance=False),
+    "lost disk": Aim(again_and_again(lost_disk), by_chance=False),
+    "late request": Aim(again_and_again(late_request), by_chance=False),
 }

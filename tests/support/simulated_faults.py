@@ -203,7 +203,7 @@ class Faults:
             if emptied:
                 later_s = down_s + random.uniform(2.0, 8.0)
                 self.lasts(later_s + SESSION_TIMEOUT_S)
-                clock.at(clock.now + later_s, None, lambda: self._find_disk(node.id))
+                clock.at(clock.now + later_s, None, lambda: self.find_disk(node.id))
 
         clock.at(clock.now + seconds, None, repair)
 
@@ -214,7 +214,7 @@ class Faults:
         self.kill(node, down_s)
         node.disk.repair(emptied=emptied)
 
-    def _find_disk(self, broker: int) -> None:
+    def find_disk(self, broker: int) -> None:
         """Bring the logs of a lost directory back, of which the new one has nothing."""
         cluster = self._cluster
         node = cluster.nodes[broker]

@@ -10,6 +10,7 @@ closed; after a power cut nobody is told.
 import random as random_module
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tests.support.simulated_time import Clock, Process, SimEvent, SimRuntime
@@ -57,6 +58,16 @@ class SimContext:
     def release_answer(self) -> None: ...
 
 
+@dataclass(eq=False)
+class Held:
+    """A request that is to be kept on its way, or is."""
+
+    sender: int
+    target: int
+    wanted: Callable[[Any], bool]
+    arrive: Callable[[], None] | None = None
+
+
 class SimNetwork:
     """Who can reach whom, and how fast."""
 
@@ -68,6 +79,7 @@ class SimNetwork:
         # On a slow network what a leader has acknowledged is longer on its way to the others.
         self._usual_s = random.choice((0.004, 0.004, 0.1, 0.4))
         self._cut_until: dict[tuple[int, int], float] = {}
+        self._held: list[Held] = []
         self._connections: dict[Process, list[SimConnection]] = {}
         self.opened = 0
 
@@ -77,9 +89,25 @@ class SimNetwork:
         for pair in ((one, other), (other, one)):
             self._cut_until[pair] = max(until, self._cut_until.get(pair, 0.0))
 
+    def hold(self, sender: int, target: int, wanted: Callable[[Any], bool]) -> "Held":
+        """Keep the next such request on its way until it is released."""
+        held = Held(sender, target, wanted)
+        self._held.append(held)
+        return held
+
+    def release(self, held: "Held") -> None:
+        """Let a request arrive that was held; none is held any more."""
+        if held in self._held:
+            self._held.remove(held)
+        if held.arrive is not None:
+            self.clock.at(self.clock.now, None, held.arrive)
+            held.arrive = None
+
     def heal(self) -> None:
         self._cut_until.clear()
         self.lost = 0.0
+        for held in tuple(self._held):
+            self.release(held)
 
     def reaches(self, sender: int, target: int) -> bool:
         return self.clock.now >= self._cut_until.get((sender, target), 0.0)
@@ -97,6 +125,17 @@ class SimNetwork:
         known[:] = [each for each in known if not each.closed]
         known.append(connection)
         return connection
+
+    def send_on(
+        self, sender: int, target: int, request: Any, delay_s: float, arrive: Callable[[], None]
+    ) -> None:
+        """Bring a request to where it is sent, unless it is held on its way."""
+        for held in self._held:
+            if (held.sender, held.target) == (sender, target) and held.wanted(request):
+                self._held.remove(held)
+                held.arrive = arrive
+                return
+        self.clock.at(self.clock.now + delay_s, None, arrive)
 
     def died(self, process: Process, *, silently: bool) -> None:
         """A process is no more: its connections are closed, unless nobody was left to say so."""
@@ -166,7 +205,7 @@ class SimConnection:
                 finish if broken else lambda: finish(result),
             )
 
-        clock.at(clock.now + network.delay(), None, arrive)
+        network.send_on(self._sender, self._target, request, network.delay(), arrive)
         if not answered.wait(self._timeout_s):
             self._break()
             raise RequestTimedOut("no answer")
