@@ -12,6 +12,7 @@
     zombie controller     a controller is deposed in the middle, and goes on
     unread directory      a topic is deleted while a broker cannot read what it has of it
     bounce                a broker loses its power and is back before anybody has missed it
+    beside a new disk     meanwhile another broker, with a new disk, has left the ISR
     deleted again         a broker is slow to delete a topic, which is made and deleted again
     lost disk             the last replica in sync comes back with an empty directory
     late request          what a controller asked for arrives when the topic is gone and made anew
@@ -361,6 +362,34 @@ def bounce(cluster: "SimCluster") -> Steps:
     yield random.uniform(1.0, 4.5)
 
 
+def beside_a_new_disk(cluster: "SimCluster") -> Steps:
+    """As `bounce`; before the next controller comes, a follower leaves the ISR, since it has a new
+    disk."""
+    random, faults, clock = cluster.random, cluster.faults, cluster.clock
+    key = pick(cluster)
+    yield from until(lambda: all_in_sync(cluster, key), for_s=8.0)
+    leader = cluster.leader_of(key)
+    active = [each for each in cluster.live() if each.controller.active]
+    if leader is None or leader in active or not active or faults.alone or cluster.real:
+        return
+    renewed = next((each for each in others(cluster, key, leader, *active) if each.alive), None)
+    if renewed is None or renewed.disk.broken is not None or key not in renewed.disk.logs:
+        return
+    faults.kill(active[0], random.uniform(4.0, 6.0))
+    cluster.produce(leader, key, random.randint(1, 3), 1)
+    yield random.uniform(0.005, 0.1)
+    faults.kill(leader, random.uniform(0.05, 0.4), power=cluster.flushes)
+    renewed.fail_disk(renewed.disk.logs[key].directory)
+    faults.repair_disk(renewed.id, random.uniform(0.5, 1.5), emptied=True)
+    # Also when the steps end before that.
+    faults.lasts(14.0)
+    clock.at(clock.now + 10.0, None, lambda: faults.find_disk(renewed.id))
+    yield from until(lambda: led_by(cluster, key, leader.id), for_s=6.0, every_s=0.001)
+    if led_by(cluster, key, leader.id):
+        cluster.produce(cluster.nodes[leader.id], key, random.randint(1, 3), 1)
+    yield 8.0
+
+
 def unread_directory(cluster: "SimCluster") -> Steps:
     """A topic is deleted while a broker cannot read the directory that has it."""
     random, faults = cluster.random, cluster.faults
@@ -482,6 +511,7 @@ AIMS = {
     "bounce": Aim(again_and_again(bounce), 1),
     "unread directory": Aim(again_and_again(unread_directory)),
     "deleted again": Aim(again_and_again(deleted_again), by_chance=False),
+    "beside a new disk": Aim(again_and_again(beside_a_new_disk), 1, by_chance=False),
     "lost disk": Aim(again_and_again(lost_disk), by_chance=False),
     "late request": Aim(again_and_again(late_request), by_chance=False),
 }

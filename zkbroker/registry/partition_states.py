@@ -4,9 +4,11 @@
     .../partitions/[n]/state   ephemeral form: the leader's        persistent form: the decision
                                registration, in its session
 
-Both nodes hold `{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":3,"isr":[1]}`. The
-ephemeral form is that of a cluster of ours: `state` is there while the leader lives, and nothing is
-forgotten when it goes. The persistent form is that of genuine brokers, for a cluster with both.
+Both nodes hold `{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":3,"isr":[1]}`; what a
+broker amends before it registers has "decided_zxid", too: the transaction of the decision itself.
+The ephemeral form is that of a cluster of ours: `state` is there while the leader lives, and
+nothing is forgotten when it goes. The persistent form is that of genuine brokers, for a cluster
+with both.
 
 Invariants: a decision is written under the version it was read with, so that of two writers one is
 told; the controller's writes also check the version of `/controller_epoch`, so that a deposed one
@@ -57,8 +59,8 @@ class LeaderAndIsr:
             so far is known.
         controller_epoch: that of the controller which decided.
         zk_version: version of the node it was read from or written to; MISSING before that.
-        zxid: the transaction that stored it, 0 unless it was read; to be compared with broker
-            epochs.
+        zxid: the transaction in which its controller, or its leader, decided it, 0 unless it was
+            read; to be compared with broker epochs.
     """
 
     leader: int
@@ -68,9 +70,14 @@ class LeaderAndIsr:
     zk_version: int = MISSING
     zxid: int = field(default=0, compare=False)
 
-    def to_json(self) -> bytes:
+    def to_json(self, *, amended: bool = False) -> bytes:
+        """As a node holds it; `amended`: by somebody who decides nothing."""
         return PartitionState(
-            self.leader, self.leader_epoch, self.isr, self.controller_epoch
+            self.leader,
+            self.leader_epoch,
+            self.isr,
+            self.controller_epoch,
+            self.zxid if amended and self.zxid else None,
         ).to_json()
 
 
@@ -209,9 +216,11 @@ class PartitionStates:
             parents += [Create(paths.partition(*key)) for key in keys]
         return parents
 
-    def _operations(self, key: Key, state: LeaderAndIsr) -> list[Operation]:
+    def _operations(
+        self, key: Key, state: LeaderAndIsr, *, amended: bool = False
+    ) -> list[Operation]:
         here, other = self._places(key)
-        data = state.to_json()
+        data = state.to_json(amended=amended)
         operations: list[Operation] = [
             Create(here, data)
             if state.zk_version == MISSING
@@ -343,7 +352,7 @@ class PartitionStates:
         self._session.transactions(
             [[operation] for operation in self._parents([k for k in raised if versions[k] < 0])]
         )
-        batches = [self._operations(key, state) for key, state in raised.items()]
+        batches = [self._operations(key, state, amended=True) for key, state in raised.items()]
         done = {}
         for key, refused in zip(raised, self._session.transactions(batches), strict=True):
             if refused is not None:
@@ -382,7 +391,10 @@ class PartitionStates:
             }
             if not changes:
                 return left
-            self._session.transactions([self._operations(*each) for each in changes.items()])
+            # Who came back unseen since the decision is found by its time, see `Partitions.renew`.
+            self._session.transactions(
+                [self._operations(*each, amended=True) for each in changes.items()]
+            )
         raise RegistryError(f"the ISRs of {len(left)} partitions change all the time")
 
     def leave_persistent(self, keys: Iterable[Key]) -> int:
@@ -440,14 +452,17 @@ def _decode(key: Key, node: Node) -> LeaderAndIsr | None:
         state.isr,
         state.controller_epoch,
         stat.version,
-        stat.mzxid,
+        stat.mzxid if state.decided_zxid is None else state.decided_zxid,
     )
 
 
 def _epoch_alone(data: bytes) -> int | None:
     """What releases before replication left in a partition's node: the epochs used so far."""
     try:
-        return int32(read_json(data)["leader_epoch"])
+        state = read_json(data)
+        if "leader" in state or "isr" in state:
+            return None  # a decision, of which something cannot be read
+        return int32(state["leader_epoch"])
     except (ValueError, TypeError, KeyError):
         return None
 

@@ -24,12 +24,19 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """What a state node says."""
+    """What a state node says.
+
+    Args:
+        leader, leader_epoch, isr, controller_epoch: as genuine brokers write them.
+        decided_zxid: of the decision that this one only amends; None for the node's own. Genuine
+            brokers do not look at it.
+    """
 
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
     controller_epoch: int = 0
+    decided_zxid: int | None = None
 
     def to_json(self) -> bytes:
         state = {
@@ -39,6 +46,8 @@ class PartitionState:
             "leader_epoch": self.leader_epoch,
             "isr": list(self.isr),
         }
+        if self.decided_zxid is not None:
+            state["decided_zxid"] = self.decided_zxid
         return json.dumps(state, separators=(",", ":")).encode()
 
     @classmethod
@@ -50,11 +59,13 @@ class PartitionState:
         """
         try:
             state = read_json(data)
+            zxid = state.get("decided_zxid")
             return cls(
                 leader=int32(state["leader"]),
                 leader_epoch=int32(state["leader_epoch"]),
                 isr=tuple(int32(broker) for broker in state.get("isr", ())),
                 controller_epoch=int32(state.get("controller_epoch", 0)),
+                decided_zxid=None if zxid is None else int(zxid),
             )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise RegistryError(f"no partition state: {data[:200]!r}") from error

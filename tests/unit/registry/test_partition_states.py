@@ -273,6 +273,20 @@ def test_a_broker_that_lost_its_logs_leaves_the_isrs_in_which_it_is_not_alone(st
     assert states.leave_isrs(1, [followed]) == set()
 
 
+def test_who_leaves_an_isr_leaves_the_time_of_the_decision(server, states):
+    key = ("t", 1)
+    states.write({key: first(2, (2, 1, 3))}, 0)
+    decided = states.read([key])[key].zxid
+    for leaving in (1, 3):
+        assert states.leave_isrs(leaving, [key]) == set()
+        assert states.read([key])[key].zxid == decided
+    assert server.get(states.watched(key))[1].mzxid > decided
+    amended = states.read([key])[key]
+    states.write({key: replace(amended, leader_epoch=1)}, 0)
+    assert states.read([key])[key].zxid > decided
+    assert "decided_zxid" not in node_of(server, states.watched(key))[0]
+
+
 def test_leaving_an_isr_is_tried_again_when_it_changes_meanwhile(session, states):
     stored = states.write({KEY: first(2, (2, 1))}, 0)
     other = PartitionStates(InstantSession(session.server), states.form)
@@ -301,6 +315,7 @@ def test_the_last_clean_stop_leaves_what_a_genuine_broker_leaves(server, ephemer
 
 def test_epochs_begin_above_those_that_adopted_logs_know(server, ephemeral):
     server.create(STATE, GENUINE, parents=True)
+    decided = server.get(STATE)[1].mzxid
     kept = ephemeral.write({("t", 1): replace(first(), leader_epoch=9)}, 0)[("t", 1)]
     floors = {KEY: 8, ("t", 1): 9, ("t", 2): 4}
     assert ephemeral.raise_epochs(floors) == {KEY: 5, ("t", 2): -1}
@@ -309,6 +324,7 @@ def test_epochs_begin_above_those_that_adopted_logs_know(server, ephemeral):
         ("t", 1): kept,
         ("t", 2): LeaderAndIsr(-1, 4, (), zk_version=0),
     }
+    assert ephemeral.read([KEY])[KEY].zxid == decided, "no controller has decided since"
 
 
 # -- which form it is
@@ -348,7 +364,16 @@ def test_a_registration_that_this_broker_left_behind_is_no_other_broker(server, 
     declare_form(session, StateForm.EPHEMERAL, 1)
 
 
-@pytest.mark.parametrize("garbage", [b"garbage", b'{"leader":99999999999}', b"[" * 100_000])
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"garbage",
+        b'{"leader":99999999999}',
+        b"[" * 100_000,
+        GENUINE.replace(b"[2,1]", b"[2,[1]]"),
+        GENUINE.replace(b"}", b',"decided_zxid":[]}'),
+    ],
+)
 def test_a_decision_that_cannot_be_read_is_no_new_partition(server, states, garbage):
     node = NODE if states.form is StateForm.EPHEMERAL else STATE
     server.create(NODE, b"", parents=True) if node == STATE else None
