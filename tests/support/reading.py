@@ -1,18 +1,36 @@
 """Everything that is stored in a topic of a running cluster."""
 
+from dataclasses import dataclass
 from functools import partial
 
 from zkbroker.client import BrokerUnavailable, Cluster, ZooKeeperSource
 from zkbroker.client.asking_again import ask_again
 from zkbroker.consumer import FetchRequest, SimpleConsumer
 from zkbroker.errors import LeaderNotAvailable
+from zkbroker.records import iter_entries
 from zkbroker.testing import LocalCluster
 
 _WAIT_S = 60
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Args: value of a message, and the id and epoch of the producer that sent it, -1 for none."""
+
+    value: bytes | None
+    producer: tuple[int, int]
+
+
 def read_all(cluster: LocalCluster, topic: str) -> dict[int, list[bytes | None]]:
     """Return partition → values by offset, as consumers see them; leaders may move meanwhile."""
+    return {
+        number: [each.value for each in found]
+        for number, found in read_stored(cluster, topic).items()
+    }
+
+
+def read_stored(cluster: LocalCluster, topic: str) -> dict[int, list[Stored]]:
+    """The same, with who sent them."""
     with Cluster(ZooKeeperSource(cluster.zookeeper)) as view:
         return {
             number: ask_again(view, [topic], partial(_read, view, topic, number), timeout_s=_WAIT_S)
@@ -20,19 +38,24 @@ def read_all(cluster: LocalCluster, topic: str) -> dict[int, list[bytes | None]]
         }
 
 
-def _read(view: Cluster, topic: str, partition: int) -> list[bytes | None]:
+def _read(view: Cluster, topic: str, partition: int) -> list[Stored]:
     leader = view.leader(topic, partition)
     if leader is None:
         raise LeaderNotAvailable(f"{topic}-{partition} has no leader")
     address = view.brokers().get(leader)
     if address is None:
         raise BrokerUnavailable(f"broker {leader} is not registered")
-    values: list[bytes | None] = []
+    stored: list[Stored] = []
     with SimpleConsumer(address.host, address.port) as consumer:
         while True:
-            found = consumer.fetch(FetchRequest(topic, partition, len(values), 1 << 20))
+            found = consumer.fetch(FetchRequest(topic, partition, len(stored), 1 << 20))
+            producers = {
+                offset: (entry.producer_id, entry.producer_epoch)
+                for entry in iter_entries(found.raw)
+                for offset in range(entry.base_offset, entry.last_offset + 1)
+            }
             for record in found:
-                assert record.offset == len(values)
-                values.append(record.value)
-            if len(values) >= found.high_watermark:
-                return values
+                assert record.offset == len(stored)
+                stored.append(Stored(record.value, producers[record.offset]))
+            if len(stored) >= found.high_watermark:
+                return stored
