@@ -81,7 +81,7 @@ class Sender(threading.Thread):
         return f"{self.topic}: {len(self.sent)} sent, {kept} stored"
 
     def sent_once(self, stored: list[Stored]) -> list[bytes | None]:
-        """What of a partition's messages the producer does not answer for itself."""
+        """Return a partition's values without those that the producer itself sent as new again."""
         return [each.value for each in stored]
 
 

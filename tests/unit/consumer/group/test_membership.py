@@ -22,18 +22,22 @@ class NoCoordinator:
         pass
 
 
-@pytest.mark.parametrize("runtime_name", ["threads", "gevent"])
-def test_an_assignor_that_fails_is_told_of_to_who_polls_and_asked_again(monkeypatch, runtime_name):
-    runtime = get_runtime(runtime_name)
-    told = runtime.event()
-    member = GroupMembership(
-        GroupConsumerConfig(bootstrap_servers=("none:1",), group_id="g", retry_backoff_ms=1),
+def membership(runtime, told, **settings):
+    return GroupMembership(
+        GroupConsumerConfig(bootstrap_servers=("none:1",), group_id="g", **settings),
         NoCoordinator(),
         [RangeAssignor()],
         partitions_of=lambda topics: ClusterPartitions({}),
         runtime=runtime,
         notify=told.set,
     )
+
+
+@pytest.mark.parametrize("runtime_name", ["threads", "gevent"])
+def test_an_assignor_that_fails_is_told_of_to_who_polls_and_asked_again(monkeypatch, runtime_name):
+    runtime = get_runtime(runtime_name)
+    told = runtime.event()
+    member = membership(runtime, told, retry_backoff_ms=1)
     asked = []
 
     def join(member_id, topics):
@@ -57,19 +61,7 @@ def test_an_assignor_that_fails_is_told_of_to_who_polls_and_asked_again(monkeypa
 def test_who_was_not_answered_asks_for_its_old_place(monkeypatch, runtime_name):
     runtime = get_runtime(runtime_name)
     told = runtime.event()
-    member = GroupMembership(
-        GroupConsumerConfig(
-            bootstrap_servers=("none:1",),
-            group_id="g",
-            session_timeout_ms=50,
-            heartbeat_interval_ms=10,
-        ),
-        NoCoordinator(),
-        [RangeAssignor()],
-        partitions_of=lambda topics: ClusterPartitions({}),
-        runtime=runtime,
-        notify=told.set,
-    )
+    member = membership(runtime, told, session_timeout_ms=50, heartbeat_interval_ms=10)
     asked = []
 
     def join(member_id, topics):
