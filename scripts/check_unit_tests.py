@@ -28,6 +28,7 @@ NOTHING_TO_DECIDE = {
     "zkbroker/consumer/fetching/messages.py": "data and names of errors",
     "zkbroker/consumer/group/listener.py": "a base class without behaviour",
     "zkbroker/coordinator/groups/member.py": "data",
+    "zkbroker/coordinator/transactions/partition.py": "data",
     "zkbroker/fileslice.py": "data",
     "zkbroker/log/results.py": "data",
     "zkbroker/network/client/versions.py": "a table",
@@ -75,7 +76,9 @@ TOGETHER = {
     "zkbroker/consumer/group/sticky.py": "consumer/group/test_assignors.py",
     "zkbroker/controller/partitions.py": "controller/test_term.py",
     "zkbroker/coordinator/groups/partitions.py": "coordinator/groups/test_coordinator.py",
-    "zkbroker/coordinator/groups/stored.py": "coordinator/groups/test_group.py",
+    "zkbroker/coordinator/transactions/transitions.py": (
+        "coordinator/transactions/test_coordinator.py"
+    ),
     "zkbroker/coordinator/transactions/markers.py": "coordinator/transactions/test_coordinator.py",
     "zkbroker/coordinator/transactions/store.py": "coordinator/transactions/test_coordinator.py",
     "zkbroker/log/appending.py": "log/test_log.py",

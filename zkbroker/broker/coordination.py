@@ -43,7 +43,7 @@ class Coordination:
             ),
             runtime=services.runtime,
             partition_count=self.partition_count,
-            assigned_here=self.assigned_here,
+            led_here=self.led_here,
             clock_ms=lambda: time.monotonic_ns() // 1_000_000,
             wall_ms=services.now_ms,
         )
@@ -53,7 +53,7 @@ class Coordination:
         assignment = self._services.view.assignment(OFFSETS_TOPIC)
         return len(assignment) if assignment else self._services.config.offsets_topic_partitions
 
-    def assigned_here(self, number: int) -> bool:
+    def led_here(self, number: int) -> bool:
         """Whether this broker leads a partition of the offsets topic, or is said to."""
         services = self._services
         partition = services.replicas.get(OFFSETS_TOPIC, number)
@@ -90,10 +90,10 @@ class Coordination:
 
     def _lead(self, partition: Partition) -> None:
         log = StoredLog(partition, self._services.runtime, time.monotonic)
-        self.coordinator.take_up(partition.key.partition, log)
+        self.coordinator.host(partition.key.partition, log)
 
     def _leave(self, partition: Partition) -> None:
-        self.coordinator.give_up(partition.key.partition)
+        self.coordinator.release(partition.key.partition)
 
     def close(self) -> None:
         """Send the members to wherever the partitions are hosted next."""

@@ -102,10 +102,10 @@ class TransactionCoordination:
 
     def _lead(self, partition: Partition) -> None:
         log = StoredLog(partition, self._services.runtime, time.monotonic)
-        self.coordinator.lead(partition.key.partition, partition, log)
+        self.coordinator.host(partition.key.partition, partition, log)
 
     def _leave(self, partition: Partition) -> None:
-        self.coordinator.leave(partition.key.partition)
+        self.coordinator.release(partition.key.partition)
 
     def _partition_count(self) -> int:
         assignment = self._services.view.assignment(TRANSACTION_TOPIC)

@@ -22,14 +22,14 @@ from zkbroker.coordinator.groups.member import (
 )
 from zkbroker.coordinator.groups.partitions import (
     CoordinatorSettings,
-    HostedPartitions,
+    GroupPartitions,
     storage_error,
 )
 from zkbroker.coordinator.groups.upkeep import Upkeep
 from zkbroker.coordinator.stored_log import PartitionLog
 from zkbroker.errors import ErrorCode, ProtocolError, StorageError
 from zkbroker.protocol.offsets_topic import OffsetValue
-from zkbroker.runtime import OwnerLoop, Park, Runtime, Task, unparked
+from zkbroker.runtime import OwnerLoop, Park, Runtime, unparked
 from zkbroker.types import PartitionKey
 
 logger = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class GroupCoordinator:
         clock_ms: a clock that never jumps, for sessions and rebalances.
         wall_ms: the time of day, for what is stored.
         new_member_id: makes member ids from client ids; unique ones unless a test says otherwise.
-        assigned_here: whether a partition of the offsets topic is to be hosted here.
+        led_here: whether this broker leads a partition of the offsets topic, or is said to.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class GroupCoordinator:
         clock_ms: Callable[[], int],
         wall_ms: Callable[[], int],
         new_member_id: Callable[[str], str] = unique_member_id,
-        assigned_here: Callable[[int], bool] = lambda number: False,
+        led_here: Callable[[int], bool] = lambda number: False,
     ) -> None:
         self._settings = settings
         self._runtime = runtime
@@ -90,30 +90,29 @@ class GroupCoordinator:
             logger=logger,
             ended=self._closed.is_set,
         )
-        self._partitions = HostedPartitions(
+        self._partitions = GroupPartitions(
             settings,
             runtime=runtime,
             partition_count=partition_count,
             clock_ms=clock_ms,
             wall_ms=wall_ms,
             new_member_id=new_member_id,
-            assigned_here=assigned_here,
+            led_here=led_here,
             sooner=self._deadlines.set,
         )
-        self.upkeep = Upkeep(
-            settings, self._partitions, runtime=runtime, clock_ms=clock_ms, wall_ms=wall_ms
+        self.upkeep = Upkeep(settings, self._partitions, wall_ms=wall_ms)
+        """Expires offsets."""
+        maintenance_s = settings.maintenance_ms / 1000
+        self._maintenance = OwnerLoop(
+            runtime, self._maintain, name="offsets-upkeep", logger=logger, retry_s=maintenance_s
         )
-        """Expires offsets and rewrites partitions; it has a task of its own."""
-        self._upkeep_task: Task | None = None
 
     # --- life cycle -------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start the tasks for sessions and for upkeep."""
         self._deadlines.start(0.0)
-        self._upkeep_task = self._runtime.spawn(
-            self.upkeep.run, self._closed, name="offsets-upkeep"
-        )
+        self._maintenance.start(self._settings.maintenance_ms / 1000)
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Answer everything that waits with error 16 and stop; nothing is written afterwards.
@@ -122,19 +121,18 @@ class GroupCoordinator:
             timeout_s: how long to wait for what is done unasked at the moment.
         """
         self._closed.set()
-        for partition in self._partitions.all():
-            self._partitions.give_up(partition.number)
+        for partition in self._partitions.hosted.all():
+            self._partitions.release(partition.number)
         self._deadlines.close(timeout_s)
-        if self._upkeep_task is not None:
-            self._upkeep_task.join(timeout_s)
+        self._maintenance.close(timeout_s)
 
-    def take_up(self, number: int, log: PartitionLog) -> None:
+    def host(self, number: int, log: PartitionLog) -> None:
         """Coordinate the groups of a partition from now on; it is loaded in a task of its own."""
-        self._partitions.take_up(number, log)
+        self._partitions.host(number, log)
 
-    def give_up(self, number: int) -> None:
+    def release(self, number: int) -> None:
         """Coordinate the groups of a partition no longer."""
-        self._partitions.give_up(number)
+        self._partitions.release(number)
 
     def forget_topic(self, topic: str) -> None:
         """Forget every offset of a topic that was deleted."""
@@ -313,7 +311,7 @@ class GroupCoordinator:
 
     def list_groups(self) -> tuple[ErrorCode, list[tuple[str, str]]]:
         """(group id, protocol type) of every group; error 14 while a partition is loading."""
-        hosted = self._partitions.all()
+        hosted = self._partitions.hosted.all()
         loading = any(not partition.loaded for partition in hosted)
         return (
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NONE,
@@ -351,6 +349,10 @@ class GroupCoordinator:
         for group in self._partitions.deadlines.pop_due(now_ms):
             group.tick(now_ms)
             self._partitions.schedule(group)
+
+    def _maintain(self) -> float:
+        self.upkeep.expire_offsets()
+        return self._settings.maintenance_ms / 1000
 
     def _until_due(self) -> float | None:
         """End what has come due; return in how many seconds the next is, None where nothing is."""

@@ -20,7 +20,7 @@ due, `next_deadline` says when that is. Replies and `store` may be called from w
 they must not call back into it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 
 from zkbroker.coordinator.groups.election import candidates, elect
@@ -32,13 +32,11 @@ from zkbroker.coordinator.groups.member import (
     SyncReply,
     SyncResult,
 )
-from zkbroker.coordinator.groups.stored import group_value, restored_member
 from zkbroker.errors import ErrorCode
 from zkbroker.protocol.offsets_topic import GroupValue
 
 Stored = Callable[[ErrorCode, int], None]
 Store = Callable[[GroupValue, Stored], None]
-
 
 _GROUP_BYTES = 1024
 
@@ -98,8 +96,6 @@ class Group:
         """About how much memory it takes with its members."""
         return _GROUP_BYTES + len(self.group_id) + sum(m.size_bytes for m in self.members.values())
 
-    # --- requests ---------------------------------------------------------------------------
-
     def join(self, request: JoinRequest, reply: JoinReply, now_ms: int) -> None:
         """A member joins or rejoins; `reply` is called when the rebalance is over."""
         error = self._join_error(request)
@@ -113,9 +109,8 @@ class Group:
             member.heard(now_ms)
             reply(self._join_result(member))
             return
-        self._await_join(member, request, reply)
-        self._prepare(now_ms)
-        self._complete_if_joined(now_ms)
+        member.await_join(request, reply)
+        self._rebalance(now_ms)
 
     def sync(
         self,
@@ -157,7 +152,7 @@ class Group:
         if self.state is GroupState.DEAD or member_id not in self.members:
             return ErrorCode.UNKNOWN_MEMBER_ID
         self._remove(member_id)
-        self._after_removal(now_ms)
+        self._rebalance(now_ms)
         return ErrorCode.NONE
 
     def check_commit(self, member_id: str, generation: int, now_ms: int) -> ErrorCode:
@@ -181,15 +176,14 @@ class Group:
             return ErrorCode.ILLEGAL_GENERATION
         return ErrorCode.NONE
 
-    # --- time -------------------------------------------------------------------------------
-
     def tick(self, now_ms: int) -> None:
         """Do what has come due: sessions that ended, a rebalance whose time is over."""
-        ended = [m.member_id for m in self.members.values() if self._session_over(m, now_ms)]
+        members = self.members.values()
+        ended = [m.member_id for m in members if not m.waits and m.deadline_ms <= now_ms]
         for member_id in ended:
             self._remove(member_id)
         if ended:
-            self._after_removal(now_ms)
+            self._rebalance(now_ms)
         deadline = self._rebalance_deadline_ms
         if deadline is None or now_ms < deadline:
             return
@@ -201,8 +195,7 @@ class Group:
         elif self.state is GroupState.COMPLETING:
             for member_id in [m.member_id for m in self.members.values() if not m.synced]:
                 self._remove(member_id)
-            self._prepare(now_ms)
-            self._complete_if_joined(now_ms)
+            self._rebalance(now_ms)
 
     def next_deadline(self) -> int | None:
         """When `tick` has something to do at the earliest; None while nothing can come due."""
@@ -211,11 +204,23 @@ class Group:
             times.append(self._rebalance_deadline_ms)
         return min(times, default=None)
 
-    # --- persistence ------------------------------------------------------------------------
+    def value(self, assignments: Mapping[str, bytes]) -> GroupValue:
+        """The group as it is stored.
 
-    def value(self) -> GroupValue:
-        """What is stored of the group."""
-        return group_value(self, {m.member_id: m.assignment for m in self.members.values()})
+        Args:
+            assignments: those of its members, by member id; they may not hold them yet.
+        """
+        return GroupValue(
+            protocol_type=self.protocol_type or "",
+            generation=self.generation,
+            protocol=self.protocol,
+            leader=self.leader,
+            current_state_timestamp_ms=self.state_since_ms,
+            members=[
+                member.value(self.protocol, assignments.get(member.member_id, b""))
+                for member in self.members.values()
+            ],
+        )
 
     def restore(self, value: GroupValue, now_ms: int) -> None:
         """Take up a stored group: its members carry on in their generation."""
@@ -226,7 +231,7 @@ class Group:
         if value.current_state_timestamp_ms >= 0:
             self.state_since_ms = value.current_state_timestamp_ms
         self.members = {
-            stored.member_id: restored_member(stored, value.protocol, now_ms)
+            stored.member_id: Member.restored(stored, value.protocol, now_ms)
             for stored in value.members
         }
         self.state = GroupState.STABLE if self.members else GroupState.EMPTY
@@ -238,8 +243,6 @@ class Group:
         for member in self.members.values():
             member.answer_join(JoinResult(error, member.member_id))
             member.answer_sync(SyncResult(error))
-
-    # --- rules ------------------------------------------------------------------------------
 
     def _join_error(self, request: JoinRequest) -> ErrorCode:
         if self.state is GroupState.DEAD:
@@ -271,33 +274,13 @@ class Group:
 
     def _add(self, request: JoinRequest, now_ms: int) -> Member:
         member_id = self._new_member_id(request.client_id)
-        member = Member(
-            member_id=member_id,
-            client_id=request.client_id,
-            client_host=request.client_host,
-            session_timeout_ms=request.session_timeout_ms,
-            rebalance_timeout_ms=0,
-            protocols=(),
-            deadline_ms=now_ms + request.session_timeout_ms,
-        )
+        member = Member.joining(member_id, request, now_ms)
         if not self.members:
             self.protocol_type = request.protocol_type
             self.leader = member_id
         self.members[member_id] = member
         self._newcomer = True
         return member
-
-    def _await_join(self, member: Member, request: JoinRequest, reply: JoinReply) -> None:
-        member.answer_join(JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
-        member.client_id, member.client_host = request.client_id, request.client_host
-        member.session_timeout_ms = request.session_timeout_ms
-        member.rebalance_timeout_ms = (
-            request.rebalance_timeout_ms
-            if request.rebalance_timeout_ms >= 0
-            else request.session_timeout_ms
-        )
-        member.protocols = request.protocols
-        member.join_reply = reply
 
     def _remove(self, member_id: str) -> None:
         member = self.members.pop(member_id)
@@ -306,18 +289,14 @@ class Group:
         member.answer_join(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, member_id))
         member.answer_sync(SyncResult(ErrorCode.UNKNOWN_MEMBER_ID))
 
-    def _after_removal(self, now_ms: int) -> None:
-        self._prepare(now_ms)
-        self._complete_if_joined(now_ms)
-
-    def _session_over(self, member: Member, now_ms: int) -> bool:
-        return not member.waits and member.deadline_ms <= now_ms
-
-    # --- transitions ------------------------------------------------------------------------
-
     def _enter(self, state: GroupState) -> None:
         self.state = state
         self.state_since_ms = self._wall_ms()
+
+    def _rebalance(self, now_ms: int) -> None:
+        """Begin a rebalance unless one is under way, and end it if all members have joined."""
+        self._prepare(now_ms)
+        self._complete_if_joined(now_ms)
 
     def _prepare(self, now_ms: int) -> None:
         if self.state is GroupState.PREPARING:
@@ -365,7 +344,7 @@ class Group:
             self.protocol = None
             self._rebalance_deadline_ms = None
             self._enter(GroupState.EMPTY)
-            self._store(self.value(), _ignored)
+            self._store(self.value({}), _ignored)
             return
         self.protocol = elect([m.protocol_names for m in self.members.values()])
         self._enter(GroupState.COMPLETING)
@@ -381,18 +360,11 @@ class Group:
     def _join_result(self, member: Member) -> JoinResult:
         assert self.protocol is not None
         assert self.leader is not None
-        members: tuple[tuple[str, bytes], ...] = ()
-        if member.member_id == self.leader:
-            members = tuple(
-                (each.member_id, each.metadata(self.protocol)) for each in self.members.values()
-            )
+        everybody = self.members.values() if member.member_id == self.leader else ()
+        members = tuple((each.member_id, each.metadata(self.protocol)) for each in everybody)
+        member_id, generation = member.member_id, self.generation
         return JoinResult(
-            ErrorCode.NONE,
-            member.member_id,
-            self.generation,
-            self.protocol,
-            self.leader,
-            members,
+            ErrorCode.NONE, member_id, generation, self.protocol, self.leader, members
         )
 
     def _store_assignments(self, assignments: dict[str, bytes]) -> None:
@@ -407,8 +379,7 @@ class Group:
                 for member in self.members.values():
                     member.heard(now_ms)
                     member.answer_sync(SyncResult(error))
-                self._prepare(now_ms)
-                self._complete_if_joined(now_ms)
+                self._rebalance(now_ms)
                 return
             self._rebalance_deadline_ms = None
             self._enter(GroupState.STABLE)
@@ -418,7 +389,7 @@ class Group:
                     member.heard(now_ms)
                     member.answer_sync(SyncResult(ErrorCode.NONE, member.assignment))
 
-        self._store(group_value(self, given), stored)
+        self._store(self.value(given), stored)
 
 
 def _ignored(_error: ErrorCode, _now_ms: int) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from zkbroker.errors import ErrorCode
+from zkbroker.protocol.offsets_topic import GroupMemberValue
 
 NO_GENERATION = -1
 _MEMBER_BYTES = 1024
@@ -90,6 +91,48 @@ class Member:
     sync_reply: SyncReply | None = field(default=None, repr=False)
     synced: bool = False
 
+    @classmethod
+    def joining(cls, member_id: str, request: JoinRequest, now_ms: int) -> "Member":
+        """A member that has not joined a rebalance yet; its session begins."""
+        return cls(
+            member_id=member_id,
+            client_id=request.client_id,
+            client_host=request.client_host,
+            session_timeout_ms=request.session_timeout_ms,
+            rebalance_timeout_ms=0,
+            protocols=(),
+            deadline_ms=now_ms + request.session_timeout_ms,
+        )
+
+    @classmethod
+    def restored(cls, stored: GroupMemberValue, protocol: str | None, now_ms: int) -> "Member":
+        """A member as it was stored; its session begins again."""
+        return cls(
+            member_id=stored.member_id,
+            client_id=stored.client_id,
+            client_host=stored.client_host,
+            session_timeout_ms=stored.session_timeout_ms,
+            rebalance_timeout_ms=_or_session(
+                stored.rebalance_timeout_ms, stored.session_timeout_ms
+            ),
+            protocols=((protocol or "", stored.subscription),),
+            deadline_ms=now_ms + stored.session_timeout_ms,
+            assignment=stored.assignment,
+            synced=True,
+        )
+
+    def value(self, protocol: str | None, assignment: bytes) -> GroupMemberValue:
+        """The member as it is stored, with an assignment that it may not hold yet."""
+        return GroupMemberValue(
+            member_id=self.member_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            session_timeout_ms=self.session_timeout_ms,
+            subscription=self.metadata(protocol),
+            assignment=assignment,
+        )
+
     @property
     def waits(self) -> bool:
         """Whether one of its requests is unanswered."""
@@ -110,8 +153,19 @@ class Member:
         return next((data for name, data in self.protocols if name == protocol), b"")
 
     def heard(self, now_ms: int) -> None:
-        """Start its session time-out anew."""
+        """Start its session time-out again."""
         self.deadline_ms = now_ms + self.session_timeout_ms
+
+    def await_join(self, request: JoinRequest, reply: JoinReply) -> None:
+        """Let a JoinGroup wait for the end of the rebalance; it replaces an earlier one."""
+        self.answer_join(JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, self.member_id))
+        self.client_id, self.client_host = request.client_id, request.client_host
+        self.session_timeout_ms = request.session_timeout_ms
+        self.rebalance_timeout_ms = _or_session(
+            request.rebalance_timeout_ms, request.session_timeout_ms
+        )
+        self.protocols = request.protocols
+        self.join_reply = reply
 
     def answer_join(self, result: JoinResult) -> None:
         """Answer its waiting JoinGroup, if there is one."""
@@ -124,3 +178,7 @@ class Member:
         reply, self.sync_reply = self.sync_reply, None
         if reply is not None:
             reply(result)
+
+
+def _or_session(rebalance_timeout_ms: int, session_timeout_ms: int) -> int:
+    return rebalance_timeout_ms if rebalance_timeout_ms >= 0 else session_timeout_ms

@@ -1,9 +1,7 @@
-"""The partitions of `__consumer_offsets` that are hosted here, each with its store and its groups.
+"""The groups in the partitions of `__consumer_offsets` that are hosted here.
 
-    assigned here (error 14) --take_up--> loading (14) --loaded--> served --give_up--> gone (16)
-
-Invariant: a group is known only while its partition is hosted and loaded. One that cannot be
-read stays "loading": answering from half a cache would lose offsets.
+Invariant: a group is known only while its partition is hosted and loaded; its memory is accounted
+for and its deadline is in the heap exactly as long.
 """
 
 import logging
@@ -13,12 +11,10 @@ from dataclasses import dataclass, field
 from zkbroker.coordinator.groups.deadlines import DeadlineHeap
 from zkbroker.coordinator.groups.group import Group, GroupState, Stored
 from zkbroker.coordinator.groups.memory import GroupMemory
-from zkbroker.coordinator.groups.offsets import (
-    OffsetsStore,
-    StoreSettings,
-)
-from zkbroker.coordinator.stored_log import PartitionLog, key_partition
-from zkbroker.errors import ErrorCode, NotLeaderForPartition, ProtocolError, StorageError
+from zkbroker.coordinator.groups.offsets import OffsetsStore, StoreSettings
+from zkbroker.coordinator.hosted import HostedPartition, HostedPartitions
+from zkbroker.coordinator.stored_log import PartitionLog
+from zkbroker.errors import ErrorCode, ProtocolError, StorageError
 from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC, GroupValue
 from zkbroker.runtime import Park, Runtime, unparked
 from zkbroker.types import PartitionKey
@@ -61,28 +57,26 @@ class CoordinatorSettings:
     store: StoreSettings = field(default_factory=StoreSettings)
 
 
-class HostedPartition:
-    """A partition of the offsets topic that is hosted here."""
+class GroupPartition(HostedPartition):
+    """A partition of the offsets topic, with its store and its groups."""
 
     def __init__(self, number: int, store: OffsetsStore) -> None:
-        self.number = number
+        super().__init__(number)
         self.store = store
         self.groups: dict[str, Group] = {}
-        self.loaded = False
 
 
-class HostedPartitions:
-    """All of them.
+class GroupPartitions:
+    """The groups of all hosted partitions.
 
     Args:
         settings: of the coordinator.
-        runtime: for the tasks that load.
+        runtime: for the tasks that load and store.
         partition_count: how many partitions the offsets topic has.
         clock_ms: a clock that never jumps.
         wall_ms: the time of day.
         new_member_id: makes member ids from client ids.
-        assigned_here: whether a partition is to be hosted here. Others may send clients here as
-            soon as it is registered, which is a moment before `take_up`.
+        led_here: see `HostedPartitions`.
         sooner: called when there is an earlier deadline than before; must not wait.
     """
 
@@ -92,7 +86,7 @@ class HostedPartitions:
         *,
         runtime: Runtime,
         partition_count: Callable[[], int],
-        assigned_here: Callable[[int], bool],
+        led_here: Callable[[int], bool],
         clock_ms: Callable[[], int],
         wall_ms: Callable[[], int],
         new_member_id: Callable[[str], str],
@@ -100,28 +94,28 @@ class HostedPartitions:
     ) -> None:
         self._settings = settings
         self._runtime = runtime
-        self._partition_count = partition_count
-        self._assigned_here = assigned_here
-        self._given_up: set[int] = set()
         self._clock_ms = clock_ms
         self._wall_ms = wall_ms
         self._new_member_id = new_member_id
-        self._hosted: dict[int, HostedPartition] = {}
+        self._sooner = sooner
         self.deadlines: DeadlineHeap[Group] = DeadlineHeap()
         self.memory = GroupMemory(settings.metadata_bytes)
-        self._sooner = sooner
+        self.hosted: HostedPartitions[GroupPartition] = HostedPartitions(
+            OFFSETS_TOPIC,
+            self._read,
+            self._serve,
+            runtime=runtime,
+            partition_count=partition_count,
+            led_here=led_here,
+        )
 
-    def take_up(self, number: int, log: PartitionLog) -> None:
-        """Host a partition from now on; it is loaded in a task of its own."""
-        partition = HostedPartition(number, OffsetsStore(log, self._settings.store))
-        self._hosted[number] = partition
-        self._given_up.discard(number)
-        self._runtime.spawn(self._load, partition, name=f"load-{OFFSETS_TOPIC}-{number}")
+    def host(self, number: int, log: PartitionLog) -> None:
+        """Coordinate the groups of a partition from now on."""
+        self.hosted.host(GroupPartition(number, OffsetsStore(log, self._settings.store)))
 
-    def give_up(self, number: int) -> None:
-        """Host a partition no longer; whatever waits is answered with error 16."""
-        partition = self._hosted.pop(number, None)
-        self._given_up.add(number)
+    def release(self, number: int) -> None:
+        """Coordinate them no longer; requests that wait are answered with error 16."""
+        partition = self.hosted.release(number)
         if partition is not None:
             for group in partition.groups.values():
                 group.close(ErrorCode.NOT_COORDINATOR)
@@ -132,38 +126,22 @@ class HostedPartitions:
         self, number: int, producer_id: int, marker_offset: int, *, commit: bool
     ) -> None:
         """Take a marker; a partition that is still loading meets it there as well."""
-        partition = self._hosted.get(number)
+        partition = self.hosted.get(number)
         if partition is not None:
             partition.store.end_transaction(producer_id, marker_offset, commit=commit)
 
-    def all(self) -> list[HostedPartition]:
-        """Every partition, loading ones too."""
-        return list(self._hosted.values())
-
-    def loaded(self) -> list[HostedPartition]:
-        """The partitions that are served."""
-        return [partition for partition in self._hosted.values() if partition.loaded]
-
     def find(
         self, group_id: str, *, named: bool = False
-    ) -> tuple[HostedPartition | None, ErrorCode]:
+    ) -> tuple[GroupPartition | None, ErrorCode]:
         """The partition of a group, or why the group is not coordinated here.
 
         Args:
             group_id: its name; old consumers outside group management commit under an empty one.
-            named: whether it must have a name.
+            named: whether it must have a name (else error 24).
         """
         if named and not group_id:
             return None, ErrorCode.INVALID_GROUP_ID
-        number = key_partition(group_id, self._partition_count())
-        partition = self._hosted.get(number)
-        if partition is None:
-            if number not in self._given_up and self._assigned_here(number):
-                return None, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            return None, ErrorCode.NOT_COORDINATOR
-        if not partition.loaded:
-            return None, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        return partition, ErrorCode.NONE
+        return self.hosted.find(group_id)
 
     def find_group(self, group_id: str) -> tuple[Group | None, ErrorCode]:
         """A group, or why it is not to be found; error 25 if it does not exist."""
@@ -173,7 +151,7 @@ class HostedPartitions:
         group = partition.groups.get(group_id)
         return group, ErrorCode.NONE if group is not None else ErrorCode.UNKNOWN_MEMBER_ID
 
-    def create(self, partition: HostedPartition, group_id: str) -> Group:
+    def create(self, partition: GroupPartition, group_id: str) -> Group:
         """Make a group that is empty."""
         group = Group(
             group_id,
@@ -187,7 +165,7 @@ class HostedPartitions:
         self.memory.note(group)
         return group
 
-    def drop(self, partition: HostedPartition, group: Group) -> None:
+    def drop(self, partition: GroupPartition, group: Group) -> None:
         """Forget a group; its records stay until they are removed."""
         group.close(ErrorCode.UNKNOWN_MEMBER_ID)
         self.deadlines.discard(group)
@@ -204,7 +182,7 @@ class HostedPartitions:
 
     def remove_offsets(
         self,
-        partition: HostedPartition,
+        partition: GroupPartition,
         group_id: str,
         keys: Iterable[PartitionKey],
         *,
@@ -218,21 +196,10 @@ class HostedPartitions:
             return storage_error("remove", group_id, failure)
         return ErrorCode.NONE
 
-    def _load(self, partition: HostedPartition) -> None:
-        started_ms = self._clock_ms()
-        try:
-            count = partition.store.load(lambda: self._runtime.sleep(0))
-        except NotLeaderForPartition as error:
-            # The next leader loads it, or this broker does when it leads again.
-            logger.info("loading ends partition=%d reason=%s", partition.number, error)
-            return
-        except (ProtocolError, StorageError) as error:
-            logger.error(  # noqa: TRY400 - the reason is in the message
-                "offsets_topic_load_failed partition=%d reason=%s", partition.number, error
-            )
-            return
-        if self._hosted.get(partition.number) is not partition:
-            return  # given up meanwhile
+    def _read(self, partition: GroupPartition) -> int:
+        return partition.store.load(lambda: self._runtime.sleep(0))
+
+    def _serve(self, partition: GroupPartition) -> None:
         now_ms = self._clock_ms()
         for group_id in partition.store.group_ids() | partition.store.pending_group_ids():
             group = self.create(partition, group_id)
@@ -240,17 +207,9 @@ class HostedPartitions:
             if value is not None:
                 group.restore(value, now_ms)
                 self.schedule(group)
-        partition.loaded = True
-        logger.info(
-            "offsets_topic_loaded partition=%d records=%d groups=%d ms=%d",
-            partition.number,
-            count,
-            len(partition.groups),
-            now_ms - started_ms,
-        )
 
     def _store(
-        self, partition: HostedPartition, group_id: str, value: GroupValue, stored: Stored
+        self, partition: GroupPartition, group_id: str, value: GroupValue, stored: Stored
     ) -> None:
         try:
             last_offset = partition.store.store_group(group_id, value, self._wall_ms())
@@ -266,7 +225,7 @@ class HostedPartitions:
         )
 
     def _wait_stored(
-        self, partition: HostedPartition, group_id: str, last_offset: int, stored: Stored
+        self, partition: GroupPartition, group_id: str, last_offset: int, stored: Stored
     ) -> None:
         error = ErrorCode.NONE
         try:
@@ -275,7 +234,7 @@ class HostedPartitions:
             error = storage_error("store_group", group_id, failure)
         stored(error, self._clock_ms())
         group = partition.groups.get(group_id)
-        if group is not None and self._hosted.get(partition.number) is partition:
+        if group is not None and self.hosted.holds(partition):
             self.schedule(group)
 
 

@@ -1,4 +1,4 @@
-"""Maintenance: expires offsets, rewrites large partitions, forgets deleted topics.
+"""Maintenance of the groups' offsets: those that expired, and those of deleted topics.
 
 Offsets expire as since Kafka 2.1: those of a group that is empty, a retention after it became so;
 those of a consumer outside group management, a retention after their commit; those committed with
@@ -9,48 +9,36 @@ import logging
 from collections.abc import Callable
 
 from zkbroker.coordinator.groups.group import Group, GroupState
-from zkbroker.coordinator.groups.partitions import CoordinatorSettings, HostedPartitions
+from zkbroker.coordinator.groups.partitions import CoordinatorSettings, GroupPartitions
 from zkbroker.protocol.offsets_topic import OffsetValue
-from zkbroker.runtime import Event, Runtime
 
 logger = logging.getLogger(__name__)
 
 
 class Upkeep:
-    """Forgets what is not needed any more.
+    """Removes offsets that are not needed any more.
 
     Args:
         settings: of the coordinator.
         partitions: those that are hosted here.
-        runtime: for letting others run.
-        clock_ms: a clock that never jumps.
         wall_ms: the time of day.
     """
 
     def __init__(
         self,
         settings: CoordinatorSettings,
-        partitions: HostedPartitions,
+        partitions: GroupPartitions,
         *,
-        runtime: Runtime,
-        clock_ms: Callable[[], int],
         wall_ms: Callable[[], int],
     ) -> None:
         self._settings = settings
         self._partitions = partitions
-        self._runtime = runtime
-        self._clock_ms = clock_ms
         self._wall_ms = wall_ms
 
-    def run(self, closed: Event) -> None:
-        """Look again and again until closed."""
-        while not closed.wait(self._settings.maintenance_ms / 1000):
-            self.expire_offsets()
-
     def expire_offsets(self) -> int:
-        """Forget what has expired; returns how many offsets that were."""
+        """Remove the offsets that have expired; returns how many."""
         now_ms, count = self._wall_ms(), 0
-        for partition in self._partitions.loaded():
+        for partition in self._partitions.hosted.loaded():
             for group in list(partition.groups.values()):
                 pending = partition.store.has_pending(group.group_id)
                 if group.state is not GroupState.EMPTY or pending:
@@ -71,7 +59,7 @@ class Upkeep:
         One that is part of an open transaction is forgotten, too: its commit would bring back what
         belongs to no topic, or to the next one of that name.
         """
-        for partition in self._partitions.loaded():
+        for partition in self._partitions.hosted.loaded():
             for group_id, gone in partition.store.keys_of_topic(topic).items():
                 self._partitions.remove_offsets(partition, group_id, gone)
 

@@ -45,7 +45,7 @@ class Desk:
             clock_ms=lambda: self.clock,
             wall_ms=lambda: self.wall,
             new_member_id=self._member_id,
-            assigned_here=lambda number: number in self.assigned,
+            led_here=lambda number: number in self.assigned,
         )
 
     def _member_id(self, client_id):
@@ -54,7 +54,7 @@ class Desk:
 
     def host(self, *numbers):
         for number in numbers or range(4):
-            self.coordinator.take_up(number, self.logs.setdefault(number, MemoryLog()))
+            self.coordinator.host(number, self.logs.setdefault(number, MemoryLog()))
         self.runtime.run("load")
         return self
 
@@ -115,7 +115,7 @@ def test_a_partition_that_is_about_to_be_taken_up_counts_as_loading():
     assert desk.commit() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     desk.host()
     assert desk.commit() is NONE
-    desk.coordinator.give_up(key_partition("g", 4))
+    desk.coordinator.release(key_partition("g", 4))
     assert desk.commit() is ErrorCode.NOT_COORDINATOR
 
 
@@ -174,7 +174,7 @@ def test_a_leadership_that_ends_while_it_loads_is_no_error(caplog):
 
 def test_a_partition_that_is_being_loaded_says_so():
     desk = Desk()
-    desk.coordinator.take_up(key_partition("g", 4), MemoryLog())
+    desk.coordinator.host(key_partition("g", 4), MemoryLog())
     assert desk.join()[0].error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert desk.commit() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert desk.coordinator.offsets("g")[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -236,7 +236,7 @@ def test_a_partition_given_up_answers_what_waits_and_forgets_its_groups():
     joined = desk.stable()
     waiting = desk.join()
     assert waiting == []
-    desk.coordinator.give_up(key_partition("g", 4))
+    desk.coordinator.release(key_partition("g", 4))
     assert waiting[0].error is ErrorCode.NOT_COORDINATOR
     assert desk.coordinator.heartbeat("g", joined.member_id, 1) is ErrorCode.NOT_COORDINATOR
 
@@ -304,7 +304,7 @@ def test_a_partition_that_cannot_be_read_stays_loading(caplog):
     log.segments[0][0] = (base, last, entry[:-1] + bytes([entry[-1] ^ 1]))
     again = Desk(desk.logs).host()
     assert again.coordinator.offsets("g")[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert "offsets_topic_load_failed" in caplog.text
+    assert "loading failed topic=__consumer_offsets" in caplog.text
 
 
 def test_the_deadline_task_sleeps_until_something_is_due():

@@ -11,9 +11,9 @@ from tests.support.memory_log import MemoryLog
 from tests.support.replicas import Park
 from zkbroker.coordinator.stored_log import key_partition
 from zkbroker.coordinator.transactions import TransactionCoordinator, TransactionSettings
-from zkbroker.coordinator.transactions.coordinator import write_error
 from zkbroker.coordinator.transactions.markers import MarkerSender
 from zkbroker.coordinator.transactions.transaction import PARTITION_BYTES, size_of
+from zkbroker.coordinator.transactions.transitions import write_error
 from zkbroker.errors import (
     ErrorCode,
     MessageSizeTooLarge,
@@ -105,7 +105,7 @@ class Desk:
     def lead(self, log=None):
         if log is not None:
             self.log = log
-        self.coordinator.lead(NUMBER, self.led, self.log)
+        self.coordinator.host(NUMBER, self.led, self.log)
         return self.settle()
 
     def settle(self):
@@ -114,8 +114,11 @@ class Desk:
         gevent.sleep(0.005)
         return self
 
+    def partition(self):
+        return self.coordinator._hosted.get(NUMBER)
+
     def state(self):
-        transaction = self.coordinator._partitions[NUMBER].transactions.get(ID)
+        transaction = self.partition().transactions.get(ID)
         return None if transaction is None else transaction.current.state
 
     def begin(self, *partitions):
@@ -181,11 +184,11 @@ def test_who_does_not_coordinate_says_so():
     assert ask(ID, 1, 1, commit=True) is E.NOT_COORDINATOR
     desk.led_here.add(NUMBER)
     assert ask(ID, 1, 1, commit=True) is E.COORDINATOR_LOAD_IN_PROGRESS
-    desk.coordinator.lead(NUMBER, desk.led, desk.log)
+    desk.coordinator.host(NUMBER, desk.led, desk.log)
     assert ask(ID, 1, 1, commit=True) is E.COORDINATOR_LOAD_IN_PROGRESS
     desk.settle()
     assert ask(ID, 1, 1, commit=True) is E.INVALID_PRODUCER_ID_MAPPING
-    desk.coordinator.leave(NUMBER)
+    desk.coordinator.release(NUMBER)
     assert ask(ID, 1, 1, commit=True) is E.NOT_COORDINATOR
     desk.coordinator.close()
 
@@ -261,7 +264,7 @@ def test_who_left_sends_no_marker_any_more(desk):
     desk.begin(A)
     desk.end()
     desk.settle()
-    desk.coordinator.leave(NUMBER)
+    desk.coordinator.release(NUMBER)
     desk.settle()
     desk.cluster.down.clear()
     desk.settle()
@@ -283,7 +286,7 @@ def test_a_first_record_that_is_not_written_leaves_nothing_behind(desk):
     desk.log.fail_with = NotEnoughReplicas("few")
     assert desk.coordinator.init_producer_id(ID, 1).error is E.COORDINATOR_NOT_AVAILABLE
     assert desk.state() is None
-    assert desk.coordinator._partitions[NUMBER].transactions == {}
+    assert desk.partition().transactions == {}
 
 
 def test_each_failure_has_the_code_that_clients_try_again_after():
@@ -300,7 +303,7 @@ def test_nothing_is_served_before_what_was_loaded_is_on_the_replicas():
     desk.begin(A)
     successor = Desk()
     desk.log.fail_with = StorageError("not yet")
-    successor.coordinator.lead(NUMBER, successor.led, desk.log)
+    successor.coordinator.host(NUMBER, successor.led, desk.log)
     successor.settle()
     assert successor.coordinator.verify(ID, *desk.who, [A]) is E.COORDINATOR_LOAD_IN_PROGRESS
     desk.log.fail_with = None
@@ -312,10 +315,10 @@ def test_nothing_is_served_before_what_was_loaded_is_on_the_replicas():
 
 def test_another_epoch_of_the_same_leadership_loads_nothing_anew(desk):
     desk.begin(A)
-    before = desk.coordinator._partitions[NUMBER]
+    before = desk.partition()
     desk.led.leader_epoch = 8
     desk.lead()
-    assert desk.coordinator._partitions[NUMBER] is before
+    assert desk.partition() is before
     desk.end()
     desk.settle()
     assert [each.coordinator_epoch for _, each in desk.cluster.got] == [8]
@@ -389,7 +392,9 @@ def test_what_operators_watch_is_counted(desk):
     assert {state: count for state, count in figures.states.items() if count} == {S.ONGOING: 1}
     assert (figures.oldest_open_ms, figures.counts.begun) == (700, 1)
     desk.end()
-    assert desk.coordinator._counts.commits == 0  # decided, and no partition has its marker
+    assert (
+        desk.coordinator.figures().counts.commits == 0
+    )  # decided, and no partition has its marker
     until(lambda: desk.state() is S.COMPLETE_COMMIT)
     assert counts(desk).commits == 1
     assert desk.coordinator.figures().oldest_open_ms == 0
@@ -492,33 +497,33 @@ def test_a_record_that_no_coordinator_writes_is_passed_over(changed):
     desk.coordinator.close()
 
 
-def test_a_look_that_fails_is_not_the_last_one(desk, caplog):
-    looks = []
+def test_a_check_of_timeouts_that_fails_is_repeated(monkeypatch):
+    desk = Desk(abort_check_ms=1)
+    checks = []
 
-    def look():
-        looks.append(1)
-        if len(looks) == 1:
+    def check():
+        checks.append(1)
+        if len(checks) == 1:
             raise ValueError("once")
 
-    task = gevent.spawn(desk.coordinator._repeat, look, 1)
-    until(lambda: len(looks) > 1)
+    monkeypatch.setattr(desk.coordinator, "abort_timed_out", check)
+    desk.coordinator.start()
+    until(lambda: len(checks) > 1)
     desk.coordinator.close()
-    task.join(5)
-    assert "the next one follows" in caplog.text
 
 
 def test_an_id_whose_first_record_cannot_be_made_is_not_kept(desk, monkeypatch):
     def write(*_):
         raise ValueError("no record")
 
-    monkeypatch.setattr(desk.coordinator._partitions[NUMBER].store, "write", write)
+    monkeypatch.setattr(desk.partition().store, "write", write)
     with pytest.raises(ValueError, match="no record"):
         desk.coordinator.init_producer_id(ID, 60_000)
-    assert desk.coordinator._partitions[NUMBER].transactions == {}
+    assert desk.partition().transactions == {}
 
 
 def used(desk):
-    return desk.coordinator._partitions[NUMBER].size_bytes
+    return desk.partition().size_bytes
 
 
 def test_ids_and_partitions_take_no_more_memory_than_they_may(caplog):
@@ -529,7 +534,7 @@ def test_ids_and_partitions_take_no_more_memory_than_they_may(caplog):
     assert desk.add(("t", 1)) is E.POLICY_VIOLATION
     other = next(f"other-{n}" for n in range(99) if key_partition(f"other-{n}", COUNT) == NUMBER)
     assert desk.coordinator.init_producer_id(other, 60_000).error is E.POLICY_VIOLATION
-    assert other not in desk.coordinator._partitions[NUMBER].transactions
+    assert other not in desk.partition().transactions
     assert "transaction.metadata.max.bytes" in caplog.text
     assert desk.end() is E.NONE
     desk.settle()
@@ -575,5 +580,5 @@ def test_who_waits_hears_that_the_coordinator_has_left(desk):
     desk.end()
     waiting = gevent.spawn(desk.add, B)
     gevent.sleep(0.01)
-    desk.coordinator.leave(NUMBER)
+    desk.coordinator.release(NUMBER)
     assert waiting.get(timeout=20) is E.NOT_COORDINATOR

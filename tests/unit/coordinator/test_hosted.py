@@ -1,0 +1,81 @@
+"""Partitions of an internal topic: led, loading, served, gone."""
+
+import pytest
+
+from tests.support.inline_runtime import InlineRuntime
+from zkbroker.coordinator.hosted import HostedPartition, HostedPartitions
+from zkbroker.coordinator.stored_log import key_partition
+from zkbroker.errors import ErrorCode, NotLeaderForPartition, StorageError
+
+COUNT = 4
+KEY, NUMBER = "a-group", key_partition("a-group", COUNT)
+
+
+class Host:
+    def __init__(self, led_here=(), failure=None):
+        self.runtime = InlineRuntime()
+        self.served = []
+        self.failure = failure
+        self.partitions = HostedPartitions(
+            "__internal",
+            self.read,
+            self.served.append,
+            runtime=self.runtime,
+            partition_count=lambda: COUNT,
+            led_here=lambda number: number in led_here,
+        )
+
+    def read(self, partition):
+        if self.failure is not None:
+            raise self.failure
+        return 3
+
+    def error(self):
+        return self.partitions.find(KEY)[1]
+
+
+def test_a_partition_is_served_once_it_is_loaded():
+    host = Host()
+    partition = HostedPartition(NUMBER)
+    assert host.error() is ErrorCode.NOT_COORDINATOR
+    host.partitions.host(partition)
+    assert host.error() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert host.partitions.loaded() == []
+    host.runtime.run("load-__internal")
+    assert host.partitions.find(KEY) == (partition, ErrorCode.NONE)
+    assert host.served == host.partitions.loaded() == [partition]
+    assert host.partitions.release(NUMBER) is partition
+    assert host.error() is ErrorCode.NOT_COORDINATOR
+    assert host.partitions.release(NUMBER) is None
+
+
+def test_clients_wait_while_this_broker_leads_and_does_not_host_yet():
+    host = Host(led_here={NUMBER})
+    assert host.error() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    host.partitions.host(HostedPartition(NUMBER))
+    host.partitions.release(NUMBER)
+    # The view of the cluster may lag behind the release.
+    assert host.error() is ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("failure", [StorageError("disk"), NotLeaderForPartition("moved")])
+def test_a_partition_that_cannot_be_read_is_never_served(failure):
+    host = Host(failure=failure)
+    host.partitions.host(HostedPartition(NUMBER))
+    host.runtime.run("load-")
+    assert host.error() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert host.served == []
+
+
+def test_a_load_that_ends_after_the_release_changes_nothing():
+    host = Host()
+    earlier, later = HostedPartition(NUMBER), HostedPartition(NUMBER)
+    host.partitions.host(earlier)
+    host.partitions.release(NUMBER)
+    host.partitions.host(later)
+    first, second = (task for _, task in host.runtime.tasks)
+    first()
+    assert not host.partitions.holds(earlier)
+    assert host.served == []
+    second()
+    assert host.served == [later]
