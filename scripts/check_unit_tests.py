@@ -181,7 +181,7 @@ REAL_THING = {
     "zkbroker/cli/up.py": "integration/test_up.py",
     "zkbroker/cli/zookeeper.py": "integration/test_up.py",
     "zkbroker/cluster/process.py": "integration/test_broker_cluster.py",
-    "zkbroker/controller/connections.py": "integration/test_controller.py",
+    "zkbroker/broker/connections.py": "integration/test_producer_transactions.py",
     "zkbroker/consumer/group/consumer.py": "integration/test_group_consumer.py",
     "zkbroker/protocol/transaction_topic.py": "golden/test_transaction_state.py",
     "zkbroker/registry/partitions.py": "integration/test_registry_topics.py",

@@ -15,8 +15,8 @@ from pathlib import Path
 from zkbroker.broker.view import ClusterView
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.controller import Controller
-from zkbroker.controller.connections import BrokerLine
 from zkbroker.errors import RegistryError, ZkbrokerError
+from zkbroker.network.client.inter_broker import InterBrokerConnection
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.inter_broker import inter_broker_version
 from zkbroker.protocol.messages import ControlledShutdownRequest
@@ -186,19 +186,20 @@ class ClusterMembership:
         broker = None if chosen is None else self._view.brokers.get(chosen)
         if broker is None or chosen == self._own.id:
             raise RegistryError("there is no controller to ask")
-        line = BrokerLine(
+        connection = InterBrokerConnection(
             self._session.runtime,
-            broker,
-            f"broker-{self._own.id}-controlled-shutdown",
-            self._config.controller_socket_timeout_ms,
+            broker.host,
+            broker.port,
+            client_id=f"broker-{self._own.id}-controlled-shutdown",
+            timeout_ms=self._config.controller_socket_timeout_ms,
         )
         version = inter_broker_version(
             self._config.inter_broker_protocol, ApiKey.CONTROLLED_SHUTDOWN
         )
         try:
-            answer = line.send(ControlledShutdownRequest(self._own.id, epoch), version)
+            answer = connection.send(ControlledShutdownRequest(self._own.id, epoch), version)
         finally:
-            line.close()
+            connection.close()
         if answer.error_code:
             raise RegistryError(f"the controller answered error {answer.error_code}")
         return len(answer.partitions_remaining)

@@ -13,7 +13,6 @@ serves every partition that was assigned to it then.
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -39,10 +38,10 @@ from zkbroker.broker.transactions import TransactionCoordination
 from zkbroker.broker.view import ClusterView
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.controller import Controller
-from zkbroker.controller.connections import BrokerLine
 from zkbroker.errors import RegistryError, ZkbrokerError
 from zkbroker.log import LogManager
 from zkbroker.log.managed import wall_ms
+from zkbroker.network.client.inter_broker import InterBrokerConnection
 from zkbroker.network.server.server import Server
 from zkbroker.registry.broker_configs import BrokerConfigWatch
 from zkbroker.registry.brokers import BrokerInfo, BrokersWatch, next_broker_id
@@ -283,11 +282,11 @@ class BrokerNode:
             states,
             self.broker_id,
             # A broker reaches itself also where the address that it advertises is another's view.
-            lambda broker: BrokerLine(
+            lambda broker: InterBrokerConnection(
                 runtime,
-                replace(broker, host=local[0], port=local[1]) if broker.id == own.id else broker,
-                f"broker-{self.broker_id}-controller",
-                config.controller_socket_timeout_ms,
+                *(local if broker.id == own.id else (broker.host, broker.port)),
+                client_id=f"broker-{self.broker_id}-controller",
+                timeout_ms=config.controller_socket_timeout_ms,
             ),
         )
         self.services = BrokerServices(
@@ -325,13 +324,14 @@ class BrokerNode:
             max_items=config.max_request_items,
         )
 
-    def _peer(self, broker: BrokerInfo) -> BrokerLine:
-        return BrokerLine(
+    def _peer(self, broker: BrokerInfo) -> InterBrokerConnection:
+        return InterBrokerConnection(
             self._runtime,
-            broker,
-            f"broker-{self.broker_id}-metadata",
+            broker.host,
+            broker.port,
+            client_id=f"broker-{self.broker_id}-metadata",
             # One that is silent for so long is as good as gone.
-            self._config.zookeeper_session_timeout_ms,
+            timeout_ms=self._config.zookeeper_session_timeout_ms,
         )
 
     def _enter_cluster(self, session: ZkSession, states: PartitionStates, server: Server) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from zkbroker.broker.view import ClusterView
 from zkbroker.config.broker import BrokerConfig
-from zkbroker.controller.connections import BrokerLine
 from zkbroker.errors import NetworkError
+from zkbroker.network.client.inter_broker import InterBrokerConnection
 from zkbroker.replica.fetcher_manager import FetcherManager
 from zkbroker.replica.following import FetcherSettings
 from zkbroker.replica.throttle import ReplicationThrottle
@@ -62,16 +62,17 @@ class ReplicaCopying:
         self.leader_throttle.set_rate(settings.get("leader.replication.throttled.rate"))
         self.fetchers.throttle.set_rate(settings.get("follower.replication.throttled.rate"))
 
-    def _connect(self, broker_id: int, number: int) -> BrokerLine:
+    def _connect(self, broker_id: int, number: int) -> InterBrokerConnection:
         broker = self._view.brokers.get(broker_id)
         if broker is None:
             raise NetworkError(f"broker {broker_id} is not registered")
-        return BrokerLine(
+        return InterBrokerConnection(
             self._runtime,
-            broker,
-            f"broker-{self._broker_id}-fetcher-{number}",
-            self._config.replica_socket_timeout_ms,
-            self._config.replica_receive_buffer_bytes,
+            broker.host,
+            broker.port,
+            client_id=f"broker-{self._broker_id}-fetcher-{number}",
+            timeout_ms=self._config.replica_socket_timeout_ms,
+            receive_buffer_bytes=self._config.replica_receive_buffer_bytes,
         )
 
     def _throttle(self) -> ReplicationThrottle:

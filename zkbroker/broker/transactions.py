@@ -3,24 +3,22 @@
 import logging
 import time
 from collections.abc import Sequence
-from typing import Any
 
+from zkbroker.broker.connections import BrokerConnections
 from zkbroker.broker.dispatcher import Handler
 from zkbroker.broker.handlers.transactions import MarkerHandler, TransactionHandlers
 from zkbroker.broker.services import BrokerServices
 from zkbroker.broker.verification import TransactionVerifier
-from zkbroker.controller.connections import BrokerLine
 from zkbroker.coordinator.groups import GroupCoordinator
 from zkbroker.coordinator.transactions import TransactionCoordinator, TransactionSettings
 from zkbroker.coordinator.transactions.markers import Codes, Marker, MarkerSender
 from zkbroker.coordinator.transactions.transaction import by_topic
-from zkbroker.errors import InvalidTopic, NetworkError, RegistryError
+from zkbroker.errors import InvalidTopic, RegistryError
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from zkbroker.protocol.messages.write_txn_markers import TxnMarker
 from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC
 from zkbroker.protocol.transaction_topic import TRANSACTION_TOPIC
-from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.registry.producer_ids import ProducerIds
 from zkbroker.registry.state_form import StateForm
 from zkbroker.registry.topic_rules import check_topic_name
@@ -46,8 +44,13 @@ class TransactionCoordination:
         config = services.config
         self._services = services
         self._producer_ids = ProducerIds(services.session, services.broker_id)
-        self._lines: dict[tuple[str, int], tuple[BrokerInfo, BrokerLine]] = {}
         timeout_s = config.replica_socket_timeout_ms / 1000
+        self._connections = BrokerConnections(
+            services.runtime,
+            services.view,
+            f"broker-{services.broker_id}-txn-",
+            config.replica_socket_timeout_ms,
+        )
         self._write_markers = MarkerHandler(services, groups, timeout_s)
         self.coordinator = TransactionCoordinator(
             TransactionSettings(
@@ -68,7 +71,7 @@ class TransactionCoordination:
         self.verifier = TransactionVerifier(
             self.coordinator,
             services.view,
-            lambda broker, request: self._send("verify", broker, request),
+            lambda broker, request: self._connections.send("verify", broker, request, _VERSION),
             runtime=services.runtime,
             enabled=config.transaction_verification
             and config.partition_state_znodes != StateForm.PERSISTENT.value,
@@ -97,8 +100,7 @@ class TransactionCoordination:
         """Coordinate and ask nothing any more."""
         self.coordinator.close()
         self.verifier.close()
-        for _, line in self._lines.values():
-            line.close()
+        self._connections.close()
 
     def _lead(self, partition: Partition) -> None:
         log = StoredLog(partition, self._services.runtime, time.monotonic)
@@ -161,7 +163,7 @@ class TransactionCoordination:
         if broker == self._services.broker_id:
             response = self._write_markers.write(request)
         else:
-            response = self._send("markers", broker, request)
+            response = self._connections.send("markers", broker, request, _VERSION)
         return [
             {
                 (topic.topic, each.partition): each.error_code
@@ -170,22 +172,3 @@ class TransactionCoordination:
             }
             for result in response.markers
         ]
-
-    def _send(self, what: str, broker: int, request: Any) -> Any:
-        services = self._services
-        found = services.view.brokers.get(broker)
-        if found is None:
-            raise NetworkError(f"broker {broker} is not registered")
-        known, line = self._lines.get((what, broker), (None, None))
-        if line is None or known != found:
-            # It came back elsewhere.
-            if line is not None:
-                line.close()
-            line = BrokerLine(
-                services.runtime,
-                found,
-                f"broker-{services.broker_id}-txn-{what}",
-                services.config.replica_socket_timeout_ms,
-            )
-            self._lines[what, broker] = (found, line)
-        return line.send(request, _VERSION)

@@ -1,11 +1,9 @@
-"""Has the leader of a partition append what was produced to its view at this broker.
+"""Sends what 0.7 clients produced to a view at this broker to the partition's leader.
 
-Invariant: one connection to each broker that leads such a partition; an address that changed
-replaces it.
+Invariant: the caller is told the first offset only where all batches follow each other in the log.
 """
 
-from zkbroker.broker.services import BrokerServices
-from zkbroker.controller.connections import BrokerLine
+from zkbroker.broker.connections import BrokerConnections
 from zkbroker.errors import ErrorCode, NotLeaderForPartition, ProtocolError
 from zkbroker.protocol.messages import ProduceRequest, ProduceResponse
 from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
@@ -20,21 +18,17 @@ class Forwarder07:
     """Produces to other brokers.
 
     Args:
-        services: of this broker.
-        client_id: what the leaders are told.
+        connections: of this broker to others.
         timeout_ms: how long a leader may take.
     """
 
-    def __init__(self, services: BrokerServices, client_id: str, timeout_ms: int) -> None:
-        self._services = services
-        self._client_id = client_id
+    def __init__(self, connections: BrokerConnections, timeout_ms: int) -> None:
+        self._connections = connections
         self._timeout_ms = timeout_ms
-        self._lines: dict[int, tuple[BrokerLine, object]] = {}
 
     def close(self) -> None:
         """Close the connections."""
-        for line, _ in self._lines.values():
-            line.close()
+        self._connections.close()
 
     def forward(self, partition: Partition, converted: Converted07) -> int | None:
         """Have the leader append it; returns the first offset, None if there is no such one.
@@ -69,14 +63,7 @@ class Forwarder07:
         return None if following is None else base
 
     def _send(self, broker_id: int, request: ProduceRequest) -> ProduceResponse:
-        broker = self._services.view.brokers.get(broker_id)
-        if broker is None:
-            raise NotLeaderForPartition("no live broker leads it")
-        known = self._lines.get(broker_id)
-        if known is None or known[1] != broker:
-            if known is not None:
-                known[0].close()
-            line = BrokerLine(self._services.runtime, broker, self._client_id, self._timeout_ms)
-            known = self._lines[broker_id] = (line, broker)
-        answer: ProduceResponse = known[0].send(request, _PRODUCE_VERSION)
+        if broker_id < 0:
+            raise NotLeaderForPartition("the partition has no leader")
+        answer: ProduceResponse = self._connections.send("", broker_id, request, _PRODUCE_VERSION)
         return answer

@@ -15,6 +15,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 
+from zkbroker.broker.connections import BrokerConnections
 from zkbroker.broker.legacy07.claims import Claims07
 from zkbroker.broker.legacy07.forwarding import Forwarder07
 from zkbroker.broker.services import BrokerServices
@@ -76,8 +77,10 @@ class Views07:
         self._look = True
         self._look_at = 0.0
         self._claims = Claims07(config, services, logs, broker_id, self._attach)
+        timeout_ms = config.forward_timeout_ms
+        client_id = f"broker-{broker_id}-legacy07"
         self._forwarder = Forwarder07(
-            services, f"broker-{broker_id}-legacy07", config.forward_timeout_ms
+            BrokerConnections(services.runtime, services.view, client_id, timeout_ms), timeout_ms
         )
         self._told_apart: set[str] = set()
         self._apart: set[str] = set()

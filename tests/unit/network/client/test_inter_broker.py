@@ -7,13 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.played_broker import Answer, PlayedBroker, encoded
-from zkbroker.controller.connections import BrokerLine
 from zkbroker.errors import NetworkError, RequestTimedOut
-from zkbroker.network.client import exchange as exchange_module
-from zkbroker.network.client.exchange import Exchange
+from zkbroker.network.client import inter_broker
+from zkbroker.network.client.inter_broker import InterBrokerConnection
 from zkbroker.protocol import RequestHeader
 from zkbroker.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
-from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.runtime import Runtime
 
 Play = Callable[[Answer], PlayedBroker]
@@ -27,47 +25,48 @@ def echoing(header: RequestHeader, request: object) -> bytes | None:
     return encoded(header, FindCoordinatorResponse(host=request.key))
 
 
-def connect(runtime: Runtime, broker: PlayedBroker, **settings: object) -> Exchange:
+def connect(runtime: Runtime, broker: PlayedBroker, **settings: object) -> InterBrokerConnection:
     given = {"client_id": "it", "timeout_ms": 10_000} | settings
-    return Exchange(runtime, "127.0.0.1", broker.port, **given)  # type: ignore[arg-type]
+    return InterBrokerConnection(runtime, "127.0.0.1", broker.port, **given)  # type: ignore[arg-type]
 
 
-def ask(exchange: Exchange, key: str = "a") -> str:
-    host: str = exchange.request(FindCoordinatorRequest(key), 0).host
+def ask(connection: InterBrokerConnection, key: str = "a") -> str:
+    host: str = connection.send(FindCoordinatorRequest(key), 0).host
     return host
 
 
 def test_each_request_gets_its_answer(runtime: Runtime, play: Play) -> None:
     broker = play(echoing)
-    exchange = connect(runtime, broker)
-    assert [ask(exchange, each) for each in ("a", "b", "x" * 20_000)] == ["a", "b", "x" * 20_000]
+    connection = connect(runtime, broker)
+    assert [ask(connection, each) for each in ("a", "b", "x" * 20_000)] == ["a", "b", "x" * 20_000]
     assert {each.client_id for each in broker.seen} == {"it"}
-    exchange.close()
+    connection.close()
 
 
 def test_several_tasks_take_turns(runtime: Runtime, play: Play) -> None:
     broker = play(echoing)
-    exchange = connect(runtime, broker)
+    connection = connect(runtime, broker)
     got: list[str] = []
     tasks = [
-        runtime.spawn(lambda key=key: got.append(ask(exchange, key)), name=key)  # type: ignore[misc]
+        runtime.spawn(lambda key=key: got.append(ask(connection, key)), name=key)  # type: ignore[misc]
         for key in "abcdefgh"
     ]
     assert all(task.join(10) for task in tasks)
     assert sorted(got) == list("abcdefgh")
     assert broker.connections == 1
-    exchange.close()
+    connection.close()
 
 
-def test_a_silent_broker_times_out_and_the_connection_is_closed(
+def test_a_silent_broker_times_out_and_the_next_request_connects_again(
     runtime: Runtime, play: Play
 ) -> None:
-    exchange = connect(runtime, play(echoing), timeout_ms=50)
-    with pytest.raises(RequestTimedOut, match=r"within 0\.05 s to FIND_COORDINATOR v0"):
-        ask(exchange, SILENT)
-    assert exchange.closed
-    with pytest.raises(NetworkError, match="was closed"):
-        ask(exchange)
+    broker = play(echoing)
+    connection = connect(runtime, broker, timeout_ms=500)
+    with pytest.raises(RequestTimedOut, match=r"within 0\.5 s to FIND_COORDINATOR v0"):
+        ask(connection, SILENT)
+    assert ask(connection) == "a"  # over another connection
+    assert broker.connections == 2
+    connection.close()
 
 
 def test_an_answer_in_drops_is_bounded_as_a_whole(runtime: Runtime, play: Play) -> None:
@@ -82,10 +81,10 @@ def test_an_answer_in_drops_is_bounded_as_a_whole(runtime: Runtime, play: Play) 
         return None
 
     broker = play(dripping)
-    exchange = connect(runtime, broker, timeout_ms=200)
+    connection = connect(runtime, broker, timeout_ms=200)
     with pytest.raises(RequestTimedOut):
-        ask(exchange)
-    exchange.close()
+        ask(connection)
+    connection.close()
 
 
 @pytest.mark.parametrize("wrong", [99, -1])
@@ -96,58 +95,58 @@ def test_an_answer_to_another_request_ends_the_connection(
         other = RequestHeader(header.api_key, header.api_version, wrong, None)
         return encoded(other, FindCoordinatorResponse())
 
-    exchange = connect(runtime, play(answer))
-    with pytest.raises(NetworkError, match="what was not asked"):
-        ask(exchange)
-    assert exchange.closed
+    broker = play(answer)
+    connection = connect(runtime, broker)
+    for _ in range(2):
+        with pytest.raises(NetworkError, match="another request than the one sent"):
+            ask(connection)
+    assert broker.connections == 2
 
 
 def test_an_answer_beyond_the_limit_ends_the_connection(runtime: Runtime, play: Play) -> None:
-    exchange = connect(runtime, play(echoing), max_response_bytes=100)
+    connection = connect(runtime, play(echoing), max_response_bytes=100)
     with pytest.raises(NetworkError, match="not within 0 to 100"):
-        ask(exchange, "x" * 200)
-    assert exchange.closed
+        ask(connection, "x" * 200)
+    assert ask(connection) == "a"
 
 
 def test_a_broker_that_closes_is_told_of(runtime: Runtime, play: Play) -> None:
-    exchange = connect(runtime, play(lambda header, request: None))
+    connection = connect(runtime, play(lambda header, request: None))
     with pytest.raises(NetworkError, match="lost: closed by the broker"):
-        ask(exchange)
-    assert exchange.closed
+        ask(connection)
 
 
 def test_a_connection_that_the_broker_closed_meanwhile_is_not_used_again(
     runtime: Runtime, play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = play(echoing)
-    line = BrokerLine(runtime, BrokerInfo(1, "127.0.0.1", broker.port), "it", 10_000)
-    request = FindCoordinatorRequest("a")
-    assert line.send(request, 0).host == "a"
+    connection = connect(runtime, broker)
+    assert ask(connection) == "a"
     broker.drop_connections()
-    monkeypatch.setattr(exchange_module, "_REST_S", 0.0)
+    monkeypatch.setattr(inter_broker, "_REST_S", 0.0)
     runtime.sleep(0.05)
-    assert line.send(request, 0).host == "a"
-    assert line.send(request, 0).host == "a"
+    assert ask(connection) == "a"
+    assert ask(connection) == "a"
     assert broker.connections == 2
-    line.close()
+    connection.close()
 
 
 def test_closing_fails_the_request_that_waits(runtime: Runtime, play: Play) -> None:
     broker = play(echoing)
-    exchange = connect(runtime, broker)
+    connection = connect(runtime, broker)
     failed: list[BaseException] = []
 
     def wait() -> None:
         try:
-            ask(exchange, SILENT)
+            ask(connection, SILENT)
         except NetworkError as error:
             failed.append(error)
 
     task = runtime.spawn(wait, name="waits")
     while not broker.seen:
         runtime.sleep(0.001)
-    exchange.close()
-    exchange.close()
+    connection.close()
+    connection.close()
     assert task.join(5)
     assert len(failed) == 1
 
@@ -156,4 +155,24 @@ def test_nobody_listening_is_a_clear_error(runtime: Runtime) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     with pytest.raises(NetworkError, match=rf"cannot connect to 127.0.0.1:{port}"):
-        Exchange(runtime, "127.0.0.1", port, client_id="it", timeout_ms=1000)
+        ask(InterBrokerConnection(runtime, "127.0.0.1", port, client_id="it", timeout_ms=1000))
+
+
+def test_a_connection_that_opens_while_it_is_closed_is_not_used(
+    runtime: Runtime, play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = play(echoing)
+    connection = connect(runtime, broker)
+    open_socket = inter_broker.open_socket
+
+    def slow(*args: object, **settings: object) -> object:
+        opened = open_socket(*args, **settings)  # type: ignore[arg-type]
+        connection.close()
+        return opened
+
+    monkeypatch.setattr(inter_broker, "open_socket", slow)
+    with pytest.raises(NetworkError, match="was closed"):
+        ask(connection)
+    monkeypatch.setattr(inter_broker, "open_socket", open_socket)
+    assert ask(connection) == "a"
+    connection.close()

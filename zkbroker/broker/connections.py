@@ -1,0 +1,61 @@
+"""Connections of this broker to others, one for each purpose and broker.
+
+Invariant: a broker that registered with another address gets another connection.
+"""
+
+from typing import Any
+
+from zkbroker.broker.view import ClusterView
+from zkbroker.errors import NetworkError
+from zkbroker.network.client.inter_broker import InterBrokerConnection
+from zkbroker.registry.brokers import BrokerInfo
+from zkbroker.runtime import Runtime
+
+
+class BrokerConnections:
+    """Sends requests to brokers by their ids.
+
+    Args:
+        runtime: of the broker.
+        view: says where brokers are reached.
+        client_id: begins the client id of every request; the purpose follows.
+        timeout_ms: for each request.
+    """
+
+    def __init__(
+        self, runtime: Runtime, view: ClusterView, client_id: str, timeout_ms: int
+    ) -> None:
+        self._runtime = runtime
+        self._view = view
+        self._client_id = client_id
+        self._timeout_ms = timeout_ms
+        self._open: dict[tuple[str, int], tuple[BrokerInfo, InterBrokerConnection]] = {}
+
+    def send(self, purpose: str, broker_id: int, request: Any, version: int) -> Any:
+        """Send a request and wait for its answer; requests of one purpose wait for their turn.
+
+        Raises:
+            NetworkError: the broker is not registered, or cannot be reached.
+            RequestTimedOut, ProtocolError: see `InterBrokerConnection.send`.
+        """
+        broker = self._view.brokers.get(broker_id)
+        if broker is None:
+            raise NetworkError(f"broker {broker_id} is not registered")
+        known, connection = self._open.get((purpose, broker_id), (None, None))
+        if connection is None or known != broker:
+            if connection is not None:
+                connection.close()
+            connection = InterBrokerConnection(
+                self._runtime,
+                broker.host,
+                broker.port,
+                client_id=f"{self._client_id}{purpose}",
+                timeout_ms=self._timeout_ms,
+            )
+            self._open[purpose, broker_id] = (broker, connection)
+        return connection.send(request, version)
+
+    def close(self) -> None:
+        """Close the connections; requests that wait fail."""
+        for _, connection in self._open.values():
+            connection.close()
