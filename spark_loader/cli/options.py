@@ -81,7 +81,8 @@ def cluster_options(command: Any) -> Any:
                 show_default=True,
                 metavar="WHERE",
                 help="Where the first run begins: earliest, latest, a time (ISO 8601 or "
-                "milliseconds) or JSON offsets.",
+                "milliseconds) or JSON offsets. Without records since that time a partition "
+                "begins at its end.",
             ),
             click.option(
                 "--on-out-of-range",

@@ -34,8 +34,8 @@ class LoadOptions:
         zookeeper: `HOST:PORT[/chroot]`; or give `bootstrap`.
         bootstrap: `HOST:PORT,…` of some brokers.
         group: consumer group whose offsets are committed after a run; empty for none.
-        starting: where the first run begins in each partition; later ones go on.
-        latest_when_no_time_matches: a starting time newer than every record means the log end.
+        starting: where the first run begins in each partition; later ones go on. A partition
+            without a record since a starting time begins at its end.
         on_out_of_range: `fail`, `earliest`, `latest` or `nearest` when a position is no longer
             in the log.
         policies: the same for a topic (`name`) or partition (`name:3`) of its own.
@@ -68,7 +68,6 @@ class LoadOptions:
     bootstrap: str = ""
     group: str = ""
     starting: Bound = EARLIEST_BOUND
-    latest_when_no_time_matches: bool = False
     on_out_of_range: str = "fail"
     policies: Mapping[str, str] = field(default_factory=dict)
     max_records: int | None = None

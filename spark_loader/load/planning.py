@@ -52,11 +52,13 @@ def make_plan(
     """
     known = latest.positions if latest is not None else {}
     partitions = wanted_partitions(options, view)
-    # Asked first, so that it is never above the end.
+    # Logs grow and are trimmed meanwhile; looked up in this order no offset is above the next one.
+    starts = view.earliest(partitions)
+    first = first_positions(options, view, partitions, known)
     readable = view.latest(partitions)
-    starts, ends = view.earliest(partitions), view.log_ends(partitions)
+    ends = view.log_ends(partitions)
     extents = {tp: Extent(starts[tp], ends[tp], readable[tp]) for tp in partitions}
-    positions = first_positions(options, view, partitions, known, extents)
+    positions = {tp: known.get(tp, first.get(tp, starts[tp])) for tp in partitions}
     gaps: list[Gap] = []
     held: dict[TopicPartition, DataLoss] = {}
     begin: dict[TopicPartition, int] = {}
@@ -161,26 +163,19 @@ def first_positions(
     view: SourceCluster,
     partitions: list[TopicPartition],
     known: Mapping[TopicPartition, int],
-    extents: Mapping[TopicPartition, Extent],
 ) -> dict[TopicPartition, int]:
-    """Return where each partition goes on, or starts."""
+    """Return where the partitions of topics that were never loaded start, as the options say."""
     loaded_topics = {tp.topic for tp in known}
-    positions = {tp: known[tp] for tp in partitions if tp in known}
-    new = [tp for tp in partitions if tp not in known]
-    grown = [tp for tp in new if tp.topic in loaded_topics]
-    positions.update((tp, extents[tp].start) for tp in grown)
-    first = [tp for tp in new if tp.topic not in loaded_topics]
-    if first:
-        positions.update(
-            resolve(
-                only(options.starting, set(first)),
-                first,
-                view,
-                option="starting offsets",
-                latest_when_no_time_matches=options.latest_when_no_time_matches,
-            )
-        )
-    return positions
+    first = [tp for tp in partitions if tp.topic not in loaded_topics]
+    if not first:
+        return {}
+    return resolve(
+        only(options.starting, set(first)),
+        first,
+        view,
+        option="starting offsets",
+        latest_when_no_time_matches=True,
+    )
 
 
 def only(bound: Bound, wanted: set[TopicPartition]) -> Bound:

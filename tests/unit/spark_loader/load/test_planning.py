@@ -6,10 +6,18 @@ from spark_loader.errors import DataLoss, LoadError
 from spark_loader.lake.ledger import Gap, Manifest
 from spark_loader.load.options import LoadOptions
 from spark_loader.load.planning import Extent, check_same_topic, make_plan, only, place
-from spark_loader.reading.positions import AtOffsets, AtTimes, TopicPartition
-from tests.support.directory_cluster import DirectoryCluster
+from spark_loader.reading.positions import (
+    EARLIEST_BOUND,
+    LATEST_BOUND,
+    AtOffsets,
+    AtTime,
+    AtTimes,
+    TopicPartition,
+)
+from tests.support.directory_cluster import DirectoryCluster, DirectoryView
 from tests.support.transactional import TransactionalLog
 
+AT = 1_431_857_103_000
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 
 
@@ -52,6 +60,34 @@ def test_a_later_run_goes_on_and_a_new_partition_starts_at_its_beginning(cluster
     latest = manifest(positions={T0: 60, T1: 40})
     plan, _ = planned(cluster, latest, starting=AtOffsets({T0: 1}))
     assert covered(plan) == {(T0, 60, 100), (T2, 0, 3)}
+
+
+def test_a_partition_without_records_since_the_starting_time_begins_at_its_end(cluster):
+    cluster.append("t", 0, [b"new"] * 5, timestamp_ms=AT + 1000)
+    plan, held = planned(cluster, starting=AtTime(AT + 1000))
+    assert covered(plan) == {(T0, 100, 105)}
+    assert (plan.positions, held) == ({T0: 100, T1: 40}, [])
+    cluster.append("t", 1, [b"x"] * 2)
+    plan, _ = planned(cluster, manifest(positions={T0: 105, T1: 40}), starting=AtTime(AT + 1000))
+    assert covered(plan) == {(T1, 40, 42)}
+
+
+@pytest.mark.parametrize("starting", [EARLIEST_BOUND, LATEST_BOUND, AtTime(AT), AtTime(AT + 1)])
+def test_a_log_that_grows_while_a_first_run_is_planned_holds_nothing_back(
+    cluster, monkeypatch, starting
+):
+    def growing(look_up):
+        def grow_then_look_up(view, asked):
+            cluster.append("t", 0, [b"new"])
+            return look_up(view, asked)
+
+        return grow_then_look_up
+
+    for name in ("earliest", "latest", "log_ends", "at_time"):
+        monkeypatch.setattr(DirectoryView, name, growing(getattr(DirectoryView, name)))
+    plan, held = planned(cluster, starting=starting)
+    assert held == []
+    assert plan.positions[T0] <= plan.log_ends[T0]
 
 
 def test_nothing_new_is_no_plan(cluster):
