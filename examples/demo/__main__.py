@@ -30,7 +30,7 @@ from rich.progress import (
 
 from examples.demo import access_log, lake
 from examples.demo.publish import make_producer, publish
-from examples.demo.report import Outcome, show, show_next
+from examples.demo.report import DATA, Outcome, show, show_next
 from examples.demo.shipped import Shipped
 from examples.demo.visits import Member, Visits
 from zkbroker.admin.topics import create_topic
@@ -50,7 +50,7 @@ GROUP = "visits"
 PARTITIONS = 8
 PRODUCERS = 2
 GENERATED_EVENTS = 200_000
-_SETTLE_TIMEOUT_S = 30.0
+_OWNERS_TIMEOUT_S = 30.0
 _STREAM_TIMEOUT_S = 120.0
 _POLL_S = 0.05
 
@@ -123,7 +123,7 @@ def _stream_while_publishing(
         def member(number: int) -> Member:
             return Member(f"consumer-{number}", cluster.zookeeper, GROUP, TOPIC, visits, runtime)
 
-        def settle(moment: str, members: int) -> None:
+        def await_owners(moment: str, members: int) -> None:
             outcome.owners[moment] = _wait_for_owners(session, members, runtime)
 
         producers = [
@@ -131,7 +131,7 @@ def _stream_while_publishing(
             for _ in range(PRODUCERS)
         ]
         group = [member(1), member(2)]
-        settle("2 consumers", 2)
+        await_owners("2 consumers", 2)
         publishing = progress.add_task("published by 2 producers", total=len(lines))
         streaming = progress.add_task("streamed by the group", total=len(lines))
         started = time.monotonic()
@@ -150,11 +150,11 @@ def _stream_while_publishing(
         publish_part(lines[:third])
         while_joining = _Publishing(runtime, publish_part, lines[third : 2 * third])
         group.append(member(3))
-        settle("a third joined", 3)
+        await_owners("a third joined", 3)
         while_joining.finish()
         while_leaving = _Publishing(runtime, publish_part, lines[2 * third :])
         group.pop(0).leave()
-        settle("the first left", 2)
+        await_owners("the first left", 2)
         while_leaving.finish()
         outcome.publish_s = time.monotonic() - started
         deadline = time.monotonic() + _STREAM_TIMEOUT_S
@@ -213,7 +213,7 @@ def _make_topic(session: ZkSession, runtime: Runtime) -> None:
             replication_factor=3,
             config={"retention.ms": "-1"},
         )
-    deadline = time.monotonic() + _SETTLE_TIMEOUT_S
+    deadline = time.monotonic() + _OWNERS_TIMEOUT_S
     for partition in range(PARTITIONS):
         while partition_state(session, TOPIC, partition) is None:
             if time.monotonic() > deadline:
@@ -224,12 +224,12 @@ def _make_topic(session: ZkSession, runtime: Runtime) -> None:
 def _end_offsets(session: ZkSession, runtime: Runtime) -> dict[int, int]:
     wanted = {TopicPartition(TOPIC, partition): LATEST_TIME for partition in range(PARTITIONS)}
     with Cluster(ZooKeeperSource(session=session), runtime=runtime) as cluster:
-        ends = resolve_or_end(cluster, wanted, timeout_s=_SETTLE_TIMEOUT_S)
+        ends = resolve_or_end(cluster, wanted, timeout_s=_OWNERS_TIMEOUT_S)
     return {partition: end for (_, partition), end in ends.items()}
 
 
 def _wait_for_owners(session: ZkSession, members: int, runtime: Runtime) -> dict[int, str]:
-    deadline = time.monotonic() + _SETTLE_TIMEOUT_S
+    deadline = time.monotonic() + _OWNERS_TIMEOUT_S
     while True:
         owned = owners(session, GROUP, TOPIC)
         # An owner is `consumer id-thread`.
@@ -237,7 +237,7 @@ def _wait_for_owners(session: ZkSession, members: int, runtime: Runtime) -> dict
         if len(owned) == PARTITIONS and len(owning) == members:
             return dict(sorted(owned.items()))
         if time.monotonic() > deadline:
-            raise ZkbrokerError(f"the group did not settle on {members} consumers: {owned}")
+            raise ZkbrokerError(f"the partitions are not shared among {members} consumers: {owned}")
         runtime.sleep(_POLL_S)
 
 
@@ -256,7 +256,7 @@ def _check(outcome: Outcome, counts: Counter[bytes], lines: list[bytes]) -> None
 def main() -> int:
     """Run the demo and print its account."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--data", type=Path, default=Path("demo-data"), help="working directory")
+    parser.add_argument("--data", type=Path, default=DATA, help="working directory")
     parser.add_argument("--input", type=Path, help="an access log in combined format")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
@@ -280,7 +280,7 @@ def main() -> int:
         return 1
     show(outcome, console)
     if not outcome.problems:
-        show_next(data, TOPIC)
+        show_next(data, TOPIC, arguments.input)
     return 1 if outcome.problems else 0
 
 

@@ -1,12 +1,14 @@
 """The account of a run: what it did, and how a person reads it."""
 
-import os
+import shlex
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+
+DATA = Path("demo-data")
 
 
 @dataclass
@@ -45,10 +47,21 @@ def show(outcome: Outcome, console: Console) -> None:
         )
 
 
-def show_next(data: Path, topic: str) -> None:
-    """Say where everything lies and what to try with it, in commands that run as they stand."""
-    here = Path(os.path.relpath(data))
-    tools = Path(os.path.relpath(Path(sys.executable).parent))
+def show_next(data: Path, topic: str, log: Path | None) -> None:
+    """Say where everything lies and what to try with it, in commands that run as they stand.
+
+    Args:
+        data: the demo's directory.
+        topic: what was published.
+        log: the access log that was given, None for the generated one.
+    """
+    here = shell_path(data)
+    tools = shell_path(Path(sys.executable).parent)
+    again = "make demo"
+    if log is not None:
+        again += f" INPUT={shell_path(log)}"
+    if data != DATA.resolve():
+        again += f" DATA={here}"
     # Plain lines: a terminal must not break a path that is to be copied.
     print(
         f"""
@@ -57,8 +70,15 @@ The lake is in {here}/lake, one directory for each event hour. Try next:
   {tools}/zkbroker-load verify --output {here}/lake
   {tools}/zkbroker up --brokers 3 --port 9092 --data {here}/cluster
   {tools}/zkbroker consume -b 127.0.0.1:9092 -t {topic} -o beginning -c 5   # while it is up
-  make demo   # again: only what is new in the log is published, streamed and loaded"""
+  {again}   # again: only what is new in the log is published, streamed and loaded"""
     )
+
+
+def shell_path(path: Path) -> str:
+    """Return a path as a shell takes it, relative where it lies below the working directory."""
+    absolute = path.absolute()
+    below = absolute.is_relative_to(Path.cwd())
+    return shlex.quote(str(absolute.relative_to(Path.cwd()) if below else absolute))
 
 
 def _figures(outcome: Outcome) -> Table:

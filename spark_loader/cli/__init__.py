@@ -36,15 +36,6 @@ from zkbroker import __version__
 from zkbroker.cli.main import run
 from zkbroker.errors import ZkbrokerError
 
-# What people read while a load is at a stage.
-_DOING = {
-    "plan": "planning",
-    "start": "starting Spark, which takes some seconds",
-    "load": "loading",
-    "publish": "publishing",
-    "done": "done",
-}
-
 
 class LoadByDefault(click.Group):
     """Runs `load` when the first word is no command."""
@@ -126,7 +117,7 @@ class ProgressBar:
             # Nothing is left of it: the summary says the same.
             transient=True,
         )
-        self._task = self._bars.add_task(_DOING["plan"], total=None, figures="")
+        self._task = self._bars.add_task(Progress(stage="plan").doing, total=None, figures="")
 
     def __enter__(self) -> "ProgressBar":
         self._bars.start()
@@ -147,7 +138,7 @@ class ProgressBar:
             )
         self._bars.update(
             self._task,
-            description=_DOING[progress.stage],
+            description=progress.doing,
             completed=progress.rows,
             total=progress.planned_rows or None,
             figures=figures,

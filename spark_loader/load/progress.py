@@ -10,10 +10,21 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from spark_loader.words import counted
+
+# What a load does at each stage, for people.
+_DOING = {
+    "plan": "planning",
+    "start": "starting Spark, which takes some seconds",
+    "load": "loading",
+    "publish": "publishing",
+    "done": "done",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What the callback of a load is given.
+    """What the callback of a load is given; as text, a line for people.
 
     Attributes:
         stage: `plan`, `start` (of Spark, which takes seconds), `load`, `publish` or `done`.
@@ -31,6 +42,16 @@ class Progress:
     lag: int = 0
     mappers_done: int = 0
     mappers: int = 0
+
+    @property
+    def doing(self) -> str:
+        """What the load does, in words."""
+        return _DOING[self.stage]
+
+    def __str__(self) -> str:
+        if not self.planned_rows:
+            return self.doing
+        return f"{self.doing}: {self.rows:,} of {counted(self.planned_rows, 'row')}"
 
 
 Callback = Callable[[Progress], None]

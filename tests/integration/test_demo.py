@@ -1,6 +1,7 @@
 """The main job, whole: publish, stream with rebalances, load, account; then with more lines."""
 
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -28,19 +29,22 @@ def demo(data, log, status=0):
 
 
 def test_every_line_is_accounted_for_and_a_rerun_takes_only_what_is_new(tmp_path):
-    log = tmp_path / "access.log"
+    log = tmp_path / "my access.log"
     access_log.generate(log, 2000)
-    data = tmp_path / "data"
+    data = tmp_path / "my data"
     shown = demo(data, log)
     assert "2000 published = 2000 streamed = 2000 loaded" in shown
     for moment in ("2 consumers", "a third joined", "the first left"):
         assert moment in shown
+    # What is said to do next is about this log and these data.
+    again = re.search(r"^  make demo (.*)   # again", shown, re.MULTILINE)
+    assert shlex.split(again[1]) == [f"INPUT={log}", f"DATA={data}"]
     status, verify = re.findall(
-        r"^  (\S+/zkbroker-load \w+ --output \S+/lake)$", shown, re.MULTILINE
+        r"^  (\S+/zkbroker-load \w+ --output '.*'/lake)$", shown, re.MULTILINE
     )
     for command, said in ((status, "page-views"), (verify, "no gap, no duplicate")):
         ran = subprocess.run(
-            command.split(), cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+            shlex.split(command), cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
         )
         assert said in ran.stdout
     with log.open("a", encoding="ascii") as more:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -27,11 +28,13 @@ def directory(tmp_path_factory):
     return tmp_path_factory.mktemp("examples")
 
 
-# A Spark example takes its time on a busy machine.
-@pytest.mark.timeout(300)
-# One after the other, in the order of the page: what one publishes the next one reads.
-@pytest.mark.parametrize("example", examples(), ids=str)
-def test_example_runs(example, cluster, directory):
+@pytest.fixture(scope="module")
+def started():
+    """Return the examples that were started already."""
+    return set()
+
+
+def run_example(example, cluster, directory):
     host, port = cluster.broker(1).address
     script = write(
         directory / f"{example.name}.py",
@@ -48,11 +51,50 @@ def test_example_runs(example, cluster, directory):
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=280,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
     assert "Traceback" not in ran.stderr
+    return ran.stdout
+
+
+# A Spark example takes minutes on a busy machine.
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("example", examples(), ids=str)
+def test_example_runs(example, cluster, directory, started):
+    # What one publishes the next one reads, so each is preceded by those above it on its page.
+    page = [each for each in examples() if each.page == example.page]
+    for each in page[: page.index(example)]:
+        if each not in started:
+            started.add(each)
+            run_example(each, cluster, directory)
+    started.add(example)
+    shown = run_example(example, cluster, directory)
+    if example.name == "spark":
+        # It says what it does while nothing else shows that it does anything.
+        said = ("starting Spark", "counting the messages", "planning", "loading: ", "publishing: ")
+        places = [shown.find(each) for each in said]
+        assert places[0] == 0
+        assert places == sorted(places)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/getting-started.md"])
+def test_lint_leaves_out_the_virtual_environment_that_a_page_makes(page, tmp_path):
+    (made,) = re.findall(r"python3 -m venv (\S+)", (ROOT / page).read_text(encoding="utf-8"))
+    for name in ("pyproject.toml", ".gitignore"):
+        shutil.copy(ROOT / name, tmp_path)
+    module = tmp_path / made / "lib" / "module.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("import os,sys\n", encoding="utf-8")
+    for command in (["check"], ["format", "--check"]):
+        checked = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, "."],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert checked.returncode == 0, checked.stdout
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
