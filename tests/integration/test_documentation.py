@@ -6,9 +6,12 @@ import shutil
 import subprocess
 import sys
 
+import click
 import pytest
 
+from spark_loader.cli import cli as load_cli
 from tests.support.markdown import ROOT, examples, pages, write
+from zkbroker.cli.main import cli
 from zkbroker.testing import LocalCluster
 
 
@@ -101,6 +104,41 @@ def test_lint_leaves_out_the_virtual_environment_that_a_page_makes(page, tmp_pat
 def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_files_and_programs_that_a_page_names_exist(page):
+    text = page.read_text(encoding="utf-8")
+    folders = "tests|examples|scripts|bench|docker|zkbroker|spark_loader"
+    for name in re.findall(rf"(?<![\w/])(?:{folders})/[\w/.-]*\w", text):
+        assert (ROOT / name).exists(), name
+    for module in re.findall(r"python -m ((?:bench|examples)[\w.]*)", text):
+        path = ROOT / module.replace(".", "/")
+        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_commands_and_options_that_a_page_names_exist(page):
+    if page.name == "command-line.md":
+        return  # generated from the commands
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    named = re.findall(r"^\$ (?:.* \| +)?(zkbroker(?:-load)? .*)$", text, re.MULTILINE)
+    for words in [*named, *re.findall(r"`(zkbroker(?:-load)? [^`]*)`", text)]:
+        name, *rest = words.split(" | ")[0].split("#")[0].split()
+        command = {"zkbroker": cli, "zkbroker-load": load_cli}[name]
+        context = click.Context(command)
+        while isinstance(command, click.Group) and rest and rest[0][0].isalpha():
+            command = command.get_command(context, rest.pop(0))
+            assert command is not None, words
+            context = click.Context(command, parent=context)
+        if command is load_cli:
+            command = load_cli.commands["load"]
+        known = {"--help", "--version"}
+        known.update(*(each.opts + each.secondary_opts for each in command.params))
+        for word in rest:
+            option = word.split("=")[0]
+            if re.match(r"--?[a-zA-Z]", option):
+                assert option in known or word[:2] in known, words
 
 
 def test_the_readmes_commands_exist():
