@@ -22,27 +22,17 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from spark_loader.errors import AlteredCheckpoint, CheckpointError
+from spark_loader.json_codec import from_json, to_json
 from spark_loader.lake.inventory import Inventory
-from spark_loader.lake.ledger import (
-    DataFile,
-    Manifest,
-    MapperOffsets,
-    Plan,
-    absent_to_json,
-    files_from_json,
-    files_to_json,
-    gaps_from_json,
-    gaps_to_json,
-    live,
-    ranges_from_json,
-    ranges_to_json,
-)
-from spark_loader.reading.positions import flat_numbers, partition_numbers
+from spark_loader.lake.ledger import DataFile, Manifest, MapperOffsets, Plan, live
+from spark_loader.reading.positions import partition_numbers
 from spark_loader.storage.files import LakeFileSystem, join
 from spark_loader.storage.filesystems import output_path
+
+T = TypeVar("T")
 
 VERSION = 1
 STATE = "_zkbroker"
@@ -68,34 +58,11 @@ class Checkpoints:
         return [int(name) for name in names if name.isdecimal()]
 
     def plan(self, run: int) -> Plan:
-        found = self._read(self.path("runs", _run(run), "plan.json"), "plan")
-        return Plan(
-            run=found["run"],
-            created=found["created"],
-            mappers=tuple(ranges_from_json(mapper) for mapper in found["mappers"]),
-            gaps=gaps_from_json(found["gaps"]),
-            positions=flat_numbers(found["positions"]),
-            log_starts=flat_numbers(found["log_starts"]),
-            log_ends=flat_numbers(found["log_ends"]),
-            # Checkpoints of the first release have none.
-            topics_created_ms=found.get("topics_created_ms", {}),
-            read_committed=found.get("read_committed", False),
-        )
+        return self._read(self.path("runs", _run(run), "plan.json"), "plan", Plan)
 
     def write_plan(self, plan: Plan) -> None:
         """Write a plan; raise CheckpointError when another run took the number meanwhile."""
-        content = {
-            "run": plan.run,
-            "created": plan.created,
-            "mappers": [ranges_to_json(mapper) for mapper in plan.mappers],
-            "gaps": gaps_to_json(plan.gaps),
-            "positions": partition_numbers(plan.positions),
-            "log_starts": partition_numbers(plan.log_starts),
-            "log_ends": partition_numbers(plan.log_ends),
-            "topics_created_ms": plan.topics_created_ms,
-            "read_committed": plan.read_committed,
-        }
-        self._publish(self.path("runs", _run(plan.run), "plan.json"), "plan", content)
+        self._publish(self.path("runs", _run(plan.run), "plan.json"), "plan", to_json(plan))
 
     def unfinished(self) -> Plan | None:
         """Return the plan of the run that was planned and does not count yet, if there is one."""
@@ -121,35 +88,12 @@ class Checkpoints:
         path = self.offsets_path(run, mapper)
         if self.filesystem.size(path) is None:
             return None
-        found = self._read(path, "offsets")
-        return MapperOffsets(
-            run=found["run"],
-            mapper=found["mapper"],
-            attempt=found["attempt"],
-            ranges=ranges_from_json(found["ranges"]),
-            files=files_from_json(found["files"]),
-            quarantined=files_from_json(found["quarantined"]),
-            gaps=gaps_from_json(found["gaps"]),
-            absent=gaps_from_json(found["absent"]),
-            rows=found["rows"],
-            value_bytes=found["value_bytes"],
-        )
+        return self._read(path, "offsets", MapperOffsets)
 
     def write_mapper_offsets(self, done: MapperOffsets) -> bool:
         """Write a mapper's offsets; False when another attempt of it was first."""
-        content = {
-            "run": done.run,
-            "mapper": done.mapper,
-            "attempt": done.attempt,
-            "ranges": ranges_to_json(done.ranges),
-            "next_offsets": partition_numbers({each.source: each.until for each in done.ranges}),
-            "files": files_to_json(done.files),
-            "quarantined": files_to_json(done.quarantined),
-            "gaps": gaps_to_json(done.gaps),
-            "absent": absent_to_json(done.absent),
-            "rows": done.rows,
-            "value_bytes": done.value_bytes,
-        }
+        nexts = partition_numbers({each.source: each.until for each in done.ranges})
+        content = {**to_json(done), "next_offsets": nexts}
         path = self.offsets_path(done.run, done.mapper)
         return self.filesystem.publish(path, _encode("offsets", content))
 
@@ -176,32 +120,7 @@ class Checkpoints:
             CheckpointError: it cannot be read.
         """
         path = self.path("manifests", manifest_name(run))
-        found = self._read(path, "manifest")
-        # Checkpoints of the first releases have no checksum.
-        if not altered and found.get("checksum", _checksum(found)) != _checksum(found):
-            raise AlteredCheckpoint(f"{path} was altered: its checksum is another. {RESTORE}")
-        return Manifest(
-            run=found["run"],
-            created=found["created"],
-            kind=found["kind"],
-            ranges=ranges_from_json(found["ranges"]),
-            files=files_from_json(found["files"]),
-            quarantined=files_from_json(found["quarantined"]),
-            withdrawn=tuple(found["withdrawn"]),
-            gaps=gaps_from_json(found["gaps"]),
-            absent=gaps_from_json(found["absent"]),
-            rows=found["rows"],
-            positions=flat_numbers(found["positions"]),
-            log_starts=flat_numbers(found["log_starts"]),
-            log_ends=flat_numbers(found["log_ends"]),
-            # Checkpoints of the first release have none.
-            topics_created_ms=found.get("topics_created_ms", {}),
-            group=found["group"],
-            note=found["note"],
-            beginning=found.get("beginning", 0),
-            lake=Inventory.from_json(found.get("lake")),
-            earlier=Inventory.from_json(found.get("earlier")),
-        )
+        return self._read(path, "manifest", Manifest, altered=altered)
 
     def manifests(self) -> Iterator[Manifest]:
         """Yield every manifest since the beginning, oldest first."""
@@ -221,30 +140,7 @@ class Checkpoints:
     def write_manifest(self, manifest: Manifest) -> None:
         """Publish a manifest; raise CheckpointError when another run took the number."""
         manifest = self._with_inventories(manifest)
-        assert manifest.lake is not None
-        assert manifest.earlier is not None
-        content = {
-            "run": manifest.run,
-            "kind": manifest.kind,
-            "created": manifest.created,
-            "note": manifest.note,
-            "group": manifest.group,
-            "rows": manifest.rows,
-            "bytes": sum(each.size_bytes for each in manifest.files),
-            "positions": partition_numbers(manifest.positions),
-            "log_starts": partition_numbers(manifest.log_starts),
-            "log_ends": partition_numbers(manifest.log_ends),
-            "topics_created_ms": manifest.topics_created_ms,
-            "beginning": manifest.beginning,
-            "lake": manifest.lake.to_json(),
-            "earlier": manifest.earlier.to_json(),
-            "ranges": ranges_to_json(manifest.ranges),
-            "gaps": gaps_to_json(manifest.gaps),
-            "absent": absent_to_json(manifest.absent),
-            "withdrawn": list(manifest.withdrawn),
-            "files": files_to_json(manifest.files),
-            "quarantined": files_to_json(manifest.quarantined),
-        }
+        content = {**to_json(manifest), "bytes": sum(each.size_bytes for each in manifest.files)}
         self._publish(self.path("manifests", manifest_name(manifest.run)), "manifest", content)
 
     def _with_inventories(self, manifest: Manifest) -> Manifest:
@@ -304,20 +200,26 @@ class Checkpoints:
                 f"{path} was written by another load of the same output meanwhile; run it again"
             )
 
-    def _read(self, path: str, kind: str) -> dict[str, Any]:
+    def _read(self, path: str, name: str, kind: type[T], *, altered: bool = False) -> T:
         try:
             found = json.loads(self.filesystem.read(path))
         except FileNotFoundError:
             raise AlteredCheckpoint(f"{path} does not exist. {RESTORE}") from None
         except ValueError as error:
             raise AlteredCheckpoint(f"{path} is damaged ({error}). {RESTORE}") from None
-        if not isinstance(found, dict) or found.get("format") != f"zkbroker-load-{kind}":
-            raise AlteredCheckpoint(f"{path} is not a {kind} of a load. {RESTORE}")
+        if not isinstance(found, dict) or found.get("format") != f"zkbroker-load-{name}":
+            raise AlteredCheckpoint(f"{path} is not a {name} of a load. {RESTORE}")
         if found.get("version") != VERSION:
             raise CheckpointError(
                 f"{path} has version {found.get('version')}; this release reads version {VERSION}"
             )
-        return found
+        # Only manifests have a checksum, and none of the first releases has one.
+        if not altered and found.get("checksum", _checksum(found)) != _checksum(found):
+            raise AlteredCheckpoint(f"{path} was altered: its checksum is another. {RESTORE}")
+        try:
+            return from_json(kind, found)
+        except ValueError as error:
+            raise AlteredCheckpoint(f"{path} is damaged ({error}). {RESTORE}") from None
 
 
 def _run(run: int) -> str:

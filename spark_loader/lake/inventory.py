@@ -9,8 +9,9 @@ in one line what the directory must hold, and a listing is enough to compare it.
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+
+from spark_loader.json_codec import written
 
 _MODULUS = 1 << 128
 
@@ -21,7 +22,9 @@ class Inventory:
 
     files: int = 0
     size_bytes: int = 0
-    fingerprint: int = 0
+    fingerprint: int = field(
+        default=0, metadata=written(lambda found: f"{found:032x}", lambda text: int(text, 16))
+    )
 
     @classmethod
     def of(cls, files: Iterable[tuple[str, int]]) -> "Inventory":
@@ -39,21 +42,6 @@ class Inventory:
                 total += sign * size
                 fingerprint += sign * _fingerprint(path, size)
         return Inventory(count, total, fingerprint % _MODULUS)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as manifests hold it."""
-        return {
-            "files": self.files,
-            "bytes": self.size_bytes,
-            "fingerprint": f"{self.fingerprint:032x}",
-        }
-
-    @classmethod
-    def from_json(cls, found: dict[str, Any] | None) -> "Inventory | None":
-        """Read what `to_json` wrote; None where a manifest of an older release has none."""
-        if found is None:
-            return None
-        return cls(found["files"], found["bytes"], int(found["fingerprint"], 16))
 
 
 def _fingerprint(path: str, size: int) -> int:

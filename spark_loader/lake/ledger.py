@@ -4,16 +4,13 @@
 """
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from spark_loader.json_codec import to_json, written
 from spark_loader.lake.inventory import Inventory
-from spark_loader.reading.positions import (
-    TopicPartition,
-    partition_from_json,
-    partition_to_json,
-)
+from spark_loader.reading.positions import TopicPartition, partition_from_json
 from spark_loader.reading.runs import joined
 from spark_loader.reading.splits import OffsetRange
 from zkbroker.types import Partition07
@@ -31,6 +28,39 @@ class Gap:
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition} [{self.start}, {self.until}): {self.cause}"
+
+
+def _absent_to_json(absent: Iterable[Gap]) -> list[dict[str, Any]]:
+    """Return absent offsets by partition and cause: logs of transactions have one at each end."""
+    grouped: dict[tuple[str, int, str], list[tuple[int, int]]] = {}
+    for each in absent:
+        key = each.topic, each.partition, each.cause
+        grouped.setdefault(key, []).append((each.start, each.until))
+    return [
+        {
+            "topic": topic,
+            "partition": to_json(partition),
+            "cause": cause,
+            "offsets": joined(runs),
+        }
+        for (topic, partition, cause), runs in grouped.items()
+    ]
+
+
+def _absent_from_json(found: Iterable[dict[str, Any]]) -> tuple[Gap, ...]:
+    """Return absent offsets; checkpoints of older releases have one entry for each run."""
+    return tuple(
+        Gap(each["topic"], partition_from_json(each["partition"]), start, until, each["cause"])
+        for each in found
+        for start, until in each.get("offsets") or [(each["from"], each["until"])]
+    )
+
+
+_ABSENT = written(_absent_to_json, _absent_from_json)
+_RUNS = written(
+    lambda runs: to_json(runs) or None,
+    lambda found: tuple((start, until) for start, until in found),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +88,7 @@ class DataFile:
     rows: int
     size_bytes: int
     sha256: str
-    offsets: tuple[tuple[int, int], ...] = ()
+    offsets: tuple[tuple[int, int], ...] = field(default=(), metadata=_RUNS)
 
     @property
     def accounted(self) -> int:
@@ -118,7 +148,7 @@ class MapperOffsets:
     files: tuple[DataFile, ...] = ()
     quarantined: tuple[DataFile, ...] = ()
     gaps: tuple[Gap, ...] = ()
-    absent: tuple[Gap, ...] = ()
+    absent: tuple[Gap, ...] = field(default=(), metadata=_ABSENT)
     rows: int = 0
     value_bytes: int = 0
 
@@ -138,28 +168,28 @@ class Manifest:
         lake: what data and quarantine files count after this manifest.
         earlier: which manifests since `beginning` lie before this one.
 
-    The last two are set when a manifest is written; those of older releases have none.
+    `lake` and `earlier` are set when a manifest is written; those of older releases have none.
     """
 
     run: int
-    created: str
     kind: str
-    ranges: tuple[OffsetRange, ...] = ()
-    files: tuple[DataFile, ...] = ()
-    quarantined: tuple[DataFile, ...] = ()
-    withdrawn: tuple[str, ...] = ()
-    gaps: tuple[Gap, ...] = ()
-    absent: tuple[Gap, ...] = ()
+    created: str
+    note: str = ""
+    group: str = ""
     rows: int = 0
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     log_starts: dict[TopicPartition, int] = field(default_factory=dict)
     log_ends: dict[TopicPartition, int] = field(default_factory=dict)
     topics_created_ms: dict[str, int] = field(default_factory=dict)
-    group: str = ""
-    note: str = ""
     beginning: int = 0
     lake: Inventory | None = None
     earlier: Inventory | None = None
+    ranges: tuple[OffsetRange, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    absent: tuple[Gap, ...] = field(default=(), metadata=_ABSENT)
+    withdrawn: tuple[str, ...] = ()
+    files: tuple[DataFile, ...] = ()
+    quarantined: tuple[DataFile, ...] = ()
 
 
 def now_text() -> str:
@@ -178,99 +208,3 @@ def live(manifests: Iterable[Manifest]) -> tuple[list[DataFile], list[DataFile]]
         data.update((each.path, each) for each in manifest.files)
         quarantined.update((each.path, each) for each in manifest.quarantined)
     return list(data.values()), list(quarantined.values())
-
-
-def ranges_to_json(ranges: Iterable[OffsetRange]) -> list[dict[str, Any]]:
-    return [
-        {
-            "topic": each.topic,
-            "partition": partition_to_json(each.partition),
-            "from": each.start,
-            "until": each.until,
-            "estimated_bytes": each.estimated_bytes,
-        }
-        for each in ranges
-    ]
-
-
-def ranges_from_json(found: Iterable[dict[str, Any]]) -> tuple[OffsetRange, ...]:
-    return tuple(
-        OffsetRange(
-            each["topic"],
-            partition_from_json(each["partition"]),
-            each["from"],
-            each["until"],
-            each["estimated_bytes"],
-        )
-        for each in found
-    )
-
-
-def gaps_to_json(gaps: Iterable[Gap]) -> list[dict[str, Any]]:
-    return [
-        {
-            "topic": each.topic,
-            "partition": partition_to_json(each.partition),
-            "from": each.start,
-            "until": each.until,
-            "cause": each.cause,
-        }
-        for each in gaps
-    ]
-
-
-def absent_to_json(absent: Iterable[Gap]) -> list[dict[str, Any]]:
-    """Return absent offsets by partition and cause: logs of transactions have one at each end."""
-    grouped: dict[tuple[str, int, str], list[tuple[int, int]]] = {}
-    for each in absent:
-        key = each.topic, each.partition, each.cause
-        grouped.setdefault(key, []).append((each.start, each.until))
-    return [
-        {
-            "topic": topic,
-            "partition": partition_to_json(partition),
-            "cause": cause,
-            "offsets": joined(runs),
-        }
-        for (topic, partition, cause), runs in grouped.items()
-    ]
-
-
-def gaps_from_json(found: Iterable[dict[str, Any]]) -> tuple[Gap, ...]:
-    """Return gaps or absent offsets; checkpoints of older releases have one entry for each run."""
-    return tuple(
-        Gap(each["topic"], partition_from_json(each["partition"]), start, until, each["cause"])
-        for each in found
-        for start, until in each.get("offsets") or [(each["from"], each["until"])]
-    )
-
-
-def files_to_json(files: Iterable[DataFile]) -> list[dict[str, Any]]:
-    listed = []
-    for each in files:
-        content = asdict(each)
-        content["partition"] = partition_to_json(each.partition)
-        content["from"] = content.pop("start")
-        content["bytes"] = content.pop("size_bytes")
-        if not content["offsets"]:
-            del content["offsets"]
-        listed.append(content)
-    return listed
-
-
-def files_from_json(found: Iterable[dict[str, Any]]) -> tuple[DataFile, ...]:
-    return tuple(
-        DataFile(
-            path=each["path"],
-            staged=each["staged"],
-            topic=each["topic"],
-            partition=partition_from_json(each["partition"]),
-            start=each["from"],
-            until=each["until"],
-            rows=each["rows"],
-            size_bytes=each["bytes"],
-            sha256=each["sha256"],
-            offsets=tuple((start, until) for start, until in each.get("offsets", ())),
-        )
-        for each in found
-    )

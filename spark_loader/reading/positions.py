@@ -113,9 +113,11 @@ def partition_from_json(found: int | str) -> int:
     Raises:
         ValueError: it is none.
     """
-    if isinstance(found, int) and found < 0:
-        raise ValueError(f"{found} is no partition")
-    return parse_partition(found) if isinstance(found, str) else found
+    if isinstance(found, str):
+        return parse_partition(found)
+    if type(found) is not int or found < 0:
+        raise ValueError(f"{found!r} is no partition")
+    return found
 
 
 def partition_numbers(numbers: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:

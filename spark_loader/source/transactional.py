@@ -18,12 +18,13 @@ import json
 import logging
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
 from pyspark import TaskContext
 
+from spark_loader.json_codec import from_json, to_json
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.client.coordinator import CoordinatorConnection
 from zkbroker.client.group_offsets import Committed, fetch_error, fetched_offsets
@@ -115,7 +116,7 @@ class EpochNote:
 
     def committed(self) -> Committed:
         """Return the offset to commit: the next epoch, and the note."""
-        return Committed(self.epoch + 1, json.dumps(asdict(self)))
+        return Committed(self.epoch + 1, json.dumps(to_json(self)))
 
     @classmethod
     def parse(cls, metadata: str, group: str) -> "EpochNote":
@@ -125,11 +126,8 @@ class EpochNote:
             ClientError: it is none.
         """
         try:
-            found = json.loads(metadata)
-            return cls(
-                str(found["query"]), int(found["epoch"]), int(found["rows"]), str(found["digest"])
-            )
-        except (ValueError, KeyError, TypeError):
+            return from_json(cls, json.loads(metadata))
+        except ValueError:
             raise ClientError(
                 f"transactionalIdPrefix: the group {group} has offsets that are no notes of "
                 "micro-batches: choose a prefix of which no consumer group begins"

@@ -30,7 +30,9 @@ for (const page of %s) for (const width of [1280, 400]) {
 }
 Promise.all(shown).then(lines => {
   document.body.innerHTML = "";
-  document.body.append(Object.assign(document.createElement("pre"), { textContent: lines.join(";") }));
+  document.body.append(Object.assign(document.createElement("pre"), {
+    textContent: lines.join(";"),
+  }));
 });
 </script></body>"""
 

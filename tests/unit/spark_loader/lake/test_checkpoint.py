@@ -1,6 +1,7 @@
 """Which run counts, which is to be taken up again, and what was altered since."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +42,18 @@ def data_file(path, size=10):
         size_bytes=size,
         sha256="0",
     )
+
+
+def test_documents_of_earlier_releases_are_read_and_written_again_the_same(checkpoints, tmp_path):
+    documents = json.loads(Path(__file__).with_name("documents.json").read_text())
+    for path, document in documents.items():
+        LOCAL.publish(checkpoints.path(path), json.dumps(document).encode())
+    copy = Checkpoints(LOCAL, str(tmp_path / "copy"))
+    copy.write_plan(checkpoints.plan(1))
+    assert copy.write_mapper_offsets(checkpoints.mapper_offsets(1, 0))
+    copy.write_manifest(checkpoints.manifest(1))
+    for path, document in documents.items():
+        assert json.loads(LOCAL.read(copy.path(path))) == document
 
 
 def test_a_run_exists_with_its_plan_and_counts_with_its_manifest(checkpoints):
@@ -110,6 +123,7 @@ def test_an_altered_manifest_is_noticed_and_read_only_when_asked(checkpoints):
         (b"[]", AlteredCheckpoint, "is not a plan"),
         (b'{"format": "zkbroker-load-manifest"}', AlteredCheckpoint, "is not a plan"),
         (b'{"format": "zkbroker-load-plan", "version": 9}', CheckpointError, "has version 9"),
+        (b'{"format": "zkbroker-load-plan", "version": 1}', AlteredCheckpoint, "run is missing"),
     ],
 )
 def test_what_is_no_checkpoint_of_ours_is_named(checkpoints, content, error, reason):
