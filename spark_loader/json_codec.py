@@ -64,9 +64,10 @@ def from_json(kind: type[T], found: Any) -> T:
         ValueError: a field is missing or of another kind; the message names it.
     """
     if not isinstance(found, dict):
-        raise ValueError(f"{found!r} is not an object")  # noqa: TRY004 - one kind of error for all
+        raise ValueError(f"{found!r} is not an object")
     values = {}
-    for name, key, decode, required in _fields(kind):
+    described: Any = kind
+    for name, key, decode, required in _fields(described):
         if key in found:
             try:
                 values[name] = decode(found[key])
@@ -95,7 +96,7 @@ def _decoder(hint: Any, name: str = "") -> Conversion:
     arguments = get_args(hint)
     if name == "partition":
         return partition_from_json
-    if is_dataclass(hint):
+    if isinstance(hint, type) and is_dataclass(hint):
         return partial(from_json, hint)
     if get_origin(hint) is UnionType:
         some = _decoder(arguments[0])
