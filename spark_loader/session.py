@@ -5,10 +5,11 @@ import os
 import signal
 import sys
 import threading
+import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,43 @@ def _no_interrupt(record: logging.LogRecord) -> bool:
             return False
         error = error.__context__
     return True
+
+
+class SparkWhenNeeded:
+    """A Spark session that is started when it is first asked for, and stopped at the end.
+
+    Args:
+        start: makes a session.
+        given: a session of the caller's own, which is left running.
+
+    Attributes:
+        seconds: what the start took.
+    """
+
+    def __init__(self, start: Callable[[], Any], given: Any = None) -> None:
+        self._start = start
+        self._given = given
+        self._own: Any = None
+        self._open = ExitStack()
+        self.seconds = 0.0
+
+    def session(self) -> Any:
+        """Return the session."""
+        if self._given is not None:
+            return self._given
+        if self._own is None:
+            began = time.monotonic()
+            self._open.enter_context(quiet_interrupts())
+            self._own = self._start()
+            self._open.callback(self._own.stop)
+            self.seconds = time.monotonic() - began
+        return self._own
+
+    def __enter__(self) -> "SparkWhenNeeded":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
 
 
 @contextmanager

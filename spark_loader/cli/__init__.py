@@ -5,6 +5,7 @@ says why and what to do), 2 the command line is wrong.
 """
 
 import dataclasses
+import difflib
 import json
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,8 @@ from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColum
 from rich.progress import Progress as Bars
 from rich.table import Table
 
+from spark_loader.cli.change import adopt_files, replay_quarantine, rewind, set_position
+from spark_loader.cli.inspect import audit, diff, plan, status, verify
 from spark_loader.cli.options import (
     cluster_options,
     event_time_options,
@@ -25,7 +28,6 @@ from spark_loader.cli.options import (
     spark_settings,
 )
 from spark_loader.cli.output import print_table
-from spark_loader.cli.state import COMMANDS
 from spark_loader.errors import LoadError
 from spark_loader.load.job import Loader
 from spark_loader.load.options import LoadOptions
@@ -38,13 +40,16 @@ from zkbroker.errors import ZkbrokerError
 
 
 class LoadByDefault(click.Group):
-    """Runs `load` when the first word is no command."""
+    """Runs `load` when no command is given: options only."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or (
-            args[0] not in self.commands and args[0] not in ("-h", "--help", "--version")
-        ):
+        first = args[0] if args else "-"
+        if first.startswith("-") and first not in ("-h", "--help", "--version"):
             args = ["load", *args]
+        elif not first.startswith("-") and first not in self.commands:
+            near = difflib.get_close_matches(first, self.commands, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(self.commands)}"
+            raise click.UsageError(f"no command {first!r}: {hint}", ctx)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -182,7 +187,9 @@ def result_as_json(result: LoadResult) -> dict[str, Any]:
     return content
 
 
-for command in COMMANDS:
+for command in (
+    status, plan, verify, audit, diff, rewind, set_position, replay_quarantine, adopt_files
+):  # fmt: skip
     cli.add_command(command)
 
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_loader.lake.checkpoint import STATE, Checkpoints
+from spark_loader.reading.columns import POSITION
 from spark_loader.reading.positions import partition_from_json
-from spark_loader.reading.reader import POSITION
 from spark_loader.reading.runs import Runs, covered, runs
 from spark_loader.storage.files import FileStatus, LakeFileSystem, join
 from zkbroker.types import parse_partition

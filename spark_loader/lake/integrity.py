@@ -16,7 +16,7 @@ from spark_loader.lake.checkpoint import Checkpoints, manifest_name
 from spark_loader.lake.contents import data_files, named_by_loader, quarantine_files
 from spark_loader.lake.inventory import Inventory
 from spark_loader.lake.ledger import DataFile, Manifest, live
-from spark_loader.lake.settle import unfinished_replay
+from spark_loader.lake.recover import unfinished_replay
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.storage.files import LakeFileSystem
 
@@ -30,17 +30,17 @@ class Damage:
     Attributes:
         checkpoints: manifests that are missing or altered, each a sentence.
         files: files missing or of another length, each a sentence.
-        strangers: data files that no manifest names, each a sentence.
+        unknown: data files that no manifest names, each a sentence.
         first_lost: of each partition with a damaged file, the first offset in one.
     """
 
     checkpoints: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
-    strangers: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
     first_lost: dict[TopicPartition, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.checkpoints or self.files or self.strangers)
+        return bool(self.checkpoints or self.files or self.unknown)
 
 
 def require_whole(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> None:
@@ -50,12 +50,12 @@ def require_whole(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> None:
         DamagedLake: files or checkpoints are missing or altered; the message names them and says
             what can be done.
     """
-    damage = look_over(checkpoints, filesystem)
+    damage = find_damage(checkpoints, filesystem)
     if damage:
         raise DamagedLake(describe(damage, checkpoints.output))
 
 
-def look_over(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Damage:
+def find_damage(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Damage:
     """Compare names and lengths with the last manifest's account."""
     damage = Damage(checkpoints=missing_manifests(checkpoints, filesystem))
     if damage.checkpoints:
@@ -64,14 +64,14 @@ def look_over(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Damage:
     latest = checkpoints.latest()
     there = dict(_there(checkpoints, filesystem, latest))
     if latest is None:
-        _strangers(there, damage)
+        _unknown(there, damage)
         return damage
     if latest.lake is not None and Inventory.of(there.items()) == latest.lake:
         return damage
     data, quarantined = live(checkpoints.manifests())
     for file in [*data, *quarantined]:
         _compare(file, there.pop(file.path, None), damage)
-    _strangers(there, damage)
+    _unknown(there, damage)
     return damage
 
 
@@ -90,7 +90,7 @@ def missing_manifests(
     try:
         latest = checkpoints.manifest(numbers[-1], altered=altered) if numbers else None
     except AlteredCheckpoint:
-        return [] if altered else [_unsound(checkpoints, numbers[-1])]
+        return [] if altered else [_altered(checkpoints, numbers[-1])]
     beginning = latest.beginning if latest is not None else 0
     counted = set(numbers)
     planned = [
@@ -116,7 +116,7 @@ def missing_manifests(
         try:
             checkpoints.manifest(run)
         except AlteredCheckpoint:
-            problems.append(_unsound(checkpoints, run))
+            problems.append(_altered(checkpoints, run))
     gone = latest.earlier.files - len(earlier)
     if gone > 0:
         problems.append(
@@ -129,7 +129,7 @@ def missing_manifests(
     return problems
 
 
-def _unsound(checkpoints: Checkpoints, run: int) -> str:
+def _altered(checkpoints: Checkpoints, run: int) -> str:
     return f"{checkpoints.path('manifests', manifest_name(run))} is not as it was written"
 
 
@@ -140,7 +140,7 @@ def describe(damage: Damage, output: str) -> str:
     elif damage.files:
         found, advice = damage.files, list(_rewinds(damage, output))
     else:
-        found, advice = damage.strangers, [_ADVICE_STRANGERS]
+        found, advice = damage.unknown, [_ADVICE_UNKNOWN]
     shown = [f"  {each}" for each in found[:_SHOWN]]
     if len(found) > _SHOWN:
         shown.append(f"  … and {len(found) - _SHOWN} more")
@@ -161,7 +161,7 @@ _ADVICE_CHECKPOINTS = f"""\
 Going on would load rows a second time or leave some out.
 Put the checkpoints (_zkbroker) back from a backup;
 {_TAKE_OVER}"""
-_ADVICE_STRANGERS = f"""\
+_ADVICE_UNKNOWN = f"""\
 Going on would load their rows a second time, unless they were put there by hand.
 Put the checkpoints (_zkbroker) back from a backup, or move the files away;
 {_TAKE_OVER}"""
@@ -217,5 +217,5 @@ def _compare(file: DataFile, size: int | None, damage: Damage) -> None:
         damage.files.append(f"{what} has {size} bytes, {file.size_bytes} were published")
 
 
-def _strangers(there: dict[str, int], damage: Damage) -> None:
-    damage.strangers.extend(f"{path} is named by no manifest" for path in sorted(there))
+def _unknown(there: dict[str, int], damage: Damage) -> None:
+    damage.unknown.extend(f"{path} is named by no manifest" for path in sorted(there))

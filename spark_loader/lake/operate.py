@@ -13,7 +13,7 @@ from spark_loader.errors import LoadError
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.integrity import require_whole
 from spark_loader.lake.ledger import DataFile, Gap, Manifest, live, now_text
-from spark_loader.lake.settle import settle
+from spark_loader.lake.recover import recover
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.reader import ABORTED
 from spark_loader.reading.resolve import SourceCluster
@@ -259,7 +259,7 @@ def rewind(
     Raises:
         LoadError: a run is unfinished, or a partition has no offset as old.
     """
-    settle(checkpoints, filesystem)
+    recover(checkpoints, filesystem)
     latest = _idle(checkpoints)
     manifests = list(checkpoints.manifests())
     data, quarantined = live(manifests)
@@ -288,7 +288,7 @@ def rewind(
         note=f"back to offset {to}",
     )
     checkpoints.write_manifest(manifest)
-    settle(checkpoints, filesystem)
+    recover(checkpoints, filesystem)
     return positions
 
 
@@ -303,7 +303,7 @@ def set_position(
     Returns:
         the new position; going back it may lie before `to`, see `rewind`.
     """
-    settle(checkpoints, filesystem)
+    recover(checkpoints, filesystem)
     latest = checkpoints.latest()
     position = latest.positions.get(source) if latest is not None else None
     if position is not None and to < position:

@@ -19,10 +19,10 @@ import pyarrow as pa
 from spark_loader.errors import LoadError
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.ledger import DataFile, Manifest, MapperOffsets, live
-from spark_loader.lake.settle import publish_replay, settle
+from spark_loader.lake.recover import publish_replay, recover
+from spark_loader.reading.columns import POSITION, arrow_schema
 from spark_loader.reading.damage import DamagedEntry
 from spark_loader.reading.positions import TopicPartition, partition_from_json
-from spark_loader.reading.reader import POSITION, arrow_schema
 from spark_loader.sink.partition import PartitionSink, SinkOptions
 from spark_loader.storage.files import LakeFileSystem, join
 
@@ -45,7 +45,7 @@ def replay(
     Raises:
         LoadError: a run is unfinished.
     """
-    settle(checkpoints, filesystem)
+    recover(checkpoints, filesystem)
     if checkpoints.unfinished() is not None:
         raise LoadError("a run is unfinished: run the load again to finish it, then replay")
     latest = checkpoints.latest()
@@ -96,7 +96,7 @@ def replay(
     if not checkpoints.write_mapper_offsets(done):
         raise LoadError("another replay of this directory is running")
     manifest = publish_replay(checkpoints, filesystem, done)
-    settle(checkpoints, filesystem)
+    recover(checkpoints, filesystem)
     return manifest
 
 

@@ -90,7 +90,7 @@ def verify(filesystem: LakeFileSystem, output: str) -> Report:
                     report.aborted_offsets += until - start
     for source in sorted(set(expected) | set(found)):
         _compare(source, expected.get(source, []), sorted(found.get(source, [])), report)
-    _strangers(filesystem, output, {file.path for file in data}, report)
+    _unnamed(filesystem, output, {file.path for file in data}, report)
     report.covered = [
         OffsetRange(source.topic, source.partition, start, until)
         for source, ranges in sorted(expected.items())
@@ -220,7 +220,7 @@ def _compare(source: TopicPartition, expected: Runs, found: Runs, report: Report
         )
 
 
-def _strangers(filesystem: LakeFileSystem, output: str, known: set[str], report: Report) -> None:
+def _unnamed(filesystem: LakeFileSystem, output: str, known: set[str], report: Report) -> None:
     """Report data files beside the published ones, which a reader without manifests would see."""
     for each in data_files(filesystem, output):
         if each.path not in known:

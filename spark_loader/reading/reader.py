@@ -11,17 +11,17 @@ is passed over in silence.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_loader.errors import DamagedLog, DataLoss, LoadError
 from spark_loader.lake.ledger import Gap
+from spark_loader.reading.columns import arrow_schema, ascending, fixed_array, missing, record_batch
 from spark_loader.reading.committed import Aborted, LookedOver, look_over, parted
 from spark_loader.reading.damage import DamagedEntry, by_entry
 from spark_loader.reading.positions import TopicPartition
-from spark_loader.reading.runs import Runs, joined, minus, runs
+from spark_loader.reading.runs import Runs
 from spark_loader.reading.splits import OffsetRange
 from zkbroker.errors import CorruptMessage, MessageSizeTooLarge, OffsetOutOfRange
 from zkbroker.records import AbortedBatches, Columns, decode_columns
@@ -39,37 +39,6 @@ NOT_LOADED = (ABSENT, ABORTED)
 _LARGEST_FETCH_BYTES = 512 * 1024 * 1024
 _EMPTY_ANSWERS = 20
 _CUT_OFF_BYTES = 1024 * 1024
-_LAST_MS = (2**63 - 1) // 1000
-_HEADERS = pa.list_(
-    pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
-)
-
-
-POSITION = "position"
-"""Column of a load from Kafka 0.7: where the log entry of a row begins."""
-
-
-def arrow_schema(*, headers: bool, positions: bool = False) -> pa.Schema:
-    """Return the schema of the batches: that of Spark's own Kafka source, in Arrow's types.
-
-    Args:
-        headers: with the column of headers.
-        positions: with that of positions, for Kafka 0.7.
-    """
-    fields = [
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("offset", pa.int64()),
-        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
-        pa.field("timestampType", pa.int32()),
-    ]
-    if headers:
-        fields.append(pa.field("headers", _HEADERS))
-    if positions:
-        fields.append(pa.field(POSITION, pa.int64()))
-    return pa.schema(fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,11 +220,11 @@ class RangeReader:
             columns = self._columns(records, position, wanted.until)
         except (CorruptMessage, MessageSizeTooLarge):
             return self._decode_by_entry(wanted, position, fetched)
-        offsets = _array(pa.int64(), columns.count, columns.offsets)
+        offsets = fixed_array(pa.int64(), columns.count, columns.offsets)
         if seen is None:
             reached = min(columns.next_offset, wanted.until)
             if columns.count == reached - position > 0 and ascending(offsets):
-                return [self._batch(wanted, columns, offsets)], reached
+                return [record_batch(wanted.source, columns, offsets, self._schema)], reached
             seen = look_over(records, position, fetched.high_watermark, ())
         if seen is None or not ascending(offsets):
             # Offsets without a record may be those of an entry whose own are damaged.
@@ -293,7 +262,7 @@ class RangeReader:
                 start = min(max(position, each.entry.base_offset), each.until)
                 self._leave_out(pieces, wanted, [(position, each.until)], [(start, each.until)])
             else:
-                offsets = _array(pa.int64(), each.columns.count, each.columns.offsets)
+                offsets = fixed_array(pa.int64(), each.columns.count, each.columns.offsets)
                 self._collect(pieces, wanted, each.columns, offsets, position, each.until)
             position = each.until
         return pieces, position
@@ -331,7 +300,7 @@ class RangeReader:
     ) -> None:
         self._leave_out(pieces, wanted, missing(offsets, position, reached), aborted or [])
         if columns.count:
-            pieces.append(self._batch(wanted, columns, offsets))
+            pieces.append(record_batch(wanted.source, columns, offsets, self._schema))
 
     def _leave_out(
         self, pieces: list[Piece], wanted: OffsetRange, offsets: Runs, aborted: Runs
@@ -340,63 +309,3 @@ class RangeReader:
             Gap(wanted.topic, wanted.partition, start, until, ABORTED if is_aborted else ABSENT)
             for start, until, is_aborted in parted(offsets, aborted)
         )
-
-    def _batch(self, wanted: OffsetRange, columns: Columns, offsets: pa.Array) -> pa.RecordBatch:
-        count = columns.count
-        timestamps = _array(pa.timestamp("ms", tz="UTC"), count, columns.timestamps)
-        arrays = [
-            _binary(count, columns.key_validity, columns.key_offsets, columns.key_data),
-            _binary(count, columns.value_validity, columns.value_offsets, columns.value_data),
-            pa.repeat(wanted.topic, count),
-            pa.repeat(pa.scalar(wanted.partition, pa.int32()), count),
-            offsets,
-            in_microseconds(timestamps),
-            _array(pa.int32(), count, columns.timestamp_types),
-        ]
-        if self._headers:
-            rows = [
-                [{"key": key, "value": value} for key, value in record] if record else None
-                for record in columns.headers or ()
-            ]
-            arrays.append(pa.array(rows, type=_HEADERS))
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-
-
-def in_microseconds(timestamps: pa.Array) -> pa.Array:
-    """Return times in ms as times in µs; those that µs cannot hold become the nearest they can.
-
-    Producers that put other units into the field make such times; their records are to be read.
-    """
-    kind = pa.timestamp("us", tz="UTC")
-    try:
-        return timestamps.cast(kind)
-    except pa.ArrowInvalid:
-        whole = pc.min_element_wise(timestamps.cast(pa.int64()), pa.scalar(_LAST_MS))
-        whole = pc.max_element_wise(whole, pa.scalar(-_LAST_MS))
-        return pc.multiply(whole, 1000).cast(kind)
-
-
-def ascending(offsets: pa.Array) -> bool:
-    """Return whether each offset is above the one before."""
-    count = len(offsets)
-    if count < 2:
-        return True
-    return bool(pc.all(pc.greater(offsets.slice(1), offsets.slice(0, count - 1))).as_py())
-
-
-def missing(offsets: pa.Array, start: int, until: int) -> list[tuple[int, int]]:
-    """Return the runs of `[start, until)` that ascending `offsets` leave out."""
-    if until - start == len(offsets):
-        return []
-    return minus([(start, until)], joined(runs(offsets)))
-
-
-def _array(kind: pa.DataType, count: int, data: Any) -> pa.Array:
-    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(data)])
-
-
-def _binary(count: int, validity: Any, offsets: Any, data: Any) -> pa.Array:
-    bitmap = None if validity is None else pa.py_buffer(validity)
-    return pa.Array.from_buffers(
-        pa.binary(), count, [bitmap, pa.py_buffer(offsets), pa.py_buffer(data)]
-    )

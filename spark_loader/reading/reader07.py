@@ -16,18 +16,10 @@ import pyarrow as pa
 
 from spark_loader.errors import LoadError
 from spark_loader.lake.ledger import Gap
+from spark_loader.reading.columns import POSITION, arrow_schema, in_microseconds
 from spark_loader.reading.damage import DamagedEntry
 from spark_loader.reading.options import ConnectOptions
-from spark_loader.reading.reader import (
-    ABSENT,
-    POSITION,
-    Fetched,
-    Fetcher,
-    Piece,
-    RangeReader,
-    arrow_schema,
-    in_microseconds,
-)
+from spark_loader.reading.reader import ABSENT, Fetched, Fetcher, Piece, RangeReader
 from spark_loader.reading.splits import OffsetRange
 from zkbroker.errors import CorruptMessage
 from zkbroker.records.legacy07 import messages, read_entry

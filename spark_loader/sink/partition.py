@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 
 from spark_loader.lake.contents import extent_of
 from spark_loader.lake.ledger import DataFile
+from spark_loader.reading.columns import POSITION
 from spark_loader.reading.positions import TopicPartition
-from spark_loader.reading.reader import POSITION
 from spark_loader.reading.runs import covered, joined, runs
 from spark_loader.sink.event_time import EventTime, Extractor, HourNames, TimeError
 from spark_loader.sink.quarantine import Quarantine

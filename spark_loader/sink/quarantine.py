@@ -14,9 +14,9 @@ import pyarrow as pa
 from spark_loader.errors import QuarantineLimit
 from spark_loader.lake.checkpoint import STATE
 from spark_loader.lake.ledger import DataFile
+from spark_loader.reading.columns import POSITION
 from spark_loader.reading.damage import DamagedEntry
 from spark_loader.reading.positions import TopicPartition, partition_to_json
-from spark_loader.reading.reader import POSITION
 from spark_loader.reading.runs import joined
 from spark_loader.sink.rows import times_as_ms, to_base64
 from spark_loader.storage.files import HashingFile, LakeFileSystem, file_name, join

@@ -7,7 +7,7 @@ import pytest
 
 from spark_loader.errors import DamagedLake, LoadError
 from spark_loader.lake.checkpoint import Checkpoints
-from spark_loader.lake.integrity import look_over, require_whole
+from spark_loader.lake.integrity import find_damage, require_whole
 from spark_loader.sink.event_time import EventTime
 from tests.support.inline_spark import Crash, CrashingFileSystem
 from tests.support.loaded import loaded_offsets
@@ -201,7 +201,7 @@ def test_a_load_stopped_at_any_step_is_no_damage(run, cluster, output):
         else:
             break
         checkpoints = Checkpoints(LOCAL, str(output))
-        assert not look_over(checkpoints, LOCAL)
+        assert not find_damage(checkpoints, LOCAL)
         run()
     assert at > 10
     proved(output)

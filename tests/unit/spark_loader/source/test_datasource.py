@@ -22,8 +22,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 from pyspark.sql.types import ArrayType, StructType
 
 from spark_loader.errors import DataLoss
+from spark_loader.reading.columns import arrow_schema
 from spark_loader.reading.options import SourceOptions
-from spark_loader.reading.reader import arrow_schema
 from spark_loader.reading.resolve import NoOffsetForTime
 from spark_loader.source.datasource import HEADERS_SCHEMA, SCHEMA, ZkbrokerReader, ZkbrokerSource
 from spark_loader.source.stream import ZkbrokerStreamReader

@@ -1,7 +1,7 @@
-"""Finishes what the last operation was stopped in the middle of, once it counts.
+"""The lock of an output directory, and recovery from an operation that was interrupted.
 
-Invariant: after `settle` the directory holds no file that a manifest withdrew, none that an attempt
-of a published run left behind, and no replay that is half published. Repeatable.
+Invariant: after `recover` the directory holds no file that a manifest withdrew, no file of a failed
+attempt of a published run, and no replay that is half published. Repeatable.
 """
 
 import os
@@ -26,7 +26,7 @@ def locked(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Iterator[Non
         raise LoadError(f"a load into this output is running: {error}") from None
 
 
-def settle(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> None:
+def recover(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> None:
     """Bring the directory into the state that its last manifest describes."""
     replayed = unfinished_replay(checkpoints)
     if replayed is not None:

@@ -1,60 +1,40 @@
-"""The commands of `zkbroker-load` besides loading: look, prove, move, replay."""
+"""The commands of `zkbroker-load` that change nothing: status, plan, verify, audit, diff."""
 
 import dataclasses
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import click
 from rich.table import Table
 
+from spark_loader.cli.opened import (
+    bootstrap_option,
+    cluster_view,
+    from_07,
+    json_option,
+    opened,
+    zookeeper_option,
+)
 from spark_loader.cli.options import (
     cluster_options,
     event_time_options,
     load_options,
     output_option,
     run_options,
-    sink_options,
     spark_options,
-    spark_settings,
 )
 from spark_loader.cli.output import print_table
 from spark_loader.errors import DataLoss, LoadError
 from spark_loader.lake import operate
-from spark_loader.lake.adopt import adopt, survey
-from spark_loader.lake.checkpoint import Checkpoints
-from spark_loader.lake.integrity import look_over, require_whole
+from spark_loader.lake.adopt import survey
+from spark_loader.lake.integrity import find_damage, require_whole
 from spark_loader.lake.ledger import Manifest
-from spark_loader.lake.replay import replay
-from spark_loader.lake.settle import locked
 from spark_loader.lake.verify import verify as verify_output
 from spark_loader.load.planning import make_plan
-from spark_loader.network import NetworkAccess
-from spark_loader.reading.access import Access
-from spark_loader.reading.options import ConnectOptions
 from spark_loader.reading.positions import TopicPartition, partition_to_json
-from spark_loader.reading.resolve import SourceCluster
-from spark_loader.storage.files import LakeFileSystem
-from spark_loader.storage.filesystems import filesystem_for
 from spark_loader.words import counted
-from zkbroker.cli.generation import PartitionNumber
 from zkbroker.config.generation import parse_generation
 from zkbroker.errors import ConfigError
-from zkbroker.types import Partition07
-
-ACCESS: Access = NetworkAccess()
-
-zookeeper_option = click.option("--zookeeper", default="", metavar="HOST:PORT[/CHROOT]")
-bootstrap_option = click.option("--bootstrap", default="", metavar="HOST:PORT,…")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-partition_option = click.option(
-    "--partition",
-    "partitions",
-    type=PartitionNumber(),
-    multiple=True,
-    help="Repeatable; all without it. In Kafka 0.7 BROKER-NUMBER.",
-)
 
 
 @click.command()
@@ -68,12 +48,12 @@ def status(
     output: str, zookeeper: str, bootstrap: str, group: str, as_json: bool, **spark: Any
 ) -> None:
     """Show how far each partition is loaded; with a cluster given, its lag too."""
-    checkpoints, _ = _opened(output, spark)
+    checkpoints, _ = opened(output, spark)
     unfinished = checkpoints.unfinished()
     if unfinished is None:
         operate.require_loaded(checkpoints)
-    with _view(zookeeper, bootstrap, _from_07(checkpoints)) as view:
-        standings = operate.status(checkpoints, view, group)
+    with cluster_view(zookeeper, bootstrap, from_07(checkpoints)) as cluster:
+        standings = operate.status(checkpoints, cluster, group)
     gaps = operate.gap_ledger(checkpoints)
     aborted = operate.aborted_offsets(checkpoints)
     if as_json:
@@ -129,26 +109,26 @@ def plan(as_json: bool, **given: Any) -> None:
     Takes every option of a load.
     """
     options = load_options(given)
-    checkpoints, filesystem = _opened(options.output, given)
+    checkpoints, filesystem = opened(options.output, given)
     adopted: Manifest | None = None
-    if options.adopt and look_over(checkpoints, filesystem):
+    if options.adopt and find_damage(checkpoints, filesystem):
         adopted = survey(checkpoints, filesystem)
     else:
         require_whole(checkpoints, filesystem)
     unfinished = checkpoints.unfinished() if adopted is None else None
-    with _view(
+    with cluster_view(
         options.zookeeper,
         options.bootstrap,
         parse_generation(options.generation),
         read_committed=options.read_committed,
-    ) as view:
-        if view is None:
+    ) as cluster:
+        if cluster is None:
             raise ConfigError("name the cluster: --zookeeper or --bootstrap")
         held: list[DataLoss] = []
         made = unfinished
         if made is None:
             run, latest = checkpoints.next_run(), adopted or checkpoints.latest()
-            made, held = make_plan(run + (adopted is not None), options, view, latest)
+            made, held = make_plan(run + (adopted is not None), options, cluster, latest)
     planned = made.mappers if made is not None else ()
     if as_json:
         mappers = [
@@ -199,7 +179,7 @@ def plan(as_json: bool, **given: Any) -> None:
 @json_option
 def verify(output: str, as_json: bool, **spark: Any) -> None:
     """Prove over manifests and files, offline, that each offset is there exactly once."""
-    _, filesystem = _opened(output, spark)
+    _, filesystem = opened(output, spark)
     report = verify_output(filesystem, output)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(report)))
@@ -226,9 +206,9 @@ def verify(output: str, as_json: bool, **spark: Any) -> None:
 @json_option
 def audit(output: str, zookeeper: str, bootstrap: str, as_json: bool, **spark: Any) -> None:
     """Reconcile what the logs took in with what was written."""
-    checkpoints, _ = _opened(output, spark)
-    with _view(zookeeper, bootstrap, _from_07(checkpoints)) as view:
-        books = operate.audit(checkpoints, view)
+    checkpoints, _ = opened(output, spark)
+    with cluster_view(zookeeper, bootstrap, from_07(checkpoints)) as cluster:
+        books = operate.audit(checkpoints, cluster)
     names = (
         "appended",
         "rows",
@@ -276,13 +256,13 @@ def diff(
     **spark: Any,
 ) -> None:
     """Show which positions differ between two runs, or from a consumer group's offsets."""
-    checkpoints, _ = _opened(output, spark)
+    checkpoints, _ = opened(output, spark)
     here = operate.positions_at(checkpoints, to_run)
     if group:
-        with _view(zookeeper, bootstrap, _from_07(checkpoints)) as view:
-            if view is None:
+        with cluster_view(zookeeper, bootstrap, from_07(checkpoints)) as cluster:
+            if cluster is None:
                 raise ConfigError("--group needs --zookeeper or --bootstrap")
-            there = view.group_offsets(group, sorted(here))
+            there = cluster.group_offsets(group, sorted(here))
     elif from_run is not None:
         there = operate.positions_at(checkpoints, from_run)
     else:
@@ -296,136 +276,6 @@ def diff(
         click.echo(f"{each.source}: {each.here} here, {each.there} there")
     if not found:
         click.echo("no difference")
-
-
-@click.command()
-@output_option
-@spark_options
-@click.option("--topic", required=True)
-@partition_option
-@click.option("--to", "to", type=click.IntRange(0), required=True, help="Offset to go back to.")
-def rewind(output: str, topic: str, partitions: tuple[int, ...], to: int, **spark: Any) -> None:
-    """Go back: withdraw what was loaded from an offset on, so that it is loaded again.
-
-    A partition goes back to the beginning of the files that hold the offset.
-    """
-    checkpoints, filesystem = _opened(output, spark)
-    latest = checkpoints.latest()
-    known = latest.positions if latest is not None else {}
-    sources = [
-        each
-        for each in sorted(known)
-        if each.topic == topic and (not partitions or each.partition in partitions)
-    ]
-    if not sources:
-        raise LoadError(f"nothing of {topic} was loaded here")
-    with locked(checkpoints, filesystem):
-        moved = operate.rewind(checkpoints, filesystem, sources, to)
-    for source, position in moved.items():
-        click.echo(f"{source}: the next load begins at offset {position}")
-
-
-@click.command("set")
-@output_option
-@spark_options
-@click.option("--topic", required=True)
-@click.option("--partition", type=PartitionNumber(), required=True)
-@click.option("--to", "to", type=click.IntRange(0), required=True, help="Next offset to load.")
-def set_position(output: str, topic: str, partition: int, to: int, **spark: Any) -> None:
-    """Set a position. Offsets passed over go into the gap ledger; going back is a rewind."""
-    checkpoints, filesystem = _opened(output, spark)
-    source = TopicPartition(topic, partition)
-    with locked(checkpoints, filesystem):
-        position = operate.set_position(checkpoints, filesystem, source, to)
-    click.echo(f"{source}: the next load begins at offset {position}")
-
-
-@click.command("replay-quarantine")
-@output_option
-@spark_options
-@event_time_options
-@click.option("--headers", is_flag=True, help="Write record headers, as when loading.")
-def replay_quarantine(output: str, headers: bool, **given: Any) -> None:
-    """Load quarantined records again, with other event time options than before."""
-    checkpoints, filesystem = _opened(output, given)
-    with locked(checkpoints, filesystem):
-        manifest = replay(checkpoints, filesystem, sink_options(given), headers=headers)
-    click.echo(manifest.note if manifest is not None else "the quarantine is empty")
-
-
-@click.command("adopt")
-@output_option
-@spark_options
-@json_option
-def adopt_files(output: str, as_json: bool, **given: Any) -> None:
-    """Take the data files that are there over as a new beginning, where checkpoints are lost.
-
-    Offsets come from the files themselves; the next load goes on behind them. A directory that is
-    as the last load left it stays as it is.
-    """
-    checkpoints, filesystem = _opened(output, given)
-    with locked(checkpoints, filesystem):
-        # Where nothing was ever planned it says that there is nothing.
-        wanted = look_over(checkpoints, filesystem) or not checkpoints.run_numbers()
-        manifest = adopt(checkpoints, filesystem) if wanted else None
-    if as_json:
-        gaps = [str(each) for each in manifest.gaps] if manifest is not None else []
-        run = manifest.run if manifest is not None else 0
-        click.echo(json.dumps({"run": run, "gaps": gaps}))
-        return
-    if manifest is None:
-        click.echo(f"{output} is as its last load left it: there is nothing to take over")
-        return
-    click.echo(f"run {manifest.run}: {manifest.note}")
-    for source, position in sorted(manifest.positions.items()):
-        click.echo(f"{source}: the next load begins at offset {position}")
-    for gap in manifest.gaps:
-        click.echo(f"gap {gap}")
-
-
-COMMANDS = (
-    status, plan, verify, audit, diff, rewind, set_position, replay_quarantine, adopt_files
-)  # fmt: skip
-
-
-def _opened(output: str, given: dict[str, Any]) -> tuple[Checkpoints, LakeFileSystem]:
-    prefix = "spark.hadoop."
-    settings = {
-        key.removeprefix(prefix): value
-        for key, value in spark_settings(given).items()
-        if key.startswith(prefix)
-    }
-    filesystem = filesystem_for(output, settings=settings)
-    return Checkpoints(filesystem, output), filesystem
-
-
-@contextmanager
-def _view(
-    zookeeper: str, bootstrap: str, legacy07: bool, *, read_committed: bool = False
-) -> Iterator[SourceCluster | None]:
-    """Give a view of the cluster that is named, or None when none is."""
-    if not zookeeper and not bootstrap:
-        yield None
-        return
-    addresses = tuple(part.strip() for part in bootstrap.split(",") if part.strip())
-    connect = ConnectOptions(
-        legacy07=legacy07,
-        zookeeper=zookeeper or None,
-        bootstrap=addresses,
-        read_committed=read_committed,
-    )
-    view = ACCESS.view(connect)
-    try:
-        yield view
-    finally:
-        view.close()
-
-
-def _from_07(checkpoints: Checkpoints) -> bool:
-    """Return whether what was loaded here is of Kafka 0.7."""
-    latest = checkpoints.latest()
-    known = latest.positions if latest is not None else {}
-    return any(isinstance(source.partition, Partition07) for source in known)
 
 
 def _source(source: TopicPartition) -> dict[str, Any]:

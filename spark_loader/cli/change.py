@@ -1,0 +1,108 @@
+"""The commands of `zkbroker-load` that publish a manifest: rewind, set, replay, adopt."""
+
+import json
+from typing import Any
+
+import click
+
+from spark_loader.cli.opened import json_option, opened
+from spark_loader.cli.options import event_time_options, output_option, sink_options, spark_options
+from spark_loader.errors import LoadError
+from spark_loader.lake import operate
+from spark_loader.lake.adopt import adopt
+from spark_loader.lake.integrity import find_damage
+from spark_loader.lake.recover import locked
+from spark_loader.lake.replay import replay
+from spark_loader.reading.positions import TopicPartition
+from zkbroker.cli.generation import PartitionNumber
+
+
+@click.command()
+@output_option
+@spark_options
+@click.option("--topic", required=True)
+@click.option(
+    "--partition",
+    "partitions",
+    type=PartitionNumber(),
+    multiple=True,
+    help="Repeatable; all without it. In Kafka 0.7 BROKER-NUMBER.",
+)
+@click.option("--to", "to", type=click.IntRange(0), required=True, help="Offset to go back to.")
+def rewind(output: str, topic: str, partitions: tuple[int, ...], to: int, **spark: Any) -> None:
+    """Go back: withdraw what was loaded from an offset on, so that it is loaded again.
+
+    A partition goes back to the beginning of the files that hold the offset.
+    """
+    checkpoints, filesystem = opened(output, spark)
+    latest = checkpoints.latest()
+    known = latest.positions if latest is not None else {}
+    sources = [
+        each
+        for each in sorted(known)
+        if each.topic == topic and (not partitions or each.partition in partitions)
+    ]
+    if not sources:
+        raise LoadError(f"nothing of {topic} was loaded here")
+    with locked(checkpoints, filesystem):
+        moved = operate.rewind(checkpoints, filesystem, sources, to)
+    for source, position in moved.items():
+        click.echo(f"{source}: the next load begins at offset {position}")
+
+
+@click.command("set")
+@output_option
+@spark_options
+@click.option("--topic", required=True)
+@click.option("--partition", type=PartitionNumber(), required=True)
+@click.option("--to", "to", type=click.IntRange(0), required=True, help="Next offset to load.")
+def set_position(output: str, topic: str, partition: int, to: int, **spark: Any) -> None:
+    """Set a position. Offsets passed over go into the gap ledger; going back is a rewind."""
+    checkpoints, filesystem = opened(output, spark)
+    source = TopicPartition(topic, partition)
+    with locked(checkpoints, filesystem):
+        position = operate.set_position(checkpoints, filesystem, source, to)
+    click.echo(f"{source}: the next load begins at offset {position}")
+
+
+@click.command("replay-quarantine")
+@output_option
+@spark_options
+@event_time_options
+@click.option("--headers", is_flag=True, help="Write record headers, as when loading.")
+def replay_quarantine(output: str, headers: bool, **given: Any) -> None:
+    """Load quarantined records again, with other event time options than before."""
+    checkpoints, filesystem = opened(output, given)
+    with locked(checkpoints, filesystem):
+        manifest = replay(checkpoints, filesystem, sink_options(given), headers=headers)
+    click.echo(manifest.note if manifest is not None else "the quarantine is empty")
+
+
+@click.command("adopt")
+@output_option
+@spark_options
+@json_option
+def adopt_files(output: str, as_json: bool, **given: Any) -> None:
+    """Take the data files that are there over as a new beginning, where checkpoints are lost.
+
+    Offsets come from the files themselves; the next load goes on behind them. A directory that is
+    as the last load left it stays as it is.
+    """
+    checkpoints, filesystem = opened(output, given)
+    with locked(checkpoints, filesystem):
+        # Where nothing was ever planned it says that there is nothing.
+        wanted = find_damage(checkpoints, filesystem) or not checkpoints.run_numbers()
+        manifest = adopt(checkpoints, filesystem) if wanted else None
+    if as_json:
+        gaps = [str(each) for each in manifest.gaps] if manifest is not None else []
+        run = manifest.run if manifest is not None else 0
+        click.echo(json.dumps({"run": run, "gaps": gaps}))
+        return
+    if manifest is None:
+        click.echo(f"{output} is as its last load left it: there is nothing to take over")
+        return
+    click.echo(f"run {manifest.run}: {manifest.note}")
+    for source, position in sorted(manifest.positions.items()):
+        click.echo(f"{source}: the next load begins at offset {position}")
+    for gap in manifest.gaps:
+        click.echo(f"gap {gap}")

@@ -1,0 +1,64 @@
+"""What commands work on: an output directory and, where one is named, a cluster."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from spark_loader.cli.options import spark_settings
+from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.network import NetworkAccess
+from spark_loader.reading.access import Access
+from spark_loader.reading.options import ConnectOptions
+from spark_loader.reading.resolve import SourceCluster
+from spark_loader.storage.files import LakeFileSystem
+from spark_loader.storage.filesystems import filesystem_for
+from zkbroker.types import Partition07
+
+ACCESS: Access = NetworkAccess()
+
+zookeeper_option = click.option("--zookeeper", default="", metavar="HOST:PORT[/CHROOT]")
+bootstrap_option = click.option("--bootstrap", default="", metavar="HOST:PORT,…")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def opened(output: str, given: dict[str, Any]) -> tuple[Checkpoints, LakeFileSystem]:
+    """Return the checkpoints and the file system of an output directory."""
+    prefix = "spark.hadoop."
+    settings = {
+        key.removeprefix(prefix): value
+        for key, value in spark_settings(given).items()
+        if key.startswith(prefix)
+    }
+    filesystem = filesystem_for(output, settings=settings)
+    return Checkpoints(filesystem, output), filesystem
+
+
+@contextmanager
+def cluster_view(
+    zookeeper: str, bootstrap: str, legacy07: bool, *, read_committed: bool = False
+) -> Iterator[SourceCluster | None]:
+    """Give a view of the cluster that is named, or None when none is."""
+    if not zookeeper and not bootstrap:
+        yield None
+        return
+    addresses = tuple(part.strip() for part in bootstrap.split(",") if part.strip())
+    connect = ConnectOptions(
+        legacy07=legacy07,
+        zookeeper=zookeeper or None,
+        bootstrap=addresses,
+        read_committed=read_committed,
+    )
+    view = ACCESS.view(connect)
+    try:
+        yield view
+    finally:
+        view.close()
+
+
+def from_07(checkpoints: Checkpoints) -> bool:
+    """Return whether what was loaded here is of Kafka 0.7."""
+    latest = checkpoints.latest()
+    known = latest.positions if latest is not None else {}
+    return any(isinstance(source.partition, Partition07) for source in known)

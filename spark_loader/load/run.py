@@ -1,0 +1,301 @@
+"""One run of a load: plan, mappers, publication.
+
+    plan (or the unfinished one) ─▶ mappers ─▶ files get their names ─▶ manifest ─▶ group
+    written ahead                   offsets    repeatable               at once      offsets
+
+Invariant: whatever stops a run between any two steps, the next one resumes it with the same ranges,
+keeps the mappers that finished, and nothing counts twice or not at all.
+
+A partition whose data cannot be loaded (lost, damaged, its topic gone) stays where it was and holds
+up no other: the run is published without it, then the error is raised.
+"""
+
+import logging
+import re
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from spark_loader.errors import LoadError, QuarantineLimit
+from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.lake.ledger import DataFile, Manifest, MapperOffsets, Plan, now_text
+from spark_loader.lake.recover import recover
+from spark_loader.load.mapper import MapperOutcome, MapperTask, run_mapper
+from spark_loader.load.options import LoadOptions
+from spark_loader.load.planning import make_plan
+from spark_loader.load.progress import Callback, Progress, ProgressListener
+from spark_loader.load.result import LoadResult, merge_ranges
+from spark_loader.reading.access import Access
+from spark_loader.reading.positions import TopicPartition
+from spark_loader.reading.resolve import SourceCluster
+from spark_loader.session import SparkWhenNeeded
+from spark_loader.sink.partition import SinkOptions
+from spark_loader.storage.files import LakeFileSystem, join
+from zkbroker.errors import ZkbrokerError
+
+logger = logging.getLogger(__name__)
+
+
+class Run:
+    """One run, from its plan to its manifest."""
+
+    def __init__(
+        self,
+        spark: SparkWhenNeeded,
+        checkpoints: Checkpoints,
+        filesystem: LakeFileSystem,
+        view: SourceCluster,
+        access: Access,
+        report: Callback,
+    ) -> None:
+        self._spark = spark
+        self._checkpoints = checkpoints
+        self._fs = filesystem
+        self._view = view
+        self._access = access
+        self._report = report
+
+    def load(self, options: LoadOptions) -> LoadResult:
+        """Make a plan or resume the unfinished one; run the mappers that are left; publish."""
+        self._report(Progress(stage="plan"))
+        recover(self._checkpoints, self._fs)
+        latest = self._checkpoints.latest()
+        if latest is not None:
+            # Again, should the last run have been stopped just before it.
+            self._commit_group(options.group, latest.positions)
+        troubles: list[LoadError] = []
+        plan = self._checkpoints.unfinished()
+        resumed = plan is not None
+        if plan is None:
+            plan, held = make_plan(self._checkpoints.next_run(), options, self._view, latest)
+            troubles.extend(held)
+            if plan is None:
+                raise_first(troubles)
+                self._report(Progress(stage="done"))
+                return LoadResult()
+            self._checkpoints.write_plan(plan)
+        adopted = self._finished(plan)
+        logger.info(
+            "load planned run=%d mappers=%d done=%d resumed=%s",
+            plan.run,
+            len(plan.mappers),
+            len(adopted),
+            resumed,
+        )
+        counted, outcomes = self._map(plan, options, set(adopted))
+        self._report(counted)
+        failed = {each.mapper: each.trouble for each in outcomes if each.trouble is not None}
+        for trouble in failed.values():
+            if isinstance(trouble, QuarantineLimit):
+                # The options are wrong, not a partition: nothing is published with them.
+                raise trouble
+        troubles.extend(failed[mapper] for mapper in sorted(failed))
+        manifest = self._publish(plan, options, latest, set(failed))
+        result = LoadResult(
+            run=plan.run,
+            rows=manifest.rows,
+            bytes=sum(each.size_bytes for each in manifest.files),
+            files=tuple(join(self._checkpoints.output, each.path) for each in manifest.files),
+            ranges=manifest.ranges,
+            gaps=manifest.gaps,
+            quarantined=sum(each.rows for each in manifest.quarantined),
+            resumed=resumed,
+            adopted=len(adopted),
+            lag=_lag(plan, manifest.positions),
+        )
+        self._report(replace(counted, stage="done", rows=manifest.rows, lag=result.lag))
+        raise_first(troubles, result)
+        return result
+
+    def _finished(self, plan: Plan) -> list[int]:
+        """Return the mappers whose offsets are there and whose files are whole."""
+        done = []
+        for mapper in range(len(plan.mappers)):
+            offsets = self._checkpoints.mapper_offsets(plan.run, mapper)
+            if offsets is None:
+                continue
+            if all(self._is_there(each) for each in [*offsets.files, *offsets.quarantined]):
+                done.append(mapper)
+            else:
+                logger.warning("mapper files are gone run=%d mapper=%d", plan.run, mapper)
+                self._checkpoints.forget_mapper(plan.run, mapper)
+        return done
+
+    def _is_there(self, file: DataFile) -> bool:
+        output = self._checkpoints.output
+        sizes = (self._fs.size(join(output, path)) for path in (file.staged, file.path))
+        return file.size_bytes in sizes
+
+    def _map(
+        self, plan: Plan, options: LoadOptions, done: set[int]
+    ) -> tuple[Progress, list[MapperOutcome]]:
+        """Run the mappers that are not done."""
+        outcomes: list[MapperOutcome] = []
+        left = [mapper for mapper in range(len(plan.mappers)) if mapper not in done]
+        planned = sum(each.size for each in plan.ranges)
+        lag = _lag(plan, plan.positions)
+        context = self._spark.session().sparkContext if left else None
+        host = "127.0.0.1"
+        if context is not None:
+            host = context.getConf().get("spark.driver.host", host)
+        listener = ProgressListener(
+            host, plan.run, planned, lag, len(plan.mappers), self._report, len(done)
+        )
+        listener.start()
+        try:
+            if context is not None:
+                connect = replace(
+                    options.connect(),
+                    zookeeper=None,
+                    bootstrap=self._view.bootstrap(),
+                    read_committed=plan.read_committed,
+                )
+                tasks = [
+                    self._task(plan, mapper, options, connect, listener.address) for mapper in left
+                ]
+                context.setJobDescription(f"zkbroker-load run {plan.run}")
+                outcomes = context.parallelize(tasks, len(tasks)).map(run_mapper).collect()
+            return listener.progress("publish"), outcomes
+        except ZkbrokerError:
+            raise
+        except Exception as error:
+            raise _unwrapped(error) from error
+        finally:
+            listener.close()
+
+    def _task(
+        self,
+        plan: Plan,
+        mapper: int,
+        options: LoadOptions,
+        connect: Any,
+        report_to: tuple[str, int],
+    ) -> MapperTask:
+        ranges = plan.mappers[mapper]
+        sink = SinkOptions(
+            format=options.format,
+            event_time=options.event_time,
+            fallback=options.fallback,
+            load_time_ms=_millis(plan.created),
+            target_bytes=options.target_bytes,
+            compression=options.compression,
+            max_quarantined=options.max_quarantined,
+        )
+        return MapperTask(
+            run=plan.run,
+            mapper=mapper,
+            ranges=ranges,
+            policies=tuple(options.policy(each.source) for each in ranges),
+            output=self._checkpoints.output,
+            filesystem=self._fs,
+            access=self._access,
+            connect=connect,
+            sink=sink,
+            headers=options.headers,
+            keep_damaged=options.keep_damaged,
+            report_to=report_to,
+        )
+
+    def _publish(
+        self, plan: Plan, options: LoadOptions, latest: Manifest | None, failed: set[int]
+    ) -> Manifest:
+        """Give the files their names, write the manifest, then the group's offsets.
+
+        Of a partition in which a mapper failed only what lies before that is published.
+        """
+        done: list[MapperOffsets] = []
+        for mapper in published_mappers(plan, failed):
+            offsets = self._checkpoints.mapper_offsets(plan.run, mapper)
+            if offsets is None:
+                raise LoadError(
+                    f"mapper {mapper} of run {plan.run} left no offsets; run the load again"
+                )
+            done.append(offsets)
+        files = [each for offsets in done for each in offsets.files]
+        quarantined = [each for offsets in done for each in offsets.quarantined]
+        output = self._checkpoints.output
+        for each in [*files, *quarantined]:
+            self._fs.rename(join(output, each.staged), join(output, each.path))
+        ranges = merge_ranges(each for offsets in done for each in offsets.ranges)
+        positions = dict(latest.positions) if latest is not None else {}
+        positions.update(plan.positions)
+        for gap in plan.gaps:
+            source = TopicPartition(gap.topic, gap.partition)
+            positions[source] = max(positions[source], gap.until)
+        positions.update((each.source, each.until) for each in ranges)
+        manifest = Manifest(
+            run=plan.run,
+            created=now_text(),
+            kind="load",
+            ranges=tuple(ranges),
+            files=tuple(files),
+            quarantined=tuple(quarantined),
+            gaps=(*plan.gaps, *(gap for offsets in done for gap in offsets.gaps)),
+            absent=tuple(gap for offsets in done for gap in offsets.absent),
+            rows=sum(offsets.rows for offsets in done),
+            positions=positions,
+            log_starts=plan.log_starts,
+            log_ends=plan.log_ends,
+            topics_created_ms={
+                **(latest.topics_created_ms if latest is not None else {}),
+                **plan.topics_created_ms,
+            },
+            group=options.group,
+        )
+        self._checkpoints.write_manifest(manifest)
+        try:
+            self._commit_group(options.group, positions)
+        except ZkbrokerError as error:
+            raise LoadError(
+                f"run {plan.run} is published with {manifest.rows} rows, only the offsets of group "
+                f"{options.group} could not be committed, which the next run does: {error}"
+            ) from error
+        recover(self._checkpoints, self._fs)
+        return manifest
+
+    def _commit_group(self, group: str, positions: dict[TopicPartition, int]) -> None:
+        if group and positions:
+            self._view.commit_group_offsets(group, positions)
+
+
+def published_mappers(plan: Plan, failed: set[int]) -> list[int]:
+    """Return the mappers whose ranges are wholly before every failed one of their partitions."""
+    cuts: dict[TopicPartition, int] = {}
+    for mapper in failed:
+        for each in plan.mappers[mapper]:
+            cuts[each.source] = min(each.start, cuts.get(each.source, each.start))
+    return [
+        mapper
+        for mapper, ranges in enumerate(plan.mappers)
+        if all(each.until <= cuts.get(each.source, each.until) for each in ranges)
+    ]
+
+
+def raise_first(troubles: list[LoadError], result: LoadResult | None = None) -> None:
+    """Raise the first of what kept partitions from being loaded, naming all; nothing for none."""
+    if not troubles:
+        return
+    text = "\n".join(dict.fromkeys(map(str, troubles)))
+    if result is not None and result.ranges:
+        text += f"\nAll else was loaded: {result.rows} rows, run {result.run}"
+    raise type(troubles[0])(text)
+
+
+def _lag(plan: Plan, positions: dict[TopicPartition, int]) -> int:
+    return sum(max(0, end - positions.get(tp, end)) for tp, end in plan.log_ends.items())
+
+
+def _millis(text: str) -> int:
+    return int(datetime.fromisoformat(text).timestamp() * 1000)
+
+
+def _unwrapped(error: Exception) -> Exception:
+    """Return a mapper's own error as a LoadError, without the frames of two languages around it."""
+    text = str(error)
+    # The last exception of Python's traceback, at the beginning of a line: `some.module.Name: why`.
+    found = re.findall(r"^((?:\w+\.)*[A-Z]\w+): (\S.*)$", text, re.MULTILINE)
+    if not found:
+        return LoadError(f"a mapper failed: {text}")
+    name, why = found[-1]
+    name = name.rpartition(".")[2]
+    return LoadError(f"a mapper failed: {name}: {why}")
