@@ -1,7 +1,9 @@
 """The command line: what people read, on a terminal and in a pipe."""
 
 import json
+import re
 
+import click
 import pytest
 from rich.table import Table
 
@@ -50,6 +52,14 @@ def test_spark_is_started_only_for_something_new(sessions, cluster, output, comm
     assert said.startswith("1 row in ")
     assert "run 2: 1 file, " in said
     assert sessions == ["start", "stop", "start", "stop"]
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"), [("stauts", "did you mean status?"), ("x", "there are load, status")]
+)
+def test_a_mistyped_command_is_named_with_the_nearest_one(command, word, hint):
+    with pytest.raises(click.UsageError, match=re.escape(f"no command '{word}': {hint}")):
+        command(word, "--output", "lake")
 
 
 def test_a_plan_takes_every_option_of_a_load(cluster, output, command, tmp_path):
