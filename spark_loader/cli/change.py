@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from spark_loader.cli.opened import json_option, opened
-from spark_loader.cli.options import event_time_options, output_option, sink_options, spark_options
+from spark_loader.cli.options import event_time_options, file_options, output_option, spark_options
 from spark_loader.errors import LoadError
 from spark_loader.lake import operate
 from spark_loader.lake.adopt import adopt
@@ -14,6 +14,7 @@ from spark_loader.lake.integrity import find_damage
 from spark_loader.lake.recover import locked
 from spark_loader.lake.replay import replay
 from spark_loader.reading.positions import TopicPartition
+from spark_loader.sink.partition import SinkOptions
 from zkbroker.cli.generation import PartitionNumber
 
 
@@ -74,7 +75,9 @@ def replay_quarantine(output: str, headers: bool, **given: Any) -> None:
     """Load quarantined records again, with other event time options than before."""
     checkpoints, filesystem = opened(output, given)
     with locked(checkpoints, filesystem):
-        manifest = replay(checkpoints, filesystem, sink_options(given), headers=headers)
+        manifest = replay(
+            checkpoints, filesystem, SinkOptions(**file_options(given)), headers=headers
+        )
     click.echo(manifest.note if manifest is not None else "the quarantine is empty")
 
 

@@ -25,13 +25,14 @@ from spark_loader.cli.options import (
 )
 from spark_loader.cli.output import print_table
 from spark_loader.errors import DataLoss, LoadError
+from spark_loader.json_codec import to_json
 from spark_loader.lake import operate
 from spark_loader.lake.adopt import survey
 from spark_loader.lake.integrity import find_damage, require_whole
 from spark_loader.lake.ledger import Manifest
 from spark_loader.lake.verify import verify as verify_output
 from spark_loader.load.planning import make_plan
-from spark_loader.reading.positions import TopicPartition, partition_to_json
+from spark_loader.reading.positions import TopicPartition
 from spark_loader.words import counted
 from zkbroker.config.generation import parse_generation
 from zkbroker.errors import ConfigError
@@ -58,10 +59,7 @@ def status(
     aborted = operate.aborted_offsets(checkpoints)
     if as_json:
         content = {
-            "partitions": [
-                {**_source(each.source), **_fields(each, "source"), "lag": each.lag}
-                for each in standings
-            ],
+            "partitions": [{**_fields(each), "lag": each.lag} for each in standings],
             "unfinished_run": unfinished.run if unfinished else None,
             "gaps": [dataclasses.asdict(gap) for gap in gaps],
             "aborted": aborted,
@@ -209,21 +207,9 @@ def audit(output: str, zookeeper: str, bootstrap: str, as_json: bool, **spark: A
     checkpoints, _ = opened(output, spark)
     with cluster_view(zookeeper, bootstrap, from_07(checkpoints)) as cluster:
         books = operate.audit(checkpoints, cluster)
-    names = (
-        "appended",
-        "rows",
-        "quarantined",
-        "gaps",
-        "absent",
-        "aborted",
-        "pending",
-        "difference",
-    )
+    names = [*(each.name for each in dataclasses.fields(operate.Audit)[1:]), "difference"]
     if as_json:
-        content = [
-            {**_source(each.source), **{name: getattr(each, name) for name in names}}
-            for each in books
-        ]
+        content = [{**_fields(each), "difference": each.difference} for each in books]
         click.echo(json.dumps(content))
     else:
         table = Table("topic", "partition", *names)
@@ -269,7 +255,7 @@ def diff(
         raise ConfigError("give --from-run or --group")
     found = operate.diff(here, there)
     if as_json:
-        content = [{**_source(each.source), **_fields(each, "source")} for each in found]
+        content = [_fields(each) for each in found]
         click.echo(json.dumps(content))
         return
     for each in found:
@@ -279,9 +265,9 @@ def diff(
 
 
 def _source(source: TopicPartition) -> dict[str, Any]:
-    return {"topic": source.topic, "partition": partition_to_json(source.partition)}
+    return {"topic": source.topic, "partition": to_json(source.partition)}
 
 
-def _fields(record: Any, *left_out: str) -> dict[str, Any]:
-    content = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
-    return {name: value for name, value in content.items() if name not in left_out}
+def _fields(record: Any) -> dict[str, Any]:
+    content = {each.name: getattr(record, each.name) for each in dataclasses.fields(record)}
+    return {**_source(content.pop("source")), **content}

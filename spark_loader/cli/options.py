@@ -19,7 +19,7 @@ from spark_loader.reading.positions import (
 )
 from spark_loader.reading.reader import POLICIES
 from spark_loader.sink.event_time import EventTime
-from spark_loader.sink.partition import FALLBACKS, SinkOptions
+from spark_loader.sink.partition import FALLBACKS
 from spark_loader.sink.rows import FORMATS
 from zkbroker.errors import ConfigError
 
@@ -210,10 +210,6 @@ def load_options(given: dict[str, Any]) -> LoadOptions:
         "max_seconds": parse_duration_ms(max_time) / 1000 if max_time else None,
         "split_bytes": given.get("split_bytes"),
         "group_bytes": given.get("group_bytes"),
-        "target_bytes": given.get("target_file_bytes"),
-        "compression": given.get("compression"),
-        "format": given.get("format_"),
-        "fallback": given.get("event_time_fallback"),
     }
     limit = given.get("max_quarantined", 1000)
     return LoadOptions(
@@ -229,11 +225,11 @@ def load_options(given: dict[str, Any]) -> LoadOptions:
         starting=starting_bound(given["starting"]),
         on_out_of_range=default_policy,
         policies=policies,
-        event_time=event_time(given),
         headers=given.get("headers", False),
         keep_damaged=given.get("keep_damaged", False),
         max_quarantined=limit if limit >= 0 else None,
         adopt=given.get("adopt", False),
+        **file_options(given),
         **{name: value for name, value in optional.items() if value is not None},
     )
 
@@ -273,15 +269,13 @@ def starting_bound(text: str) -> Bound:
     return AtTime(int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000))
 
 
-def sink_options(given: dict[str, Any]) -> SinkOptions:
-    """Make the options of a sink from those of the command line."""
+def file_options(given: dict[str, Any]) -> dict[str, Any]:
+    """Return what the command line says of event times and files, by the names of `SinkOptions`."""
     optional = {
+        "event_time": event_time(given),
         "format": given.get("format_"),
         "fallback": given.get("event_time_fallback"),
         "target_bytes": given.get("target_file_bytes"),
         "compression": given.get("compression"),
     }
-    return SinkOptions(
-        event_time=event_time(given),
-        **{name: value for name, value in optional.items() if value is not None},
-    )
+    return {name: value for name, value in optional.items() if value is not None}

@@ -162,7 +162,8 @@ class Checkpoints:
         if latest.lake is None or latest.earlier is None:
             # Written by an older release: from here on there is an account.
             lake = Inventory.of(lengths(counted))
-            earlier = Inventory.of(self._lengths_until(latest))
+            runs = [each for each in self.manifest_numbers() if each <= latest.run]
+            earlier = Inventory.of(self._lengths_of(runs))
         else:
             lake = latest.lake
             earlier = latest.earlier.changed(added=self._lengths_of([latest.run]))
@@ -174,9 +175,6 @@ class Checkpoints:
             lake=lake.changed(added=added, removed=removed),
             earlier=earlier,
         )
-
-    def _lengths_until(self, latest: Manifest) -> list[tuple[str, int]]:
-        return self._lengths_of(each for each in self.manifest_numbers() if each <= latest.run)
 
     def _lengths_of(self, runs: Iterable[int]) -> list[tuple[str, int]]:
         names = [manifest_name(run) for run in runs]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from zkbroker.errors import ConfigError
-from zkbroker.types import Partition07, parse_partition
 from zkbroker.types import TopicPartition as TopicPartition
+from zkbroker.types import parse_partition
 
 LATEST = -1
 EARLIEST = -2
@@ -100,11 +100,6 @@ def parse_assignment(text: str, option: str = "assign") -> tuple[TopicPartition,
     if not assigned:
         raise ConfigError(f"{option} names no partition: give JSON such as {example}")
     return tuple(sorted(set(assigned)))
-
-
-def partition_to_json(partition: int) -> int | str:
-    """Return a partition as checkpoints hold it: a number, or the text of a `Partition07`."""
-    return str(partition) if isinstance(partition, Partition07) else partition
 
 
 def partition_from_json(found: int | str) -> int:

@@ -12,11 +12,12 @@ from typing import Any
 import pyarrow as pa
 
 from spark_loader.errors import QuarantineLimit
+from spark_loader.json_codec import to_json
 from spark_loader.lake.checkpoint import STATE
 from spark_loader.lake.ledger import DataFile
 from spark_loader.reading.columns import POSITION
 from spark_loader.reading.damage import DamagedEntry
-from spark_loader.reading.positions import TopicPartition, partition_to_json
+from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.runs import joined
 from spark_loader.sink.rows import times_as_ms, to_base64
 from spark_loader.storage.files import HashingFile, LakeFileSystem, file_name, join
@@ -58,7 +59,7 @@ class Quarantine:
             ]
             content = {
                 "topic": self._source.topic,
-                "partition": partition_to_json(self._source.partition),
+                "partition": to_json(self._source.partition),
                 "offset": row["offset"],
                 "timestamp": row["timestamp"],
                 "timestampType": row["timestampType"],
@@ -77,7 +78,7 @@ class Quarantine:
         """Set an entry of the log aside that cannot be decoded."""
         content = {
             "topic": self._source.topic,
-            "partition": partition_to_json(self._source.partition),
+            "partition": to_json(self._source.partition),
             "offset": entry.start,
             "until": entry.until,
             "entry": to_base64(entry.raw),
