@@ -15,7 +15,7 @@
     beside a new disk     meanwhile another broker, with a new disk, has left the ISR
     deleted again         a broker is slow to delete a topic, which is made and deleted again
     lost disk             the last replica in sync comes back with an empty directory
-    leader's new disk     all die, and the leader, with an empty directory, is the first to come back
+    leader's new disk     all die; the leader, with an empty directory, comes back first
     late request          what a controller asked for arrives when the topic is gone and made anew
 
 Invariant: an aim causes faults only; what must hold without it must hold with it. Its steps give

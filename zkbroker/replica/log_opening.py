@@ -1,7 +1,8 @@
 """Opens the log of a partition that this broker has a replica of, or makes it.
 
 Invariants: an empty log never takes the place of one that was lost with its data directory while
-this broker could lead with it, elected from the ISR or not; no more logs are open than the limit of open files allows.
+this broker could lead with it, elected from the ISR or not; no more logs are open than the limit of
+open files allows.
 """
 
 from collections.abc import Callable, Iterable, Mapping
