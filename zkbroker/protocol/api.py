@@ -88,6 +88,7 @@ SUPPORTED_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.DESCRIBE_LOG_DIRS: (0, 1),
     ApiKey.CREATE_PARTITIONS: (0, 1),
     ApiKey.DELETE_GROUPS: (0, 1),
+    ApiKey.ELECT_PREFERRED_LEADERS: (0, 0),
 }
 
 BROKER_VERSIONS: dict[ApiKey, tuple[int, int]] = SUPPORTED_VERSIONS | {
@@ -98,7 +99,6 @@ BROKER_VERSIONS: dict[ApiKey, tuple[int, int]] = SUPPORTED_VERSIONS | {
     ApiKey.UPDATE_METADATA: (0, 5),
     ApiKey.CONTROLLED_SHUTDOWN: (0, 2),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (0, 3),
-    ApiKey.ELECT_PREFERRED_LEADERS: (0, 0),
     ApiKey.WRITE_TXN_MARKERS: (0, 0),
     ApiKey.VERIFY_TRANSACTION: (0, 0),
 }
