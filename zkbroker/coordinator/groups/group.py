@@ -13,7 +13,7 @@ Invariants:
   leader is told the members' metadata; only its sync brings assignments.
 - In Stable every member has an assignment of the current generation, and it has been stored.
 - A request that waits is answered exactly once: by the end of the rebalance, by its member's
-  removal, by a repetition of the request, or by `close`.
+  removal, by a repetition of the request, or by `close`; or its client goes, which is no answer.
 
 Time comes in as `now_ms`, of a clock that never jumps, with each call; `tick` does what has come
 due, `next_deadline` says when that is. Replies and `store` may be called from within any method;
@@ -154,6 +154,15 @@ class Group:
         self._remove(member_id)
         self._rebalance(now_ms)
         return ErrorCode.NONE
+
+    def gone(self, reply: JoinReply | SyncReply, now_ms: int) -> None:
+        """Have a client that went while its request waited for this reply lead no generation."""
+        member = next((each for each in self.members.values() if each.waits_for(reply)), None)
+        if member is not None:
+            member.stop_waiting(now_ms)
+            if not member.told:
+                self._remove(member.member_id)
+                self._rebalance(now_ms)
 
     def check_commit(self, member_id: str, generation: int, now_ms: int) -> ErrorCode:
         """Whether offsets may be committed; a commit counts as a sign of life."""
