@@ -13,7 +13,7 @@ Invariants:
   leader is told the members' metadata; only its sync brings assignments.
 - In Stable every member has an assignment of the current generation, and it has been stored.
 - A request that waits is answered exactly once: by the end of the rebalance, by its member's
-  removal, by a repetition of the request, or by `close`; or its client goes, which is no answer.
+  removal, by a repetition of the request, or by `close`, unless its client goes.
 
 Time comes in as `now_ms`, of a clock that never jumps, with each call; `tick` does what has come
 due, `next_deadline` says when that is. Replies and `store` may be called from within any method;
@@ -157,8 +157,7 @@ class Group:
 
     def gone(self, reply: JoinReply | SyncReply, now_ms: int) -> None:
         """Have a client that went while its request waited for this reply lead no generation."""
-        member = next((each for each in self.members.values() if each.waits_for(reply)), None)
-        if member is not None:
+        for member in [each for each in self.members.values() if each.waits_for(reply)]:
             member.stop_waiting(now_ms)
             if not member.told:
                 self._remove(member.member_id)
@@ -353,7 +352,8 @@ class Group:
             self.protocol = None
             self._rebalance_deadline_ms = None
             self._enter(GroupState.EMPTY)
-            self._store(self.value({}), _ignored)
+            # One that could not be stored is stored again by its next change.
+            self._store(self.value({}), lambda _error, _now_ms: None)
             return
         self.protocol = elect([m.protocol_names for m in self.members.values()])
         self._enter(GroupState.COMPLETING)
@@ -399,7 +399,3 @@ class Group:
                     member.answer_sync(SyncResult(ErrorCode.NONE, member.assignment))
 
         self._store(self.value(given), stored)
-
-
-def _ignored(_error: ErrorCode, _now_ms: int) -> None:
-    """An empty group that could not be stored is stored again by its next change."""
