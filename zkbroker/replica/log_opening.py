@@ -46,8 +46,10 @@ class LogOpening:
         self._others = set(others)
 
     def forget(self, key: TopicPartition) -> None:
-        """Forget the high watermark of a partition that is deleted."""
+        """Forget what was known of a partition that is deleted: its name may come back."""
         self.checkpointed.pop(key, None)
+        self._lost.discard(key)
+        self._others.discard(key)
 
     def open(
         self,
@@ -67,9 +69,9 @@ class LogOpening:
         """
         if partition.role is Role.OFFLINE:
             raise StorageError(f"the data directory of {partition.key} is offline")
+        key = partition.key
+        self._refuse_lost(key, state)
         if not partition.has_log:
-            key = partition.key
-            self._refuse_lost(key, state)
             limit = self._limit() - self._opening
             if self._logs.get(key) is None and len(self._logs.logs()) >= limit:
                 raise StorageError(
@@ -102,8 +104,9 @@ class LogOpening:
             raise StorageError(
                 f"the log of {key} was lost with its data directory, and an unclean election made "
                 "this broker its leader: others may have what was acknowledged. Start one of them; "
-                f"or make the empty directory {key} in log.dirs and start this broker again to "
-                "begin without the data"
+                f"or, to begin without the data, have the directory {key} in log.dirs, and start "
+                "this broker again"
             )
         self._lost.discard(key)
-        self._others.discard(key)
+        if state.leader != NO_LEADER:
+            self._others.discard(key)

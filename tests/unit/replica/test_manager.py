@@ -425,3 +425,12 @@ def test_a_replica_whose_log_was_lost_and_that_others_have_does_not_lead_empty()
     assert world.manager.get("t", 0).role is Role.OFFLINE
     assert sorted(key for key, *_ in world.logs.made) == [other, third]
     assert codes(world.tell(state(1, 5, key=other))) == [0], "it was copied"
+    assert codes(world.tell(state(1, 5, key=third))) == [56], "it was copied from nobody"
+
+
+def test_a_topic_that_is_made_again_has_lost_nothing():
+    world = World()
+    world.manager.refuse_to_lead([], [T0])
+    assert codes(world.stop(T0, delete=True)) == [0]
+    assert codes(world.tell(state(1, 0, isr=(1,)))) == [0]
+    assert world.manager.get("t", 0).is_leader

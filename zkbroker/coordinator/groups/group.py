@@ -37,7 +37,6 @@ from zkbroker.protocol.offsets_topic import GroupValue
 
 Stored = Callable[[ErrorCode, int], None]
 Store = Callable[[GroupValue, Stored], None]
-
 _GROUP_BYTES = 1024
 
 
