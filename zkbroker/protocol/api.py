@@ -1,6 +1,7 @@
 """The APIs of the protocol and the versions of them that are served.
 
-Two tables: SUPPORTED_VERSIONS is what clients are told and negotiate (the level of Kafka 2.1);
+Two tables: SUPPORTED_VERSIONS is what clients are told and negotiate (the level of Kafka 2.1, and
+the election of preferred leaders of 2.2, which tells no client that the broker is of 2.2);
 BROKER_VERSIONS adds what brokers send each other. Brokers never negotiate: the sender's
 `inter.broker.protocol.version` fixes the version (here the levels 0.8.2 to 2.3), so these are read
 without being announced.

@@ -372,7 +372,7 @@ def delete_without_the_dead(patch: pytest.MonkeyPatch) -> None:
 
 def lead_empty(patch: pytest.MonkeyPatch) -> None:
     """A broker whose directory was lost leads what it was in sync for."""
-    patch.setattr(ReplicaManager, "refuse_to_lead", lambda self, keys: None)
+    patch.setattr(ReplicaManager, "refuse_to_lead", lambda self, *keys: None)
 
 
 def stay_the_leader(patch: pytest.MonkeyPatch) -> None:
