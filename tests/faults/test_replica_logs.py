@@ -13,6 +13,7 @@ from tests.support.replicated import ReplicatedCluster, eventually, replicated_c
 from tests.support.senders import OurSender
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.registry.controller_election import current_controller
 
 TOPIC = "visits"
 PARTITIONS = 3
@@ -111,3 +112,36 @@ def test_a_broker_that_lost_its_disk_does_not_lead_empty(world):
     eventually(world.in_sync, "all in sync with the old disk")
     found = {n: len(values) for n, values in read_all(world.cluster, TOPIC).items()}
     assert found == ends
+
+
+@pytest.mark.timeout(180)
+def test_a_leader_that_lost_its_disk_and_starts_first_leaves_what_was_acknowledged_to_others(world):
+    config = ProducerConfig.from_properties(
+        {"zookeeper.connect": world.cluster.zookeeper, "request.required.acks": "-1"}
+    )
+    sent = {number: [b"%d" % each for each in range(100)] for number in range(PARTITIONS)}
+    with Producer(config) as producer:
+        for number, values in sent.items():
+            for value in values:
+                producer.send(KeyedMessage(TOPIC, value, partition=number))
+    led = {state.leader: key for key, state in world.decided().items()}
+    wiped = min(led)
+    for each in world.ids:
+        world.cluster.broker(each).kill()
+    shutil.rmtree(world.cluster.broker(wiped).data_directory)
+    world.cluster.broker(wiped).start()
+    eventually(lambda: current_controller(world.session) == wiped, "it is the controller")
+
+    def leaves_them_to_others() -> bool:
+        return all(
+            state.leader == -1 and wiped not in state.isr for state in world.decided().values()
+        )
+
+    eventually(leaves_them_to_others, "nobody leads while it is alone")
+    for each in set(world.ids) - {wiped}:
+        world.cluster.broker(each).start()
+    eventually(world.in_sync, "all in sync, the new disk too")
+    assert {n: sorted(values) for n, values in read_all(world.cluster, TOPIC).items()} == {
+        number: sorted(values) for number, values in sent.items()
+    }
+    eventually(lambda: not world.different_logs(), "the same bytes in all logs")

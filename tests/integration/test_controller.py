@@ -14,6 +14,7 @@ import pytest
 from tests.support.brokers import connect
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.errors import ErrorCode
+from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import (
     ElectPreferredLeadersRequest,
     MetadataRequest,
@@ -272,6 +273,12 @@ def test_preferred_leaders_by_node_and_by_request(brokers: Brokers, zk: ZkSessio
                 == {("t", 0): 0, ("t", 1): 0, ("x", 0): 3}
             )
         )
+    other = next(each for each in brokers if each != controller)
+    with connect(brokers[other]) as connection:
+        assert connection.best_version(ApiKey.ELECT_PREFERRED_LEADERS) == 0, "it is announced"
+        (topic,) = connection.request(ElectPreferredLeadersRequest(None, 10_000)).topics
+        found = {each.partition: each.error_code for each in topic.partitions}
+        assert (topic.topic, found) == ("t", dict.fromkeys(range(2), ErrorCode.NOT_CONTROLLER))
     until(lambda: led_by(zk, "t", 0, 0))
 
 
@@ -286,3 +293,28 @@ def test_a_thousand_partitions_are_led_and_follow_a_death(brokers: Brokers, zk: 
 def read_all(zk: ZkSession) -> dict[tuple[str, int], LeaderAndIsr]:
     found = PartitionStates(zk).read([("many", n) for n in range(999)])
     return found if len(found) == 999 else {("none", 0): LeaderAndIsr(-9, 0, ())}
+
+
+def test_brokers_whose_levels_do_not_go_together_say_so(
+    brokers: Brokers, chroot: str, tmp_path: Path
+) -> None:
+    old = BrokerProcess(
+        tmp_path,
+        {
+            "broker.id": "8",
+            "zookeeper.connect": chroot,
+            "inter.broker.protocol.version": "0.8.2",
+            "log.message.format.version": "0.8.2",
+        },
+    )
+    old.start()
+    try:
+        until(
+            lambda: (
+                "=0.8.2 here, and brokers [0, 1, 2] have a later one" in old.log_path.read_text()
+            )
+        )
+        for each in brokers.values():
+            until(lambda each=each: "and brokers [8] have 0.8.2" in each.log_path.read_text())
+    finally:
+        old.stop()

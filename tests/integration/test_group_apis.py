@@ -176,6 +176,25 @@ def test_a_join_that_waits_keeps_no_other_connection_waiting(connection, broker,
         assert len(again.members) == 2
 
 
+def test_a_newcomer_that_goes_while_it_waits_is_no_member(connection, broker, group):
+    """As its leader it would have the others wait for the end of its session."""
+    joined = stable(connection, group)
+    with BrokerConnection(get_runtime("threads"), *broker.address, client_id="goes") as other:
+        join(other, group, session_ms=300_000)
+        beat = HeartbeatRequest(group, 1, joined.member_id)
+        assert wait_until(
+            lambda: connection.request(beat).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+        )
+
+    def members():
+        (described,) = connection.request(DescribeGroupsRequest([group])).groups
+        return [each.client_id for each in described.members]
+
+    assert wait_until(lambda: "goes" not in members())
+    again = join(connection, group, joined.member_id).result()
+    assert (again.generation_id, len(again.members)) == (2, 1)
+
+
 def test_joins_that_cannot_be_are_refused(connection, group):
     stable(connection, group)
     assert join(connection, group, protocol="other").result().error_code == (

@@ -22,7 +22,9 @@ from zkbroker.protocol.messages.fetch import (
 )
 from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
 from zkbroker.records import Codec, encode_message_set, iter_records
+from zkbroker.registry.topics import set_topic_config
 from zkbroker.runtime import get_runtime
+from zkbroker.zookeeper.session import ZkSession
 
 pytestmark = pytest.mark.skipif(java_clients.old_missing(), reason=java_clients.REASON)
 
@@ -170,3 +172,31 @@ def test_the_genuine_dump_tool_finds_our_segments_valid(brokers) -> None:
         lines = [line for line in output.splitlines() if line.startswith("offset:")]
         assert all("isvalid: true" in line for line in lines)
         assert [int(line.split()[1]) for line in lines] == list(range(len(messages)))
+
+
+def test_a_genuine_broker_obeys_settings_that_our_tool_changes(brokers, chroot: str) -> None:
+    _, genuine = brokers
+    genuine.start()
+    story = Story()
+    story.wait_led(genuine.port)  # which makes the topics
+    value = b"x" * 1000
+
+    def produced() -> int:
+        data = encode_message_set([(None, value, -1, ())], magic=0)
+        partition = ProduceRequestPartition(0, data)
+        request = ProduceRequest(topics=[ProduceRequestTopic("plain", [partition])])
+        with BrokerConnection(get_runtime("threads"), "127.0.0.1", genuine.port) as connection:
+            code: int = connection.request(request, 0).topics[0].partitions[0].error_code
+        return code
+
+    assert produced() == 0
+    with ZkSession(chroot) as session:
+        set_topic_config(session, "plain", {"max.message.bytes": "500"})
+        assert wait_until(lambda: produced() == ErrorCode.MESSAGE_TOO_LARGE, 30, 0.1)
+        set_topic_config(session, "plain", {})
+        assert wait_until(lambda: produced() == 0, 30, 0.1)
+    genuine.stop()
+    # It reads the notes again.
+    genuine.start()
+    story.wait_led(genuine.port)
+    assert produced() == 0

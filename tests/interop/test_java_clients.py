@@ -14,7 +14,7 @@ from zkbroker.testing import LocalCluster
 VERSIONS = java_clients.versions()
 pytestmark = pytest.mark.skipif(not VERSIONS, reason=java_clients.REASON)
 
-PROGRAMS = {"ProducerChecks": 22, "ConsumerChecks": 22, "AdminChecks": 27}
+PROGRAMS = {"ProducerChecks": 22, "ConsumerChecks": 22, "AdminChecks": 28}
 """Each program and how many checks it has, so that none goes missing unseen."""
 
 

@@ -54,7 +54,7 @@ class FakeLeader:
 
     def __init__(self, slots: int = 10) -> None:
         self.partitions: dict[TopicPartition, Partition] = {}
-        self.sessions = FetchSessions(slots)
+        self.sessions = FetchSessions(slots, 10**6)
         self.clock = ReplicaClock()
         self.requests: list[tuple[Any, int]] = []
         self.errors: dict[TopicPartition, int] = {}

@@ -15,6 +15,7 @@
     beside a new disk     meanwhile another broker, with a new disk, has left the ISR
     deleted again         a broker is slow to delete a topic, which is made and deleted again
     lost disk             the last replica in sync comes back with an empty directory
+    leader's new disk     all die; the leader, with an empty directory, comes back first
     late request          what a controller asked for arrives when the topic is gone and made anew
 
 Invariant: an aim causes faults only; what must hold without it must hold with it. Its steps give
@@ -465,6 +466,33 @@ def lost_disk(cluster: "SimCluster") -> Steps:
     yield found_s + 4.0
 
 
+def leaders_new_disk(cluster: "SimCluster") -> Steps:
+    """All brokers are killed, and the leader's directory is emptied; it comes back first, and is
+    alone for long enough to be the controller."""
+    random, faults = cluster.random, cluster.faults
+    key = pick(cluster)
+    yield from until(lambda: all_in_sync(cluster, key), for_s=8.0)
+    leader = cluster.leader_of(key)
+    live = cluster.live()
+    if leader is None or cluster.real or len(live) < len(cluster.nodes) or faults.alone:
+        return
+    if any(each.disk.broken is not None or each.disk.new for each in live):
+        return
+    cluster.produce(leader, key, random.randint(1, 3), -1)
+    yield random.uniform(0.1, 0.5)
+    alone = any(state["isr"] == [leader.id] for state in cluster.truth.decided.values())
+    if not leader.alive or key not in leader.disk.logs or alone:
+        return
+    back_s, alone_s = random.uniform(0.1, 4.0), random.uniform(0.0, 5.0)
+    for each in live:
+        late_s = 0.0 if each is leader else alone_s + random.uniform(0.0, 1.0)
+        faults.kill(each, back_s + late_s)
+    leader.disk.broken = leader.disk.logs[key].directory
+    leader.disk.repair(emptied=True)
+    leader.disk.lost.clear()
+    yield back_s + alone_s + random.uniform(4.0, 8.0)
+
+
 def late_request(cluster: "SimCluster") -> Steps:
     """A controller is not answered, and asks again through another connection; what it sent first
     arrives when the topic is deleted, and is made again after that."""
@@ -513,5 +541,6 @@ AIMS = {
     "deleted again": Aim(again_and_again(deleted_again), by_chance=False),
     "beside a new disk": Aim(again_and_again(beside_a_new_disk), 1, by_chance=False),
     "lost disk": Aim(again_and_again(lost_disk), by_chance=False),
+    "leader's new disk": Aim(again_and_again(leaders_new_disk), by_chance=False),
     "late request": Aim(again_and_again(late_request), by_chance=False),
 }

@@ -225,9 +225,9 @@ class SimNode:
         ]
         lost = self._states.leave_isrs(self.id, assigned)
         note_isr_changes(self.session, assigned)  # type: ignore[arg-type]
-        if lost:
+        if lost.last or lost.others:
             self.cluster.truth.tell(f"{self.id} has lost {lost}")
-            self.replicas.refuse_to_lead(lost)
+            self.replicas.refuse_to_lead(lost.last, lost.others)
         else:
             self.disk.new = False
 

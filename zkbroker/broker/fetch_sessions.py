@@ -4,11 +4,17 @@
     epoch -1: the session ends
 
 Invariant: a session keeps everything that was asked of a partition, the leader epoch with it: a
-follower that was left behind is refused in each fetch, not only in its first. Sessions are bounded;
-the one that was used longest ago makes room.
+follower that was left behind is refused in each fetch, not only in its first. Sessions are bounded
+in number and in bytes. One that was not used for two minutes makes room for another, and one that
+is older than that for a larger one; where none may go, the new one is not made, and its follower
+names everything in each fetch.
 """
 
+import logging
 import random
+import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from zkbroker.errors import ErrorCode, ProtocolError
@@ -25,7 +31,14 @@ Key = tuple[str, int]
 NO_SESSION = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
+EVICTION_S = 120.0
+"""How long a session is safe: since its last use, from a larger one since it was made."""
 _MAX_INT32 = 2**31 - 1
+_PARTITION_BYTES = 360
+"""What Python keeps for a partition, without the name of its topic."""
+_WARN_EVERY_S = 60.0
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -53,11 +66,14 @@ class _Cached:
 
 
 class FetchSession:
-    """The partitions that one follower fetches."""
+    """The partitions that one follower fetches. Args: now is the time, in seconds."""
 
-    def __init__(self, session_id: int) -> None:
+    def __init__(self, session_id: int, now: float = 0.0) -> None:
         self.id = session_id
         self.epoch = 1
+        self.made = self.used = now
+        self.size_bytes = 0
+        """The memory that it takes, about."""
         self._partitions: dict[Key, _Cached] = {}
 
     def __len__(self) -> int:
@@ -66,15 +82,19 @@ class FetchSession:
     def change(self, request: FetchRequest) -> None:
         """Take what a request adds, changes and forgets."""
         for topic in request.topics:
+            partition_bytes = _partition_bytes(topic.topic)
             for asked in topic.partitions:
                 cached = self._partitions.get((topic.topic, asked.partition))
                 if cached is None:
                     self._partitions[topic.topic, asked.partition] = _Cached(asked)
+                    self.size_bytes += partition_bytes
                 else:
                     cached.asked = asked
         for forgotten in request.forgotten_topics:
+            partition_bytes = _partition_bytes(forgotten.topic)
             for number in forgotten.partitions:
-                self._partitions.pop((forgotten.topic, number), None)
+                if self._partitions.pop((forgotten.topic, number), None) is not None:
+                    self.size_bytes -= partition_bytes
 
     def topics(self) -> list[FetchRequestTopic]:
         """Return everything that is asked, in the order in which it is to be served."""
@@ -113,16 +133,29 @@ class FetchSession:
         return told
 
 
+def _partition_bytes(topic: str) -> int:
+    return _PARTITION_BYTES + sys.getsizeof(topic)
+
+
 class FetchSessions:
     """The sessions of a broker.
 
     Args:
         slots: how many at most (`max.incremental.fetch.session.cache.slots`); 0 for none.
+        max_bytes: what all of them may take (`max.incremental.fetch.session.cache.bytes`).
+        clock: seconds, only ever growing.
     """
 
-    def __init__(self, slots: int) -> None:
+    def __init__(
+        self, slots: int, max_bytes: int, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._slots = slots
+        self._max_bytes = max_bytes
+        self._clock = clock
         self._sessions: dict[int, FetchSession] = {}
+        self._warned: float | None = None
+        self.size_bytes = 0
+        """The memory that all of them take, about."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -131,22 +164,24 @@ class FetchSessions:
         """Return the session of a request, with what the request changes; None for a full fetch.
 
         Raises:
-            ProtocolError: there is no such session (70), or the request is out of order (71).
+            ProtocolError: there is no such session, or no room for what it asks for (70), or the
+                request is out of order (71).
         """
+        now = self._clock()
         if request.session_epoch == FINAL_EPOCH:
-            self._sessions.pop(request.session_id, None)
+            self._take(request.session_id)
             return None
         if request.session_epoch == INITIAL_EPOCH:
-            self._sessions.pop(request.session_id, None)
-            return self._new(request)
-        session = self._sessions.pop(request.session_id, None)
+            self._take(request.session_id)
+            return self._new(request, now)
+        session = self._take(request.session_id)
         if session is None:
             raise ProtocolError(
                 f"there is no fetch session {request.session_id}",
                 code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
             )
-        self._sessions[session.id] = session  # the one that was used last
         if request.session_epoch != session.epoch:
+            self._put(session)
             raise ProtocolError(
                 f"fetch session {session.id} is at epoch {session.epoch}, "
                 f"the request at {request.session_epoch}",
@@ -155,19 +190,84 @@ class FetchSessions:
         session.epoch = 1 if session.epoch == _MAX_INT32 else session.epoch + 1
         session.change(request)
         if not len(session):
-            del self._sessions[session.id]
             return None
+        if not self._make_room(session, now):
+            raise ProtocolError(
+                f"fetch session {session.id} ends: there is no room for what it adds",
+                code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+            )
+        session.used = now
+        self._put(session)
         return session
 
-    def _new(self, request: FetchRequest) -> FetchSession | None:
+    def _new(self, request: FetchRequest, now: float) -> FetchSession | None:
         if not self._slots or not request.topics:
             return None
-        while len(self._sessions) >= self._slots:
-            del self._sessions[next(iter(self._sessions))]
         session_id = 0
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = random.randint(1, _MAX_INT32)  # noqa: S311 - no secret
-        session = FetchSession(session_id)
+        session = FetchSession(session_id, now)
         session.change(request)
-        self._sessions[session_id] = session
+        if not self._make_room(session, now):
+            return None
+        self._put(session)
         return session
+
+    def _put(self, session: FetchSession) -> None:
+        """Keep a session as the one that was used last."""
+        self._sessions[session.id] = session
+        self.size_bytes += session.size_bytes
+
+    def _take(self, session_id: int) -> FetchSession | None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self.size_bytes -= session.size_bytes
+        return session
+
+    def _make_room(self, session: FetchSession, now: float) -> bool:
+        """End others so that there is room for a session; False, and all stay, where they may not.
+
+        The rule of KIP-227 for followers, with a second bound.
+        """
+        slots = len(self._sessions) + 1 - self._slots
+        over = self.size_bytes + session.size_bytes - self._max_bytes
+        ending: list[FetchSession] = []
+        if slots > 0 or over > 0:
+            for victim in self._evictable(session, now):
+                ending.append(victim)
+                slots, over = slots - 1, over - victim.size_bytes
+                if slots <= 0 and over <= 0:
+                    break
+        if slots > 0 or over > 0:
+            self._warn(session, now)
+            return False
+        for victim in ending:
+            self._take(victim.id)
+        return True
+
+    def _evictable(self, session: FetchSession, now: float) -> list[FetchSession]:
+        """Those not used for long, the longest first; then old ones that are smaller."""
+        unused = [each for each in self._sessions.values() if each.used + EVICTION_S < now]
+        smaller = [
+            each
+            for each in self._sessions.values()
+            if each.used + EVICTION_S >= now
+            and each.made + EVICTION_S < now
+            and each.size_bytes < session.size_bytes
+        ]
+        return unused + sorted(smaller, key=lambda each: each.size_bytes)
+
+    def _warn(self, session: FetchSession, now: float) -> None:
+        if self._warned is None or now - self._warned >= _WARN_EVERY_S:
+            self._warned = now
+            logger.warning(
+                "fetch session not kept partitions=%d bytes=%d: %d sessions take %d bytes of "
+                "max.incremental.fetch.session.cache.bytes=%d "
+                "(max.incremental.fetch.session.cache.slots=%d)",
+                len(session),
+                session.size_bytes,
+                len(self._sessions),
+                self.size_bytes,
+                self._max_bytes,
+                self._slots,
+            )

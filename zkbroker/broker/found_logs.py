@@ -22,7 +22,8 @@ def look_for_lost_logs(services: BrokerServices, states: PartitionStates) -> Non
 
     A replica in sync holds all that was acknowledged. One whose data directory is new, and
     that has no log, does not any more: the others would cut their logs to nothing after it.
-    Where others are in sync it leaves the ISR, and copies the log as any follower does.
+    Where others are in sync it leaves the ISR, also as the stored leader, and copies the log as
+    any follower does.
 
     Raises:
         RegistryError: ZooKeeper does not answer.
@@ -41,18 +42,27 @@ def look_for_lost_logs(services: BrokerServices, states: PartitionStates) -> Non
     lost = states.leave_isrs(services.broker_id, assigned)
     # The controller tells the leaders, who would count this broker in, and never write it.
     note_isr_changes(services.session, assigned)
-    if not lost:
+    if not lost.last and not lost.others:
         logs.write_meta(services.broker_id, services.view.cluster_id)
         return
     # The directories stay without their note, so that the next start looks again.
-    services.replicas.refuse_to_lead(lost)
-    logger.error(
-        "logs lost count=%d first=%s-%d: %s had no meta.properties, and ZooKeeper names this "
-        "broker in sync for them; it leads none of them",
-        len(lost),
-        *min(lost),
-        ", ".join(new),
-    )
+    services.replicas.refuse_to_lead(lost.last, lost.others)
+    if lost.last:
+        logger.error(
+            "logs lost count=%d first=%s-%d: %s had no meta.properties, and ZooKeeper names this "
+            "broker alone in sync for them; it leads none of them",
+            len(lost.last),
+            *min(lost.last),
+            ", ".join(new),
+        )
+    if lost.others:
+        logger.warning(
+            "logs missing count=%d first=%s-%d: %s had no meta.properties; they are copied from "
+            "the replicas in sync",
+            len(lost.others),
+            *min(lost.others),
+            ", ".join(new),
+        )
 
 
 def raise_epochs(services: BrokerServices, states: PartitionStates) -> None:

@@ -8,6 +8,7 @@ import logging
 import socket
 
 from zkbroker.config.broker import BrokerConfig
+from zkbroker.config.levels import LEVELS
 from zkbroker.errors import StorageError
 from zkbroker.network.server.server import Limits, Listener, Server
 from zkbroker.registry.brokers import BrokerInfo
@@ -66,6 +67,7 @@ def registration(config: BrokerConfig, broker_id: int, server: Server) -> Broker
         port=told[0].port,
         rack=config.rack or None,
         endpoints=tuple(str(each) for each in told),
+        level="" if config.inter_broker_protocol == LEVELS[-1] else config.inter_broker_protocol,
     )
 
 

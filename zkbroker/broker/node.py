@@ -29,6 +29,7 @@ from zkbroker.broker.handlers.replication import ReplicationHandlers
 from zkbroker.broker.listening import limits, listen, local_address, registration
 from zkbroker.broker.membership import ClusterMembership
 from zkbroker.broker.metrics import BrokerMetrics
+from zkbroker.broker.peer_levels import PeerLevels
 from zkbroker.broker.peers import PeerKnowledge
 from zkbroker.broker.replica_copying import ReplicaCopying, monotonic_ms
 from zkbroker.broker.services import BrokerServices
@@ -359,7 +360,13 @@ class BrokerNode:
         self._patiently(session, lambda: raise_epochs(services, states))
         self._undo.append(("registration", lambda: membership.deregister(patience_s())))
         self._patiently(session, membership.start)
-        brokers_watch = BrokersWatch(session, view.set_brokers)
+        levels = PeerLevels(self.broker_id, self._config.inter_broker_protocol)
+
+        def brokers_changed(brokers: dict[int, BrokerInfo]) -> None:
+            view.set_brokers(brokers)
+            levels.look(brokers)
+
+        brokers_watch = BrokersWatch(session, brokers_changed)
         self._patiently(session, brokers_watch.start)
         self._undo.append(("brokers watch", lambda: brokers_watch.close(patience_s())))
         self._writer.start()

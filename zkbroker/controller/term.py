@@ -334,6 +334,8 @@ class ControllerTerm:
         known = [key for key in keys if self.context.known(key)]
         self._partitions.read_again(known)
         self._batch.metadata(known)
+        # A leader that has lost its log takes itself out before it registers.
+        self._partitions.elect_missing(known)
         self._lose_members_offline(known)
         self._flush()
         remove_notes(self._session, notes, self.epoch_version)

@@ -1,6 +1,7 @@
 """The APIs of the protocol and the versions of them that are served.
 
-Two tables: SUPPORTED_VERSIONS is what clients are told and negotiate (the level of Kafka 2.1);
+Two tables: SUPPORTED_VERSIONS is what clients are told and negotiate (the level of Kafka 2.1, and
+the election of preferred leaders of 2.2, which tells no client that the broker is of 2.2);
 BROKER_VERSIONS adds what brokers send each other. Brokers never negotiate: the sender's
 `inter.broker.protocol.version` fixes the version (here the levels 0.8.2 to 2.3), so these are read
 without being announced.
@@ -88,6 +89,7 @@ SUPPORTED_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.DESCRIBE_LOG_DIRS: (0, 1),
     ApiKey.CREATE_PARTITIONS: (0, 1),
     ApiKey.DELETE_GROUPS: (0, 1),
+    ApiKey.ELECT_PREFERRED_LEADERS: (0, 0),
 }
 
 BROKER_VERSIONS: dict[ApiKey, tuple[int, int]] = SUPPORTED_VERSIONS | {
@@ -98,7 +100,6 @@ BROKER_VERSIONS: dict[ApiKey, tuple[int, int]] = SUPPORTED_VERSIONS | {
     ApiKey.UPDATE_METADATA: (0, 5),
     ApiKey.CONTROLLED_SHUTDOWN: (0, 2),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (0, 3),
-    ApiKey.ELECT_PREFERRED_LEADERS: (0, 0),
     ApiKey.WRITE_TXN_MARKERS: (0, 0),
     ApiKey.VERIFY_TRANSACTION: (0, 0),
 }

@@ -4,8 +4,9 @@
      "endpoints":["PLAINTEXT://host:port"],"rack":…,"jmx_port":-1,
      "host":…,"timestamp":"ms","port":…,"version":4}
 
-Versions 1 (host and port) to 5 are read, version 4 is written. The node is ephemeral:
-while it is there, the broker is alive for everybody else.
+Versions 1 (host and port) to 5 are read, version 4 is written, with "inter_broker_protocol" where
+that is not the latest of ours: genuine brokers pass over what they do not know. The node is
+ephemeral: while it is there, the broker is alive for everybody else.
 """
 
 import contextlib
@@ -28,9 +29,12 @@ from zkbroker.zookeeper.watching import WatchLoop
 logger = logging.getLogger(__name__)
 
 RESERVED_MAX_ID = 1000
+ENDPOINTS_SINCE = 2
+"""The first version of a registration that brokers of 0.9 and later write; 0.8.2 writes 1."""
 MAX_HOST = 255
 """Bytes; what a name may have in DNS."""
 MAX_RACK = 1000
+MAX_LEVEL = 20
 _MAX_ID = 2**31 - 1
 _ID = re.compile("0|[1-9][0-9]{0,9}")
 
@@ -50,6 +54,8 @@ class BrokerInfo:
             protocols themselves.
         timestamp_ms: when the broker registered.
         version: the version of the JSON that was read or is to be written.
+        level: `inter.broker.protocol.version` of a broker of ours; empty for the latest, and for
+            genuine brokers.
     """
 
     id: int
@@ -61,6 +67,7 @@ class BrokerInfo:
     protocols: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     timestamp_ms: int = field(default=0, compare=False)
     version: int = field(default=4, compare=False)
+    level: str = ""
 
     def __post_init__(self) -> None:
         if not self.endpoints:
@@ -80,6 +87,8 @@ class BrokerInfo:
         }
         if self.rack is not None:
             data["rack"] = self.rack
+        if self.level:
+            data["inter_broker_protocol"] = self.level
         data |= {
             "jmx_port": self.jmx_port,
             "host": self.host,
@@ -117,6 +126,7 @@ class BrokerInfo:
                 ),
                 timestamp_ms=int(node.get("timestamp") or 0),
                 version=int32(node.get("version", 1)),
+                level=_text(node.get("inter_broker_protocol", ""), MAX_LEVEL),
             )
         except (ValueError, TypeError, AttributeError, IndexError) as error:
             raise RegistryError(

@@ -96,6 +96,19 @@ class IsrUpdate:
     still_leader: bool
 
 
+@dataclass(frozen=True, slots=True)
+class LostLogs:
+    """Who is in sync for partitions whose logs a broker has lost.
+
+    Args:
+        others: others alone are; they have what was acknowledged.
+        last: the broker is, and nobody else.
+    """
+
+    others: set[Key]
+    last: set[Key]
+
+
 class PartitionStates:
     """Reads and writes decisions in one of the two forms.
 
@@ -367,35 +380,38 @@ class PartitionStates:
             )
         return done
 
-    def leave_isrs(self, broker_id: int, keys: Iterable[Key]) -> set[Key]:
+    def leave_isrs(self, broker_id: int, keys: Iterable[Key]) -> LostLogs:
         """Take a broker out of the ISRs of partitions whose logs it has lost.
 
         To be called before it registers: a controller that finds it in an ISR may elect others with
-        it, and it would count as in sync with an empty log. A stored leader, and the last member,
-        stay: the controller decides for those, or nobody has what was acknowledged.
+        it, and it would count as in sync with an empty log. A stored leader leaves in a new leader
+        epoch, which has no leader: a controller that finds it live, and alone, would take it for
+        the only one in sync. The last member of an ISR stays: nobody else has what was
+        acknowledged.
 
         Returns:
-            the partitions that it is still in sync for.
+            the partitions that others have, and those that it is still in sync for.
 
         Raises:
             RegistryError: ZooKeeper does not answer, or the states change all the time.
         """
-        left = set(keys)
+        lost = sorted(keys)
         for _ in range(ATTEMPTS):
-            found = self.read(sorted(left))
-            left = {key for key, state in found.items() if broker_id in state.isr}
+            found = self.read(lost)
+            named = {key for key, state in found.items() if broker_id in state.isr}
             changes = {
-                key: replace(state, isr=tuple(each for each in state.isr if each != broker_id))
-                for key, state in found.items()
-                if key in left and state.leader != broker_id and len(state.isr) > 1
+                key: _without(broker_id, found[key])
+                for key in sorted(named)
+                if len(found[key].isr) > 1
             }
             if not changes:
-                return left
+                decided = {key for key, state in found.items() if state.isr}
+                return LostLogs(decided - named, named)
             # Who came back unseen since the decision is found by its time, see `Partitions.renew`.
             self._session.transactions(
                 [self._operations(*each, amended=True) for each in changes.items()]
             )
-        raise RegistryError(f"the ISRs of {len(left)} partitions change all the time")
+        raise RegistryError(f"the ISRs of {len(named)} partitions change all the time")
 
     def leave_persistent(self, keys: Iterable[Key]) -> int:
         """Leave the nodes as genuine brokers do; the last broker's part of a clean stop.
@@ -427,6 +443,15 @@ class PartitionStates:
                 batch.append(Delete(path, state[1].version))
             batches.append([*batch, Create(path, decided.to_json())])
         return sum(refused is None for refused in self._session.transactions(batches))
+
+
+def _without(broker_id: int, state: LeaderAndIsr) -> LeaderAndIsr:
+    """Return a decision without one of its replicas in sync."""
+    isr = tuple(each for each in state.isr if each != broker_id)
+    if state.leader != broker_id:
+        return replace(state, isr=isr)
+    # An epoch has one leader.
+    return replace(state, leader=NO_LEADER, leader_epoch=state.leader_epoch + 1, isr=isr)
 
 
 def _version(node: Node) -> int:

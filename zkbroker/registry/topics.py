@@ -2,8 +2,8 @@
 
     /brokers/topics/[topic]        {"version":1,"partitions":{"0":[1],"1":[2]}}
     /config/topics/[topic]         {"version":1,"config":{"retention.ms":"1000"}}
-    /config/changes/config_change_ "topic" | {"version":1,"entity_type":"topics","entity_name":"t"}
-                                   | {"version":2,"entity_path":"topics/t"}
+    /config/changes/config_change_ "t" | {"version":1,"entity_type":"topics","entity_name":"t"}
+                                   | {"version":2,"entity_path":"topics/t"} | 't'
     /admin/delete_topics/[topic]   empty
 
 Invariant: a topic and its settings appear in one transaction; the assignment is changed only under
@@ -19,6 +19,7 @@ from typing import Any
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
+from zkbroker.registry.brokers import ENDPOINTS_SINCE, list_brokers
 from zkbroker.registry.controller_writes import controller_transactions
 from zkbroker.registry.node_json import int32, read_json
 from zkbroker.registry.topic_rules import check_topic_name
@@ -327,9 +328,19 @@ def set_topic_config(session: ZkSession, name: str, config: Mapping[str, str]) -
 
 
 def notify_config_change(session: ZkSession, name: str) -> None:
-    """Leave a notification that the settings of a topic changed."""
+    """Leave a notification that the settings of a topic changed.
+
+    Where a broker of Kafka 0.8.2 is registered, a second one follows, the name alone in quotes:
+    such a broker drops the first and the last character of a note, and reads notes in no order, but
+    none before the last that it has read. Genuine tools of 0.8.2 wrote double quotes, which makes
+    JSON that newer brokers take for an error; what is no JSON they leave to 0.8.2.
+    """
     note = json.dumps({"version": 2, "entity_path": f"topics/{name}"}, separators=(",", ":"))
-    session.create(paths.CONFIG_CHANGE_PREFIX, note.encode(), sequential=True, parents=True)
+    notes = [note.encode()]
+    if any(each.version < ENDPOINTS_SINCE for each in list_brokers(session).values()):
+        notes.append(f"'{name}'".encode())
+    for data in notes:
+        session.create(paths.CONFIG_CHANGE_PREFIX, data, sequential=True, parents=True)
 
 
 def changed_topic(data: bytes) -> str | None:

@@ -1,7 +1,8 @@
 """Opens the log of a partition that this broker has a replica of, or makes it.
 
 Invariants: an empty log never takes the place of one that was lost with its data directory while
-this broker could lead with it; no more logs are open than the limit of open files allows.
+this broker could lead with it, elected from the ISR or not; no more logs are open than the limit of
+open files allows.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -29,16 +30,26 @@ class LogOpening:
         self._opening = 0
         """Logs that are being made."""
         self._lost: set[Key] = set()
+        self._others: set[Key] = set()
         self.checkpointed = logs.checkpointed_high_watermarks()
         """High watermarks of the last run, for logs that are opened."""
 
-    def refuse_to_lead(self, keys: Iterable[Key]) -> None:
-        """Make none of these logs, which were lost, while this broker could lead with them."""
-        self._lost = set(keys)
+    def refuse_to_lead(self, last: Iterable[Key], others: Iterable[Key] = ()) -> None:
+        """Make no log that was lost while this broker could lead with it.
+
+        Args:
+            last: partitions of whose ISR this broker is the last member.
+            others: those of which others are in sync, so that only an unclean election makes this
+                broker their leader.
+        """
+        self._lost = set(last)
+        self._others = set(others)
 
     def forget(self, key: TopicPartition) -> None:
-        """Forget the high watermark of a partition that is deleted."""
+        """Forget what was known of a partition that is deleted: its name may come back."""
         self.checkpointed.pop(key, None)
+        self._lost.discard(key)
+        self._others.discard(key)
 
     def open(
         self,
@@ -58,22 +69,9 @@ class LogOpening:
         """
         if partition.role is Role.OFFLINE:
             raise StorageError(f"the data directory of {partition.key} is offline")
+        key = partition.key
+        self._refuse_lost(key, state)
         if not partition.has_log:
-            key = partition.key
-            if key in self._lost:
-                alone = state.leader in (NO_LEADER, self._broker_id)
-                if alone or self._broker_id in state.isr:
-                    # Nor is it made while nobody leads, or while it counts as in sync: it would be
-                    # there at the next start, and could be elected.
-                    raise StorageError(
-                        f"the log of {key} was lost with its data directory, and "
-                        f"{'no other replica leads' if alone else 'it still counts as in sync'}: "
-                        "an empty log would take the place of what was acknowledged. "
-                        "Bring the disk back and start the broker again; or let another replica "
-                        "lead by unclean.leader.election.enable=true of the topic; or make the "
-                        f"empty directory {key} in log.dirs to begin without the data"
-                    )
-                self._lost.discard(key)
             limit = self._limit() - self._opening
             if self._logs.get(key) is None and len(self._logs.logs()) >= limit:
                 raise StorageError(
@@ -86,3 +84,29 @@ class LogOpening:
             finally:
                 self._opening -= 1
             partition.open(log, self.checkpointed.get(key, 0))
+
+    def _refuse_lost(self, key: TopicPartition, state: LeaderAndIsrPartition) -> None:
+        leads = state.leader == self._broker_id
+        if key in self._lost:
+            alone = leads or state.leader == NO_LEADER
+            if alone or self._broker_id in state.isr:
+                # Nor is it made while nobody leads, or while it counts as in sync: it would be
+                # there at the next start, and could be elected.
+                raise StorageError(
+                    f"the log of {key} was lost with its data directory, and "
+                    f"{'no other replica leads' if alone else 'it still counts as in sync'}: "
+                    "an empty log would take the place of what was acknowledged. "
+                    "Bring the disk back and start the broker again; or let another replica "
+                    "lead by unclean.leader.election.enable=true of the topic; or make the "
+                    f"empty directory {key} in log.dirs to begin without the data"
+                )
+        elif key in self._others and leads:
+            raise StorageError(
+                f"the log of {key} was lost with its data directory, and an unclean election made "
+                "this broker its leader: others may have what was acknowledged. Start one of them; "
+                f"or, to begin without the data, have the directory {key} in log.dirs, and start "
+                "this broker again"
+            )
+        self._lost.discard(key)
+        if state.leader != NO_LEADER:
+            self._others.discard(key)

@@ -131,9 +131,14 @@ class ReplicaManager:
 
     # -- looking up
 
-    def refuse_to_lead(self, keys: Iterable[Key]) -> None:
-        """Lead none of these whose logs were lost, until they were copied from another replica."""
-        self._opening.refuse_to_lead(keys)
+    def refuse_to_lead(self, last: Iterable[Key], others: Iterable[Key] = ()) -> None:
+        """Lead none of these whose logs were lost, until they were copied from another replica.
+
+        Args:
+            last: those that nobody else is in sync for.
+            others: those that others are in sync for.
+        """
+        self._opening.refuse_to_lead(last, others)
 
     def get(self, topic: str, number: int) -> Partition | None:
         """Return a partition, None where the controller told nothing of it."""

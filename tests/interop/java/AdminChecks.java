@@ -3,6 +3,7 @@ import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
@@ -30,6 +31,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.ElectionType;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.Node;
@@ -72,6 +74,7 @@ final class AdminChecks {
         checks.check("topics-with-assignments", AdminChecks::topicsWithAssignments);
         checks.check("topics-refused", AdminChecks::topicsRefused);
         checks.check("create-partitions", AdminChecks::createPartitions);
+        checks.check("preferred-leaders-elected", AdminChecks::preferredLeadersElected);
         checks.check("topic-configs", AdminChecks::topicConfigs);
         checks.check("broker-configs", AdminChecks::brokerConfigs);
         checks.check("list-offsets", AdminChecks::listOffsets);
@@ -205,6 +208,17 @@ final class AdminChecks {
                 () -> admin.createPartitions(Map.of(name, NewPartitions.increaseTo(1))).all().get());
         Checks.raises(UnknownTopicOrPartitionException.class,
                 () -> admin.createPartitions(Map.of(fresh(), NewPartitions.increaseTo(3))).all().get());
+    }
+
+    private static void preferredLeadersElected() throws Exception {
+        String name = topic(2);
+        TopicPartition known = new TopicPartition(name, 1);
+        TopicPartition unknown = new TopicPartition(fresh(), 0);
+        Map<TopicPartition, Optional<Throwable>> answers =
+                admin.electLeaders(ElectionType.PREFERRED, Set.of(known, unknown)).partitions().get();
+        Checks.same(Optional.empty(), answers.get(known));
+        Checks.same(UnknownTopicOrPartitionException.class, answers.get(unknown).get().getClass());
+        Checks.same(Optional.empty(), admin.electLeaders(ElectionType.PREFERRED, null).partitions().get().get(known));
     }
 
     private static Config config(ConfigResource resource) throws Exception {
@@ -399,9 +413,8 @@ final class AdminChecks {
         asks.put("list-client-metrics", () -> admin.listClientMetricsResources().all());
         asks.put("reassignments", () -> admin.listPartitionReassignments().reassignments());
         asks.put("reassign", () -> admin.alterPartitionReassignments(
-                Map.of(partition, java.util.Optional.of(new NewPartitionReassignment(List.of(1))))).all());
-        asks.put("elect-leaders", () -> admin.electLeaders(
-                org.apache.kafka.common.ElectionType.PREFERRED, Set.of(partition)).all());
+                Map.of(partition, Optional.of(new NewPartitionReassignment(List.of(1))))).all());
+        asks.put("elect-unclean-leaders", () -> admin.electLeaders(ElectionType.UNCLEAN, Set.of(partition)).all());
         asks.put("user-scram", () -> admin.describeUserScramCredentials().all());
         asks.put("delegation-tokens", () -> admin.describeDelegationToken().delegationTokens());
         asks.put("metadata-quorum", () -> admin.describeMetadataQuorum().quorumInfo());

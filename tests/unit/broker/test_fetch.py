@@ -53,7 +53,7 @@ def fetch(log, version, partitions=(0,)):
     replica = make_partition(log=log)
     replica.become_leader(told(1, 0, (1,), (1,)))
     services = SimpleNamespace(
-        config=SimpleNamespace(fetch_session_slots=10),
+        config=SimpleNamespace(fetch_session_slots=10, fetch_session_bytes=10**6),
         partition=lambda topic, number, **_: replica,
         metrics=BrokerMetrics(),
         runtime=SimpleNamespace(offload=lambda function, *args: function(*args)),
@@ -103,7 +103,7 @@ class World:
         self.replica.become_leader(told(1, 5, (1, 2), (1, 2)))
         self.replica.append(b"abcde")
         services = SimpleNamespace(
-            config=SimpleNamespace(fetch_session_slots=10),
+            config=SimpleNamespace(fetch_session_slots=10, fetch_session_bytes=10**6),
             partition=lambda topic, number, **_: self.replica,
             metrics=BrokerMetrics(),
             runtime=get_runtime("gevent"),

@@ -1,9 +1,12 @@
 """Fetch sessions, as KIP-227 has them."""
 
+import tracemalloc
+
 import pytest
 
-from zkbroker.broker.fetch_sessions import FetchSessions
+from zkbroker.broker.fetch_sessions import EVICTION_S, FetchSessions
 from zkbroker.errors import ErrorCode, ProtocolError
+from zkbroker.protocol.codec import decode, encode_bytes
 from zkbroker.protocol.messages import FetchRequest
 from zkbroker.protocol.messages.fetch import (
     FetchRequestPartition,
@@ -12,6 +15,8 @@ from zkbroker.protocol.messages.fetch import (
     FetchResponseTopic,
     ForgottenTopic,
 )
+
+MANY = 10**9
 
 
 def request(session_id, epoch, *asked, forget=()):
@@ -56,7 +61,7 @@ def told(session, answer):
 
 
 def test_what_was_asked_once_is_asked_until_it_is_changed_or_forgotten():
-    sessions = FetchSessions(10)
+    sessions = FetchSessions(10, MANY)
     first = opened(sessions, (0, 10), (1, 20))
     assert asked_of(sessions.session(request(first.id, 1))) == [(0, 10), (1, 20)]
     assert asked_of(sessions.session(request(first.id, 2, (1, 25)))) == [(0, 10), (1, 25)]
@@ -64,14 +69,14 @@ def test_what_was_asked_once_is_asked_until_it_is_changed_or_forgotten():
 
 
 def test_the_leader_epoch_is_kept_with_it():
-    sessions = FetchSessions(10)
+    sessions = FetchSessions(10, MANY)
     first = opened(sessions, (0, 10))
     again = sessions.session(request(first.id, 1))
     assert again.topics()[0].partitions[0].current_leader_epoch == 5
 
 
 def test_only_news_is_told():
-    session = opened(FetchSessions(10), (0, 10), (1, 20))
+    session = opened(FetchSessions(10, MANY), (0, 10), (1, 20))
     assert told(session, answers(0, 1)) == []
     assert told(session, answers(0, 1, mark=4)) == [0, 1]
     assert told(session, answers(0, mark=4, records=b"x")) == [0]
@@ -81,14 +86,14 @@ def test_only_news_is_told():
 
 
 def test_who_got_records_comes_last_the_next_time():
-    session = opened(FetchSessions(10), (0, 10), (1, 20), (2, 30))
+    session = opened(FetchSessions(10, MANY), (0, 10), (1, 20), (2, 30))
     told(session, answers(0, records=b"x"))
     assert [number for number, _ in asked_of(session)] == [1, 2, 0]
 
 
 @pytest.mark.parametrize("epoch", [0, 2, 7])
 def test_another_epoch_than_the_next_is_71(epoch):
-    sessions = FetchSessions(10)
+    sessions = FetchSessions(10, MANY)
     first = opened(sessions, (0, 10))
     if epoch == 0:  # opens another session, and ends the old one
         assert sessions.session(request(first.id, 0, (0, 10))).id != first.id
@@ -102,27 +107,139 @@ def test_another_epoch_than_the_next_is_71(epoch):
 
 def test_an_unknown_session_is_70():
     with pytest.raises(ProtocolError) as raised:
-        FetchSessions(10).session(request(4711, 1))
+        FetchSessions(10, MANY).session(request(4711, 1))
     assert raised.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_sessions_end():
-    sessions = FetchSessions(10)
+    sessions = FetchSessions(10, MANY)
     first, second = opened(sessions, (0, 10)), opened(sessions, (0, 10))
     assert sessions.session(request(first.id, -1)) is None
     assert sessions.session(request(second.id, 1, forget=[0])) is None
     assert len(sessions) == 0
 
 
-def test_the_session_used_longest_ago_makes_room():
-    sessions = FetchSessions(2)
-    first, second = opened(sessions, (0, 10)), opened(sessions, (0, 10))
-    sessions.session(request(first.id, 1))
-    opened(sessions, (0, 10))
-    assert sessions.session(request(first.id, 2)) is first
-    with pytest.raises(ProtocolError):
-        sessions.session(request(second.id, 1))
+class Bounded:
+    """Sessions at a time that the test says."""
+
+    def __init__(self, slots=1000, max_bytes=MANY):
+        self.now = 0.0
+        self.sessions = FetchSessions(slots, max_bytes, clock=lambda: self.now)
+
+    def open(self, partitions, topic="t"):
+        asked = [FetchRequestPartition(number, 5, 0, 0, 100) for number in range(partitions)]
+        return self.sessions.session(
+            FetchRequest(
+                replica_id=2,
+                session_id=0,
+                session_epoch=0,
+                topics=[FetchRequestTopic(topic, asked)],
+            )
+        )
+
+    def lives(self, session):
+        try:
+            return self.sessions.session(request(session.id, session.epoch)) is session
+        except ProtocolError:
+            return False
+
+
+def test_a_session_that_was_not_used_for_long_makes_room():
+    world = Bounded(slots=2)
+    first, second = world.open(9), world.open(9)
+    assert world.open(1) is None, "both are in use"
+    world.now = EVICTION_S
+    assert world.lives(first)
+    assert world.open(1) is None
+    world.now = EVICTION_S + 1
+    third = world.open(1)
+    assert (world.lives(first), world.lives(second), world.lives(third)) == (True, False, True)
+
+
+def test_an_old_session_makes_room_for_a_larger_one_and_not_for_a_smaller_one():
+    world = Bounded(slots=2)
+    small, large = world.open(5), world.open(9)
+    world.now = EVICTION_S
+    assert world.lives(small)
+    assert world.lives(large)
+    assert world.open(20) is None, "it is safe for two minutes"
+    world.now = EVICTION_S + 1
+    assert world.open(5) is None
+    assert world.open(6) is not None
+    assert (world.lives(small), world.lives(large)) == (False, True)
+
+
+def test_all_sessions_together_keep_no_more_than_the_bound():
+    world = Bounded(max_bytes=100_000)
+    made = [session for _ in range(50) if (session := world.open(20))]
+    assert 5 < len(made) < 50
+    assert 80_000 < world.sessions.size_bytes <= 100_000
+    assert all(map(world.lives, made)), "those that are in stay in"
+    assert world.open(1000) is None, "one alone that is too large"
+    world.now = EVICTION_S + 1
+    assert all(map(world.lives, made[2:]))
+    assert world.open(40) is not None
+    assert not any(map(world.lives, made[:2])), "as many go as it needs"
+    assert all(map(world.lives, made[2:]))
+    assert world.sessions.size_bytes <= 100_000
+
+
+def test_a_session_that_grows_beyond_the_bound_ends():
+    world = Bounded(max_bytes=100_000)
+    other, grows = world.open(10), world.open(10)
+    adds = [(number, 0) for number in range(1000)]
+    with pytest.raises(ProtocolError) as raised:
+        world.sessions.session(request(grows.id, 1, *adds))
+    assert raised.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert not world.lives(grows)
+    assert world.lives(other)
+    assert world.sessions.size_bytes == other.size_bytes
+
+
+def test_what_is_forgotten_counts_no_more():
+    world = Bounded()
+    session = world.open(10)
+    for epoch in (1, 2):
+        world.sessions.session(request(session.id, epoch, forget=[3, 4, 99]))
+    assert world.sessions.size_bytes == session.size_bytes == world.open(8).size_bytes
+    assert len(session) == 8
+
+
+def test_what_is_counted_is_what_is_kept():
+    world = Bounded()
+    data = encode_bytes(
+        FetchRequest(
+            replica_id=2,
+            session_id=0,
+            session_epoch=0,
+            topics=[
+                FetchRequestTopic(
+                    f"topic-{topic}",
+                    [FetchRequestPartition(n, 700, 10**9 + n, 10**8 + n, 10**6) for n in range(50)],
+                )
+                for topic in range(100)
+            ],
+        ),
+        11,
+    )
+    tracemalloc.start()
+    try:
+        session = world.sessions.session(decode(FetchRequest, 11, data)[0])
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert len(session) == 5000
+    assert kept <= world.sessions.size_bytes <= 1.5 * kept
+
+
+def test_a_session_that_is_not_kept_is_told_once(caplog):
+    world = Bounded(max_bytes=1000)
+    for _ in range(5):
+        assert world.open(100) is None
+    told = [each.getMessage() for each in caplog.records]
+    assert len(told) == 1
+    assert "max.incremental.fetch.session.cache.bytes=1000" in told[0]
 
 
 def test_without_slots_every_fetch_is_a_full_one():
-    assert FetchSessions(0).session(request(0, 0, (0, 10))) is None
+    assert FetchSessions(0, MANY).session(request(0, 0, (0, 10))) is None

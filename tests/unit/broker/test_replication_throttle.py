@@ -35,7 +35,7 @@ class World:
         self.metrics = BrokerMetrics()
         self.handler = FetchHandler(
             SimpleNamespace(  # type: ignore[arg-type]
-                config=SimpleNamespace(fetch_session_slots=0),
+                config=SimpleNamespace(fetch_session_slots=0, fetch_session_bytes=10**6),
                 partition=lambda topic, number, **_: self.partition,
                 replicas=SimpleNamespace(get=lambda topic, number: self.partition),
                 metrics=self.metrics,

@@ -242,6 +242,46 @@ def test_all_replicas_die_and_one_that_was_in_sync_returns(replicated):
     assert replicated.led(T0)[0] == 0
 
 
+def test_a_leader_that_lost_its_log_and_comes_first_leaves_the_isr_to_the_others(replicated):
+    replicated.kill(0, 1, 2)
+    replicated.states.leave_isrs(0, [T0, T1, T2])
+    replicated.signals.clear()
+    replicated.start(0)
+    replicated.begin()
+    assert replicated.led(T0) == (-1, 1, [1, 2]), "who is away has what was acknowledged"
+    assert (replicated.led(T1)[2], replicated.led(T2)[2]) == ([1, 2], [2])
+    replicated.start(2)
+    replicated.settle()
+    assert [replicated.led(key)[0] for key in (T0, T1, T2)] == [2, 2, 2]
+    assert replicated.counts.unclean == 0
+
+
+def test_a_leader_that_lost_its_log_is_replaced_before_it_registers(replicated):
+    # Its earlier registration is still there.
+    replicated.states.leave_isrs(0, [T0, T1, T2])
+    note_isr_changes(replicated.session, [T0, T1, T2])
+    replicated.settle()
+    assert replicated.led(T0) == (1, 2, [1, 2])
+    assert replicated.notes.decided(T0)[1].leader == 1
+    assert replicated.notes.metadata(T0)[2].leader == 1
+
+
+def test_an_unclean_election_by_hand_finds_others_than_the_last_one_that_lost_its_log(cluster):
+    cluster.topic("t", [0, 1, 2])
+    cluster.settle()
+    cluster.isr_changed(T0, 0)
+    cluster.notes.errors[0, T0] = ErrorCode.KAFKA_STORAGE_ERROR
+    cluster.kill(0)
+    cluster.settle()
+    cluster.start(0)
+    cluster.settle()
+    cluster.begin()
+    assert cluster.led(T0)[::2] == (-1, [0]), "nobody else is known to have what it had"
+    topics.set_topic_config(cluster.session, "t", {"unclean.leader.election.enable": "true"})
+    cluster.settle()
+    assert cluster.led(T0)[::2] == (1, [1])
+
+
 def test_an_unclean_election_is_off_unless_asked_for_and_counted(cluster):
     cluster.topic("t", [2, 0], [2, 0])
     cluster.topic("u", [2, 0], unclean_leader_election_enable="true")

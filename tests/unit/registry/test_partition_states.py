@@ -7,7 +7,7 @@ from tests.support.instant_session import InstantSession, new_server
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
 from zkbroker.registry.controller_writes import ControllerMoved
-from zkbroker.registry.partition_states import MISSING, LeaderAndIsr, PartitionStates
+from zkbroker.registry.partition_states import MISSING, LeaderAndIsr, LostLogs, PartitionStates
 from zkbroker.registry.state_form import StateForm, declare_form, withdraw_form
 
 KEY = ("t", 0)
@@ -264,13 +264,39 @@ def test_a_decision_of_the_ephemeral_form_is_not_forgotten_by_the_persistent_one
 
 
 def test_a_broker_that_lost_its_logs_leaves_the_isrs_in_which_it_is_not_alone(states):
-    led, followed, alone = KEY, ("t", 1), ("t", 2)
-    stored = states.write({led: first(1), followed: first(2, (2, 1)), alone: first(-1, (1,))}, 0)
-    assert states.leave_isrs(1, [*stored, ("t", 3)]) == {led, alone}
+    followed, alone, leaderless, out = ("t", 1), ("t", 2), ("t", 4), ("t", 5)
+    stored = states.write(
+        {
+            followed: first(2, (2, 1)),
+            alone: first(-1, (1,)),
+            leaderless: first(-1, (1, 2)),
+            out: first(2, (2,)),
+        },
+        0,
+    )
+    lost = states.leave_isrs(1, [*stored, ("t", 3)])
+    assert lost == LostLogs(others={followed, leaderless, out}, last={alone})
     now = states.read(stored)
     assert now[followed] == replace(stored[followed], isr=(2,), zk_version=1)
-    assert (now[led], now[alone]) == (stored[led], stored[alone])
-    assert states.leave_isrs(1, [followed]) == set()
+    assert now[leaderless] == replace(stored[leaderless], isr=(2,), zk_version=1)
+    assert (now[alone], now[out]) == (stored[alone], stored[out])
+    assert states.leave_isrs(1, [followed]) == LostLogs({followed}, set())
+
+
+def test_a_leader_that_lost_its_log_leaves_in_a_new_epoch_without_a_leader(server, states):
+    stored = states.write({KEY: replace(first(1, (1, 2, 3)), leader_epoch=4)}, 0)[KEY]
+    decided = states.read([KEY])[KEY].zxid
+    assert states.leave_isrs(1, [KEY]) == LostLogs({KEY}, set())
+    now = states.read([KEY])[KEY]
+    assert (now.leader, now.leader_epoch, now.isr) == (-1, 5, (2, 3))
+    assert (now.controller_epoch, now.zxid) == (stored.controller_epoch, decided)
+    # An earlier life of it, which stands still somewhere, writes nothing under the old epoch.
+    late = states.update_isr({KEY: replace(stored, isr=(1, 2))})[KEY]
+    assert (late.written, late.still_leader) == (False, False)
+    # The others leave, too, but for the last.
+    assert states.leave_isrs(2, [KEY]) == LostLogs({KEY}, set())
+    assert states.leave_isrs(3, [KEY]) == LostLogs(set(), {KEY})
+    assert states.read([KEY])[KEY].isr == (3,)
 
 
 def test_who_leaves_an_isr_leaves_the_time_of_the_decision(server, states):
@@ -278,7 +304,7 @@ def test_who_leaves_an_isr_leaves_the_time_of_the_decision(server, states):
     states.write({key: first(2, (2, 1, 3))}, 0)
     decided = states.read([key])[key].zxid
     for leaving in (1, 3):
-        assert states.leave_isrs(leaving, [key]) == set()
+        assert states.leave_isrs(leaving, [key]) == LostLogs({key}, set())
         assert states.read([key])[key].zxid == decided
     assert server.get(states.watched(key))[1].mzxid > decided
     amended = states.read([key])[key]
@@ -297,7 +323,7 @@ def test_leaving_an_isr_is_tried_again_when_it_changes_meanwhile(session, states
             other.write({KEY: changed.pop()}, 0)
 
     session.before = change
-    assert states.leave_isrs(1, [KEY]) == set()
+    assert states.leave_isrs(1, [KEY]) == LostLogs({KEY}, set())
     assert states.read([KEY])[KEY].isr == (2, 3)
 
 

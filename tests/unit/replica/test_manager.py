@@ -410,3 +410,27 @@ def test_a_replica_whose_log_was_lost_follows_and_does_not_lead_empty():
     assert [key for key, *_ in world.logs.made] == [other]
     assert codes(world.tell(state(1, 5, key=other))) == [0]
     assert world.manager.get("t", 1).is_leader
+
+
+def test_a_replica_whose_log_was_lost_and_that_others_have_does_not_lead_empty():
+    world = World()
+    other, third = TopicPartition("t", 1), TopicPartition("t", 2)
+    world.manager.refuse_to_lead([], [T0, other, third])
+    answer = world.tell(
+        state(1, 4, isr=(1,)),  # by an unclean election
+        state(2, 4, key=other, isr=(2, 1)),  # decided before it left
+        state(-1, 4, key=third, isr=(2,)),
+    )
+    assert sorted(codes(answer)) == [0, 0, 56]
+    assert world.manager.get("t", 0).role is Role.OFFLINE
+    assert sorted(key for key, *_ in world.logs.made) == [other, third]
+    assert codes(world.tell(state(1, 5, key=other))) == [0], "it was copied"
+    assert codes(world.tell(state(1, 5, key=third))) == [56], "it was copied from nobody"
+
+
+def test_a_topic_that_is_made_again_has_lost_nothing():
+    world = World()
+    world.manager.refuse_to_lead([], [T0])
+    assert codes(world.stop(T0, delete=True)) == [0]
+    assert codes(world.tell(state(1, 0, isr=(1,)))) == [0]
+    assert world.manager.get("t", 0).is_leader

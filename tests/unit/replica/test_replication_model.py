@@ -29,7 +29,7 @@ from zkbroker.controller.deletion import TopicDeletion
 from zkbroker.controller.partitions import Partitions
 from zkbroker.errors import StorageError
 from zkbroker.registry import controller_writes, partition_states
-from zkbroker.registry.partition_states import IsrUpdate
+from zkbroker.registry.partition_states import IsrUpdate, LostLogs, PartitionStates
 from zkbroker.replica import log_reconciler
 from zkbroker.replica.fencing import ControllerFence
 from zkbroker.replica.followed_partitions import FollowedPartitions
@@ -372,7 +372,20 @@ def delete_without_the_dead(patch: pytest.MonkeyPatch) -> None:
 
 def lead_empty(patch: pytest.MonkeyPatch) -> None:
     """A broker whose directory was lost leads what it was in sync for."""
-    patch.setattr(ReplicaManager, "refuse_to_lead", lambda self, keys: None)
+    patch.setattr(ReplicaManager, "refuse_to_lead", lambda self, *keys: None)
+
+
+def stay_the_leader(patch: pytest.MonkeyPatch) -> None:
+    """A broker whose directory was lost stays in sync where it is the stored leader. When it comes
+    back before the others, it becomes the only one in sync, and nobody leads any more."""
+    leave_isrs = PartitionStates.leave_isrs
+
+    def left(self: PartitionStates, broker_id: int, keys: Any) -> LostLogs:
+        led = {key for key, state in self.read(keys).items() if state.leader == broker_id}
+        found = leave_isrs(self, broker_id, [key for key in keys if key not in led])
+        return LostLogs(found.others, found.last | led)
+
+    patch.setattr(PartitionStates, "leave_isrs", left)
 
 
 def cut_any_answer(patch: pytest.MonkeyPatch) -> None:
@@ -457,6 +470,7 @@ MUTATIONS = {
     "leader not in sync": Mutation(elect_from_the_assignment, 6),
     "topic deleted without the dead": Mutation(delete_without_the_dead, 2),
     "empty log leads": Mutation(lead_empty, 1, aim="lost disk"),
+    "lost log stays the leader": Mutation(stay_the_leader, 1, aim="leader's new disk"),
     "unread directory taken for empty": Mutation(cut_any_answer, 1, aim="unread directory"),
 }
 

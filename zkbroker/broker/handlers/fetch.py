@@ -128,7 +128,10 @@ class FetchHandler:
         self._services = services
         self._throttle = throttle or ReplicationThrottle(_monotonic_ms)
         self._clock = clock
-        self.sessions = FetchSessions(services.config.fetch_session_slots)
+        config = services.config
+        self.sessions = FetchSessions(
+            config.fetch_session_slots, config.fetch_session_bytes, clock=clock
+        )
         self._conversion = DownConversion(services.runtime.offload)
 
     def __call__(self, request: FetchRequest, context: RequestContext) -> FetchResponse:

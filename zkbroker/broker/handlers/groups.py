@@ -6,6 +6,7 @@ its member's removal, or by the coordinator's close.
 """
 
 import logging
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from zkbroker.broker.context import RequestContext
@@ -73,12 +74,18 @@ class _Answer(Generic[Result]):
         self._result = result
         self._event.set()
 
-    def wait(self, context: RequestContext) -> Result:
+    def wait(self, context: RequestContext, gone: Callable[[], object]) -> Result:
+        """Wait for the reply.
+
+        Args:
+            context: of the request.
+            gone: called when the client goes first.
+        """
         if not self._event.is_set():
             with context.park(self._event.set):
                 self._event.wait()
         if self._result is None:
-            # Its member is left to the session time-out, as that of any client that goes.
+            gone()
             raise CloseConnection("the client went while it waited for its group")
         return self._result
 
@@ -146,7 +153,7 @@ class GroupHandlers:
             ),
             answer,
         )
-        result = answer.wait(context)
+        result = answer.wait(context, lambda: self._coordinator.gone(request.group_id, answer))
         return JoinGroupResponse(
             error_code=result.error,
             generation_id=result.generation,
@@ -166,7 +173,7 @@ class GroupHandlers:
             {each.member_id: each.assignment for each in request.assignments},
             answer,
         )
-        result = answer.wait(context)
+        result = answer.wait(context, lambda: self._coordinator.gone(request.group_id, answer))
         return SyncGroupResponse(error_code=result.error, assignment=result.assignment)
 
     def heartbeat(self, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:

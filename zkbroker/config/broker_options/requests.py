@@ -127,6 +127,13 @@ class RequestOptions:
         "max.incremental.fetch.session.cache.slots",
         default=1000,
         kind=Int(0, _INT32_MAX),
-        doc="Fetch sessions of followers that a broker keeps; the one that was used longest ago "
-        "makes room for another.",
+        doc="Fetch sessions of followers that a broker keeps; one that was not used for two "
+        "minutes, or a smaller one that is older, makes room for another.",
+    )
+    fetch_session_bytes: int = option(
+        "max.incremental.fetch.session.cache.bytes",
+        default=32 * 1024 * 1024,
+        kind=Int(1),
+        doc="Memory in bytes for all fetch sessions of followers, some 400 for a partition; a "
+        "follower whose session does not fit names all of its partitions in each fetch.",
     )

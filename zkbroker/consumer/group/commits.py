@@ -88,7 +88,11 @@ class MemberOffsets:
         return fetched_offsets(self._group_id, wanted, response)
 
     def commit(
-        self, offsets: Commits, share: Share | None, timeout_s: float, fence: Callable[[], None]
+        self,
+        offsets: Commits,
+        share: Share | None,
+        timeout_s: float,
+        fence: Callable[[ErrorCode], None],
     ) -> None:
         """Commit and wait.
 
@@ -96,7 +100,7 @@ class MemberOffsets:
             offsets: what to commit.
             share: under which they are held; None outside a group.
             timeout_s: how long to try.
-            fence: called when the group has gone on.
+            fence: called with the error when the group has gone on.
 
         Raises:
             CommitFailed: the group has gone on.
@@ -117,7 +121,7 @@ class MemberOffsets:
         offsets: Commits | Mapping[PartitionKey, int],
         share: Share | None,
         on_commit: OnCommit | None,
-        fence: Callable[[], None],
+        fence: Callable[[ErrorCode], None],
     ) -> None:
         """Commit without waiting; `on_commit` is called by a later `report`."""
         commits = {
@@ -144,7 +148,7 @@ class MemberOffsets:
         self,
         commits: Commits,
         on_commit: OnCommit | None,
-        fence: Callable[[], None],
+        fence: Callable[[ErrorCode], None],
         pending: Pending,
     ) -> None:
         error: Exception | None
@@ -164,9 +168,9 @@ class MemberOffsets:
             self._reports.append(partial(on_commit, commits, error))
         self._notify()
 
-    def _error(self, code: int, fence: Callable[[], None]) -> Exception | None:
+    def _error(self, code: int, fence: Callable[[ErrorCode], None]) -> Exception | None:
         if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
-            fence()
+            fence(ErrorCode(code))
         if code in _TOO_LATE:
             return CommitFailed(
                 f"commit of group {self._group_id} came too late ({ErrorCode(code).name}): poll "

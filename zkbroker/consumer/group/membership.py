@@ -12,8 +12,9 @@ Invariants:
   the loop wants back, the consumer releases (`released`) before the loop joins again. So the user's
   callbacks run in the user's task, and nothing is consumed under a generation that is over.
 - When the session may be over before the coordinator says so (no answer for the session time-out),
-  the member counts its share as lost. It asks for its place under the same id: as a newcomer it
-  would have the group wait for the member that it was.
+  the member counts its share as lost. It asks for its place under the same id for as long as the
+  coordinator may know it, also after another generation was named (22): as a newcomer it would have
+  the group wait for the member that it was.
 """
 
 import logging
@@ -129,9 +130,9 @@ class GroupMembership:
         self._released = True
         self._wake.set()
 
-    def fence(self) -> None:
+    def fence(self, error: ErrorCode) -> None:
         """Note that the coordinator refused a commit of this generation."""
-        self._lose("commit refused")
+        self._lose(f"commit refused: {error.name}", error)
         self._wake.set()
 
     def take_error(self) -> ZkbrokerError | None:
@@ -243,7 +244,7 @@ class GroupMembership:
             if self._beat(session_s - (now - heard_at)):
                 heard_at = now
             elif time.monotonic() - heard_at >= session_s:
-                self._lose("no answer for the session time-out", known=True)
+                self._lose("no answer for the session time-out")
 
     def _beat(self, patience_s: float) -> bool:
         """Send one heartbeat; whether the coordinator answered."""
@@ -263,7 +264,7 @@ class GroupMembership:
             self._end("group rebalances")
             return True
         if code in FENCED:
-            self._lose(ErrorCode(code).name)
+            self._lose(ErrorCode(code).name, ErrorCode(code))
             return True
         self._coordinator.lost(protocol_error(code))
         return False
@@ -274,11 +275,11 @@ class GroupMembership:
             self.ending = True
             self._notify()
 
-    def _lose(self, reason: str, *, known: bool = False) -> None:
-        """Count the share as lost; `known`: the coordinator may still have this member."""
+    def _lose(self, reason: str, error: ErrorCode = ErrorCode.NONE) -> None:
+        """Count the share as lost; the member keeps its id unless the coordinator forgot it."""
         if self.share is not None and not self.lost:
             logger.warning("share lost group=%s reason=%s", self._config.group_id, reason)
-            if not known:
+            if error is ErrorCode.UNKNOWN_MEMBER_ID:
                 self._member_id = ""
             self.lost = True
             self.ending = True

@@ -26,7 +26,7 @@ from zkbroker.consumer.group.joining import Share
 from zkbroker.consumer.group.listener import RebalanceListener
 from zkbroker.consumer.group.membership import GroupMembership
 from zkbroker.consumer.group.topics import GroupTopics
-from zkbroker.errors import ClientError, ZkbrokerError
+from zkbroker.errors import ClientError, ErrorCode, ZkbrokerError
 from zkbroker.runtime import Runtime
 from zkbroker.types import PartitionKey
 
@@ -186,9 +186,9 @@ class GroupSession:
             for key, value in offsets.items()
         }
 
-    def _fence(self) -> None:
+    def _fence(self, error: ErrorCode) -> None:
         if self.membership is not None:
-            self.membership.fence()
+            self.membership.fence(error)
 
     # -- the membership
 

@@ -185,6 +185,13 @@ class GroupCoordinator:
         group.sync(member_id, generation, assignments, reply, self._clock_ms())
         self._partitions.schedule(group)
 
+    def gone(self, group_id: str, reply: JoinReply | SyncReply) -> None:
+        """The client of a join or a sync that waits is gone; `reply` is called no more."""
+        group, _ = self._partitions.find_group(group_id)
+        if group is not None:
+            group.gone(reply, self._clock_ms())
+            self._partitions.schedule(group)
+
     def heartbeat(self, group_id: str, member_id: str, generation: int) -> ErrorCode:
         """A member is alive."""
         group, error = self._partitions.find_group(group_id)

@@ -13,7 +13,7 @@ Invariants:
   leader is told the members' metadata; only its sync brings assignments.
 - In Stable every member has an assignment of the current generation, and it has been stored.
 - A request that waits is answered exactly once: by the end of the rebalance, by its member's
-  removal, by a repetition of the request, or by `close`.
+  removal, by a repetition of the request, or by `close`, unless its client goes.
 
 Time comes in as `now_ms`, of a clock that never jumps, with each call; `tick` does what has come
 due, `next_deadline` says when that is. Replies and `store` may be called from within any method;
@@ -37,7 +37,6 @@ from zkbroker.protocol.offsets_topic import GroupValue
 
 Stored = Callable[[ErrorCode, int], None]
 Store = Callable[[GroupValue, Stored], None]
-
 _GROUP_BYTES = 1024
 
 
@@ -154,6 +153,14 @@ class Group:
         self._remove(member_id)
         self._rebalance(now_ms)
         return ErrorCode.NONE
+
+    def gone(self, reply: JoinReply | SyncReply, now_ms: int) -> None:
+        """Have a client that went while its request waited for this reply lead no generation."""
+        for member in [each for each in self.members.values() if each.waits_for(reply)]:
+            member.stop_waiting(now_ms)
+            if not member.told:
+                self._remove(member.member_id)
+                self._rebalance(now_ms)
 
     def check_commit(self, member_id: str, generation: int, now_ms: int) -> ErrorCode:
         """Whether offsets may be committed; a commit counts as a sign of life."""
@@ -344,7 +351,8 @@ class Group:
             self.protocol = None
             self._rebalance_deadline_ms = None
             self._enter(GroupState.EMPTY)
-            self._store(self.value({}), _ignored)
+            # One that could not be stored is stored again by its next change.
+            self._store(self.value({}), lambda _error, _now_ms: None)
             return
         self.protocol = elect([m.protocol_names for m in self.members.values()])
         self._enter(GroupState.COMPLETING)
@@ -390,7 +398,3 @@ class Group:
                     member.answer_sync(SyncResult(ErrorCode.NONE, member.assignment))
 
         self._store(self.value(given), stored)
-
-
-def _ignored(_error: ErrorCode, _now_ms: int) -> None:
-    """An empty group that could not be stored is stored again by its next change."""

@@ -77,6 +77,7 @@ class Member:
         join_reply: set while its JoinGroup waits; a waiting member's session does not end.
         sync_reply: set while its SyncGroup waits; the same.
         synced: whether it has asked for its assignment in this generation.
+        told: whether it was told its id; until then nobody can come back under it.
     """
 
     member_id: str
@@ -90,6 +91,7 @@ class Member:
     join_reply: JoinReply | None = field(default=None, repr=False)
     sync_reply: SyncReply | None = field(default=None, repr=False)
     synced: bool = False
+    told: bool = True
 
     @classmethod
     def joining(cls, member_id: str, request: JoinRequest, now_ms: int) -> "Member":
@@ -102,6 +104,7 @@ class Member:
             rebalance_timeout_ms=0,
             protocols=(),
             deadline_ms=now_ms + request.session_timeout_ms,
+            told=False,
         )
 
     @classmethod
@@ -138,6 +141,15 @@ class Member:
         """Whether one of its requests is unanswered."""
         return self.join_reply is not None or self.sync_reply is not None
 
+    def waits_for(self, reply: JoinReply | SyncReply) -> bool:
+        """Whether one of its requests waits for this reply."""
+        return self.join_reply is reply or self.sync_reply is reply
+
+    def stop_waiting(self, now_ms: int) -> None:
+        """Take its client for gone: it has its session to come back."""
+        self.join_reply = self.sync_reply = None
+        self.heard(now_ms)
+
     @property
     def size_bytes(self) -> int:
         """About how much memory it takes."""
@@ -171,6 +183,7 @@ class Member:
         """Answer its waiting JoinGroup, if there is one."""
         reply, self.join_reply = self.join_reply, None
         if reply is not None:
+            self.told = True
             reply(result)
 
     def answer_sync(self, result: SyncResult) -> None:

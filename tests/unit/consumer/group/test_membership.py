@@ -1,12 +1,14 @@
 """A member whose loop meets what nobody foresaw."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer.group.assignors import ClusterPartitions, RangeAssignor
 from zkbroker.consumer.group.joining import Joined, Share
 from zkbroker.consumer.group.membership import GroupMembership
-from zkbroker.errors import ClientError, NetworkError
+from zkbroker.errors import ClientError, ErrorCode, NetworkError
 from zkbroker.runtime import get_runtime
 
 WAIT_S = 20
@@ -86,3 +88,58 @@ def test_who_was_not_answered_asks_for_its_old_place(monkeypatch, runtime_name):
     assert asked == ["", "member-1", "member-1"]
     member.leave(WAIT_S)
     assert not member._task.alive
+
+
+class Refusing:
+    """A coordinator that answers every heartbeat with an error."""
+
+    def __init__(self, code):
+        self._code = code
+
+    def send(self, request, lane=None):
+        return self
+
+    def result(self, timeout_s):
+        return SimpleNamespace(error_code=self._code)
+
+    def lost(self, error):
+        pass
+
+
+@pytest.mark.parametrize("by_commit", [False, True])
+@pytest.mark.parametrize(
+    ("error", "asked_with"),
+    [(ErrorCode.ILLEGAL_GENERATION, "member-1"), (ErrorCode.UNKNOWN_MEMBER_ID, "")],
+)
+def test_a_member_of_another_generation_keeps_its_id_and_one_that_is_forgotten_does_not(
+    monkeypatch, error, asked_with, by_commit
+):
+    """As a newcomer it would have the group wait for the end of its own session."""
+    runtime = get_runtime("threads")
+    told = runtime.event()
+    beat_ms = 60_000 if by_commit else 10
+    member = membership(runtime, told, heartbeat_interval_ms=beat_ms, session_timeout_ms=180_000)
+    member._coordinator = Refusing(error)
+    asked = []
+
+    def join(member_id, topics):
+        asked.append(member_id)
+        member._exchange.member_id = "member-1"
+        return Joined(Share(1, "member-1", ()), leads=False, shared_out={})
+
+    monkeypatch.setattr(member._exchange, "join", join)
+    member.subscribe(frozenset({"t"}))
+    while member.take() is None:
+        assert told.wait(WAIT_S)
+        told.clear()
+    if by_commit:
+        member.fence(error)
+    while not member.lost:
+        assert told.wait(WAIT_S)
+        told.clear()
+    member.released()
+    while len(asked) < 2:
+        assert told.wait(WAIT_S)
+        told.clear()
+    assert asked[:2] == ["", asked_with]
+    member.leave(WAIT_S)

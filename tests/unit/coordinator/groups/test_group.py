@@ -136,6 +136,57 @@ def test_a_member_whose_request_waits_is_not_dropped_for_silence():
     assert newcomer[0].error is NONE
 
 
+def waiting_reply(d, member_id):
+    return d.group.members[member_id].join_reply
+
+
+def test_a_newcomer_whose_client_goes_is_removed():
+    d = GroupDriver(initial_delay_ms=3000)
+    d.join(client_id="gone", session_ms=45_000)
+    d.group.gone(waiting_reply(d, "gone-1"), d.now)
+    assert not d.group.members
+    first, second = d.join(), d.join()
+    d.advance(6000)
+    assert first[0].leader == second[0].leader == first[0].member_id
+
+
+def test_a_rebalance_goes_on_without_a_newcomer_whose_client_goes():
+    d = GroupDriver()
+    ids = d.stable(1)
+    d.join(client_id="gone", rebalance_ms=300_000)
+    reply = waiting_reply(d, f"gone-{d.ids}")
+    d.group.gone(reply, d.now)
+    d.group.gone(reply, d.now)
+    again = d.join(ids[0])
+    assert (again[0].error, [name for name, _ in again[0].members]) == (NONE, ids)
+
+
+def test_a_member_whose_client_goes_while_it_waits_has_its_session_to_come_back():
+    d = GroupDriver()
+    ids = d.stable(2, session_ms=10_000)
+    d.join(ids[0], protocols=(("range", b"other"),))
+    d.group.gone(waiting_reply(d, ids[0]), d.now)
+    assert d.group.members[ids[0]].join_reply is None
+    second = d.join(ids[1])
+    assert second == [], "it may come back"
+    d.advance(9_999)
+    assert second == []
+    d.advance(1)
+    assert second[0].leader == ids[1], "it is no leader that nobody hears from"
+
+
+def test_a_member_whose_client_goes_while_it_waits_for_its_share_is_dropped_for_silence():
+    d = GroupDriver()
+    first, second = d.join(), d.join()
+    first = d.join(first[0].member_id)
+    d.sync(second[0].member_id, 2)
+    d.group.gone(d.group.members[second[0].member_id].sync_reply, d.now)
+    d.advance(5_000)
+    d.sync(first[0].member_id, 2, {})
+    d.advance(5_000)
+    assert list(d.group.members) == [first[0].member_id]
+
+
 def test_the_last_member_leaves_an_empty_group_of_the_next_generation_behind():
     d = GroupDriver()
     (member,) = d.stable(1)

@@ -1,0 +1,51 @@
+"""Brokers whose levels do not go together are named, once."""
+
+import pytest
+
+from zkbroker.broker.peer_levels import PeerLevels
+from zkbroker.registry.brokers import BrokerInfo
+
+KAFKA_0_8_2 = BrokerInfo(1, "h", 9092, version=1)
+KAFKA_0_9 = BrokerInfo(2, "h", 9092, version=2)
+KAFKA_2_3 = BrokerInfo(3, "h", 9092, version=4)
+OURS = BrokerInfo(4, "h", 9092)
+OURS_OLD = BrokerInfo(5, "h", 9092, level="0.8.2")
+OURS_2_1 = BrokerInfo(6, "h", 9092, level="2.1")
+
+
+def told(caplog, level, *brokers):
+    caplog.clear()
+    PeerLevels(9, level).look({each.id: each for each in (*brokers, BrokerInfo(9, "h", 1))})
+    return [each.getMessage() for each in caplog.records]
+
+
+@pytest.mark.parametrize("broker", [KAFKA_2_3, OURS, OURS_2_1])
+def test_the_old_level_in_a_cluster_of_a_later_one(caplog, broker):
+    (text,) = told(caplog, "0.8.2", broker)
+    assert f"inter.broker.protocol.version=0.8.2 here, and brokers [{broker.id}] have a" in text
+    assert "(2.1, 2.2, 2.3)" in text
+
+
+@pytest.mark.parametrize("broker", [KAFKA_0_8_2, KAFKA_0_9, OURS_OLD])
+def test_a_later_level_in_a_cluster_of_the_old_one(caplog, broker):
+    (text,) = told(caplog, "2.1", broker)
+    assert f"inter.broker.protocol.version=2.1 here, and brokers [{broker.id}] have 0.8.2" in text
+    assert "Set inter.broker.protocol.version=0.8.2" in text
+
+
+def test_levels_that_go_together(caplog):
+    assert told(caplog, "0.8.2", KAFKA_0_8_2, KAFKA_0_9, OURS_OLD) == []
+    assert told(caplog, "2.3", KAFKA_2_3, OURS, OURS_2_1) == []
+
+
+def test_a_peer_is_told_of_once_until_it_goes(caplog):
+    levels = PeerLevels(9, "0.8.2")
+    for brokers in ([OURS], [OURS], [OURS, KAFKA_2_3], [KAFKA_2_3], [OURS, KAFKA_2_3]):
+        levels.look({each.id: each for each in brokers})
+    assert ["[4]" in each.getMessage() for each in caplog.records] == [True, False, True]
+
+
+def test_a_registration_names_a_level_that_is_not_the_latest():
+    read = BrokerInfo.from_json(5, OURS_OLD.to_json())
+    assert (read, read.level) == (OURS_OLD, "0.8.2")
+    assert b"inter_broker_protocol" not in OURS.to_json()
