@@ -151,7 +151,7 @@ REAL_THING = {
     "zkbroker/protocol/legacy07/requests.py": "golden/test_legacy07_wire.py",
     "zkbroker/registry/legacy07.py": "integration/test_registry_legacy07.py",
     "zkbroker/admin/dump_log.py": "golden/test_dump_log.py",
-    "zkbroker/admin/min_isr.py": "integration/test_min_isr.py",
+    "zkbroker/admin/cluster_settings.py": "integration/test_min_isr.py",
     "zkbroker/admin/transactions.py": "interop/test_adopted_transactions.py",
     "zkbroker/broker/coordination.py": "integration/test_group_apis.py",
     "zkbroker/broker/handlers/acls.py": "faults/test_hostile_requests.py",

@@ -44,7 +44,7 @@ def command(
     from zkbroker.registry.brokers import list_brokers
 
     file = file or Path(f"drain-{broker}.json")
-    with open_session(zookeeper) as session:
+    with open_session(zookeeper, needs_brokers=True) as session:
         current = current_assignment(session)
         held = {key: replicas for key, replicas in current.items() if broker in replicas}
         if not held:

@@ -33,7 +33,7 @@ def command(partitions: tuple[str, ...], zookeeper: str | None, file: Path | Non
     chosen = [_parse(text) for text in partitions]
     if file is not None:
         chosen += decode_partitions(file.read_text(encoding="utf-8", errors="replace"))
-    with open_session(zookeeper) as session:
+    with open_session(zookeeper, needs_brokers=True) as session:
         elected = elect_preferred(session, chosen or None)
     names = ", ".join(f"{topic}-{partition}" for topic, partition in elected)
     say(f"Successfully started preferred replica election for partitions {names}")

@@ -84,7 +84,7 @@ def plan_command(
     from zkbroker.admin.reassignment_plan import moved_replicas, plan_reassignment
 
     chosen = [*topics, *(_topics_of(topics_file) if topics_file else [])]
-    with open_session(zookeeper) as session:
+    with open_session(zookeeper, needs_brokers=True) as session:
         current = current_assignment(session, chosen or None)
         brokers = _brokers(session, allowed, removed)
     brokers = racks_counted(brokers, disable_rack_aware)
@@ -132,7 +132,7 @@ def execute_command(
 
     target = decode_target(_read(file))
     kept = None if no_rollback else rollback or file.with_name(f"{file.name}.rollback")
-    with open_session(zookeeper) as session:
+    with open_session(zookeeper, needs_brokers=True) as session:
         start(session, target, throttle, kept)
 
 
