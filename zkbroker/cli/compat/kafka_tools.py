@@ -195,6 +195,7 @@ def _elect(given: dict[str, list[str]]) -> list[str]:
 def _offset_checker(given: dict[str, list[str]]) -> list[str]:
     topics = (_one(given, "topic") or "").split(",")
     shown = ["groups", "describe", _required(given, "group"), "-z", _required(given, "zookeeper")]
+    shown.append("--table-only")
     if "broker-info" in given:
         shown.append("--broker-info")
     return shown + [part for topic in topics if topic for part in ("-t", topic)]
