@@ -34,6 +34,7 @@ from spark_loader.load.result import LoadResult
 from spark_loader.words import counted
 from zkbroker import __version__
 from zkbroker.cli.main import run
+from zkbroker.cli.suggestions import no_such_command
 from zkbroker.errors import ZkbrokerError
 
 # What people read while a load is at a stage.
@@ -47,9 +48,11 @@ _DOING = {
 
 
 class LoadByDefault(click.Group):
-    """Runs `load` when the first word is no command."""
+    """Runs `load` when no command is named."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            raise no_such_command(args[0], self.commands, ctx)
         if not args or (
             args[0] not in self.commands and args[0] not in ("-h", "--help", "--version")
         ):

@@ -68,6 +68,8 @@ def command(
         if dry_run:
             say(encode_target(target).decode())
             return
-        start(session, target, throttle, file.with_name(f"{file.name}.rollback"))
+        start(
+            session, target, throttle, file.with_name(f"{file.name}.rollback"), genuine_text=False
+        )
     file.write_bytes(encode_target(target) + b"\n")
     say(f"zkbroker reassign verify {file} says when broker {broker} is empty")

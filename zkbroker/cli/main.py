@@ -16,6 +16,7 @@ import click
 
 from zkbroker import __version__
 from zkbroker.cli.output import say, say_lines
+from zkbroker.cli.suggestions import no_such_command
 from zkbroker.errors import ZkbrokerError
 
 COMMANDS = {
@@ -61,6 +62,20 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"zkbroker.cli.{package}{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; one that does not exist is answered with names close to it."""
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            known = list(COMMANDS)
+            if name.lower().startswith("kafka"):
+                from zkbroker.cli.compat.kafka_tools import NAMES
+
+                known = [*known, *NAMES]
+            raise no_such_command(name, known, ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

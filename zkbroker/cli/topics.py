@@ -233,7 +233,7 @@ def describe_command(
 
 def _under(partition: "PartitionDescription", least: int) -> bool:
     """Whether acks=all fails for want of replicas; a partition without a leader has none."""
-    return (len(partition.isr) if partition.available else 0) < least
+    return (0 if partition.leader is None else len(partition.isr)) < least
 
 
 def _least_in_sync(session: "ZkSession", described: "list[TopicDescription]") -> dict[str, int]:

@@ -188,7 +188,7 @@ def _reassign(given: dict[str, list[str]]) -> list[str]:
 
 
 def _elect(given: dict[str, list[str]]) -> list[str]:
-    shown = ["elect", "-z", _required(given, "zookeeper")]
+    shown = ["elect", "--genuine-text", "-z", _required(given, "zookeeper")]
     return shown + _pass(given, {"path-to-json-file": "--file"})
 
 
@@ -516,6 +516,10 @@ CLASSES = {
     "kafka.tools.ProducerPerformance": "kafka-producer-perf-test",
     "kafka.tools.ConsumerPerformance": "kafka-consumer-perf-test",
 }
+
+
+NAMES = (*TOOLS, *CLASSES)
+"""All that `find` knows."""
 
 
 def find(name: str) -> click.Command | None:

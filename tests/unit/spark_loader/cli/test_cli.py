@@ -5,7 +5,7 @@ import json
 import pytest
 from rich.table import Table
 
-from spark_loader.cli import ProgressBar, cli
+from spark_loader.cli import ProgressBar, cli, main
 from spark_loader.cli.output import print_table
 from spark_loader.load import job
 from spark_loader.load.progress import Progress
@@ -84,6 +84,13 @@ def test_a_table_in_a_pipe_is_not_cut(capsys, monkeypatch):
     [row] = [line for line in capsys.readouterr().out.splitlines() if "ttt" in line]
     assert "t" * 100 in row
     assert ("c " * 100).strip() in row
+
+
+def test_a_mistyped_command_is_no_load(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["stauts"])
+    assert stopped.value.code == 2
+    assert "No such command 'stauts'. Did you mean status?" in capsys.readouterr().err
 
 
 def test_numbers_have_their_plural():
