@@ -33,7 +33,7 @@ from spark_loader.load.progress import Progress
 from spark_loader.load.result import LoadResult
 from spark_loader.words import counted
 from zkbroker import __version__
-from zkbroker.cli.main import run
+from zkbroker.cli.main import ReaderGone, ending_with_the_reader, run
 from zkbroker.cli.suggestions import no_such_command
 from zkbroker.errors import ZkbrokerError
 
@@ -62,9 +62,12 @@ class LoadByDefault(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; what disk, network or Spark say becomes an error of one line."""
         try:
-            return super().invoke(ctx)
+            with ending_with_the_reader():
+                return super().invoke(ctx)
+        except ReaderGone:
+            raise
         except OSError as error:
-            if isinstance(error, BrokenPipeError | ZkbrokerError):
+            if isinstance(error, ZkbrokerError):
                 raise
             raise LoadError(str(error)) from error
         except Exception as error:

@@ -7,7 +7,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -49,8 +50,30 @@ COMMANDS = {
 _OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 
 
+class ReaderGone(Exception):
+    """The reader of our output has gone, as `| head` does: the command ends well."""
+
+
+@contextmanager
+def ending_with_the_reader() -> Iterator[None]:
+    """Raise `ReaderGone` where the output is closed; click and rich would call it a failure."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise ReaderGone from None
+    except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):
+            raise ReaderGone from None
+        raise
+
+
 class LazyGroup(click.Group):
     """A group whose subcommands are imported when they are called."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command, as long as somebody reads its output."""
+        with ending_with_the_reader():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -151,8 +174,9 @@ def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> N
         sys.exit(1)
     except KeyboardInterrupt as stop:
         sys.exit(143 if isinstance(stop, _Terminated) else 130)
-    except BrokenPipeError:
-        # The reader of our output has gone, as `| head` does: nothing is left to say to it.
+    except ReaderGone:
+        # Nothing is left to say to it; what is still in a buffer would fail at the very end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:
