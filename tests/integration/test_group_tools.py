@@ -90,6 +90,8 @@ def test_a_group_is_described_as_the_offset_checker_does(run, session, cluster):
     assert [(each["lag"], each["uncommitted"]) for each in described] == [(3, None), (None, 5)]
     with pytest.raises(ClientError, match="no group nobody"):
         run("groups", "describe", "nobody")
+    with pytest.raises(ClientError, match="group checked neither reads nor has read typo"):
+        run("groups", "describe", "checked", "-t", "typo")
 
 
 def test_verify_finds_unowned_partitions_and_owners_that_are_gone(run, session):

@@ -191,6 +191,8 @@ def test_a_broker_is_drained(run, zk, tmp_path):
     )
     assert "Throttle was removed" in run("reassign", "verify", tmp_path / "drain-1.json")
     assert run("drain", 1) == "broker 1 holds no replica\n"
+    with pytest.raises(ClientError, match="there is no broker 9; registered are 0, 1, 2"):
+        run("drain", 9)
 
 
 def test_an_election_is_asked_for(run, zk):

@@ -143,7 +143,7 @@ def check_port(port: int) -> MachineCheck:
         return MachineCheck(
             name,
             False,
-            f"cannot be listened on: {error.strerror}",
+            f"cannot be listened on: {os.strerror(error.errno or 0)}",
             f"stop what uses it (ss -ltnp 'sport = :{port}') or set another port",
         )
 

@@ -50,8 +50,15 @@ def export_offsets(session: ZkSession, names: Sequence[str] = ()) -> Iterator[st
     Args:
         session: a started session.
         names: which groups; all without any.
+
+    Raises:
+        ClientError: there is no group of such a name.
     """
-    for group in names or groups.list_groups(session):
+    known = groups.list_groups(session)
+    for group in names:
+        if group not in known:
+            raise ClientError(f"there is no group {group} in ZooKeeper")
+    for group in names or known:
         for (topic, partition), offset in committed(session, group).items():
             yield f"{paths.offset(group, topic, partition)}:{offset}"
 

@@ -7,6 +7,7 @@ import click
 from zkbroker.cli.connection import open_session, zookeeper_option
 from zkbroker.cli.output import say
 from zkbroker.cli.reassign import rack_option, racks_counted, start, throttle_option
+from zkbroker.errors import ClientError
 
 
 @click.command(
@@ -47,10 +48,15 @@ def command(
     with open_session(zookeeper, needs_brokers=True) as session:
         current = current_assignment(session)
         held = {key: replicas for key, replicas in current.items() if broker in replicas}
+        registered = list_brokers(session)
         if not held:
+            if broker not in registered:
+                raise ClientError(
+                    f"there is no broker {broker}; registered are {', '.join(map(str, registered))}"
+                )
             say(f"broker {broker} holds no replica")
             return
-        others = {b.id: b.rack for b in list_brokers(session).values() if b.id != broker}
+        others = {b.id: b.rack for b in registered.values() if b.id != broker}
         # Count all partitions to find the emptiest broker; brokers that are down keep theirs.
         down = {each for replicas in current.values() for each in replicas} - {broker, *others}
         plan = plan_reassignment(

@@ -94,6 +94,9 @@ def describe_command(
     if old is None and new is None:
         raise ClientError(f"there is no group {group}; zkbroker groups list shows those there are")
     if topics:
+        unread = sorted(set(topics) - {topic for topic, _ in positions})
+        if unread:
+            raise ClientError(f"group {group} neither reads nor has read {', '.join(unread)}")
         positions = {key: value for key, value in positions.items() if key[0] in topics}
     if as_json:
         print_json(

@@ -197,6 +197,9 @@ def picture(before: Snapshot, now: Snapshot) -> "RenderableType":
     for table, numbers in ((brokers, (2, 3)), (topics, (1, 2, 3)), (groups, (3, 4, 5))):
         for number in numbers:
             table.columns[number].justify = "right"
+        for column in table.columns:
+            # A narrow terminal breaks names; it does not cut them off.
+            column.overflow = "fold"
     return Group(brokers, topics, groups, *map(harmless, now.troubles))
 
 

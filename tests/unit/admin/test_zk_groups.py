@@ -28,6 +28,8 @@ def test_what_an_export_wrote_an_import_writes_back(session: Any) -> None:
     assert zk_groups.import_offsets(session, [*LINES, "\n"]) == 3
     assert list(zk_groups.export_offsets(session)) == LINES
     assert list(zk_groups.export_offsets(session, ["h"])) == LINES[2:]
+    with pytest.raises(ClientError, match="no group typo in ZooKeeper"):
+        list(zk_groups.export_offsets(session, ["h", "typo"]))
     other: Any = InstantSession()
     zk_groups.import_offsets(other, zk_groups.export_offsets(session))
     assert zk_groups.committed(other, "g") == {("t", 0): 5, ("t", 1): 7}

@@ -5,8 +5,8 @@ from rich.console import Console
 from zkbroker.cli.top import Snapshot, picture
 
 
-def shown(before, now):
-    console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+def shown(before, now, width=120):
+    console = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(picture(before, now))
     return [" ".join(line.split()) for line in console.export_text().splitlines()]
 
@@ -36,6 +36,14 @@ def test_rates_lag_and_owners_come_from_the_difference():
 def test_a_partition_seen_for_the_first_time_has_no_rate():
     rows = shown(Snapshot(1.0), Snapshot(2.0, {1: "h:1"}, {("t", 0): 1}, {("t", 0): 9}, {}))
     assert any("t" in row and "9" in row and row.rstrip(" │").endswith("0") for row in rows)
+
+
+def test_a_narrow_terminal_breaks_names_and_cuts_none_off():
+    group = "a-group-with-a-long-name"
+    now = Snapshot(2.0, groups={(group, "zookeeper"): {("t", 0): (1, None)}})
+    rows = shown(Snapshot(1.0), now, width=60)
+    names = "".join(row.replace("│", " ").split()[0] for row in rows if row.startswith("│"))
+    assert group in names
 
 
 def test_what_could_not_be_asked_stands_below():
