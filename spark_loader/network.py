@@ -7,6 +7,7 @@ from spark_loader.brokers07 import BrokerView07, Fetcher07
 from spark_loader.reading.options import ConnectOptions
 from spark_loader.reading.reader import Fetcher
 from spark_loader.reading.resolve import SourceCluster
+from zkbroker.admin.cluster_tree import require_cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,9 @@ class NetworkAccess:
     """See `reading.access.Access`."""
 
     def view(self, connect: ConnectOptions) -> SourceCluster:
+        if connect.zookeeper:
+            # A wrong chroot would look like an empty cluster, and be made.
+            require_cluster(connect.zookeeper)
         return BrokerView07(connect) if connect.legacy07 else BrokerView(connect)
 
     def fetcher(self, connect: ConnectOptions) -> Fetcher:

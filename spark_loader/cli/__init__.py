@@ -5,7 +5,6 @@ says why and what to do), 2 the command line is wrong.
 """
 
 import dataclasses
-import difflib
 import json
 import sys
 from collections.abc import Sequence
@@ -35,29 +34,32 @@ from spark_loader.load.progress import Progress
 from spark_loader.load.result import LoadResult
 from spark_loader.words import counted
 from zkbroker import __version__
-from zkbroker.cli.main import run
+from zkbroker.cli.main import ReaderGone, ending_with_the_reader, run
+from zkbroker.cli.suggestions import no_such_command
 from zkbroker.errors import ZkbrokerError
 
 
 class LoadByDefault(click.Group):
-    """Runs `load` when no command is given: options only."""
+    """Runs `load` when no command is named: options only."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         first = args[0] if args else "-"
-        if first.startswith("-") and first not in ("-h", "--help", "--version"):
-            args = ["load", *args]
-        elif not first.startswith("-") and first not in self.commands:
-            near = difflib.get_close_matches(first, self.commands, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(self.commands)}"
-            raise click.UsageError(f"no command {first!r}: {hint}", ctx)
+        if first.startswith("-"):
+            if first not in ("-h", "--help", "--version"):
+                args = ["load", *args]
+        elif first not in self.commands:
+            raise no_such_command(first, self.commands, ctx)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; what disk, network or Spark say becomes an error of one line."""
         try:
-            return super().invoke(ctx)
+            with ending_with_the_reader():
+                return super().invoke(ctx)
+        except ReaderGone:
+            raise
         except OSError as error:
-            if isinstance(error, BrokenPipeError | ZkbrokerError):
+            if isinstance(error, ZkbrokerError):
                 raise
             raise LoadError(str(error)) from error
         except Exception as error:

@@ -60,7 +60,7 @@ def test_log_offsets_have_the_form_of_get_offset_shell(run):
         run("offsets", "get", "-t", "visits", "--time", "noon")
 
 
-def test_a_group_is_described_as_the_offset_checker_does(run, session):
+def test_a_group_is_described_as_the_offset_checker_does(run, session, cluster):
     commit_offset(session, "checked", "visits", 0, 2)
     register_consumer(session, "checked", "checked_me", StreamSubscription({"visits": 1}))
     claim(session, "checked", "checked_me", {("visits", 0): "checked_me-0"})
@@ -75,11 +75,23 @@ def test_a_group_is_described_as_the_offset_checker_does(run, session):
             "checked         visits                         0   2               5"
             "               3               checked_me-0"
         ),
+        (
+            "checked         visits                         1   unknown         5"
+            "               unknown         none"
+        ),
+        (
+            "group checked: lag 3 in 1 partition; not counted: 5 messages in 1 partition without "
+            "a commit, 1 partition without a leader"
+        ),
     ]
+    checker = ("kafka-consumer-offset-checker", "--zookeeper", cluster.zookeeper)
+    assert "not counted" not in run(*checker, "--group", "checked")
     described = json.loads(run("groups", "describe", "checked", "-t", "visits", "--json"))
-    assert described[0]["lag"] == 3
+    assert [(each["lag"], each["uncommitted"]) for each in described] == [(3, None), (None, 5)]
     with pytest.raises(ClientError, match="no group nobody"):
         run("groups", "describe", "nobody")
+    with pytest.raises(ClientError, match="group checked neither reads nor has read typo"):
+        run("groups", "describe", "checked", "-t", "typo")
 
 
 def test_verify_finds_unowned_partitions_and_owners_that_are_gone(run, session):
@@ -229,10 +241,25 @@ def test_groups_of_both_kinds_are_listed_described_and_deleted(run, cluster, ses
     }
     assert (described[0]["offset"], described[0]["lag"]) == (4, 1)
     assert described[1]["owner"].startswith("rdkafka-")
+    assert (described[1]["lag"], described[1]["uncommitted"]) == (None, 5)
+    said = run("groups", "describe", "modern").splitlines()[-1]
+    assert said.startswith("group modern: lag 1 in 1 partition; not counted: 5 messages in 1 ")
     with pytest.raises(ProtocolError, match="NON_EMPTY_GROUP"):
         run("groups", "delete", "modern", "-b", cluster.bootstrap_servers)
     consumer.close()
     assert "deleted group modern" in run("groups", "delete", "modern")
+    session.ensure_path("/consumers/classic/ids")
+    session.create("/consumers/classic/owners/visits/0", b"classic_gone-0", parents=True)
+    assert run("groups", "verify", "classic", status=1).endswith(
+        "group classic: it has no members\n"
+    )
     assert "deleted group classic" in run("groups", "delete", "classic")
+    assert not session.exists("/consumers/classic")
+    assert "classic" not in run("groups", "list")
+    register_consumer(session, "classic", "classic_me", StreamSubscription({"visits": 1}))
+    commit_offset(session, "classic", "visits", 0, 1)
+    with pytest.raises(ClientError, match="group classic has members: stop classic_me first"):
+        run("groups", "delete", "classic")
+    assert run("offsets", "export", "classic") == "/consumers/classic/offsets/visits/0:1\n"
     with pytest.raises(ClientError, match="no group modern"):
         run("groups", "delete", "modern")

@@ -2,7 +2,7 @@
 
 from click.testing import CliRunner
 
-from zkbroker.admin.min_isr import effective_min_isr
+from zkbroker.admin.cluster_settings import effective_min_isr
 from zkbroker.cli.main import cli
 from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession

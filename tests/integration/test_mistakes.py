@@ -154,3 +154,30 @@ def test_output_that_cannot_be_written_is_one_line(shell, status):
     assert ran.returncode == status
     assert "Traceback" not in ran.stderr
     assert ran.stderr.count("error: ") == status
+
+
+@pytest.mark.parametrize(
+    "command", ["consume -t lines -e -o beginning", "metadata", "topics describe", "consume --help"]
+)
+def test_a_reader_that_has_seen_enough_is_no_mistake(cluster, command):
+    environment = os.environ | {
+        "ZKBROKER_BOOTSTRAP": cluster.bootstrap_servers,
+        "ZKBROKER_ZOOKEEPER": cluster.zookeeper,
+        "ZKBROKER": f"{sys.executable} -m zkbroker.cli",
+    }
+    if "lines" in command:
+        cluster.create_topic("lines")
+        published = subprocess.run(
+            ["bash", "-c", "seq 100000 | $ZKBROKER produce -t lines"], env=environment, check=False
+        )
+        assert published.returncode == 0
+    # The reader goes before the first line.
+    ran = subprocess.run(
+        ["bash", "-c", f"$ZKBROKER {command} | (exec <&-); exit ${{PIPESTATUS[0]}}"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")

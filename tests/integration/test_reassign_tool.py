@@ -179,7 +179,9 @@ def test_a_broker_is_drained(run, zk, tmp_path):
     create_topic(zk, "t", {0: [0, 1], 1: [1, 2], 2: [2, 0], 3: [1, 0]})
     dry = json.loads(run("drain", 1, "--dry-run"))
     assert zk.exists(REASSIGN) is None
-    run("drain", 1, "--throttle", 1000)
+    said = run("drain", 1, "--throttle", 1000)
+    assert "Successfully started reassignment of t-0, t-1, t-3" in said
+    assert "Current partition replica assignment" not in said
     asked = json.loads(zk.get(REASSIGN)[0])
     assert asked == dry == json.loads((tmp_path / "drain-1.json").read_text())
     assert {each["partition"] for each in asked["partitions"]} == {0, 1, 3}
@@ -189,6 +191,8 @@ def test_a_broker_is_drained(run, zk, tmp_path):
     )
     assert "Throttle was removed" in run("reassign", "verify", tmp_path / "drain-1.json")
     assert run("drain", 1) == "broker 1 holds no replica\n"
+    with pytest.raises(ClientError, match="there is no broker 9; registered are 0, 1, 2"):
+        run("drain", 9)
 
 
 def test_an_election_is_asked_for(run, zk):
@@ -197,7 +201,7 @@ def test_an_election_is_asked_for(run, zk):
         run("elect", "t-7")
     with pytest.raises(ConfigError, match="give TOPIC-NUMBER"):
         run("elect", "t")
-    run("elect", "t-1")
+    assert run("elect", "t-1") == "the controller elects the leaders of t-1\n"
     assert zk.get("/admin/preferred_replica_election")[0] == (
         b'{"version":1,"partitions":[{"topic":"t","partition":1}]}'
     )
@@ -236,3 +240,18 @@ def test_a_topic_grows_by_an_assignment(run, zk):
     assert "of 1 partitions, not of 5" in CliRunner().invoke(
         cli, ["topics", "alter", "t", "--partitions", "5", "--replica-assignment", "0"]
     ).output  # fmt: skip
+
+
+def test_many_partitions_are_counted_by_topic(run, zk):
+    create_topic(zk, "t", {number: [1, number % 2 * 2] for number in range(60)})
+    assert run("elect") == "the controller elects the leaders of 60 partitions of 1 topic: t (60)\n"
+    said = run("drain", 1)
+    assert "reassignment of 60 partitions of 1 topic: t (60)" in said
+    assert len(said) < 400
+
+
+def test_what_cannot_be_drained_is_named(run, zk):
+    create_topic(zk, "wide", {0: [0, 1, 2]})
+    create_topic(zk, "t", {0: [0, 1]})
+    with pytest.raises(ConfigError, match=r"topic wide has 3 replicas .* 2 to use: 0, 2"):
+        run("drain", 1)

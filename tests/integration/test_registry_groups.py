@@ -113,8 +113,6 @@ def test_offsets_are_committed_and_read(zk: ZkSession) -> None:
     assert groups.read_offsets(zk, "g", [("t", 0), ("t", 1), ("t", 2)]) == {("t", 0): (43, 1)}
     assert groups.committed_topics(zk, "g") == ["t"]
     assert groups.committed_partitions(zk, "g", "t") == [0, 1]
-    groups.delete_offsets(zk, "g", "t")
-    assert groups.committed_topics(zk, "g") == []
 
 
 def test_a_zombie_cannot_overwrite_the_commit_of_its_successor(zk: ZkSession) -> None:

@@ -6,12 +6,19 @@ import pytest
 from click.testing import CliRunner
 
 from zkbroker.cli.main import cli
-from zkbroker.errors import ConfigError, ErrorCode, ProtocolError, UnknownTopicOrPartition
+from zkbroker.errors import (
+    ClientError,
+    ConfigError,
+    ErrorCode,
+    ProtocolError,
+    UnknownTopicOrPartition,
+)
 from zkbroker.registry import paths
 from zkbroker.registry.broker_registration import register_broker
 from zkbroker.registry.brokers import BrokerInfo
+from zkbroker.registry.partition_states import LeaderAndIsr
 from zkbroker.registry.partitions import PartitionState
-from zkbroker.registry.topics import assignment, topic_config, topics_to_delete
+from zkbroker.registry.topics import assignment, list_topics, topic_config, topics_to_delete
 
 
 @pytest.fixture
@@ -26,8 +33,13 @@ def topics(zk, chroot):
     return run
 
 
+ONE = ("--partitions", "1", "--replication-factor", "1")
+
+
 def test_create_list_and_describe_have_the_genuine_form(topics, zk):
-    created = topics("create", "visits", "--partitions", "2", "--config", "retention.ms=1000")
+    created = topics(
+        "create", "visits", "--partitions", "2", *ONE[2:], "--config", "retention.ms=1000"
+    )
     assert created.output == 'Created topic "visits".\n'
     assert topics("list").output == "visits\n"
     state = PartitionState(1, 0, (1,), 1).to_json()
@@ -45,12 +57,13 @@ def test_create_list_and_describe_have_the_genuine_form(topics, zk):
 
 
 def test_an_assignment_can_be_given(topics, zk):
-    topics("create", "visits", "--replica-assignment", "1,7,1")
+    created = topics("create", "visits", "--replica-assignment", "1,7,1")
+    assert "no broker 7 is registered; registered are 1" in created.stderr
     assert {p: list(r) for p, r in assignment(zk, "visits").items()} == {0: [1], 1: [7], 2: [1]}
 
 
 def test_a_topic_grows_and_its_settings_change(topics, zk):
-    topics("create", "visits", "--config", "flush.ms=5")
+    topics("create", "visits", *ONE, "--config", "flush.ms=5")
     topics(
         "alter", "visits", "--partitions", "3", "--config", "retention.ms=9",
         "--delete-config", "flush.ms",
@@ -65,19 +78,26 @@ def test_a_topic_grows_and_its_settings_change(topics, zk):
 
 
 def test_a_topic_is_marked_for_deletion(topics, zk):
-    topics("create", "visits")
+    topics("create", "clicks", *ONE)
+    topics("create", "visits", *ONE)
     topics("delete", "visits")
     assert topics_to_delete(zk) == ["visits"]
+    assert topics("list").output == "clicks\nvisits - marked for deletion\n"
+    assert json.loads(topics("list", "--json").output) == ["clicks", "visits"]
     assert "MarkedForDeletion:true" in topics("describe", "visits").output
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        (["create", "bad/name"], ProtocolError, "bad/name"),
-        (["create", "t", "--config", "retention.ms=long"], ConfigError, "retention.ms"),
-        (["create", "t", "--config", "retention=1"], ConfigError, "retention"),
-        (["create", "t", "--replication-factor", "2"], ProtocolError, "Replication factor: 2"),
+        (["create", "bad/name", *ONE], ProtocolError, "bad/name"),
+        (["create", "t", *ONE, "--config", "retention.ms=long"], ConfigError, "retention.ms"),
+        (["create", "t", *ONE, "--config", "retention=1"], ConfigError, "retention"),
+        (
+            ["create", "t", *ONE[:2], "--replication-factor", "2"],
+            ProtocolError,
+            "Replication factor: 2",
+        ),
         (["create", "t", "--replica-assignment", "one"], ConfigError, "broker ids"),
         (["create", "t", "--replica-assignment", "1:1"], ConfigError, "twice"),
         (["describe", "nowhere"], UnknownTopicOrPartition, "nowhere"),
@@ -91,8 +111,31 @@ def test_mistakes_are_named(topics, arguments, error, text):
 
 
 def test_a_topic_that_exists_is_error_36(topics):
-    topics("create", "visits")
+    topics("create", "visits", *ONE)
     with pytest.raises(ProtocolError) as caught:
-        topics("create", "visits")
+        topics("create", "visits", *ONE)
     assert caught.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
     assert topics("create", "visits", "--if-not-exists").exit_code == 0
+
+
+def test_a_default_that_no_broker_says_has_to_be_given(topics, zk):
+    with pytest.raises(
+        ClientError, match=r"default\.replication\.factor: .* give --partitions and --replication-f"
+    ):
+        topics("create", "visits")
+    assert list_topics(zk) == []
+
+
+def test_an_assignment_says_how_many_there_are(topics):
+    ran = topics("create", "visits", "--replica-assignment", "1", "--partitions", "2")
+    assert ran.exit_code == 2
+    assert "leave out --partitions and --replication-factor" in ran.output
+
+
+def test_the_missing_brokers_of_a_partition_without_a_leader_are_named(topics, zk):
+    topics("create", "visits", "--replica-assignment", "7:8")
+    zk.create(paths.partition("visits", 0), LeaderAndIsr(7, 3, (7,), 1).to_json(), parents=True)
+    line = "\tTopic: visits\tPartition: 0\tLeader: none\tReplicas: 7,8\tIsr: 7\tMissing: 7\n"
+    assert topics("describe", "--unavailable-partitions").output == line
+    (described,) = json.loads(topics("describe", "--json").output)
+    assert described["partitions"][0]["missing"] == [7]

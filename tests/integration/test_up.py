@@ -189,3 +189,24 @@ def test_it_goes_on_where_it_stopped(up):
     second = up()
     with ZkSession(second.zookeeper) as session:
         assert list(list_brokers(session)) == [1]
+
+
+def test_each_of_two_brokers_serves_0_7_from_a_directory_of_its_own(up, tmp_path):
+    running = up("--brokers", 2, "--set", "legacy07.listener=127.0.0.1:0")
+    registry = f"{running.zookeeper}/kafka07"
+    of_07 = ("--kafka-generation", "0.7", "-z", registry, "-t", "visits")
+    typed = [sys.executable, "-m", "zkbroker.cli"]
+    subprocess.run([*typed, "produce", *of_07], input=b"one\ntwo\n", check=True)
+    shown = subprocess.run(
+        [*typed, "consume", *of_07, "-o", "beginning", "-c", "2"], capture_output=True, check=True
+    )
+    assert sorted(shown.stdout.split()) == [b"one", b"two"]
+    assert {each.name for each in (tmp_path / "data").glob("*-07")} == {
+        "broker-1-07", "broker-2-07",
+    }  # fmt: skip
+
+
+def test_a_directory_that_is_named_for_0_7_is_the_first_broker_s(up, tmp_path):
+    old = tmp_path / "old"
+    up("--brokers", 2, "--set", "legacy07.listener=127.0.0.1:0", "--set", f"legacy07.log.dir={old}")
+    assert {each.name for each in tmp_path.glob("old*")} == {"old", "old-broker-2"}

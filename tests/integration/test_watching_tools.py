@@ -5,6 +5,8 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from zkbroker.admin.coordinator_groups import set_offsets
+from zkbroker.cli.connection import open_cluster
 from zkbroker.cli.main import cli
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import ZkbrokerError
@@ -29,11 +31,13 @@ def cluster():
             producer.send([KeyedMessage(topic, b"x", partition=n % 2) for n in range(10)])
         with ZkSession(started.zookeeper) as session:
             commit_offset(session, "counters", topic, 0, 2)
+        with open_cluster(started.bootstrap_servers, None) as brokers:
+            set_offsets(brokers, "modern", {(topic, 1): 4})
         yield started
 
 
 def run(*arguments):
-    ran = CliRunner(env={"COLUMNS": "120"}).invoke(cli, arguments, catch_exceptions=False)
+    ran = CliRunner(env={"COLUMNS": "140"}).invoke(cli, arguments, catch_exceptions=False)
     assert ran.exit_code == 0
     return ran.output
 
@@ -41,9 +45,12 @@ def run(*arguments):
 def test_top_shows_brokers_topics_and_lag(cluster):
     shown = run("top", "-z", cluster.zookeeper, "--once", "--interval", "0.1")
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines()]
-    assert ["1", cluster.bootstrap_servers, "2", "0"] in rows
+    (of_broker,) = [row for row in rows if row[:2] == ["1", cluster.bootstrap_servers]]
+    assert of_broker[3] == "0"
     assert ["visits", "2", "10", "0"] in rows
-    assert ["counters", "visits", "0", "3", "0"] in rows
+    unread = "5 messages in 1 partition without a commit"
+    assert ["counters", "zookeeper", "visits", "0", "0", "3", unread] in rows
+    assert ["modern", "coordinator", "visits", "0", "0", "1", unread] in rows
 
 
 def test_clients_are_listed_from_the_data_directory(cluster):
@@ -62,5 +69,5 @@ def test_clients_are_listed_from_the_data_directory(cluster):
 def test_a_source_without_counts_says_what_to_give(tmp_path):
     with pytest.raises(ZkbrokerError, match="no broker has run on it"):
         run("clients", str(tmp_path))
-    with pytest.raises(ZkbrokerError, match=r"admin\.port or its data directory"):
+    with pytest.raises(ZkbrokerError, match=r"answer: \[Errno.*admin\.port or its data directory"):
         run("clients", "127.0.0.1:1")

@@ -10,12 +10,13 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from zkbroker.admin.cluster_tree import NoBrokers, find_no_brokers
 from zkbroker.errors import RegistryError
-from zkbroker.registry.brokers import list_brokers
+from zkbroker.registry.brokers import BrokerInfo, list_brokers
 from zkbroker.zookeeper.embedded import find_jars
 from zkbroker.zookeeper.java import INSTALL_JAVA, java_version, require_java
 from zkbroker.zookeeper.session import ZkSession
@@ -142,21 +143,21 @@ def check_port(port: int) -> MachineCheck:
         return MachineCheck(
             name,
             False,
-            f"cannot be listened on: {error.strerror}",
+            f"cannot be listened on: {os.strerror(error.errno or 0)}",
             f"stop what uses it (ss -ltnp 'sport = :{port}') or set another port",
         )
 
 
 def check_zookeeper(connect: str) -> list[MachineCheck]:
-    """An ensemble answers, its clock agrees with ours, and which brokers it knows."""
-    probe = f"/zkbroker-doctor-{os.getpid()}"
+    """An ensemble answers, its clock agrees with ours, and which brokers it knows.
+
+    No node is left behind: a chroot that is missing stays missing.
+    """
     try:
-        with ZkSession(connect) as session:
-            session.create(probe, ephemeral=True)
-            stat = session.exists(probe)
-            now = time.time()
-            session.delete(probe)
+        with ZkSession(connect, make_chroot=False) as session:
             brokers = list_brokers(session)
+            missing = None if brokers else find_no_brokers(session)
+            skew = _clock_skew(session)
     except RegistryError as error:
         return [
             MachineCheck(
@@ -166,11 +167,9 @@ def check_zookeeper(connect: str) -> list[MachineCheck]:
                 "start one with `zkbroker zookeeper`, or correct the address",
             )
         ]
-    known = ", ".join(f"{b.id} at {b.host}:{b.port}" for b in brokers.values()) or "none"
-    skew = abs(now - stat.ctime_ms / 1000) if stat is not None else 0.0
     agreed = skew <= MAX_CLOCK_SKEW_S
     return [
-        MachineCheck("ZooKeeper", True, f"{connect} answers; brokers: {known}"),
+        _registered(connect, brokers, missing),
         MachineCheck(
             "clock",
             agreed,
@@ -178,6 +177,38 @@ def check_zookeeper(connect: str) -> list[MachineCheck]:
             "" if agreed else "synchronise the clocks, as with chrony or systemd-timesyncd",
         ),
     ]
+
+
+def _registered(
+    connect: str, brokers: Mapping[int, BrokerInfo], missing: NoBrokers | None
+) -> MachineCheck:
+    known = ", ".join(f"{b.id} at {b.host}:{b.port}" for b in brokers.values()) or "none"
+    found = f"{connect} answers; brokers: {known}"
+    if missing is None or not missing.elsewhere:
+        return MachineCheck("ZooKeeper", True, found)
+    hosts = connect.partition("/")[0]
+    others = ", ".join(f"{hosts}{chroot}" for chroot in missing.elsewhere)
+    return MachineCheck(
+        "ZooKeeper",
+        False,
+        f"{found}; there are some under {others}",
+        f"give the chroot of the cluster, as in {hosts}{missing.elsewhere[0]}; a new cluster may "
+        "begin here",
+    )
+
+
+def _clock_skew(session: ZkSession) -> float:
+    """Return how far our clock is from ZooKeeper's, in seconds, by a node made for a moment."""
+    with ZkSession(session.hosts) as whole:
+        place = session.chroot
+        while place and whole.exists(place) is None:
+            place = place.rpartition("/")[0]
+        probe = f"{place}/zkbroker-doctor-{os.getpid()}"
+        whole.create(probe, ephemeral=True)
+        stat = whole.exists(probe)
+        now = time.time()
+        whole.delete(probe)
+    return abs(now - stat.ctime_ms / 1000) if stat is not None else 0.0
 
 
 def _existing(path: Path) -> Path:

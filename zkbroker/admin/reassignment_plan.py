@@ -22,6 +22,9 @@ from zkbroker.admin.fewest_moves import with_fewest_moves
 from zkbroker.errors import ConfigError
 from zkbroker.types import PartitionKey
 
+FEW = 5
+"""Topics that an error names."""
+
 
 def plan_reassignment(
     current: Mapping[PartitionKey, Sequence[int]],
@@ -45,12 +48,7 @@ def plan_reassignment(
     Raises:
         ConfigError: there are fewer brokers than replicas.
     """
-    most = max((replication_factor or len(replicas) for replicas in current.values()), default=0)
-    if most > len(brokers):
-        raise ConfigError(
-            f"{most} replicas need {most} brokers, there are {len(brokers)}: "
-            f"{', '.join(map(str, sorted(brokers))) or 'none'}"
-        )
+    _check_counts(current, brokers, replication_factor)
     plan = _Plan(current, brokers)
     plan.set_factor(replication_factor)
     plan.fill_gaps()
@@ -66,6 +64,27 @@ def moved_replicas(
 ) -> int:
     """Return how many replicas have to be copied."""
     return sum(len(set(replicas) - set(current[key])) for key, replicas in target.items())
+
+
+def _check_counts(
+    current: Mapping[PartitionKey, Sequence[int]],
+    brokers: Mapping[int, str | None],
+    replication_factor: int | None,
+) -> None:
+    counts: dict[str, int] = {}
+    for (topic, _), replicas in current.items():
+        counts[topic] = max(counts.get(topic, 0), replication_factor or len(replicas))
+    too_many = sorted(topic for topic, count in counts.items() if count > len(brokers))
+    if not too_many:
+        return
+    topic = too_many[0]
+    others = f" ({', '.join(too_many[1:FEW])} too)" if len(too_many) > 1 else ""
+    verb = "is to have" if replication_factor else "has"
+    raise ConfigError(
+        f"topic {topic}{others} {verb} {counts[topic]} replicas of each partition, which need as "
+        f"many brokers; there are {len(brokers)} to use: "
+        f"{', '.join(map(str, sorted(brokers))) or 'none'}"
+    )
 
 
 class _Plan:

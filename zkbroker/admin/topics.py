@@ -11,7 +11,8 @@ from zkbroker.config.log import LogConfig
 from zkbroker.errors import ConfigError, UnknownTopicOrPartition
 from zkbroker.registry import topics
 from zkbroker.registry.brokers import list_brokers
-from zkbroker.registry.partitions import partition_state
+from zkbroker.registry.partition_states import LeaderAndIsr, PartitionStates
+from zkbroker.registry.partitions import PartitionState, partition_states
 from zkbroker.registry.topic_rules import (
     Racks,
     check_assignment,
@@ -43,9 +44,11 @@ class PartitionDescription:
     Args:
         leader: id of the broker that serves it; None while none does.
         replicas: ids in the assignment.
-        isr: ids in sync.
+        isr: ids in sync, as they are stored, also while no broker serves the partition.
         available: whether the leader lives: where genuine brokers write the states, these outlive
             their brokers.
+        missing: ids of the ISR that are not registered, while no broker serves the partition: one
+            of them has to come back.
     """
 
     partition: int
@@ -53,6 +56,7 @@ class PartitionDescription:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     available: bool = True
+    missing: tuple[int, ...] = ()
 
     @property
     def under_replicated(self) -> bool:
@@ -194,22 +198,37 @@ def describe(session: ZkSession, names: Sequence[str] = ()) -> list[TopicDescrip
     """
     marked = set(topics.topics_to_delete(session))
     live = set(list_brokers(session))
+    assigned = {
+        name: _assignment(session, name) for name in (sorted(names) or topics.list_topics(session))
+    }
+    keys = [(name, number) for name, partitions in assigned.items() for number in partitions]
+    registered = partition_states(session, keys)
+    stored = PartitionStates(session).read(keys)
     return [
         TopicDescription(
             name,
             topics.topic_config(session, name),
             tuple(
-                _describe_partition(session, name, partition, replicas, live)
-                for partition, replicas in sorted(_assignment(session, name).items())
+                _describe_partition(
+                    number,
+                    replicas,
+                    registered.get((name, number)),
+                    stored.get((name, number)),
+                    live,
+                )
+                for number, replicas in sorted(partitions.items())
             ),
             name in marked,
         )
-        for name in (sorted(names) or topics.list_topics(session))
+        for name, partitions in assigned.items()
     ]
 
 
 def describe_lines(described: TopicDescription) -> list[str]:
-    """Render a description as the genuine topic tool of 0.8 to 2.x does, with its tabs."""
+    """Render a description as the genuine topic tool of 0.8 to 2.x does, with its tabs.
+
+    A partition that no broker serves has one field more: who is missing.
+    """
     first = described.partitions[0].replicas if described.partitions else ()
     config = ",".join(f"{key}={value}" for key, value in described.config.items())
     mark = "\tMarkedForDeletion:true" if described.marked_for_deletion else ""
@@ -219,9 +238,10 @@ def describe_lines(described: TopicDescription) -> list[str]:
         leader = "none" if each.leader is None else each.leader
         replicas = ",".join(map(str, each.replicas))
         isr = ",".join(map(str, each.isr))
+        missing = f"\tMissing: {','.join(map(str, each.missing))}" if each.missing else ""
         lines.append(
             f"\tTopic: {described.topic}\tPartition: {each.partition}\tLeader: {leader}"
-            f"\tReplicas: {replicas}\tIsr: {isr}"
+            f"\tReplicas: {replicas}\tIsr: {isr}{missing}"
         )
     return lines
 
@@ -246,12 +266,18 @@ def parse_assignment(text: str) -> dict[int, list[int]]:
 
 
 def _describe_partition(
-    session: ZkSession, topic: str, partition: int, replicas: Sequence[int], live: set[int]
+    partition: int,
+    replicas: Sequence[int],
+    registered: PartitionState | None,
+    stored: LeaderAndIsr | None,
+    live: set[int],
 ) -> PartitionDescription:
-    state = partition_state(session, topic, partition)
-    leader = None if state is None or state.leader < 0 else state.leader
+    leader = None if registered is None or registered.leader < 0 else registered.leader
+    state = stored or registered
     isr = () if state is None else tuple(state.isr)
-    return PartitionDescription(partition, leader, tuple(replicas), isr, leader in live)
+    available = leader in live
+    missing = () if available else tuple(each for each in isr if each not in live)
+    return PartitionDescription(partition, leader, tuple(replicas), isr, available, missing)
 
 
 def _assignment(session: ZkSession, topic: str) -> Mapping[int, Sequence[int]]:

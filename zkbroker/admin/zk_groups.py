@@ -12,10 +12,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from zkbroker.admin.group_lag import GroupPosition
 from zkbroker.errors import ClientError, ConfigError
 from zkbroker.registry import groups, paths, topics
 from zkbroker.types import PartitionKey
 from zkbroker.zookeeper import ZkSession
+from zkbroker.zookeeper.errors import NoNode, NotEmpty
 
 _LINE = re.compile(r"^/consumers/([^/]+)/offsets/([^/]+)/(\d+):(\d+)$")
 
@@ -48,8 +50,15 @@ def export_offsets(session: ZkSession, names: Sequence[str] = ()) -> Iterator[st
     Args:
         session: a started session.
         names: which groups; all without any.
+
+    Raises:
+        ClientError: there is no group of such a name.
     """
-    for group in names or groups.list_groups(session):
+    known = groups.list_groups(session)
+    for group in names:
+        if group not in known:
+            raise ClientError(f"there is no group {group} in ZooKeeper")
+    for group in names or known:
         for (topic, partition), offset in committed(session, group).items():
             yield f"{paths.offset(group, topic, partition)}:{offset}"
 
@@ -141,7 +150,7 @@ def verify(
         raise ClientError(f"there is no group {group} in ZooKeeper")
     members = groups.subscriptions(session, group)
     owned = owners(session, group)
-    taken = _taken(session, group, members, make_match)
+    taken = taken_topics(session, group, members, make_match)
     unowned = [
         (topic, partition)
         for topic, assignment in topics.assignments(session, sorted(taken)).items()
@@ -152,12 +161,13 @@ def verify(
     return Ownership(group, tuple(members), tuple(unowned), gone)
 
 
-def _taken(
+def taken_topics(
     session: ZkSession,
     group: str,
     members: Mapping[str, groups.StreamSubscription | None],
-    make_match: Callable[[str, str], Callable[[str], bool]] | None,
+    make_match: Callable[[str, str], Callable[[str], bool]] | None = None,
 ) -> set[str]:
+    """Return the topics that live members take; see `verify` for the arguments."""
     taken: set[str] = set()
     for subscription in members.values():
         if subscription is None:
@@ -173,26 +183,47 @@ def _taken(
     return taken
 
 
-def checker_lines(
-    group: str,
-    positions: Mapping[PartitionKey, tuple[int | None, int | None, str | None]],
-) -> Iterator[str]:
+def delete(session: ZkSession, group: str) -> None:
+    """Delete a group: its members' nodes, its owners' and its offsets.
+
+    Raises:
+        ClientError: it has members, or gets one meanwhile.
+    """
+    path = f"{paths.CONSUMERS}/{group}"
+    present = groups.members(session, group)
+    if not present:
+        try:
+            # Refused where a member came since it was looked at.
+            session.delete(paths.consumer_ids(group), missing_ok=True)
+            for name in session.children(path):
+                if name != "ids":
+                    session.delete(f"{path}/{name}", recursive=True)
+            session.delete(path)
+            return
+        except NoNode:
+            return
+        except NotEmpty:
+            present = groups.members(session, group)
+    named = f": stop {present[0]} first" if present else ""
+    raise ClientError(f"group {group} has members{named}")
+
+
+def checker_lines(group: str, positions: Mapping[PartitionKey, GroupPosition]) -> Iterator[str]:
     """Yield the table of ConsumerOffsetChecker.
 
     Args:
         group: its name.
-        positions: partition → committed offset, log end offset, owner; None where unknown. A
-            partition without log end offset has no broker.
+        positions: where it is in each partition; one without log end offset has no broker.
     """
     form = "%-15s %-30s %-3s %-15s %-15s %-15s %s"
     yield form % ("Group", "Topic", "Pid", "Offset", "logSize", "Lag", "Owner")
-    for (topic, partition), (offset, end, owner) in sorted(positions.items()):
-        if end is None:
+    for (topic, partition), each in sorted(positions.items()):
+        if each.end is None:
             yield f"No broker for partition {topic} - {partition}"
             continue
-        known = "unknown" if offset is None else offset
-        lag = "unknown" if offset is None else max(0, end - offset)
-        yield form % (group, topic, partition, known, end, lag, owner or "none")
+        known = "unknown" if each.offset is None else each.offset
+        lag = "unknown" if each.lag is None else each.lag
+        yield form % (group, topic, partition, known, each.end, lag, each.owner or "none")
 
 
 def check_idle(session: ZkSession, group: str) -> None:

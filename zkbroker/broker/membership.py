@@ -31,10 +31,13 @@ from zkbroker.registry.controller_election import (
 from zkbroker.registry.partition_states import PartitionStates
 from zkbroker.registry.state_form import StateForm, withdraw_form
 from zkbroker.zookeeper import SessionState, ZkSession
+from zkbroker.zookeeper.patience import while_connected
 
 logger = logging.getLogger(__name__)
 
 SESSION_FILE = "zookeeper-session.json"
+SILENCE_S = 1.0
+"""How long a broker that stops waits for a lost connection to ZooKeeper to come back."""
 ELECTION_ATTEMPTS = 3
 ELECTION_PAUSE_S = 0.2
 
@@ -149,7 +152,8 @@ class ClusterMembership:
     def hand_over(self, controller: Controller, assigned: Iterable[Sequence[int]]) -> bool:
         """Have the controller move what this broker leads; whether nothing is left.
 
-        Asked `controlled.shutdown.max.retries` times, then the broker goes all the same.
+        Asked `controlled.shutdown.max.retries` times, then the broker goes all the same. It goes at
+        once when ZooKeeper is silent: no controller can move anything then.
 
         Args:
             controller: this broker's own, perhaps the elected one.
@@ -158,25 +162,35 @@ class ClusterMembership:
         """
         config = self._config
         others = {each for replicas in assigned for each in replicas} - {self._own.id}
-        if others.isdisjoint(self._view.brokers):
+        if self._alone(others):
             return True
-        if not config.controlled_shutdown or self._session.state is not SessionState.CONNECTED:
+        if not config.controlled_shutdown:
             return False
         pause_s = config.controlled_shutdown_backoff_ms / 1000
         for attempt in range(config.controlled_shutdown_retries):
-            if attempt and self._view.wait_for(
-                lambda: others.isdisjoint(self._view.brokers), pause_s
-            ):
-                return True
+            if attempt:
+                self._view.wait_for(lambda: self._alone(others) or not self._answers(), pause_s)
+                if self._alone(others):
+                    return True
+            if not self._session.wait_connected(SILENCE_S):
+                logger.warning("leaderships not handed over: ZooKeeper does not answer")
+                return False
             try:
-                remaining = self._ask(controller)
+                remaining = while_connected(self._session, lambda: self._ask(controller), SILENCE_S)
             except ZkbrokerError as error:
-                logger.warning("leaderships not handed over, tried again error=%s", error)
+                logger.warning("leaderships not handed over error=%s", error)
                 continue
             if not remaining:
                 return True
-            logger.warning("leaderships not handed over, tried again count=%d", remaining)
+            logger.warning("leaderships not handed over count=%d", remaining)
         return False
+
+    def _alone(self, others: set[int]) -> bool:
+        """Whether nobody lives who could take over."""
+        return others.isdisjoint(self._view.brokers)
+
+    def _answers(self) -> bool:
+        return self._session.state is SessionState.CONNECTED
 
     def _ask(self, controller: Controller) -> int:
         epoch = -1 if self.broker_epoch is None else self.broker_epoch

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from zkbroker.cli.connection import open_session, zookeeper_option
+from zkbroker.cli.connection import open_empty_session, zookeeper_option
 from zkbroker.cli.output import say
 
 
@@ -46,7 +46,7 @@ def command(
         for topic, numbers in found.partitions.items():
             say(f"  {topic}: {', '.join(map(str, numbers))}")
         return
-    with open_session(zookeeper) as session:
+    with open_empty_session(zookeeper) as session:
         done = adopt(session, found, broker_id=broker_id)
     say(f"{len(done.adopted)} assigned to broker {done.broker_id} now, {len(done.already)} before")
     for (topic, partition), other in done.elsewhere.items():

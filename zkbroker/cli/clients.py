@@ -73,5 +73,6 @@ def _read(source: str) -> Any:
         if "/" in source:
             raise ZkbrokerError(f"there is no directory {source}") from error
         raise ZkbrokerError(
-            f"{source} does not answer: {error}; give a broker's admin.port or its data directory"
+            f"{source} does not answer: {getattr(error, 'reason', error)}; give a broker's "
+            "admin.port or its data directory"
         ) from error

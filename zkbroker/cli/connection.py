@@ -1,12 +1,13 @@
 """How commands find the cluster: `-b` brokers or `-z` ZooKeeper, or their environment variables."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from zkbroker.errors import ConfigError
+from zkbroker.cli.output import say
+from zkbroker.errors import ConfigError, RegistryError
 
 if TYPE_CHECKING:
     from zkbroker.client import Cluster
@@ -67,24 +68,52 @@ def open_cluster(bootstrap: str | None, zookeeper: str | None) -> "Iterator[Clus
     Raises:
         ConfigError: neither is given.
         ClientError: no broker answers.
-        RegistryError: ZooKeeper does not answer.
+        RegistryError: ZooKeeper does not answer, or no broker is registered there.
     """
     from zkbroker.client import Cluster, StaticSource, ZooKeeperSource
 
-    source: StaticSource | ZooKeeperSource
-    if bootstrap is not None:
-        source = StaticSource(bootstrap.split(","))
-    elif zookeeper is not None:
-        source = ZooKeeperSource(zookeeper)
-    else:
-        raise ConfigError(NO_CLUSTER)
-    with Cluster(source, client_id=CLIENT_ID) as cluster:
-        yield cluster
+    with ExitStack() as stack:
+        source: StaticSource | ZooKeeperSource
+        if bootstrap is not None:
+            source = StaticSource(bootstrap.split(","))
+        elif zookeeper is not None:
+            session = stack.enter_context(open_session(zookeeper, needs_brokers=True))
+            source = ZooKeeperSource(session=session)
+        else:
+            raise ConfigError(NO_CLUSTER)
+        yield stack.enter_context(Cluster(source, client_id=CLIENT_ID))
 
 
 @contextmanager
-def open_session(zookeeper: str | None) -> "Iterator[ZkSession]":
-    """Connect to ZooKeeper.
+def open_session(zookeeper: str | None, *, needs_brokers: bool = False) -> "Iterator[ZkSession]":
+    """Connect to the ZooKeeper of a cluster; nothing is created there.
+
+    Args:
+        zookeeper: its address with the chroot.
+        needs_brokers: brokers have to be registered; otherwise a cluster whose brokers are stopped
+            is opened too, with a warning.
+
+    Raises:
+        ConfigError: none is given.
+        RegistryError: it does not answer, or there is no cluster under the address.
+    """
+    from zkbroker.admin.cluster_tree import find_no_brokers
+    from zkbroker.zookeeper.session import ZkSession
+
+    if zookeeper is None:
+        raise ConfigError(NO_ZOOKEEPER)
+    with ZkSession(zookeeper, make_chroot=False) as session:
+        missing = find_no_brokers(session)
+        if missing is not None:
+            if needs_brokers or not missing.stopped:
+                raise RegistryError(missing.text)
+            say(f"warning: {missing.text}", err=True)
+        yield session
+
+
+@contextmanager
+def open_empty_session(zookeeper: str | None) -> "Iterator[ZkSession]":
+    """Connect to a ZooKeeper that need not hold a cluster yet; a missing chroot is created.
 
     Raises:
         ConfigError: none is given.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from zkbroker.cli.output import json_option, print_json, print_table
+from zkbroker.cli.output import json_option, print_json, say
 
 
 @click.command(
@@ -41,9 +41,10 @@ def command(data: Path, ports: tuple[int, ...], zookeeper: str | None, as_json: 
     if as_json:
         print_json([{f: getattr(each, f) for f in each.__slots__} for each in findings])
     else:
-        print_table(
-            ["", "check", "found", "what to do"],
-            [["ok" if f.ok else "BAD", f.check, f.found, f.cure] for f in findings],
-        )
+        # No table: a path that is broken into two lines cannot be copied.
+        for finding in findings:
+            say(f"{'ok ' if finding.ok else 'BAD'}  {finding.check}: {finding.found}")
+            if finding.cure:
+                say(f"     what to do: {finding.cure}")
     if not all(finding.ok for finding in findings):
         sys.exit(1)

@@ -7,6 +7,7 @@ import click
 from zkbroker.cli.connection import open_session, zookeeper_option
 from zkbroker.cli.output import say
 from zkbroker.cli.reassign import rack_option, racks_counted, start, throttle_option
+from zkbroker.errors import ClientError
 
 
 @click.command(
@@ -44,13 +45,18 @@ def command(
     from zkbroker.registry.brokers import list_brokers
 
     file = file or Path(f"drain-{broker}.json")
-    with open_session(zookeeper) as session:
+    with open_session(zookeeper, needs_brokers=True) as session:
         current = current_assignment(session)
         held = {key: replicas for key, replicas in current.items() if broker in replicas}
+        registered = list_brokers(session)
         if not held:
+            if broker not in registered:
+                raise ClientError(
+                    f"there is no broker {broker}; registered are {', '.join(map(str, registered))}"
+                )
             say(f"broker {broker} holds no replica")
             return
-        others = {b.id: b.rack for b in list_brokers(session).values() if b.id != broker}
+        others = {b.id: b.rack for b in registered.values() if b.id != broker}
         # Count all partitions to find the emptiest broker; brokers that are down keep theirs.
         down = {each for replicas in current.values() for each in replicas} - {broker, *others}
         plan = plan_reassignment(
@@ -68,6 +74,8 @@ def command(
         if dry_run:
             say(encode_target(target).decode())
             return
-        start(session, target, throttle, file.with_name(f"{file.name}.rollback"))
+        start(
+            session, target, throttle, file.with_name(f"{file.name}.rollback"), genuine_text=False
+        )
     file.write_bytes(encode_target(target) + b"\n")
     say(f"zkbroker reassign verify {file} says when broker {broker} is empty")

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from zkbroker.cli.connection import open_session, zookeeper_option
-from zkbroker.cli.output import say
+from zkbroker.cli.output import name_partitions, say
 from zkbroker.errors import ConfigError
 
 
@@ -22,7 +22,10 @@ from zkbroker.errors import ConfigError
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help='The partitions in the genuine form: {"partitions":[{"topic":"t","partition":0}]}.',
 )
-def command(partitions: tuple[str, ...], zookeeper: str | None, file: Path | None) -> None:
+@click.option("--genuine-text", is_flag=True, hidden=True)
+def command(
+    partitions: tuple[str, ...], zookeeper: str | None, file: Path | None, genuine_text: bool
+) -> None:
     """Let the first replica of partitions lead them again.
 
     All partitions when none is named. The controller does it for those whose first replica is in
@@ -33,10 +36,13 @@ def command(partitions: tuple[str, ...], zookeeper: str | None, file: Path | Non
     chosen = [_parse(text) for text in partitions]
     if file is not None:
         chosen += decode_partitions(file.read_text(encoding="utf-8", errors="replace"))
-    with open_session(zookeeper) as session:
+    with open_session(zookeeper, needs_brokers=True) as session:
         elected = elect_preferred(session, chosen or None)
-    names = ", ".join(f"{topic}-{partition}" for topic, partition in elected)
-    say(f"Successfully started preferred replica election for partitions {names}")
+    if genuine_text:
+        names = ", ".join(f"{topic}-{partition}" for topic, partition in elected)
+        say(f"Successfully started preferred replica election for partitions {names}")
+    else:
+        say(f"the controller elects the leaders of {name_partitions(elected)}")
 
 
 def _parse(text: str) -> tuple[str, int]:

@@ -11,9 +11,8 @@ from zkbroker.errors import ClientError, ProtocolError
 from zkbroker.types import PartitionKey
 
 if TYPE_CHECKING:
+    from zkbroker.admin.group_lag import GroupPosition
     from zkbroker.client import Cluster
-
-Position = tuple[int | None, int | None, str | None]
 
 
 @click.group(
@@ -63,6 +62,7 @@ def list_command(bootstrap: str | None, zookeeper: str | None, as_json: bool) ->
 @cluster_options
 @click.option("-t", "--topic", "topics", multiple=True, help="Only this topic; repeatable.")
 @click.option("--broker-info", is_flag=True, help="List the brokers that lead its partitions.")
+@click.option("--table-only", is_flag=True, hidden=True)
 @json_option
 def describe_command(
     group: str,
@@ -70,25 +70,33 @@ def describe_command(
     zookeeper: str | None,
     topics: tuple[str, ...],
     broker_info: bool,
+    table_only: bool,
     as_json: bool,
 ) -> None:
     """Show a group's offsets, log ends, lag and owners.
 
-    The table is that of the genuine ConsumerOffsetChecker.
+    The table is that of the genuine ConsumerOffsetChecker, and a line with the sum. Partitions
+    without a commit, of which auto.offset.reset says whether they are read, are counted apart.
     """
+    from zkbroker.admin.group_lag import sum_lag
     from zkbroker.admin.zk_groups import checker_lines
 
-    positions: dict[PartitionKey, Position] = {}
-    known = False
     with open_cluster(bootstrap, zookeeper) as cluster:
-        if zookeeper is not None:
-            known = _add_from_zookeeper(zookeeper, cluster, group, positions)
-        known = _add_from_coordinator(cluster, group, positions) or known
+        old = None if zookeeper is None else _in_zookeeper(zookeeper, cluster, group)
+        new = _in_coordinator(cluster, group)
+        positions = dict(old or {})
+        for key, place in (new or {}).items():
+            # Of a group that both keep, the coordinator's commit is the later one.
+            if key not in positions or place.offset is not None:
+                positions[key] = place
         brokers = cluster.brokers()
         leaders = {key: cluster.leader(*key) for key in positions}
-    if not known:
+    if old is None and new is None:
         raise ClientError(f"there is no group {group}; zkbroker groups list shows those there are")
     if topics:
+        unread = sorted(set(topics) - {topic for topic, _ in positions})
+        if unread:
+            raise ClientError(f"group {group} neither reads nor has read {', '.join(unread)}")
         positions = {key: value for key, value in positions.items() if key[0] in topics}
     if as_json:
         print_json(
@@ -96,17 +104,25 @@ def describe_command(
                 {
                     "topic": topic,
                     "partition": partition,
-                    "offset": offset,
-                    "log_end_offset": end,
-                    "lag": None if offset is None or end is None else max(0, end - offset),
-                    "owner": owner,
+                    "offset": each.offset,
+                    "log_end_offset": each.end,
+                    "lag": each.lag,
+                    "uncommitted": each.uncommitted,
+                    "owner": each.owner,
                 }
-                for (topic, partition), (offset, end, owner) in sorted(positions.items())
+                for (topic, partition), each in sorted(positions.items())
             ]
         )
         return
     for line in checker_lines(group, positions):
         say(line)
+    if not table_only:
+        total = sum_lag(positions.values())
+        say(
+            f"group {group}: lag {total.lag:,} in {total.partitions} "
+            f"partition{'' if total.partitions == 1 else 's'}"
+            + (f"; not counted: {total.not_counted}" if total.not_counted else "")
+        )
     if broker_info:
         say("BROKER INFO")
         asked = {leaders[key] for key in positions}
@@ -120,7 +136,8 @@ def describe_command(
 def verify_command(groups: tuple[str, ...], zookeeper: str | None) -> None:
     """Find partitions without a live owner.
 
-    Looks at ZooKeeper groups, at all of them when none is named.
+    Looks at ZooKeeper groups, at all of them when none is named. A group without members is said
+    to have none.
 
     Exit status 1 when a group has not settled.
     """
@@ -137,7 +154,9 @@ def verify_command(groups: tuple[str, ...], zookeeper: str | None) -> None:
                 say(f"group {group}: no owner for partition {topic}-{partition}")
             for (topic, partition), owner in found.gone.items():
                 say(f"group {group}: the owner {owner} of {topic}-{partition} is not a member")
-            if found.settled:
+            if not found.members:
+                say(f"group {group}: it has no members")
+            elif found.settled:
                 say(f"group {group}: every partition is owned by a live member")
     if not settled:
         sys.exit(1)
@@ -153,18 +172,16 @@ def delete_command(groups: tuple[str, ...], bootstrap: str | None, zookeeper: st
 
     Their offsets go too; a group that ZooKeeper and a coordinator keep is deleted from both.
     """
-    from zkbroker.admin import coordinator_groups
+    from zkbroker.admin import coordinator_groups, zk_groups
     from zkbroker.errors import ErrorCode
-    from zkbroker.registry.groups import delete_offsets, list_groups, members
+    from zkbroker.registry.groups import list_groups
 
     for group in groups:
         deleted = False
         if zookeeper is not None:
             with open_session(zookeeper) as session:
                 if group in list_groups(session):
-                    if members(session, group):
-                        raise ClientError(f"group {group} has members; stop them first")
-                    delete_offsets(session, group)
+                    zk_groups.delete(session, group)
                     deleted = True
         with open_cluster(bootstrap, zookeeper) as cluster:
             try:
@@ -178,44 +195,28 @@ def delete_command(groups: tuple[str, ...], bootstrap: str | None, zookeeper: st
         say(f"deleted group {group}")
 
 
-def _add_from_zookeeper(
-    zookeeper: str, cluster: "Cluster", group: str, positions: dict[PartitionKey, Position]
-) -> bool:
-    from zkbroker.admin.zk_groups import committed, owners
-    from zkbroker.registry.groups import list_groups
+def _in_zookeeper(
+    zookeeper: str, cluster: "Cluster", group: str
+) -> dict[PartitionKey, "GroupPosition"] | None:
+    from zkbroker.admin.group_lag import locate
+    from zkbroker.admin.zk_groups import committed, owners, taken_topics
+    from zkbroker.consumer.streams.filters import make_filter
+    from zkbroker.registry.groups import list_groups, subscriptions
 
     with open_session(zookeeper) as session:
         if group not in list_groups(session):
-            return False
+            return None
         offsets, owned = committed(session, group), owners(session, group)
-    ends = log_ends(cluster, {*offsets, *owned})
-    for key in {*offsets, *owned}:
-        positions[key] = (offsets.get(key), ends.get(key), owned.get(key))
-    return True
+        members = subscriptions(session, group)
+        topics = taken_topics(session, group, members, lambda *taken: make_filter(*taken).matches)
+    return locate(cluster, offsets, owned, topics)
 
 
-def _add_from_coordinator(
-    cluster: "Cluster", group: str, positions: dict[PartitionKey, Position]
-) -> bool:
+def _in_coordinator(cluster: "Cluster", group: str) -> dict[PartitionKey, "GroupPosition"] | None:
     from zkbroker.admin.coordinator_groups import describe, list_groups
+    from zkbroker.admin.group_lag import locate
 
     if group not in list_groups(cluster):
-        return False
+        return None
     described = describe(cluster, group)
-    keys = {*described.offsets, *described.owners}
-    ends = log_ends(cluster, keys)
-    for key in keys:
-        positions[key] = (described.offsets.get(key), ends.get(key), described.owners.get(key))
-    return True
-
-
-def log_ends(cluster: "Cluster", keys: set[PartitionKey]) -> dict[PartitionKey, int]:
-    """Return the log end offset of each partition that a broker serves now."""
-    from zkbroker.client.resolve_offsets import resolve_offsets
-    from zkbroker.consumer import LATEST_TIME
-
-    if keys:
-        cluster.refresh(sorted({topic for topic, _ in keys}))
-    served = [key for key in keys if cluster.leader(*key) is not None]
-    ends = resolve_offsets(cluster, dict.fromkeys(served, LATEST_TIME))
-    return {key: end for key, end in ends.items() if end is not None}
+    return locate(cluster, described.offsets, described.owners, ())

@@ -7,7 +7,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -16,6 +17,7 @@ import click
 
 from zkbroker import __version__
 from zkbroker.cli.output import say, say_lines
+from zkbroker.cli.suggestions import no_such_command
 from zkbroker.errors import ZkbrokerError
 
 COMMANDS = {
@@ -48,8 +50,30 @@ COMMANDS = {
 _OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 
 
+class ReaderGone(Exception):
+    """The reader of our output has gone, as `| head` does: the command ends well."""
+
+
+@contextmanager
+def ending_with_the_reader() -> Iterator[None]:
+    """Raise `ReaderGone` where the output is closed; click and rich would call it a failure."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise ReaderGone from None
+    except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):
+            raise ReaderGone from None
+        raise
+
+
 class LazyGroup(click.Group):
     """A group whose subcommands are imported when they are called."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command, as long as somebody reads its output."""
+        with ending_with_the_reader():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -61,6 +85,20 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"zkbroker.cli.{package}{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; one that does not exist is answered with names close to it."""
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            known = list(COMMANDS)
+            if name.lower().startswith("kafka"):
+                from zkbroker.cli.compat.kafka_tools import NAMES
+
+                known = [*known, *NAMES]
+            raise no_such_command(name, known, ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -136,8 +174,9 @@ def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> N
         sys.exit(1)
     except KeyboardInterrupt as stop:
         sys.exit(143 if isinstance(stop, _Terminated) else 130)
-    except BrokenPipeError:
-        # The reader of our output has gone, as `| head` does: nothing is left to say to it.
+    except ReaderGone:
+        # Nothing is left to say to it; what is still in a buffer would fail at the very end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:

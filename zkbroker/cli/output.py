@@ -4,12 +4,20 @@ Invariant: everything printed here is harmless to a terminal, whoever chose it; 
 """
 
 import json
-from collections.abc import Callable, Sequence
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 import click
 
 from zkbroker.cli.foreign_text import harmless, harmless_json, harmless_lines
+from zkbroker.types import PartitionKey
+
+_PIPED_WIDTH = 100_000
+FEW = 5
+"""Names in one line."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,6 +42,19 @@ def say(text: object = "", *, err: bool = False) -> None:
 def say_lines(text: object, *, err: bool = False) -> None:
     """Print a text of several lines, the later ones indented."""
     click.echo(harmless_lines(text), err=err)
+
+
+def name_partitions(partitions: Collection[PartitionKey]) -> str:
+    """Return partitions in words for one line: a few by name, many by topic and number."""
+    if len(partitions) <= FEW:
+        return ", ".join(f"{topic}-{number}" for topic, number in partitions)
+    by_topic = Counter(topic for topic, _ in partitions)
+    topics = [f"{topic} ({count})" for topic, count in sorted(by_topic.items())]
+    more = f" and {len(topics) - FEW} more" if len(topics) > FEW else ""
+    return (
+        f"{len(partitions)} partitions of {len(topics)} topic{'s' if len(topics) > 1 else ''}: "
+        f"{', '.join(topics[:FEW])}{more}"
+    )
 
 
 def print_json(value: object, *, compact: bool = False) -> None:
@@ -69,4 +90,7 @@ def print_table(
         table.add_column(column, justify="right" if index in numbers else "left", overflow="fold")
     for row in rows:
         table.add_row(*("-" if cell is None else harmless(cell) for cell in row))
-    Console(highlight=False, markup=False).print(table)
+    # What is piped into another program is one line a row, unless a width is asked for.
+    piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    width = _PIPED_WIDTH if piped else None
+    Console(highlight=False, markup=False, width=width).print(table)

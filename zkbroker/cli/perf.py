@@ -135,6 +135,7 @@ def produce(
     settings: tuple[str, ...],
 ) -> None:
     """Publish messages of one size and print how fast."""
+    from zkbroker.admin.cluster_tree import require_cluster
     from zkbroker.config.producer import ProducerConfig
     from zkbroker.producer import KeyedMessage, Producer
 
@@ -148,6 +149,8 @@ def produce(
             **parse_settings(settings, "-X"),
         }
     )
+    if config.zookeeper_connect:
+        require_cluster(config.zookeeper_connect)
     fixed = f"{_CODECS.index(codec)}, {message_size}, {batch_size}"
     if not hide_header:
         columns = "compression, message.size, batch.size, total.data.sent.in.MB, MB.sec, "

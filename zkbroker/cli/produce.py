@@ -104,6 +104,7 @@ def command(
     nothing, that it was written. Options are kcat's; other than there,
     empty lines are messages too.
     """
+    from zkbroker.admin.cluster_tree import require_cluster
     from zkbroker.config.legacy07_producer import ProducerConfig07
     from zkbroker.config.producer import ProducerConfig
     from zkbroker.config.properties import load_properties
@@ -162,6 +163,8 @@ def command(
             if legacy07
             else ProducerConfig.from_properties(properties, warn=warn)
         )
+        if config.zookeeper_connect:
+            require_cluster(config.zookeeper_connect)
         producer = stack.enter_context(Producer(config))
         if isinstance(config, ProducerConfig) and config.transactional_id:
             # All of the input is seen at once, or, where it cannot be read to its end, nothing.

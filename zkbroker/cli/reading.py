@@ -141,14 +141,16 @@ def of_zookeeper_group(
 
     Raises:
         ConfigError: a setting is not allowed.
-        RegistryError: ZooKeeper does not answer.
+        RegistryError: ZooKeeper does not answer, or no broker is registered there.
     """
+    from zkbroker.admin.cluster_tree import require_cluster
     from zkbroker.consumer import Consumer, Whitelist
 
     kind = ConsumerConfig07 if legacy07 else ConsumerConfig
     config = kind.from_properties(
         {"zookeeper.connect": zookeeper, "group.id": group, **properties}, warn=warn
     )
+    require_cluster(config.zookeeper_connect)
     with Consumer.create(config) as connector:
         (stream,) = connector.create_message_streams_by_filter(Whitelist(",".join(topics)), 1)
         yield iter(stream)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from zkbroker.admin.cluster_tree import require_cluster
 from zkbroker.cli.positions import Anchor, Position, Range
 from zkbroker.cli.reading import Messages
 from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME
@@ -24,8 +25,9 @@ def of_partitions_07(
 
     Raises:
         ConfigError: a partition does not exist, or a position is not one of 0.7.
-        RegistryError: ZooKeeper does not answer.
+        RegistryError: ZooKeeper does not answer, or no broker is registered there.
     """
+    require_cluster(zookeeper)
     with Cluster07(zookeeper) as cluster:
         known = cluster.partitions(topic)
         unknown = sorted(set(partitions) - set(known))

@@ -1,14 +1,13 @@
 """`zkbroker reassign`: move replicas when brokers come or go."""
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from zkbroker.cli.connection import open_session, zookeeper_option
-from zkbroker.cli.output import say
+from zkbroker.cli.output import name_partitions, say
 from zkbroker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def plan_command(
     from zkbroker.admin.reassignment_plan import moved_replicas, plan_reassignment
 
     chosen = [*topics, *(_topics_of(topics_file) if topics_file else [])]
-    with open_session(zookeeper) as session:
+    with open_session(zookeeper, needs_brokers=True) as session:
         current = current_assignment(session, chosen or None)
         brokers = _brokers(session, allowed, removed)
     brokers = racks_counted(brokers, disable_rack_aware)
@@ -132,7 +131,7 @@ def execute_command(
 
     target = decode_target(_read(file))
     kept = None if no_rollback else rollback or file.with_name(f"{file.name}.rollback")
-    with open_session(zookeeper) as session:
+    with open_session(zookeeper, needs_brokers=True) as session:
         start(session, target, throttle, kept)
 
 
@@ -197,14 +196,18 @@ def start(
     target: dict[tuple[str, int], tuple[int, ...]],
     throttle: int | None,
     rollback: Path | None,
+    *,
+    genuine_text: bool = True,
 ) -> None:
-    """Start a reassignment and print what the genuine tool prints.
+    """Start a reassignment, and say what was started and how it is turned back.
 
     Args:
         session: a started session.
         target: partition → replicas.
         throttle: bytes a second, None for no limit.
         rollback: a file that is made, with the replicas as they were; None for none.
+        genuine_text: print what the genuine tool prints, all partitions by name; a few lines
+            without.
 
     Raises:
         ConfigError: the file exists, or the target cannot be had.
@@ -228,11 +231,12 @@ def start(
         if rollback is not None:
             rollback.unlink(missing_ok=True)
         raise
-    say("Current partition replica assignment")
-    say()
-    say(encode_target(known).decode())
-    say()
-    say("Save this to use as the --reassignment-json-file option during rollback")
+    if genuine_text:
+        say("Current partition replica assignment")
+        say()
+        say(encode_target(known).decode())
+        say()
+        say("Save this to use as the --reassignment-json-file option during rollback")
     if rollback is not None:
         say(f"Saved for zkbroker reassign cancel: {rollback}")
     if throttle is not None:
@@ -241,11 +245,11 @@ def start(
             " the throttle is removed."
         )
         say(f"The inter-broker throttle limit was set to {throttle} B/s")
-    say(f"Successfully started reassignment of partitions {_names(target)}.")
-
-
-def _names(partitions: Iterable[tuple[str, int]]) -> str:
-    return ",".join(f"{topic}-{partition}" for topic, partition in partitions)
+    if genuine_text:
+        names = ",".join(f"{topic}-{partition}" for topic, partition in target)
+        say(f"Successfully started reassignment of partitions {names}.")
+    else:
+        say(f"Successfully started reassignment of {name_partitions(target)}")
 
 
 def _brokers(

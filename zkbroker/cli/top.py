@@ -1,6 +1,7 @@
 """`zkbroker top`: brokers, topics, rates, groups and lag, live in the terminal."""
 
 import time
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,7 @@ import click
 
 from zkbroker.cli.connection import open_cluster, zookeeper_option
 from zkbroker.cli.foreign_text import harmless
+from zkbroker.errors import ZkbrokerError
 from zkbroker.types import PartitionKey
 
 if TYPE_CHECKING:
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 
     from zkbroker.client import Cluster
     from zkbroker.zookeeper.session import ZkSession
+
+
+Places = dict[PartitionKey, tuple[int | None, str | None]]
 
 
 @dataclass(slots=True)
@@ -27,7 +32,8 @@ class Snapshot:
         leaders: partition → broker id, None while no broker serves it.
         ends: partition → log end offset.
         starts: partition → first offset held.
-        groups: group → partition → committed offset and owner.
+        groups: group and what keeps it → partition → committed offset, if any, and owner.
+        troubles: what could not be asked.
     """
 
     at: float
@@ -35,7 +41,8 @@ class Snapshot:
     leaders: dict[PartitionKey, int | None] = field(default_factory=dict)
     ends: dict[PartitionKey, int] = field(default_factory=dict)
     starts: dict[PartitionKey, int] = field(default_factory=dict)
-    groups: dict[str, dict[PartitionKey, tuple[int, str | None]]] = field(default_factory=dict)
+    groups: dict[tuple[str, str], Places] = field(default_factory=dict)
+    troubles: list[str] = field(default_factory=list)
 
 
 @click.command(
@@ -71,12 +78,17 @@ def command(zookeeper: str | None, interval: float, once: bool) -> None:
         with Live(picture(before, now), console=console, screen=True, auto_refresh=False) as live:
             while True:
                 time.sleep(interval)
-                before, now = now, take(session, cluster)
+                try:
+                    before, now = now, take(session, cluster)
+                except ZkbrokerError as error:
+                    # The picture stays, with the reason why it is old.
+                    now.troubles = [f"not up to date: {error}"]
                 live.update(picture(before, now), refresh=True)
 
 
 def take(session: "ZkSession", cluster: "Cluster") -> Snapshot:
-    """Look at a cluster: topics and brokers by the brokers, ZooKeeper groups in ZooKeeper."""
+    """Look at a cluster: topics and brokers by the brokers, groups where they are kept."""
+    from zkbroker.admin import coordinator_groups
     from zkbroker.client.resolve_offsets import resolve_offsets
     from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME
     from zkbroker.registry.groups import list_groups
@@ -92,28 +104,52 @@ def take(session: "ZkSession", cluster: "Cluster") -> Snapshot:
     starts = resolve_offsets(cluster, dict.fromkeys(led, EARLIEST_TIME))
     snapshot.ends = {key: end or 0 for key, end in ends.items()}
     snapshot.starts = {key: start or 0 for key, start in starts.items()}
+    keys = list(snapshot.leaders)
     for group in list_groups(session):
-        snapshot.groups[group] = _group(session, group, list(snapshot.leaders))
+        snapshot.groups[group, "zookeeper"] = _of_zookeeper(session, group, keys)
+    try:
+        for group in coordinator_groups.list_groups(cluster):
+            found = coordinator_groups.describe(cluster, group)
+            places = _places(keys, found.offsets, found.owners, ())
+            snapshot.groups[group, "coordinator"] = places
+    except ZkbrokerError as error:
+        snapshot.troubles.append(f"groups of coordinators are missing: {error}")
     return snapshot
 
 
-def _group(
-    session: "ZkSession", group: str, keys: list[PartitionKey]
-) -> dict[PartitionKey, tuple[int, str | None]]:
-    from zkbroker.registry.groups import owners, read_offsets
+def _of_zookeeper(session: "ZkSession", group: str, keys: list[PartitionKey]) -> Places:
+    from zkbroker.admin.zk_groups import owners, taken_topics
+    from zkbroker.consumer.streams.filters import make_filter
+    from zkbroker.registry.groups import read_offsets, subscriptions
 
     stored = read_offsets(session, group, keys)
-    owned = {topic: owners(session, group, topic) for topic in {topic for topic, _ in stored}}
-    return {
-        (topic, partition): (offset, owned[topic].get(partition))
-        for (topic, partition), (offset, _) in stored.items()
-    }
+    taken = taken_topics(
+        session,
+        group,
+        subscriptions(session, group),
+        lambda *filtered: make_filter(*filtered).matches,
+    )
+    offsets = {key: offset for key, (offset, _) in stored.items()}
+    return _places(keys, offsets, owners(session, group), taken)
+
+
+def _places(
+    keys: list[PartitionKey],
+    offsets: Mapping[PartitionKey, int],
+    owners: Mapping[PartitionKey, str],
+    topics: Collection[str],
+) -> Places:
+    """Return where a group is in all partitions of its topics, those without a commit too."""
+    names = {*topics, *(topic for topic, _ in (*offsets, *owners))}
+    return {key: (offsets.get(key), owners.get(key)) for key in keys if key[0] in names}
 
 
 def picture(before: Snapshot, now: Snapshot) -> "RenderableType":
     """Draw what happened between two moments."""
     from rich.console import Group
     from rich.table import Table
+
+    from zkbroker.admin.group_lag import GroupPosition, sum_lag
 
     seconds = max(now.at - before.at, 0.001)
     rates = {key: (end - before.ends.get(key, end)) / seconds for key, end in now.ends.items()}
@@ -135,19 +171,39 @@ def picture(before: Snapshot, now: Snapshot) -> "RenderableType":
         held = sum(now.ends.get(key, 0) - now.starts.get(key, 0) for key in keys)
         rate = sum(rates.get(key, 0) for key in keys)
         topics.add_row(harmless(topic), str(len(keys)), f"{held:,}", f"{rate:,.0f}")
-    groups = Table("group", "topic", "out/s", "lag", "owners", title="Groups", title_justify="left")
-    for group, positions in sorted(now.groups.items()):
-        earlier = before.groups.get(group, {})
+    groups = Table(
+        "group", "kept by", "topic", "out/s", "owners", "lag", "not in the lag",
+        title="Groups", title_justify="left",
+    )  # fmt: skip
+    for (group, kept_by), positions in sorted(now.groups.items()):
+        earlier = before.groups.get((group, kept_by), {})
         for topic in sorted({topic for topic, _ in positions}):
             of_topic = {key: place for key, place in positions.items() if key[0] == topic}
-            lag = sum(max(0, now.ends.get(key, 0) - at) for key, (at, _) in of_topic.items())
-            moved = sum(at - earlier.get(key, (at, None))[0] for key, (at, _) in of_topic.items())
-            names = {owner for _, owner in of_topic.values() if owner is not None}
-            rate = moved / seconds
-            groups.add_row(
-                harmless(group), harmless(topic), f"{rate:,.0f}", f"{lag:,}", str(len(names))
+            total = sum_lag(
+                GroupPosition(at, now.starts.get(key), now.ends.get(key))
+                for key, (at, _) in of_topic.items()
             )
-    for table, numbers in ((brokers, (2, 3)), (topics, (1, 2, 3)), (groups, (2, 3, 4))):
+            moved = sum(_moved(earlier.get(key), at) for key, (at, _) in of_topic.items())
+            names = {owner for _, owner in of_topic.values() if owner is not None}
+            groups.add_row(
+                harmless(group),
+                kept_by,
+                harmless(topic),
+                f"{moved / seconds:,.0f}",
+                str(len(names)),
+                f"{total.lag:,}",
+                total.not_counted,
+            )
+    for table, numbers in ((brokers, (2, 3)), (topics, (1, 2, 3)), (groups, (3, 4, 5))):
         for number in numbers:
             table.columns[number].justify = "right"
-    return Group(brokers, topics, groups)
+        for column in table.columns:
+            # A narrow terminal breaks names; it does not cut them off.
+            column.overflow = "fold"
+    return Group(brokers, topics, groups, *map(harmless, now.troubles))
+
+
+def _moved(before: tuple[int | None, str | None] | None, now: int | None) -> int:
+    """Return how far a group's commit went on; 0 where one of the two commits is missing."""
+    earlier = None if before is None else before[0]
+    return 0 if earlier is None or now is None else now - earlier

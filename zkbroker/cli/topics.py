@@ -7,9 +7,10 @@ import click
 from zkbroker.cli.connection import open_session, zookeeper_option
 from zkbroker.cli.output import json_option, print_json, say
 from zkbroker.cli.settings import parse_settings
+from zkbroker.errors import ClientError
 
 if TYPE_CHECKING:
-    from zkbroker.admin.topics import TopicDescription
+    from zkbroker.admin.topics import PartitionDescription, TopicDescription
     from zkbroker.zookeeper import ZkSession
 
 _CONFIG_HELP = "A setting of the topic's own, such as retention.ms=3600000; repeatable."
@@ -33,16 +34,20 @@ def command() -> None:
 @zookeeper_option
 @json_option
 def list_command(zookeeper: str | None, as_json: bool) -> None:
-    """List the names of all topics."""
-    from zkbroker.registry.topics import list_topics
+    """List the names of all topics.
+
+    Those that are being deleted are marked; in JSON they are names like the others.
+    """
+    from zkbroker.registry.topics import list_topics, topics_to_delete
 
     with open_session(zookeeper) as session:
         names = list_topics(session)
+        marked = set(topics_to_delete(session))
     if as_json:
         print_json(names)
     else:
         for name in names:
-            say(name)
+            say(f"{name} - marked for deletion" if name in marked else name)
 
 
 @command.command(
@@ -54,14 +59,12 @@ def list_command(zookeeper: str | None, as_json: bool) -> None:
 @click.argument("topic")
 @zookeeper_option
 @click.option(
-    "--partitions", type=click.IntRange(1), default=1, show_default=True, help="How many."
+    "--partitions", type=click.IntRange(1), help="How many; the brokers' num.partitions without it."
 )
 @click.option(
     "--replication-factor",
     type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="Replicas of each partition.",
+    help="Replicas of each partition; the brokers' default.replication.factor without it.",
 )
 @click.option("--replica-assignment", metavar="IDS", help="Brokers of each partition, as in 1,2,1.")
 @click.option("--config", "settings", metavar="KEY=VALUE", multiple=True, help=_CONFIG_HELP)
@@ -70,31 +73,95 @@ def list_command(zookeeper: str | None, as_json: bool) -> None:
 def create_command(
     topic: str,
     zookeeper: str | None,
-    partitions: int,
-    replication_factor: int,
+    partitions: int | None,
+    replication_factor: int | None,
     replica_assignment: str | None,
     settings: tuple[str, ...],
     disable_rack_aware: bool,
     if_not_exists: bool,
 ) -> None:
-    """Create a topic."""
+    """Create a topic.
+
+    What is not given is taken from the settings of the brokers.
+    """
     from zkbroker.admin.topics import create_topic, parse_assignment
     from zkbroker.registry.topics import assignment
 
     config = parse_settings(settings, "--config")
-    with open_session(zookeeper) as session:
+    given = None if replica_assignment is None else parse_assignment(replica_assignment)
+    if given is not None and (partitions is not None or replication_factor is not None):
+        raise click.UsageError(
+            "--replica-assignment says how many partitions and replicas there are: leave out "
+            "--partitions and --replication-factor"
+        )
+    with open_session(zookeeper, needs_brokers=True) as session:
         if if_not_exists and assignment(session, topic) is not None:
             return
+        if given is None:
+            partitions, replication_factor = _counts(session, partitions, replication_factor)
         create_topic(
             session,
             topic,
-            partitions=partitions,
-            replication_factor=replication_factor,
-            assignment=None if replica_assignment is None else parse_assignment(replica_assignment),
+            partitions=partitions or 1,
+            replication_factor=replication_factor or 1,
+            assignment=given,
             config=config,
             rack_aware=not disable_rack_aware,
         )
-    say(f'Created topic "{topic}".')
+        say(f'Created topic "{topic}".')
+        _warn(session, topic)
+
+
+def _counts(
+    session: "ZkSession", partitions: int | None, replication_factor: int | None
+) -> tuple[int, int]:
+    """Return how many partitions and replicas a new topic gets.
+
+    Raises:
+        ClientError: one is not given, and no broker can be asked for it.
+    """
+    from zkbroker.admin.cluster_settings import NUM_PARTITIONS, REPLICATION_FACTOR, broker_defaults
+
+    settings = {
+        NUM_PARTITIONS: ("--partitions", partitions),
+        REPLICATION_FACTOR: ("--replication-factor", replication_factor),
+    }
+    unknown = [name for name, (_, value) in settings.items() if value is None]
+    try:
+        found = broker_defaults(session, unknown) if unknown else {}
+    except ClientError as error:
+        options = " and ".join(settings[name][0] for name in unknown)
+        raise ClientError(f"{error}: start the brokers, or give {options}") from error
+    return (
+        partitions or found[NUM_PARTITIONS],
+        replication_factor or found[REPLICATION_FACTOR],
+    )
+
+
+def _warn(session: "ZkSession", topic: str) -> None:
+    """Say what keeps a topic from being served or written to as it is now."""
+    from zkbroker.admin.cluster_settings import MIN_ISR, min_isr_of
+    from zkbroker.registry.brokers import list_brokers
+    from zkbroker.registry.topics import assignment, topic_config
+
+    assigned = assignment(session, topic) or {}
+    live = list_brokers(session)
+    absent = sorted({each for replicas in assigned.values() for each in replicas} - live.keys())
+    if absent:
+        say(
+            f"warning: no broker {', '.join(map(str, absent))} is registered; registered are "
+            f"{', '.join(map(str, live))}: replicas there begin when their broker starts",
+            err=True,
+        )
+    least = min_isr_of(session, topic_config(session, topic))
+    replicas = min(map(len, assigned.values()), default=0)
+    if least is not None and replicas < least:
+        say(
+            f"warning: partitions of {topic} have {replicas} replica{'s' if replicas > 1 else ''} "
+            f"and {MIN_ISR} is {least}: every message with acks=all is refused; give the topic "
+            f"{least} replicas, or --config {MIN_ISR}={replicas}",
+            err=True,
+        )
 
 
 @command.command("describe", epilog="\b\nExample:\n  zkbroker topics describe visits --json")
@@ -146,7 +213,7 @@ def describe_command(
                     for part in each.partitions
                     if (unavailable_partitions and not part.available)
                     or (under_replicated_partitions and part.under_replicated)
-                    or len(part.isr) < least.get(each.topic, 0)
+                    or _under(part, least.get(each.topic, 0))
                 ),
             )
             for each in described
@@ -164,8 +231,13 @@ def describe_command(
                 say(line)
 
 
+def _under(partition: "PartitionDescription", least: int) -> bool:
+    """Whether acks=all fails for want of replicas; a partition without a leader has none."""
+    return (0 if partition.leader is None else len(partition.isr)) < least
+
+
 def _least_in_sync(session: "ZkSession", described: "list[TopicDescription]") -> dict[str, int]:
-    from zkbroker.admin.min_isr import MIN_ISR, effective_min_isr
+    from zkbroker.admin.cluster_settings import MIN_ISR, effective_min_isr
 
     own = {each.topic: int(each.config[MIN_ISR]) for each in described if MIN_ISR in each.config}
     others = {each.topic for each in described} - own.keys()
@@ -207,6 +279,7 @@ def alter_command(
     deleted: tuple[str, ...],
 ) -> None:
     """Let a topic grow, or change its settings."""
+    from zkbroker.admin.cluster_settings import MIN_ISR
     from zkbroker.admin.topics import add_partitions, alter_config, parse_assignment
     from zkbroker.registry.topics import assignment
 
@@ -219,7 +292,7 @@ def alter_command(
             f"{partitions}"
         )
     config = parse_settings(settings, "--config")
-    with open_session(zookeeper) as session:
+    with open_session(zookeeper, needs_brokers=partitions is not None) as session:
         if settings or deleted:
             alter_config(session, topic, add=config, delete=deleted)
             say(f'Updated config for topic "{topic}".')
@@ -238,9 +311,11 @@ def alter_command(
                 rack_aware=not disable_rack_aware,
             )
             say(
-                f"Topic {topic} has {partitions} partitions now. Keys are spread anew from here "
-                "on: messages of one key may lie in two partitions."
+                f"Topic {topic} has {partitions} partitions now. Keys are spread over all of them "
+                "from here on: messages of one key may lie in two partitions."
             )
+        if partitions is not None or MIN_ISR in config:
+            _warn(session, topic)
 
 
 @command.command("delete", epilog="\b\nExample:\n  zkbroker topics delete visits")

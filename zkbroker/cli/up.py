@@ -46,7 +46,11 @@ _WATCH_INTERVAL_S = 0.5
     help="Port of the ZooKeeper that is started. Without it a free one.",
 )
 @click.option(
-    "--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set a property of every broker."
+    "--set",
+    "settings",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Set a property of every broker; ports of admin.port and legacy07.listener count up.",
 )
 @click.option(
     "--replication-factor",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from zkbroker.cluster.broker import Broker
+from zkbroker.cluster.broker_properties import check_shared, properties_of
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.cluster.replication import replication_properties
 from zkbroker.cluster.watchdog import Watchdog, WatchedProcess
@@ -73,7 +74,8 @@ class ClusterProcesses:
         zookeeper: `host:port[,host:port][/chroot]` of an external ensemble; embedded without it.
         zookeeper_port: port of the embedded ZooKeeper, 0 for a free one.
         ports: one port a broker; free ones without it.
-        properties: properties for every broker.
+        properties: properties for every broker; see `broker_properties` for those that several
+            cannot share.
         replication: replicas of new topics; 3, or as many as there are brokers, without it.
         min_insync_replicas: see `replication_properties`.
         make_broker: makes a broker of a directory and properties; a process by default.
@@ -108,6 +110,7 @@ class ClusterProcesses:
         self._ports = ports
         self._properties = {**replicated, **(properties or {})}
         self._count = brokers
+        check_shared(self._properties, brokers)
         self._make_broker = make_broker
         self.brokers: list[Broker] = []
 
@@ -185,14 +188,15 @@ class ClusterProcesses:
         return broker
 
     def _broker(self, index: int) -> Broker:
+        broker_id = FIRST_BROKER_ID + index
         port = 0 if self._ports is None or index >= len(self._ports) else self._ports[index]
         return self._make_broker(
             self.directory,
             {
-                "broker.id": str(FIRST_BROKER_ID + index),
+                "broker.id": str(broker_id),
                 "port": str(port),
                 "zookeeper.connect": self.zookeeper,
-                **self._properties,
+                **properties_of(index, broker_id, self._properties),
             },
         )
 

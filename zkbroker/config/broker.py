@@ -24,7 +24,7 @@ from zkbroker.config.broker_options import (
 )
 from zkbroker.config.ignored_broker_keys import IGNORED, IGNORED_PREFIXES
 from zkbroker.config.legacy07 import KEYS as LEGACY07_KEYS
-from zkbroker.config.legacy07 import LISTENER, Legacy07Config
+from zkbroker.config.legacy07 import LISTENER, LOG_DIR, Legacy07Config, beside
 from zkbroker.config.levels import LEVELS
 from zkbroker.config.log import LOG_KEYS, LogConfig, LogManagerConfig
 from zkbroker.config.schema import (
@@ -149,7 +149,10 @@ class BrokerConfig(
                 own[key] = value
         legacy07 = Legacy07Config()
         if properties.get(LISTENER, "").strip():
-            legacy07 = Legacy07Config.from_properties(properties)
+            first = from_properties(LogManagerConfig, of_log, warn=_quiet).log_dirs[0]
+            legacy07 = Legacy07Config.from_properties(
+                {**properties, LOG_DIR: properties.get(LOG_DIR, "").strip() or beside(first)}
+            )
         for key in LEGACY07_KEYS & own.keys() - _OWN_KEYS:
             del own[key]
             if not legacy07.listener:

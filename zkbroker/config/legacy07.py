@@ -27,6 +27,12 @@ _HOUR_MS = 3_600_000
 _MINUTE_MS = 60_000
 NAME = "LEGACY07"
 LISTENER = "legacy07.listener"
+LOG_DIR = "legacy07.log.dir"
+
+
+def beside(log_dir: str) -> str:
+    """Return the directory of the 0.7 logs where none is named: beside one of the newer logs."""
+    return f"{log_dir.rstrip('/')}-07"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +54,11 @@ class Legacy07Config:
         "cannot be told to them.",
     )
     log_dir: str = option(
-        "legacy07.log.dir",
+        LOG_DIR,
         default="",
         kind=Str(),
         doc="Directory of the 0.7 logs: the `log.dir` of a 0.7 broker, or a new one. It cannot be "
-        "one of `log.dirs`.",
+        "one of `log.dirs`; when empty it lies beside the first of them, with `-07` at its end.",
     )
     chroot: str = option(
         "legacy07.zookeeper.chroot",

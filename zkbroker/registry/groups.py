@@ -401,12 +401,6 @@ def _own_write(
     )
 
 
-def delete_offsets(session: ZkSession, group: str, topic: str | None = None) -> None:
-    """Forget the committed offsets of a group, of one topic or of all."""
-    path = f"{paths.CONSUMERS}/{group}/offsets" if topic is None else paths.offsets(group, topic)
-    session.delete(path, recursive=True)
-
-
 def _numbers(session: ZkSession, path: str) -> list[int]:
     try:
         return sorted(int(name) for name in session.children(path) if name.isdecimal())

@@ -46,10 +46,11 @@ class Connection:
     """A connection and its session; `ZkSession` adds what it is for.
 
     Args:
-        connect: `host:port,host:port/chroot`; a chroot that is missing is created.
+        connect: `host:port,host:port/chroot`.
         session_timeout_ms: how long the server keeps the session without hearing from us.
         connect_timeout_ms: how long `start` tries; the session timeout when not given.
         runtime: `threads`, `gevent` or a `Runtime`; under gevent use it from the hub's thread only.
+        make_chroot: create a chroot that is missing; without, no node is found under it.
     """
 
     def __init__(
@@ -59,8 +60,10 @@ class Connection:
         session_timeout_ms: int = 6000,
         connect_timeout_ms: int | None = None,
         runtime: str | Runtime = "threads",
+        make_chroot: bool = True,
     ) -> None:
         self.connect = connect
+        self.make_chroot = make_chroot
         self.hosts, slash, chroot = connect.partition("/")
         self.chroot = ("/" + chroot.strip("/")) if slash and chroot.strip("/") else ""
         self.session_timeout_ms = session_timeout_ms

@@ -42,14 +42,15 @@ class ZkSession(Connection):
     """One ZooKeeper session under a chroot; safe to use from many tasks of its runtime.
 
     Args:
-        connect: `host:port,host:port/chroot`; a chroot that is missing is created.
+        connect: `host:port,host:port/chroot`.
         session_timeout_ms: how long the server keeps the session without hearing from us.
         connect_timeout_ms: how long `start` tries; the session timeout when not given.
         runtime: `threads`, `gevent` or a `Runtime`; under gevent use it from the hub's thread only.
+        make_chroot: create a chroot that is missing; without, no node is found under it.
     """
 
     def start(self) -> Self:
-        """Connect, and create the chroot when it is missing.
+        """Connect, and create the chroot when it is missing, unless `make_chroot` is false.
 
         Raises:
             RegistryError: no ZooKeeper answered within the connect timeout.
@@ -58,7 +59,8 @@ class ZkSession(Connection):
         if self.chroot:
             try:
                 # Set by hand rather than in the address, so that the chroot can be made first.
-                self._make_path(self.chroot)
+                if self.make_chroot:
+                    self._make_path(self.chroot)
                 self._live().chroot = self.chroot
             except RegistryError:
                 self.close()

@@ -27,7 +27,7 @@ def test_a_port_in_use_is_named_with_a_cure():
         finding = doctor.check_port(port)
     assert not finding.ok
     assert str(port) in finding.check
-    assert "in use" in finding.found
+    assert finding.found == "cannot be listened on: Address already in use"
     assert "another port" in finding.cure
     assert doctor.check_port(port).ok
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.instant_session import InstantSession
 from zkbroker.admin import zk_groups
+from zkbroker.admin.group_lag import GroupPosition
 from zkbroker.errors import ClientError, ConfigError
 from zkbroker.registry import groups, paths, topics
 from zkbroker.registry.groups import StreamSubscription
@@ -27,6 +28,8 @@ def test_what_an_export_wrote_an_import_writes_back(session: Any) -> None:
     assert zk_groups.import_offsets(session, [*LINES, "\n"]) == 3
     assert list(zk_groups.export_offsets(session)) == LINES
     assert list(zk_groups.export_offsets(session, ["h"])) == LINES[2:]
+    with pytest.raises(ClientError, match="no group typo in ZooKeeper"):
+        list(zk_groups.export_offsets(session, ["h", "typo"]))
     other: Any = InstantSession()
     zk_groups.import_offsets(other, zk_groups.export_offsets(session))
     assert zk_groups.committed(other, "g") == {("t", 0): 5, ("t", 1): 7}
@@ -79,10 +82,10 @@ def test_the_checker_s_table_tells_unknown_from_zero() -> None:
         zk_groups.checker_lines(
             "g",
             {
-                ("t", 0): (5, 8, "g_a-0"),
-                ("t", 1): (None, 8, None),
-                ("t", 2): (9, 8, "g_a-0"),
-                ("t", 3): (5, None, None),
+                ("t", 0): GroupPosition(5, 0, 8, "g_a-0"),
+                ("t", 1): GroupPosition(None, 0, 8),
+                ("t", 2): GroupPosition(9, 0, 8, "g_a-0"),
+                ("t", 3): GroupPosition(5),
             },
         )
     )
@@ -92,3 +95,34 @@ def test_the_checker_s_table_tells_unknown_from_zero() -> None:
         ["2", "9", "8", "0", "g_a-0"],
     ]
     assert lines[4] == "No broker for partition t - 3"
+
+
+def test_a_group_is_deleted_with_all_its_nodes(session: Any) -> None:
+    zk_groups.import_offsets(session, LINES)
+    session.create(paths.consumer_ids("g"), parents=True)
+    own(session, 0, "g_dead-0")
+    zk_groups.delete(session, "g")
+    assert groups.list_groups(session) == ["h"]
+    zk_groups.delete(session, "g")
+
+
+def test_a_group_with_members_keeps_everything(session: Any) -> None:
+    zk_groups.import_offsets(session, LINES)
+    groups.register_consumer(session, "g", "g_a", StreamSubscription({"t": 1}))
+    with pytest.raises(ClientError, match="group g has members: stop g_a first"):
+        zk_groups.delete(session, "g")
+    assert list(zk_groups.export_offsets(session)) == LINES
+
+
+def test_a_member_that_comes_meanwhile_keeps_its_group(session: Any) -> None:
+    zk_groups.import_offsets(session, LINES)
+    session.create(paths.consumer_ids("g"), parents=True)
+
+    def join() -> None:
+        session.before = lambda: None
+        groups.register_consumer(session, "g", "g_a", StreamSubscription({"t": 1}))
+
+    session.before = join
+    with pytest.raises(ClientError, match="stop g_a first"):
+        zk_groups.delete(session, "g")
+    assert list(zk_groups.export_offsets(session)) == LINES

@@ -142,3 +142,34 @@ def test_a_session_is_over_when_zookeeper_was_silent_for_its_time(world, monkeyp
     assert membership.session_over()
     membership.note_session(SessionState.CONNECTED)
     assert not membership.session_over()
+
+
+class WaitingController(PlayedController):
+    """Comes to nothing before it is released; ZooKeeper goes when it is asked."""
+
+    def __init__(self, session):
+        super().__init__()
+        self.session = session
+        self.released = session.runtime.event()
+
+    def controlled_shutdown(self, broker_id, broker_epoch):
+        self.asked.append((broker_id, broker_epoch))
+        self.session.suspend()
+        self.released.wait()
+        return []
+
+
+def test_a_broker_goes_when_zookeeper_went_while_the_controller_was_asked(world):
+    controller = WaitingController(world.session)
+    try:
+        assert not hand_over(world, controller)
+        assert len(controller.asked) == 1
+    finally:
+        controller.released.set()
+
+
+def test_nothing_is_asked_while_zookeeper_is_silent(world):
+    world.session.suspend()
+    controller = PlayedController()
+    assert not hand_over(world, controller)
+    assert controller.asked == []

@@ -53,6 +53,20 @@ def test_a_wrong_command_line_exits_with_2(capsys):
     assert "No such command 'fly'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("topic", "Did you mean topics or top?"),
+        ("prodce", "Did you mean produce?"),
+        ("kafka-topic", "Did you mean kafka-topics?"),
+        ("kafka.tools.ConsoleConsummer", "Did you mean kafka.tools.ConsoleConsumer"),
+    ],
+)
+def test_a_mistyped_command_is_answered_with_what_was_meant(typed, meant, capsys):
+    assert exit_status(cli, typed) == 2
+    assert meant in capsys.readouterr().err
+
+
 def test_a_users_mistake_is_one_line_and_no_traceback(capsys):
     @click.command()
     def broken():

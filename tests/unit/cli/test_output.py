@@ -5,7 +5,7 @@ import pytest
 
 from zkbroker.cli import top
 from zkbroker.cli.main import run
-from zkbroker.cli.output import print_json, print_table, say
+from zkbroker.cli.output import name_partitions, print_json, print_table, say
 from zkbroker.errors import ClientError
 
 EVIL = "g\x1b[2J\nfake"
@@ -36,8 +36,8 @@ def test_an_error_text_of_a_peer_is_harmless(capsys):
 def test_the_picture_of_top_obeys_neither_escapes_nor_markup(capsys):
     from rich.console import Console
 
-    snapshot = top.Snapshot(1.0, groups={"[red]" + EVIL: {("t", 0): (1, None)}})
-    Console(markup=False, width=100).print(top.picture(snapshot, snapshot))
+    snapshot = top.Snapshot(1.0, groups={("[red]" + EVIL, "zookeeper"): {("t", 0): (1, None)}})
+    Console(markup=False, width=160).print(top.picture(snapshot, snapshot))
     shown = capsys.readouterr().out
     assert "[red]g\\x1b[2J\\nfake" in shown
 
@@ -48,3 +48,25 @@ def test_a_usage_error_is_harmless(capsys):
     shown = capsys.readouterr().err
     assert "an\\x07argument" in shown
     assert shown.startswith("Usage: ")
+
+
+def test_few_partitions_are_named_and_many_are_counted_by_topic():
+    assert name_partitions([("t", 0), ("u", 3)]) == "t-0, u-3"
+    many = [("t", number) for number in range(40)] + [("u", number) for number in range(3)]
+    assert name_partitions(many) == "43 partitions of 2 topics: t (40), u (3)"
+    topics = [(f"t{number}", 0) for number in range(8)]
+    assert name_partitions(topics).endswith("t3 (1), t4 (1) and 3 more")
+
+
+def test_a_table_that_is_piped_has_one_line_for_a_row(capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    print_table(["path", "n"], [["/very/long" * 30, 1]], numbers=[1])
+    head, row = capsys.readouterr().out.splitlines()
+    assert row.split() == ["/very/long" * 30, "1"]
+    assert "\x1b" not in head
+
+
+def test_a_width_that_is_asked_for_is_kept(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    print_table(["path"], [["x" * 30]])
+    assert [len(line.rstrip()) for line in capsys.readouterr().out.splitlines()] == [4, 20, 10]

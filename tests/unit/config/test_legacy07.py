@@ -144,7 +144,6 @@ def test_without_the_listener_nothing_of_it_is_looked_at():
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        ({"legacy07_log_dir": ""}, "needs legacy07.log.dir"),
         ({"legacy07_log_dir": "/data/newer/"}, "is one of log.dirs"),
         ({"legacy07_zookeeper_chroot": "/newer/"}, "is the chroot of zookeeper.connect"),
         ({"legacy07_zookeeper_chroot": "relative"}, "must begin with /"),
@@ -173,3 +172,12 @@ def test_an_unknown_key_of_its_own_is_told_with_the_near_one():
         "config key=legacy07.log.dirs is unknown and ignored; did you mean legacy07.log.dir?"
     ]
     assert "legacy07.log.dir" in KEYS
+
+
+def test_the_logs_of_0_7_lie_beside_the_newer_ones_where_no_directory_is_named():
+    given = {"zookeeper.connect": "zk:1", "legacy07.listener": ":6667"}
+    for log_dirs, expected in (("/data/a/,/data/b", "/data/a-07"), ("", "/tmp/kafka-logs-07")):
+        named = {"log.dirs": log_dirs} if log_dirs else {}
+        assert BrokerConfig.from_properties({**given, **named}).legacy07.log_dir == expected
+    with pytest.raises(ConfigError, match=r"needs legacy07\.log\.dir"):
+        Legacy07Config(listener=":6667")

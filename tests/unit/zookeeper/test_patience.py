@@ -4,7 +4,7 @@ import pytest
 
 from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper.errors import BadVersion, ConnectionLost, SessionLost
-from zkbroker.zookeeper.patience import patiently
+from zkbroker.zookeeper.patience import patiently, while_connected
 
 
 class Session:
@@ -48,3 +48,28 @@ def test_the_wait_is_bounded():
         patiently(Session(back=False), failing(ConnectionLost("first")), 30)
     with pytest.raises(ConnectionLost):
         patiently(Session(), failing(*[ConnectionLost("again")] * 9), 0)
+
+
+def test_a_step_is_waited_for_while_zookeeper_answers():
+    session = Session()
+    release = session.runtime.event()
+
+    def wait_connected(timeout_s):
+        release.set()
+        return True
+
+    session.wait_connected = wait_connected
+    assert while_connected(session, lambda: release.wait(30), 1.0)
+
+
+def test_what_the_step_raised_is_raised():
+    with pytest.raises(BadVersion):
+        while_connected(Session(), failing(BadVersion("x")), 1.0)
+
+
+def test_a_step_is_given_up_when_zookeeper_is_silent():
+    session = Session(back=False)
+    release = session.runtime.event()
+    with pytest.raises(ConnectionLost, match="not answered for 2 s"):
+        while_connected(session, release.wait, 2.0)
+    release.set()

@@ -77,3 +77,20 @@ def test_the_tools_know_clusters_of_0_7(tmp_path):
     asked = ("--zookeeper", "z", "--topic", "t", "--property", "kafka.generation=0.7")
     assert "--kafka-generation 0.7" in " ".join(translated("kafka-console-producer", *asked))
     assert "--kafka-generation 0.7" in " ".join(translated("kafka-console-consumer", *asked))
+
+
+def test_a_new_topic_s_counts_have_to_be_given_as_the_genuine_tool_wants_them():
+    create = ("kafka-topics", "--zookeeper", "zk:2181", "--create", "--topic", "t")
+    shown = translated(*create, "--partitions", "8", "--replication-factor", "3")
+    assert shown[-4:] == ["--partitions", "8", "--replication-factor", "3"]
+    assert translated(*create, "--replica-assignment", "1:2")[-1] == "1:2"
+    with pytest.raises(click.UsageError, match="--replication-factor is required"):
+        translated(*create, "--partitions", "8")
+    with pytest.raises(click.UsageError, match="--partitions is required"):
+        translated(*create, "--replication-factor", "3")
+
+
+def test_genuine_texts_are_asked_for():
+    assert "--genuine-text" in translated("kafka-preferred-replica-election", *CONSUME[:2])
+    where = ("--zookeeper", "zk:2181", "--group", "g")
+    assert "--table-only" in translated("kafka-consumer-offset-checker", *where)

@@ -1,0 +1,127 @@
+"""A ZooKeeper address without brokers is said, with where there are some; nothing is made."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from zkbroker.cli.main import cli
+from zkbroker.errors import RegistryError
+from zkbroker.registry import paths
+from zkbroker.registry.topics import create_topic
+from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper import ZkSession
+
+
+@pytest.fixture(scope="module")
+def cluster(zookeeper):
+    with LocalCluster(zookeeper=f"{zookeeper.connect_string}/clusters/east") as started:
+        started.create_topic("visits")
+        yield started
+
+
+def typed(*arguments, module="zkbroker.cli", stdin=b""):
+    return subprocess.run(
+        [sys.executable, "-m", module, *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        timeout=120,
+        env={k: v for k, v in os.environ.items() if not k.startswith("ZKBROKER_")},
+        check=False,
+    )
+
+
+COMMANDS = [
+    "topics list",
+    "topics create new --partitions 1 --replication-factor 1",
+    "topics create new --replica-assignment 1",
+    "topics describe",
+    "topics delete visits",
+    "produce -t visits",
+    "consume -t visits -e",
+    "consume -G readers visits",
+    "kafka-console-consumer --topic visits --zookeeper",
+    "groups list",
+    "groups describe readers",
+    "groups verify",
+    "groups delete readers",
+    "offsets get -t visits",
+    "offsets export",
+    "metadata",
+    "top --once",
+    "elect",
+    "drain 1",
+    "reassign plan",
+    "transactions list",
+    "perf produce -t visits",
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_names_where_brokers_are_and_creates_nothing(cluster, zookeeper, command):
+    given = [] if command.endswith("--zookeeper") else ["-z"]
+    with ZkSession(zookeeper.connect_string) as session:
+        before = {*session.children("/"), *session.children("/clusters")}
+        for chroot in ("", "/clusters/wset"):
+            address = f"{zookeeper.connect_string}{chroot}"
+            ran = CliRunner().invoke(cli, [*command.split(), *given, address], input="lost\n")
+            assert isinstance(ran.exception, RegistryError), ran.output
+            said = f"no broker is registered under {address if chroot else f'{address}/'}; there"
+            assert str(ran.exception).startswith(said)
+            assert cluster.zookeeper in str(ran.exception)
+            assert ran.output == ""
+        assert {*session.children("/"), *session.children("/clusters")} == before
+
+
+def test_it_is_one_line_and_the_exit_status_is_1(cluster, zookeeper):
+    ran = typed("topics", "list", "-z", zookeeper.connect_string)
+    assert (ran.returncode, ran.stdout) == (1, b"")
+    said = ran.stderr.decode()
+    assert said.startswith("error: no broker is registered under")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["load --topic visits", "status", "audit"])
+def test_the_loader_says_so_too(cluster, zookeeper, command, tmp_path):
+    pytest.importorskip("pyspark")
+    output = tmp_path / "lake"
+    first = typed(
+        "load", "--topic", "visits", "--zookeeper", cluster.zookeeper, "--output", output,
+        module="spark_loader.cli",
+    )  # fmt: skip
+    assert first.returncode == 0, first.stderr
+    ran = typed(
+        *command.split(), "--zookeeper", f"{zookeeper.connect_string}/clusters/wset",
+        "--output", output, module="spark_loader.cli",
+    )  # fmt: skip
+    assert ran.returncode == 1, ran.stdout
+    assert cluster.zookeeper in ran.stderr.decode()
+    with ZkSession(zookeeper.connect_string) as session:
+        assert session.exists("/clusters/wset") is None
+
+
+def test_doctor_finds_the_wrong_chroot(cluster, zookeeper, tmp_path):
+    where = ("doctor", "--data", tmp_path, "--json", "--zookeeper")
+    right = typed(*where, cluster.zookeeper)
+    assert {each["check"]: each["ok"] for each in json.loads(right.stdout)}["ZooKeeper"]
+    wrong = typed(*where, f"{zookeeper.connect_string}/clusters/wset")
+    found = {each["check"]: each for each in json.loads(wrong.stdout)}
+    assert (wrong.returncode, found["ZooKeeper"]["ok"], found["clock"]["ok"]) == (1, False, True)
+    assert cluster.zookeeper in found["ZooKeeper"]["found"]
+    with ZkSession(zookeeper.connect_string) as session:
+        assert session.exists("/clusters/wset") is None
+
+
+def test_a_cluster_whose_brokers_are_stopped_is_still_looked_at(cluster, zk, chroot):
+    create_topic(zk, "old", {0: [1]})
+    zk.ensure_path(paths.BROKER_IDS)
+    ran = typed("topics", "list", "-z", chroot)
+    assert (ran.returncode, ran.stdout) == (0, b"old\n")
+    said = ran.stderr.decode()
+    assert said.startswith(f"warning: no broker is registered under {chroot}; there are some under")
+    assert "start its brokers" in said
+    refused = typed("metadata", "-z", chroot)
+    assert (refused.returncode, refused.stdout) == (1, b"")

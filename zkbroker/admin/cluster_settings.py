@@ -1,0 +1,122 @@
+"""What new topics get, and how many replicas have to be in sync, where the topic does not say it.
+
+These defaults stand in the brokers' own settings, which ZooKeeper does not know: a broker is asked,
+the first that answers. Brokers before 0.11 cannot be asked.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from zkbroker.errors import ClientError, ErrorCode, ZkbrokerError
+from zkbroker.network.client.connection import BrokerConnection
+from zkbroker.protocol.messages import DescribeConfigsRequest, DescribeConfigsResponse
+from zkbroker.protocol.messages.configs import ConfigResourceType, DescribeConfigsResource
+from zkbroker.registry.brokers import list_brokers
+from zkbroker.runtime import get_runtime
+from zkbroker.zookeeper import ZkSession
+
+logger = logging.getLogger(__name__)
+
+MIN_ISR = "min.insync.replicas"
+NUM_PARTITIONS = "num.partitions"
+REPLICATION_FACTOR = "default.replication.factor"
+ANSWER_MS = 5_000
+
+
+def effective_min_isr(
+    session: ZkSession, topics: Iterable[str], *, timeout_ms: int = ANSWER_MS
+) -> dict[str, int]:
+    """Return `min.insync.replicas` of topics, with the brokers' default where they do not say.
+
+    Args:
+        session: a started session.
+        topics: which.
+        timeout_ms: how long each broker may take to connect, and to answer.
+
+    Returns:
+        topic → replicas; empty when no broker can be asked (those before 0.11 cannot).
+    """
+    wanted = sorted(topics)
+    if not wanted:
+        return {}
+    resources = [
+        DescribeConfigsResource(ConfigResourceType.TOPIC, name, [MIN_ISR]) for name in wanted
+    ]
+    answer = _ask_a_broker(session, lambda _: resources, timeout_ms)
+    return {name: int(found[MIN_ISR]) for name, found in answer.items() if MIN_ISR in found}
+
+
+def broker_defaults(
+    session: ZkSession, names: Sequence[str], *, timeout_ms: int = ANSWER_MS
+) -> dict[str, int]:
+    """Return settings that are whole numbers, as a broker has them.
+
+    Args:
+        session: a started session.
+        names: which settings.
+        timeout_ms: how long each broker may take to connect, and to answer.
+
+    Raises:
+        ClientError: no broker can be asked.
+    """
+    answer = _ask_a_broker(
+        session,
+        lambda broker: [
+            DescribeConfigsResource(ConfigResourceType.BROKER, str(broker), list(names))
+        ],
+        timeout_ms,
+    )
+    found = {name: int(value) for each in answer.values() for name, value in each.items()}
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise ClientError(f"no broker could be asked for {' and '.join(missing)}")
+    return found
+
+
+def min_isr_of(
+    session: ZkSession, own: Mapping[str, str], *, timeout_ms: int = ANSWER_MS
+) -> int | None:
+    """Return `min.insync.replicas` of a topic with settings of its own; None where nobody knows.
+
+    Args:
+        session: a started session.
+        own: the topic's settings.
+        timeout_ms: how long each broker may take to connect, and to answer.
+    """
+    if MIN_ISR in own:
+        return int(own[MIN_ISR])
+    try:
+        return broker_defaults(session, [MIN_ISR], timeout_ms=timeout_ms)[MIN_ISR]
+    except ClientError:
+        return None
+
+
+def _ask_a_broker(
+    session: ZkSession,
+    resources: Callable[[int], list[DescribeConfigsResource]],
+    timeout_ms: int,
+) -> dict[str, dict[str, str]]:
+    """Return resource → setting → value, from the first broker that answers; empty from none."""
+    for broker in list_brokers(session).values():
+        try:
+            with BrokerConnection(
+                get_runtime("threads"),
+                broker.host,
+                broker.port,
+                connect_timeout_ms=timeout_ms,
+                request_timeout_ms=timeout_ms,
+            ) as connection:
+                return _values(connection.request(DescribeConfigsRequest(resources(broker.id))))
+        except ZkbrokerError as error:
+            logger.info("settings not described broker=%d error=%s", broker.id, error)
+    return {}
+
+
+def _values(answer: DescribeConfigsResponse) -> dict[str, dict[str, str]]:
+    return {
+        each.resource_name: {
+            entry.name: entry.value for entry in each.entries if entry.value is not None
+        }
+        for each in answer.resources
+        if each.error_code == ErrorCode.NONE
+    }

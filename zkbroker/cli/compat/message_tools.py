@@ -1,0 +1,207 @@
+"""The genuine tools that publish and print messages.
+
+Invariant: of `kafka_tools`.
+"""
+
+import click
+
+from zkbroker.cli.compat.given import FIND, Given, discovery, one, pass_on, properties_of, required
+from zkbroker.cli.compat.kafka_tool import Tool, Translation
+from zkbroker.config.generation import GENERATION
+
+_FORMATTERS = {"DefaultMessageFormatter": [], "NoOpMessageFormatter": ["-f", ""]}
+_STATS = ("show-detailed-stats", "hide-header")
+
+
+def _generation(given: Given) -> list[str]:
+    """Say `--property kafka.generation=0.7` in an option of ours."""
+    named = properties_of(given).get(GENERATION)
+    return [] if named is None else ["--kafka-generation", named]
+
+
+def _file_settings(path: str | None) -> list[str]:
+    if path is None:
+        return []
+    from zkbroker.config import load_properties
+
+    return [part for pair in load_properties(path).items() for part in ("-X", "=".join(pair))]
+
+
+def _formatter(given: Given) -> list[str]:
+    """Say a formatter's class in options of ours.
+
+    Raises:
+        click.UsageError: it has no counterpart here.
+    """
+    name = one(given, "formatter")
+    if name is None:
+        return []
+    simple = name.removeprefix("kafka.tools.").removeprefix("kafka.consumer.ConsoleConsumer$")
+    if simple in _FORMATTERS:
+        return _FORMATTERS[simple]
+    if "OffsetsMessageFormatter" in name or "GroupMetadataMessageFormatter" in name:
+        instead = "zkbroker dump-log --offsets-decoder prints what __consumer_offsets holds"
+    else:
+        instead = "print messages with zkbroker consume -f FORMAT, or -J for JSON"
+    raise click.UsageError(
+        f"--formatter {name} is not here, only {' and '.join(_FORMATTERS)}: {instead}"
+    )
+
+
+def _console_consumer(given: Given) -> list[str]:
+    import uuid
+
+    topics = [name for name in ("topic", "whitelist") if name in given]
+    if len(topics) != 1:
+        raise click.UsageError("give exactly one of --topic and --whitelist")
+    properties = properties_of(given)
+    shown = ["consume", *discovery(given), *_generation(given)]
+    shown += pass_on(given, {"max-messages": "-c"})
+    end = properties.get("line.separator", "\\n")
+    if properties.get("print.key", "false").lower() == "true":
+        shown += ["-K", properties.get("key.separator", "\\t")]
+    shown += ["-D", end, "-Z", *_formatter(given)]
+    if "partition" in given or "zookeeper" not in given:
+        where = one(given, "offset") or ("beginning" if "from-beginning" in given else "end")
+        where = {"earliest": "beginning", "latest": "end"}.get(where, where)
+        shown += ["-t", required(given, "topic"), "-o", where]
+        shown += pass_on(given, {"partition": "-p"})
+    else:
+        settings = _file_settings(one(given, "consumer.config"))
+        groups = [
+            text.split("=", 1)[1] for text in settings if text.startswith(("group.id=", "groupid="))
+        ]
+        group = groups[-1] if groups else f"console-consumer-{uuid.uuid4().int % 100_000}"
+        reset = "smallest" if "from-beginning" in given else "largest"
+        shown += ["-G", group, *settings, "-X", f"auto.offset.reset={reset}"]
+        shown += [required(given, topics[0])]
+    if "timeout-ms" in given:
+        shown += ["-X", f"consumer.timeout.ms={required(given, 'timeout-ms')}"]
+    return shown
+
+
+def _console_producer(given: Given) -> list[str]:
+    properties = properties_of(given)
+    shown = ["produce", *discovery(given), *_generation(given)]
+    shown += ["-t", required(given, "topic")]
+    if "compression-codec" in given:
+        shown += ["--codec", one(given, "compression-codec") or "gzip"]
+    if properties.get("parse.key", "false").lower() == "true":
+        shown += ["-K", properties.get("key.separator", "\\t")]
+    for name, key in {
+        "batch-size": "batch.num.messages",
+        "message-send-max-retries": "message.send.max.retries",
+        "retry-backoff-ms": "retry.backoff.ms",
+        "timeout": "queue.buffering.max.ms",
+        "queue-size": "queue.buffering.max.messages",
+        "request-required-acks": "request.required.acks",
+        "request-timeout-ms": "request.timeout.ms",
+    }.items():
+        if name in given:
+            shown += ["-X", f"{key}={required(given, name)}"]
+    return shown
+
+
+def _simple_shell(given: Given) -> list[str]:
+    where = {"-2": "beginning", "-1": "end"}.get(one(given, "offset") or "-2")
+    shown = ["consume", *discovery(given), "-t", required(given, "topic")]
+    shown += ["-p", one(given, "partition") or "0", "-o", where or required(given, "offset")]
+    formatter = _formatter(given)
+    if "print-offsets" in given:
+        value = "" if formatter else "%s\\n"
+        formatter = ["-f", f"next offset = %o\\n{value}"]
+    shown += formatter
+    return shown + pass_on(given, {"max-messages": "-c", "no-wait-at-logend": "-e"})
+
+
+def _replay(given: Given) -> list[str]:
+    shown = ["replay", "--from", required(given, "inputtopic")]
+    shown += ["--to", required(given, "outputtopic"), *discovery(given)]
+    shown += pass_on(given, {"messages": "--messages", "sync": "--sync"})
+    return shown + [part for text in given.get("property", []) for part in ("-X", text)]
+
+
+def _performance(kind: str) -> Translation:
+    def translate(given: Given) -> list[str]:
+        topic = one(given, "topic") or required(given, "topics")
+        names = (
+            "messages",
+            "message-size",
+            "batch-size",
+            "threads",
+            "sync",
+            "fetch-size",
+            "reporting-interval",
+            "show-detailed-stats",
+            "hide-header",
+        )
+        ours = {name: f"--{name}" for name in names}
+        ours["request-num-acks"] = "--acks"
+        return ["perf", kind, *discovery(given), "-t", topic, *pass_on(given, ours)]
+
+    return translate
+
+
+TOOLS = {
+    "kafka-console-consumer": Tool(
+        "Print messages of a topic.",
+        _console_consumer,
+        example="--zookeeper 127.0.0.1:2181 --topic visits --from-beginning",
+        values=(
+            *FIND, "topic", "whitelist", "consumer.config", "property", "max-messages",
+            "partition", "offset", "timeout-ms", "formatter",
+        ),
+        flags=("from-beginning",),
+        ignored=("key-deserializer", "value-deserializer", "metrics-dir"),
+    ),
+    "kafka-console-producer": Tool(
+        "Publish lines of standard input.",
+        _console_producer,
+        example="--broker-list 127.0.0.1:9092 --topic visits < lines",
+        values=(
+            *FIND, "topic", "batch-size", "message-send-max-retries", "retry-backoff-ms",
+            "timeout", "queue-size", "request-required-acks", "request-timeout-ms", "property",
+        ),
+        flags=("sync",),
+        optional=("compression-codec",),
+        ignored=(
+            "line-reader", "key-serializer", "value-serializer", "socket-buffer-size", "sync",
+        ),
+    ),
+    "kafka-simple-consumer-shell": Tool(
+        "Print messages of one partition.",
+        _simple_shell,
+        example="--broker-list 127.0.0.1:9092 --topic visits --partition 0",
+        values=("broker-list", "topic", "partition", "offset", "max-messages", "formatter"),
+        flags=("no-wait-at-logend", "print-offsets"),
+        ignored=("replica", "fetchsize", "clientId", "property", "max-wait-ms"),
+    ),
+    "kafka-replay-log-producer": Tool(
+        "Copy what a topic holds into another one.",
+        _replay,
+        example="--broker-list 127.0.0.1:9092 --zookeeper 127.0.0.1:2181 "
+        "--inputtopic visits --outputtopic again",
+        values=("zookeeper", "broker-list", "inputtopic", "outputtopic", "messages", "property"),
+        flags=("sync",),
+        ignored=("threads", "reporting-interval"),
+    ),
+    "kafka-producer-perf-test": Tool(
+        "Measure publishing.",
+        _performance("produce"),
+        example="--broker-list 127.0.0.1:9092 --topic perf --messages 100000",
+        values=(
+            *FIND, "topic", "topics", "messages", "message-size", "batch-size", "threads",
+            "reporting-interval", "request-num-acks",
+        ),
+        flags=("sync", *_STATS),
+        ignored=("compression-codec", "request-timeout-ms", "date-format"),
+    ),
+    "kafka-consumer-perf-test": Tool(
+        "Measure reading.",
+        _performance("consume"),
+        example="--zookeeper 127.0.0.1:2181 --topic perf",
+        values=(*FIND, "topic", "messages", "fetch-size", "reporting-interval"),
+        flags=_STATS,
+        ignored=("group", "threads", "socket-buffer-size", "num-fetch-threads", "date-format"),
+    ),
+}  # fmt: skip

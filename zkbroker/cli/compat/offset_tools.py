@@ -1,0 +1,109 @@
+"""The genuine tools of offsets and of groups in ZooKeeper.
+
+Invariant: of `kafka_tools`.
+"""
+
+import click
+
+from zkbroker.cli.compat.given import Given, discovery, one, pass_on, required
+from zkbroker.cli.compat.kafka_tool import Tool
+
+
+def _offset_checker(given: Given) -> list[str]:
+    topics = (one(given, "topic") or "").split(",")
+    shown = ["groups", "describe", required(given, "group"), "-z", required(given, "zookeeper")]
+    shown.append("--table-only")
+    if "broker-info" in given:
+        shown.append("--broker-info")
+    return shown + [part for topic in topics if topic for part in ("-t", topic)]
+
+
+def _get_offsets(given: Given) -> list[str]:
+    shown = ["offsets", "get", "-t", required(given, "topic"), *discovery(given)]
+    return shown + pass_on(
+        given, {"partitions": "--partitions", "time": "--time", "offsets": "--offsets"}
+    )
+
+
+def _export(given: Given) -> list[str]:
+    group = one(given, "group")
+    shown = ["offsets", "export", "-z", required(given, "zkconnect")]
+    return shown + pass_on(given, {"output-file": "-o"}) + ([group] if group else [])
+
+
+def _import(given: Given) -> list[str]:
+    return [
+        "offsets",
+        "import",
+        required(given, "input-file"),
+        "-z",
+        required(given, "zkconnect"),
+    ]
+
+
+def _update(given: Given) -> list[str]:
+    from zkbroker.config import load_properties
+
+    bare = given.get("", [])
+    if len(bare) != 3:
+        raise click.UsageError("give earliest or latest, a consumer property file, and a topic")
+    when, path, topic = bare
+    properties = load_properties(path)
+    group = properties.get("group.id") or properties.get("groupid")
+    connect = properties.get("zookeeper.connect") or properties.get("zk.connect")
+    if group is None or connect is None:
+        raise click.UsageError(f"{path} needs group.id and zookeeper.connect")
+    where = ["-z", connect, "--kept-by", "zookeeper"]
+    return ["offsets", "reset", group, when, *where, "-t", topic]
+
+
+def _verify(given: Given) -> list[str]:
+    return [
+        "groups",
+        "verify",
+        required(given, "group"),
+        "-z",
+        required(given, "zookeeper.connect"),
+    ]
+
+
+TOOLS = {
+    "kafka-consumer-offset-checker": Tool(
+        "Show a ZooKeeper group's offsets and lag.",
+        _offset_checker,
+        example="--zookeeper 127.0.0.1:2181 --group counters",
+        values=("zookeeper", "group", "topic"),
+        flags=("broker-info",),
+        ignored=("retry.backoff.ms", "socket.timeout.ms"),
+    ),
+    "kafka-get-offsets": Tool(
+        "Print log offsets by time.",
+        _get_offsets,
+        example="--broker-list 127.0.0.1:9092 --topic visits --time -1",
+        values=("broker-list", "bootstrap-server", "topic", "partitions", "time", "offsets"),
+        ignored=("max-wait-ms",),
+    ),
+    "kafka-export-zk-offsets": Tool(
+        "Write the offsets of ZooKeeper groups.",
+        _export,
+        example="--zkconnect 127.0.0.1:2181 --group counters",
+        values=("zkconnect", "group", "output-file"),
+    ),
+    "kafka-import-zk-offsets": Tool(
+        "Commit exported offsets.", _import,
+        example="--zkconnect 127.0.0.1:2181 --input-file offsets.txt",
+        values=("zkconnect", "input-file")
+    ),
+    "kafka-update-offsets-in-zk": Tool(
+        "Reset a ZooKeeper group: earliest|latest consumer.properties topic.",
+        _update,
+        example="earliest consumer.properties visits",
+        positional=3,
+    ),
+    "kafka-verify-consumer-rebalance": Tool(
+        "Find unowned partitions and owners that are gone.",
+        _verify,
+        example="--zookeeper.connect 127.0.0.1:2181 --group counters",
+        values=("zookeeper.connect", "group"),
+    ),
+}  # fmt: skip
