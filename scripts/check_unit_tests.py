@@ -141,7 +141,6 @@ REAL_THING = {
     "zkbroker/consumer/legacy07/generation.py": "integration/test_legacy07_consumer.py",
     "zkbroker/consumer/streams/generation.py": "integration/test_consumer_group.py",
     "zkbroker/producer/legacy07/channel.py": "integration/test_legacy07_producer.py",
-    "zkbroker/producer/legacy07/cluster.py": "integration/test_legacy07_producer.py",
     "spark_loader/brokers07.py": "integration/test_spark_load_07.py",
     "spark_loader/network.py": "integration/test_spark_load_07.py",
     "zkbroker/protocol/legacy07/answers.py": "golden/test_legacy07_wire.py",

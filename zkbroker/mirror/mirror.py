@@ -20,6 +20,7 @@ from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
 from zkbroker.client.metadata_source import ask
 from zkbroker.client.resolve_offsets import resolve_or_end
 from zkbroker.config.shared_options import READ_COMMITTED
+from zkbroker.consumer.legacy07 import Cluster07
 from zkbroker.errors import ClientError, ConfigError, ZkbrokerError
 from zkbroker.measures import Family, lag_families
 from zkbroker.mirror.config import MirrorConfig, SourceConfig
@@ -28,12 +29,10 @@ from zkbroker.mirror.offset_syncs import sync_message
 from zkbroker.mirror.paths import PathMarker
 from zkbroker.mirror.positions import Positions
 from zkbroker.mirror.routes import Routes
-from zkbroker.mirror.source07 import SourceCluster07
 from zkbroker.mirror.sources import (
     CoordinatorSource,
     OnRelease,
     Source,
-    SourceCluster,
     ZooKeeperGroupSource,
     source_cluster,
     topic_filter,
@@ -44,6 +43,7 @@ from zkbroker.mirror.transactions import MirrorTransactions
 from zkbroker.mirror.worker import Worker, passes
 from zkbroker.producer import Producer
 from zkbroker.protocol import ApiKey
+from zkbroker.registry.legacy07_groups import committed_positions
 from zkbroker.runtime import Runtime, get_runtime
 from zkbroker.types import PartitionKey
 from zkbroker.zookeeper import ZkSession
@@ -74,7 +74,7 @@ class TopicStatus:
 class _SourceSide:
     """What belongs to one source."""
 
-    def __init__(self, config: SourceConfig, cluster: SourceCluster, routes: Routes) -> None:
+    def __init__(self, config: SourceConfig, cluster: Cluster, routes: Routes) -> None:
         self.config = config
         self.cluster = cluster
         self.routes = routes
@@ -149,8 +149,8 @@ class Mirror:
                 logger.warning("not started yet, tried again error=%s", error)
             self._runtime.sleep(_START_AGAIN_S)
 
-    def _check_distinct(self, source: SourceConfig, cluster: SourceCluster) -> None:
-        if isinstance(cluster, SourceCluster07):
+    def _check_distinct(self, source: SourceConfig, cluster: Cluster) -> None:
+        if isinstance(cluster, Cluster07):
             # A target is of a later generation.
             return
         ids = {_cluster_id(cluster), _cluster_id(self._target.cluster)}
@@ -466,15 +466,15 @@ class CatchUp:
 
 
 def _offsets(
-    cluster: SourceCluster,
+    cluster: Cluster,
     keys: list[PartitionKey],
     time_ms: int,
     *,
     committed_only: bool = False,
 ) -> Mapping[PartitionKey, int]:
     """Return where partitions of a source begin or end, in offsets of its generation."""
-    if isinstance(cluster, SourceCluster07):
-        return cluster.offsets(keys, time_ms)
+    if isinstance(cluster, Cluster07):
+        return {key: cluster.offset(*key, time_ms) or 0 for key in keys}
     return resolve_or_end(
         cluster,
         dict.fromkeys(keys, time_ms),
@@ -484,7 +484,7 @@ def _offsets(
 
 
 def group_offsets(
-    source: SourceConfig, cluster: SourceCluster, group: str = ""
+    source: SourceConfig, cluster: Cluster, group: str = ""
 ) -> dict[PartitionKey, int]:
     """Return what a group of a source has committed.
 
@@ -497,8 +497,9 @@ def group_offsets(
         ZkbrokerError: it cannot be read.
     """
     name = group or source.group_id
-    if isinstance(cluster, SourceCluster07):
-        return cluster.committed(name)
+    if source.legacy07:
+        with ZkSession(source.zookeeper) as session:
+            return committed_positions(session, name)
     found: dict[PartitionKey, int] = {}
     if source.zookeeper:
         with ZkSession(source.zookeeper) as session:

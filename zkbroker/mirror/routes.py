@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from zkbroker.client import Cluster
+from zkbroker.consumer.legacy07 import Cluster07
 from zkbroker.mirror.config import MirrorConfig, SourceConfig
 from zkbroker.mirror.paths import goes_round
-from zkbroker.mirror.source07 import SourceCluster07
-from zkbroker.mirror.sources import SourceCluster
 from zkbroker.mirror.target import Target
 from zkbroker.mirror.topic_admin import TopicAdmin, WireTopics, ZooKeeperTopics
 from zkbroker.producer import ClusterMetadata, DefaultPartitioner, Partitioner
@@ -50,7 +50,7 @@ class Routes:
     """
 
     def __init__(
-        self, config: MirrorConfig, source: SourceConfig, cluster: SourceCluster, target: Target
+        self, config: MirrorConfig, source: SourceConfig, cluster: Cluster, target: Target
     ) -> None:
         self._config = config
         self._prefix = config.prefix(source)
@@ -82,7 +82,7 @@ class Routes:
             count = self._target.count_like(name, partition, self.admin, topic)
             return Route(name, count, identity=True)
         count = self._target.count(name)
-        if isinstance(self._cluster, SourceCluster07):
+        if isinstance(self._cluster, Cluster07):
             return Route(name, count, identity=False)
         same = not self._own_rule and len(self._cluster.partitions(topic)) == count
         return Route(name, count, identity=same)
@@ -121,9 +121,9 @@ class Routes:
             self.admin.close()
 
 
-def _topic_admin(source: SourceConfig, cluster: SourceCluster) -> TopicAdmin | None:
+def _topic_admin(source: SourceConfig, cluster: Cluster) -> TopicAdmin | None:
     """Return the way to a source's topics; None in 0.7, where topics have no settings."""
-    if isinstance(cluster, SourceCluster07):
+    if isinstance(cluster, Cluster07):
         return None
     if source.by_coordinator or not source.zookeeper:
         return WireTopics(cluster)

@@ -1,4 +1,4 @@
-"""A source of Kafka 0.7: what a mirror asks of its cluster, and its log entries as records.
+"""Log entries of a Kafka 0.7 source as records.
 
 Messages of 0.7 have neither key nor time nor header. A mirrored one has no key, the time at which
 it was read, and the codec of the wrapper that it lay in.
@@ -8,88 +8,12 @@ were verified before it is passed on.
 """
 
 import time
-from collections.abc import Iterable, Iterator
-from typing import Self
+from collections.abc import Iterator
 
-from zkbroker.client import PartitionInfo, Partitions
-from zkbroker.consumer.legacy07 import Cluster07
 from zkbroker.mirror.pieces import Decoded, in_batches
 from zkbroker.records import Codec
 from zkbroker.records.legacy07 import entries, messages
 from zkbroker.records.record import Unsent
-from zkbroker.registry.legacy07_groups import committed_positions
-from zkbroker.runtime import Runtime
-from zkbroker.types import Partition07, PartitionKey
-from zkbroker.zookeeper import ZkSession
-
-
-class SourceCluster07:
-    """A 0.7 cluster, for metadata and lag.
-
-    Args:
-        zookeeper: of its registry.
-        runtime: of the mirror.
-    """
-
-    def __init__(self, zookeeper: str, runtime: Runtime) -> None:
-        self._zookeeper = zookeeper
-        self._cluster = Cluster07(zookeeper, runtime=runtime)
-
-    def start(self) -> Self:
-        """Connect.
-
-        Raises:
-            RegistryError: ZooKeeper does not answer.
-        """
-        self._cluster.start()
-        return self
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._cluster.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
-    def topics(self) -> list[str]:
-        """Return the names of all topics."""
-        return self._cluster.topics()
-
-    def partitions(self, topic: str) -> Partitions:
-        """Return the partitions of a topic on brokers that are up."""
-        found = self._cluster.partitions(topic)
-        return tuple(PartitionInfo(topic, each, each.broker) for each in found)
-
-    def offsets(self, keys: Iterable[PartitionKey], time_ms: int) -> dict[PartitionKey, int]:
-        """Return where the logs of partitions begin or end.
-
-        Args:
-            keys: partitions of brokers that are up.
-            time_ms: `EARLIEST_TIME` or `LATEST_TIME`.
-
-        Raises:
-            ZkbrokerError: a broker does not answer.
-        """
-        found: dict[PartitionKey, int] = {}
-        for topic, partition in keys:
-            assert isinstance(partition, Partition07)
-            offsets = self._cluster.consumer(partition.broker).offsets(
-                topic, partition.number, time_ms
-            )
-            found[topic, partition] = offsets[0] if offsets else 0
-        return found
-
-    def committed(self, group: str) -> dict[PartitionKey, int]:
-        """Return the positions that a group has committed.
-
-        Raises:
-            RegistryError: ZooKeeper does not answer.
-        """
-        with ZkSession(self._zookeeper) as session:
-            return committed_positions(session, group)
 
 
 def cut07(data: bytes | memoryview, *, max_bytes: int) -> Iterator[Decoded]:

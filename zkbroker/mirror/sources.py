@@ -21,8 +21,8 @@ from zkbroker.consumer import (
 )
 from zkbroker.consumer.fetching.partition import Chunk
 from zkbroker.consumer.group.commits import CommitFailed
+from zkbroker.consumer.legacy07 import Cluster07
 from zkbroker.mirror.config import MirrorConfig, SourceConfig
-from zkbroker.mirror.source07 import SourceCluster07
 from zkbroker.rebalance import Owned
 from zkbroker.runtime import Runtime
 from zkbroker.types import PartitionKey
@@ -210,13 +210,10 @@ def topic_pattern(config: MirrorConfig) -> re.Pattern[str]:
     return re.compile(whole if config.whitelist else f"(?!{whole})", chosen.compiled.flags)
 
 
-SourceCluster = Cluster | SourceCluster07
-
-
-def source_cluster(source: SourceConfig, runtime: Runtime) -> SourceCluster:
+def source_cluster(source: SourceConfig, runtime: Runtime) -> Cluster:
     """Return a view of a source, started, for metadata and lag."""
     if source.legacy07:
-        return SourceCluster07(source.zookeeper, runtime).start()
+        return Cluster07(source.zookeeper, runtime=runtime).start()
     if source.by_coordinator:
         servers = source.properties["bootstrap.servers"].split(",")
         return Cluster(StaticSource(servers), runtime=runtime, client_id="zkbroker-mirror").start()

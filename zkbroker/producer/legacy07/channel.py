@@ -13,7 +13,7 @@ import select
 import socket
 import time
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from zkbroker.client import BrokerUnavailable, Cluster
 from zkbroker.config.legacy07_producer import ProducerConfig07
@@ -21,7 +21,6 @@ from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import NetworkError
 from zkbroker.producer.batch import Batch
 from zkbroker.producer.broker_channel import BrokerChannel, Exchange
-from zkbroker.producer.legacy07.cluster import ProducerCluster07
 from zkbroker.protocol.legacy07 import MultiProduce07, Produce07, Request07, encode_request
 from zkbroker.records import Codec
 from zkbroker.records.legacy07 import build_message, build_wrapper
@@ -43,22 +42,20 @@ class Channel07(BrokerChannel):
     def __init__(
         self,
         broker_id: int,
-        cluster: ProducerCluster07,
+        cluster: Cluster,
         runtime: Runtime,
         config: ProducerConfig,
         on_done: Callable[[Exchange], None],
         *,
         settings: ProducerConfig07,
     ) -> None:
-        self._cluster07 = cluster
         self._runtime = runtime
         self._settings = settings
         self._socket: socket.socket | None = None
         self._address: tuple[str, int] = ("", 0)
         self._requests = 0
         self._connected_at = 0.0
-        # It asks nothing of the cluster but by `_transmit`.
-        super().__init__(broker_id, cast("Cluster", cluster), runtime, config, on_done)
+        super().__init__(broker_id, cluster, runtime, config, on_done)
 
     def _run(self) -> None:
         try:
@@ -87,14 +84,13 @@ class Channel07(BrokerChannel):
         inner = b"".join([build_message(value or b"") for _, value, _, _ in batch.records])
         codec = self._codec if self._config.compresses(batch.topic) else Codec.NONE
         partition = _BROKER_PICKS
-        if self._cluster07.chooses_partitions:
-            assert isinstance(batch.partition, Partition07)
-            partition = batch.partition.number
+        if self._settings.zookeeper_connect:
+            partition = Partition07.from_number(batch.partition).number
         data = inner if codec is Codec.NONE else build_wrapper(codec, inner)
         return Produce07(batch.topic, partition, data)
 
     def _connected(self) -> socket.socket:
-        address = self._cluster07.brokers().get(self._broker_id)
+        address = self._cluster.brokers().get(self._broker_id)
         if address is None:
             self._disconnect()
             raise BrokerUnavailable(f"broker {self._broker_id} of the 0.7 cluster is down")
