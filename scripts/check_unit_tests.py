@@ -53,9 +53,13 @@ NOTHING_TO_DECIDE = {
 TOGETHER = {
     # Modules that make sense together only, and the unit tests of the whole.
     "zkbroker/log/base.py": "log/test_log.py",
+    "zkbroker/log/legacy07/folders.py": "log/legacy07/test_directory.py",
     "zkbroker/log/legacy07/segment.py": "log/legacy07/test_log.py",
     "zkbroker/log/managed.py": "log/test_manager.py",
     "zkbroker/log/opening.py": "log/test_manager.py",
+    "zkbroker/mirror/batches.py": "mirror/test_worker.py",
+    "zkbroker/mirror/options.py": "mirror/test_config.py",
+    "zkbroker/mirror/source_config.py": "mirror/test_config.py",
     "zkbroker/log/reading.py": "log/test_log.py",
     "zkbroker/log/trimming.py": "log/test_log.py",
     "zkbroker/log/upkeep.py": "log/test_manager.py",
@@ -152,8 +156,8 @@ REAL_THING = {
     "zkbroker/consumer/legacy07/fetcher.py": "integration/test_legacy07_consumer.py",
     "zkbroker/consumer/legacy07/generation.py": "integration/test_legacy07_consumer.py",
     "zkbroker/consumer/streams/generation.py": "integration/test_consumer_group.py",
+    "zkbroker/mirror/generations.py": "integration/test_mirror_to_07.py",
     "zkbroker/producer/legacy07/channel.py": "integration/test_legacy07_producer.py",
-    "zkbroker/producer/legacy07/cluster.py": "integration/test_legacy07_producer.py",
     "spark_loader/brokers07.py": "integration/test_spark_load_07.py",
     "spark_loader/network.py": "integration/test_spark_load_07.py",
     "zkbroker/protocol/legacy07/answers.py": "golden/test_legacy07_wire.py",

@@ -26,7 +26,7 @@ CONFIGURATIONS = (
     ("Producer", "zkbroker.config.producer", "ProducerConfig"),
     ("Consumer", "zkbroker.config.consumer", "ConsumerConfig"),
     ("Group consumer", "zkbroker.config.group_consumer", "GroupConsumerConfig"),
-    ("Mirror", "zkbroker.mirror.config", "MirrorOptions"),
+    ("Mirror", "zkbroker.mirror.options", "MirrorOptions"),
     ("Producer for Kafka 0.7", "zkbroker.config.legacy07_producer", "ProducerConfig07"),
     ("Consumer for Kafka 0.7", "zkbroker.config.legacy07_consumer", "ConsumerConfig07"),
 )

@@ -40,13 +40,13 @@ class BrokerView07:
         brokers = self._cluster.brokers()
         if not brokers:
             raise ClientError("no broker of the 0.7 cluster is registered; is it running?")
-        return tuple(f"{each}:{host}:{port}" for each, (host, port) in sorted(brokers.items()))
+        return tuple(f"{each.id}:{each.host}:{each.port}" for _, each in sorted(brokers.items()))
 
     def topics(self) -> list[str]:
         return self._repeat(self._cluster.topics)
 
     def partitions(self, topic: str) -> list[int]:
-        found = self._repeat(lambda: self._cluster.partitions(topic))
+        found = self._repeat(lambda: self._cluster.numbers(topic))
         if not found and topic not in self.topics():
             raise UnknownTopicOrPartition(f"topic {topic} does not exist")
         for each in found:

@@ -234,15 +234,15 @@ def test_our_own_consumer_finds_and_reads_the_partitions(tmp_path, chroot, tree)
         running_broker(tmp_path, chroot, settings(tmp_path, tree)),
         Cluster07(tree.connect_string) as cluster,
     ):
-        assert cluster.partitions("t") == []
+        assert cluster.numbers("t") == []
         first = Broker07(*broker_address(tree, 0))
         first.produce("t", 0, entry(b"first"))
         first.close()
-        until(lambda: cluster.partitions("t") == [Partition07(0, n) for n in range(4)])
+        until(lambda: cluster.numbers("t") == [Partition07(0, n) for n in range(4)])
         sent = [b"%03d" % n for n in range(100)]
         produce(tree, "t", sent)
         found = []
-        for partition in cluster.partitions("t"):
+        for partition in cluster.numbers("t"):
             offset = 0
             while got := (
                 reader := cluster.consumer(partition.broker).fetch("t", partition.number, offset)

@@ -1,5 +1,7 @@
 """Our producer to a 0.7 cluster: which broker and partition, codecs, queues, closed connections."""
 
+import random
+
 import pytest
 
 from tests.support.client07 import Broker07, broker_address, parse
@@ -195,3 +197,41 @@ def test_what_is_too_large_or_finds_no_room_is_refused_at_once(tmp_path, chroot,
             for _ in range(10):
                 producer.send(KeyedMessage("t", b"x"))
         until(lambda: count(tree, "t") >= 6)
+
+
+def test_with_acks_a_message_is_sent_when_the_broker_took_it(tmp_path, chroot, tree):
+    settings = {"socket_timeout_ms": 500, "serializer_class": "StringEncoder"}
+    with cluster07(tmp_path, chroot, tree, brokers=1) as (broker,):
+        make_topic(tree, "t", brokers=1)
+        with (
+            Producer(config(tree, **settings)) as written,
+            Producer(config(tree, acks=1, **settings)) as taken,
+        ):
+            taken.send(KeyedMessage("t", "taken"))
+            broker.pause()
+            try:
+                written.send(KeyedMessage("t", "only written"))
+                with pytest.raises(ClientError, match="timed out"):
+                    taken.send(KeyedMessage("t", "not answered"))
+            finally:
+                broker.resume()
+            until(lambda: count(tree, "t") >= 3)
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_a_set_that_brokers_would_drop_in_silence_is_split_and_what_is_too_large_refused(
+    tmp_path, chroot, tree, codec
+):
+    noise = random.Random(7).randbytes
+    bodies = [noise(400) for _ in range(20)] + [noise(1004)]
+    given = config(
+        tree, max_message_size=1000, producer_type="async", compression_codec=codec, batch_size=100
+    )
+    with cluster07(tmp_path, chroot, tree, brokers=1, max_message_size="1000"):
+        make_topic(tree, "t", brokers=1)
+        producer = Producer(given)
+        futures = [producer.send(KeyedMessage("t", body)) for body in bodies]
+        assert [future.exception() for future in futures[:-1]] == [None] * 20
+        assert isinstance(futures[-1].exception(), MessageTooLarge)
+        producer.close()
+        until(lambda: count(tree, "t") == 21)

@@ -332,7 +332,24 @@ def test_offsets_of_groups_are_found_in_the_target(east, here, tmp_path):
         )
         assert done.returncode == 0, done.stderr
         kept = coordinator_groups.describe(cluster, group).offsets
-    assert kept == {(topic, 0): before[0] + 33, (topic, 1): before[1] + ends[1]}
+    expected = {(topic, 0): before[0] + 33, (topic, 1): before[1] + ends[1]}
+    assert kept == expected
+    # The settings name the target's brokers and its ZooKeeper.
+    both = tmp_path / "both.properties"
+    text = (tmp_path / "mirror.properties").read_text()
+    both.write_text(f"{text}target.zookeeper.connect={here.zookeeper}\n")
+    for path, code, said in ((str(both), 0, "committed 2 offsets"), (file, 2, "no ZooKeeper")):
+        arguments = ("--apply", "zookeeper", "--group", group, "--config", path)
+        done = subprocess.run(
+            zkbroker("mirror", "offsets", *arguments),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, said in done.stdout + done.stderr) == (code, True), done
+    with ZkSession(here.zookeeper) as session:
+        assert zk_groups.committed(session, group) == expected
 
 
 @pytest.mark.parametrize("coordinator", [False, True])

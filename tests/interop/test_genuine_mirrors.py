@@ -9,11 +9,16 @@ from pathlib import Path
 import pytest
 
 from tests.support import java_clients
+from tests.support.cluster07 import cluster07, make_topic, registry_tree
 from tests.support.genuine_broker import GenuineBroker
 from tests.support.mirroring import caught_up, connect, contents
 from tests.support.process import wait_until
 from tests.support.producing import TestProducer
 from zkbroker.client import Cluster, ZooKeeperSource
+from zkbroker.config.generation import GENERATION
+from zkbroker.consumer import LATEST_TIME
+from zkbroker.consumer.legacy07 import Cluster07
+from zkbroker.errors import ConfigError
 from zkbroker.mirror import MirrorConfig, SourceConfig, group_offsets
 from zkbroker.records import Codec, encode_message_set
 from zkbroker.testing import LocalCluster
@@ -84,10 +89,14 @@ def told(servers: str, topic: str) -> dict[int, list[tuple[bytes | None, bytes |
     return {number: [(key, value) for key, value, *_ in row] for number, row in found.items()}
 
 
-def mirror(from_: dict[str, str], to: dict[str, str], topic: str) -> dict[str, int]:
+def mirror(
+    from_: dict[str, str], to: dict[str, str], topic: str, *, identity: bool = True
+) -> dict[str, int]:
     source = SourceConfig(properties={"group.id": f"m-{next(_numbers)}", **from_})
     given = MirrorConfig.from_properties(
-        {"whitelist": topic, "identity.partitions": "true"}, sources=[source], target=to
+        {"whitelist": topic, "identity.partitions": str(identity).lower()},
+        sources=[source],
+        target=to,
     )
     with caught_up(given) as running:
         metrics = running.metrics()
@@ -120,6 +129,52 @@ def test_stored_messages_pass_from_one_genuine_cluster_to_another(ours, theirs, 
         assert told(f"{ours.zookeeper}/other", topic) == told(f"{ours.zookeeper}/genuine", topic)
         assert metrics["encoded_batches"] <= PARTITIONS  # where the first chunk begins
         assert metrics["stored_batches"] > 0
+
+
+@pytest.mark.parametrize("wanted", [None, "false", "true"])
+def test_a_target_without_producer_ids_is_used_without_them_unless_they_are_asked_for(
+    ours, theirs, wanted, caplog
+):
+    caplog.set_level("INFO", logger="zkbroker.mirror")
+    topic = f"no-ids-{wanted}"
+    ours.create_topic(topic, partitions=PARTITIONS)
+    fill(ours.bootstrap_servers, ours.bootstrap_servers, topic)
+    target = {"zookeeper.connect": f"{ours.zookeeper}/genuine"}
+    if wanted is not None:
+        target["enable.idempotence"] = wanted
+    if wanted == "true":
+        with pytest.raises(ConfigError, match=r"enable\.idempotence=true is not for this target"):
+            mirror({"zookeeper.connect": ours.zookeeper}, target, topic, identity=False)
+        return
+    mirror({"zookeeper.connect": ours.zookeeper}, target, topic, identity=False)
+    assert told(f"{ours.zookeeper}/genuine", topic) == told(ours.bootstrap_servers, topic)
+    assert "idempotence=false" in caplog.text
+
+
+def test_a_genuine_0_8_cluster_is_mirrored_into_one_of_0_7(ours, theirs, tmp_path):
+    topic = "down-to-0-7"
+    fill(f"{ours.zookeeper}/genuine", bootstrap(theirs), topic)
+    with (
+        registry_tree(f"{ours.zookeeper}/old") as tree,
+        cluster07(tmp_path, f"{ours.zookeeper}/old-brokers", tree),
+    ):
+        make_topic(tree, topic)
+        target = {GENERATION: "0.7", "zk.connect": tree.connect_string}
+        source = {"zookeeper.connect": f"{ours.zookeeper}/genuine"}
+        mirror(source, target, topic, identity=False)
+        sent = [
+            value or b"" for _, row in told(bootstrap(theirs), topic).items() for _, value in row
+        ]
+        found: list[bytes] = []
+        with Cluster07(tree.connect_string) as cluster:
+            for partition in cluster.numbers(topic):
+                end = cluster.offset(topic, partition, LATEST_TIME)
+                at = 0
+                while at != end:
+                    came = cluster.consumer(partition.broker).fetch(topic, partition.number, at)
+                    found += [each.payload for each in came.messages]
+                    at = came.next_offset
+        assert sorted(body for body in found if not body.startswith(b"first")) == sorted(sent)
 
 
 @pytest.mark.parametrize("into_ours", [True, False])

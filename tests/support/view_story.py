@@ -192,8 +192,8 @@ class Story:
         if self.legacy is not None:
             for log in self.legacy.all().values():
                 fds = [log._active._fd]
-                if hasattr(log, "_map_fd"):
-                    fds.append(log._map_fd)
+                if hasattr(log, "_map"):
+                    fds.append(log._map._fd)
                 for fd in fds:
                     if fd >= 0 and not log._closed:
                         os.close(fd)

@@ -64,6 +64,7 @@ _SOURCE_NAMES = click.option(
 @_PRODUCER
 @_SOURCE_NAMES
 @click.option("--from-07", is_flag=True, help="The sources are clusters of Kafka 0.7.")
+@click.option("--to-07", is_flag=True, help="The target is a cluster of Kafka 0.7.")
 @click.option("--target-name", help="Name of the target; with names messages carry their path.")
 @click.option("--whitelist", help="Topics: a Java regular expression, or names with commas.")
 @click.option("--blacklist", help="All topics but these.")
@@ -84,6 +85,7 @@ def command(
     producer_config: Path | None,
     source_names: tuple[str, ...],
     from_07: bool,
+    to_07: bool,
     target_name: str | None,
     whitelist: str | None,
     blacklist: str | None,
@@ -117,7 +119,13 @@ def command(
     options = {key: value for key, value in given.items() if value is not None}
     options |= parse_settings(settings, "-X")
     config = make_config(
-        config_file, consumer_configs, producer_config, source_names, options, from_07=from_07
+        config_file,
+        consumer_configs,
+        producer_config,
+        source_names,
+        options,
+        from_07=from_07,
+        to_07=to_07,
     )
     run_mirror(config, until_caught_up=until_caught_up, live=live, metrics_port=metrics_port)
 
@@ -130,6 +138,7 @@ def make_config(
     options: dict[str, str],
     *,
     from_07: bool = False,
+    to_07: bool = False,
 ) -> "MirrorConfig":
     """Put a mirror's settings together; options go before what the file says.
 
@@ -154,7 +163,9 @@ def make_config(
         for path, name in zip(consumer_configs, names, strict=True)
     ]
     properties = load_properties(config_file) if config_file is not None else {}
-    target = load_properties(producer_config) if producer_config is not None else {}
+    target = {GENERATION: "0.7"} if to_07 else {}
+    if producer_config is not None:
+        target |= load_properties(producer_config)
     return MirrorConfig.from_properties(
         {**properties, **options}, sources=sources, target=target, every_source=every_source
     )
@@ -282,8 +293,8 @@ def offsets_command(
     It needs a mirror with --identity-partitions, which keeps what belongs together in a topic of
     the target. A partition that nobody mirrored far enough is shown as `-`.
     """
-    from zkbroker.mirror import group_offsets, read_syncs, translate
-    from zkbroker.mirror.sources import source_cluster
+    from zkbroker.mirror import read_syncs, translate
+    from zkbroker.mirror.source_cluster import SourceCluster
     from zkbroker.producer.assembly import make_cluster
     from zkbroker.runtime import get_runtime
 
@@ -300,12 +311,16 @@ def offsets_command(
             f"positions of source {chosen[0].label} are bytes of Kafka 0.7 logs: they have no "
             "counterpart in the target"
         )
+    if config.target_legacy07:
+        raise click.UsageError(
+            "the target is a cluster of Kafka 0.7: a mirror keeps no offsets for it to translate by"
+        )
     runtime = get_runtime("threads")
     with (
-        source_cluster(chosen[0], runtime) as there,
+        SourceCluster(chosen[0], runtime) as there,
         make_cluster(config.producer(idempotent=False), runtime) as here,
     ):
-        committed = group_offsets(chosen[0], there, group)
+        committed = there.committed(group)
         syncs = read_syncs(here, config.offset_syncs_topic, chosen[0].label)
         places = translate(committed, syncs)
         found = {
@@ -338,11 +353,16 @@ def _apply(
     found: "dict[PartitionKey, int]",
 ) -> None:
     from zkbroker.admin import coordinator_groups, zk_groups
-    from zkbroker.cli.connection import open_session
+    from zkbroker.zookeeper import ZkSession
 
-    zookeeper = config.producer(idempotent=False).zookeeper_connect
-    if kept_by == "zookeeper" or (kept_by == "auto" and zookeeper):
-        with open_session(zookeeper or None) as session:
-            zk_groups.set_offsets(session, group, found)
-    else:
+    zookeeper = config.target_zookeeper
+    if kept_by == "coordinator" or (kept_by == "auto" and not zookeeper):
         coordinator_groups.set_offsets(cluster, group, found)
+        return
+    if not zookeeper:
+        raise click.UsageError(
+            "--apply zookeeper: the settings of the target name no ZooKeeper; add "
+            "zookeeper.connect to them, or give --apply coordinator"
+        )
+    with ZkSession(zookeeper) as session:
+        zk_groups.set_offsets(session, group, found)

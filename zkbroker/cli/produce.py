@@ -213,8 +213,8 @@ def _of_07(properties: dict[str, str], given: dict[str, str]) -> dict[str, str]:
         found.pop("zookeeper.connect", None)
     if "queue.time" in given:
         del found["queue.buffering.max.ms"]
-    for key in ("request.required.acks", "acks"):
-        found.pop(key, None)
+    if not given.keys() & {"request.required.acks", "acks"}:
+        found.pop("request.required.acks", None)
     return found
 
 

@@ -29,7 +29,7 @@ def of_partitions_07(
     """
     require_cluster(zookeeper)
     with Cluster07(zookeeper) as cluster:
-        known = cluster.partitions(topic)
+        known = cluster.numbers(topic)
         unknown = sorted(set(partitions) - set(known))
         if unknown or not known:
             there = ", ".join(map(str, known)) or "none"
@@ -57,8 +57,7 @@ def _start(cluster: Cluster07, topic: str, partition: Partition07, position: Pos
 
 
 def _ask(cluster: Cluster07, topic: str, partition: Partition07, time_ms: int) -> int:
-    found = cluster.consumer(partition.broker).offsets(topic, partition.number, time_ms)
-    return found[0] if found else 0
+    return cluster.offset(topic, partition, time_ms) or 0
 
 
 def _read(

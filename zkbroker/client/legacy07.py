@@ -1,129 +1,90 @@
-"""Brokers, topics and partitions of a 0.7 cluster, kept current by watches on its registry.
+"""Kafka 0.7 as the source of a `Cluster`: by the registry in ZooKeeper, or by a list of brokers.
 
-    a watch fires ─▶ read again ─▶ publish ─▶ tell the watchers
+    /brokers/ids                a broker joins, leaves, or comes back elsewhere
+    /brokers/topics/T           a broker gets partitions of a topic, or leaves with them
+    /brokers/topics/T/N         the number of partitions of topic T on broker N
 
-A partition belongs to a broker for ever, and is away while its broker is: there is no leader to
-look for, only a broker that is up or is not.
+A partition belongs to a broker for ever, which counts as its leader. It is away while its broker
+is. Partitions of a topic are in numeric order.
 
-Invariant: what was read last is answered without waiting; while ZooKeeper is away it stays.
+Invariant: as of `ZooKeeperSource`: every node that a view was read from carries a watch.
 """
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Self
+from collections.abc import Collection, Mapping
 
-from zkbroker.client.view import BrokerAddress
-from zkbroker.client.watchers import Watchers
-from zkbroker.errors import RegistryError
+from zkbroker.client.view import BrokerAddress, BrokerConnector, PartitionInfo, Partitions, View
+from zkbroker.client.zookeeper_source import ZooKeeperSource
+from zkbroker.errors import ErrorCode, ProtocolError, protocol_error
+from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.registry import legacy07 as registry
-from zkbroker.runtime import OwnerLoop, Runtime
 from zkbroker.types import Partition07
-from zkbroker.zookeeper import ZkSession
-
-logger = logging.getLogger(__name__)
+from zkbroker.zookeeper.nodes import Settable
 
 
-class Cluster07View:
-    """A view of a 0.7 cluster; fits `client.view.Leaders`.
+class ZooKeeperSource07(ZooKeeperSource):
+    """Finds a 0.7 cluster by its registry; arguments as of `ZooKeeperSource`."""
 
-    Args:
-        session: a session under the chroot of its registry; started and closed by the caller.
-    """
+    def read(self, topics: Collection[str]) -> View:
+        brokers = {
+            broker: BrokerAddress(broker, host, port)
+            for broker, (host, port) in registry.brokers(self.session, self._changed).items()
+        }
+        return View(brokers, {topic: self._partitions(topic, brokers) for topic in topics})
 
-    def __init__(self, session: ZkSession) -> None:
-        self._session = session
-        self._brokers: Mapping[int, BrokerAddress] = {}
-        self._topics: dict[str, tuple[Partition07, ...]] = {}
-        self._readings = 0
-        self._lock = self.runtime.lock()
-        self._watchers = Watchers(self.runtime)
-        self._loop = OwnerLoop(
-            self.runtime,
-            self._read,
-            name="cluster07",
-            logger=logger,
-            foreseen=(RegistryError,),
-            ready=session.wait_connected,
-            ended=lambda: session.closed,
+    def _partitions(
+        self, topic: str, brokers: Mapping[int, BrokerAddress]
+    ) -> Partitions | ProtocolError:
+        found = registry.partitions(self.session, topic, self._changed)
+        return tuple(
+            PartitionInfo(topic, each, each.broker) for each in found if each.broker in brokers
+        ) or protocol_error(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} is on no broker that is up"
         )
 
-    @property
-    def runtime(self) -> Runtime:
-        """What it runs on."""
-        return self._session.runtime
+    def all_topics(self) -> list[str]:
+        return registry.topics(self.session)
 
-    def start(self) -> Self:
-        """Read the brokers, and keep them current.
 
-        Raises:
-            RegistryError: ZooKeeper does not answer, or the registry is none of 0.7.
-        """
-        self._read()
-        self._loop.start()
-        return self
+class ProducerSource07(ZooKeeperSource07):
+    """The same for a producer: a topic that no broker has begins as partition 0 of each."""
 
-    def close(self, timeout_s: float = 10.0) -> bool:
-        """Watch no longer; False when that takes longer than `timeout_s`."""
-        return self._loop.close(timeout_s)
+    def _partitions(
+        self, topic: str, brokers: Mapping[int, BrokerAddress]
+    ) -> Partitions | ProtocolError:
+        found = super()._partitions(topic, brokers)
+        return first_of_each(topic, brokers) if isinstance(found, ProtocolError) else found
 
-    # -- what was read last
 
-    def brokers(self) -> Mapping[int, BrokerAddress]:
-        """Return the brokers that are up."""
-        return self._brokers
+class ListedSource07:
+    """A list of 0.7 brokers: each is one place to send to, and picks the partition itself.
 
-    def leader(self, topic: str, partition: int) -> int | None:
-        """Return the broker of a `Partition07`, None while it is down; never waits."""
-        assert isinstance(partition, Partition07)
-        return partition.broker if partition.broker in self._brokers else None
+    Args:
+        brokers: host and port by id.
+    """
 
-    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Have `callback` called after every change; returns what ends that."""
-        return self._watchers.add(callback)
-
-    # -- reading; waits for ZooKeeper
-
-    def refresh(self, topics: Sequence[str] | None = None) -> None:
-        """Read the brokers anew.
-
-        Raises:
-            RegistryError: ZooKeeper does not answer.
-        """
-        self._read()
-
-    def topics(self) -> list[str]:
-        """Return the names of all topics, sorted.
-
-        Raises:
-            RegistryError: ZooKeeper does not answer.
-        """
-        return registry.topics(self._session)
-
-    def partitions(self, topic: str) -> tuple[Partition07, ...]:
-        """Return the partitions of a topic on brokers that are up, in numeric order.
-
-        Kept until something about the topic or the brokers changes.
-
-        Raises:
-            RegistryError: ZooKeeper does not answer.
-        """
-        known = self._topics.get(topic)
-        if known is None:
-            reading = self._readings
-            found = registry.partitions(self._session, topic, self._loop)
-            known = tuple(each for each in found if each.broker in self._brokers)
-            with self._lock:
-                if reading == self._readings:
-                    self._topics[topic] = known
-        return known
-
-    def _read(self) -> None:
-        found = registry.brokers(self._session, self._loop)
+    def __init__(self, brokers: Mapping[int, tuple[str, int]]) -> None:
         self._brokers = {
-            broker: BrokerAddress(broker, host, port) for broker, (host, port) in found.items()
+            number: BrokerAddress(number, host, port) for number, (host, port) in brokers.items()
         }
-        with self._lock:
-            # Read again when they are asked for; the watches of those read before may be spent.
-            self._readings += 1
-            self._topics = {}
-        self._watchers.tell()
+
+    def start(self, connector: BrokerConnector, changed: Settable) -> None:
+        """Nothing to do: a list never changes."""
+
+    def read(self, topics: Collection[str]) -> View:
+        return View(self._brokers, {topic: first_of_each(topic, self._brokers) for topic in topics})
+
+    def all_topics(self) -> list[str]:
+        return []
+
+    def only_connection(self) -> BrokerConnection | None:
+        return None
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+def first_of_each(topic: str, brokers: Collection[int]) -> Partitions | ProtocolError:
+    """Return partition 0 of each broker; an error where there is no broker."""
+    return tuple(
+        PartitionInfo(topic, Partition07(broker, 0), broker) for broker in sorted(brokers)
+    ) or protocol_error(ErrorCode.LEADER_NOT_AVAILABLE, "no broker of the 0.7 cluster is up")

@@ -67,7 +67,8 @@ class ZooKeeperSource:
         self._unsubscribe: Callable[[], object] = lambda: None
 
     @property
-    def _session(self) -> ZkSession:
+    def session(self) -> ZkSession:
+        """The session that it reads by."""
         session = self._given or self._own
         assert session is not None
         return session
@@ -90,10 +91,10 @@ class ZooKeeperSource:
             if state is SessionState.CONNECTED:
                 changed.set()
 
-        self._unsubscribe = self._session.on_state(on_state)
+        self._unsubscribe = self.session.on_state(on_state)
 
     def read(self, topics: Collection[str]) -> View:
-        session, changed = self._session, self._changed
+        session, changed = self.session, self._changed
         assert changed is not None
         brokers = {
             broker.id: BrokerAddress(broker.id, broker.host, broker.port, broker.rack)
@@ -127,7 +128,7 @@ class ZooKeeperSource:
 
     def _leaders(self, keys: Sequence[PartitionKey]) -> list[tuple[int | None, int]]:
         """Return leaders and their epochs, all read in one flight."""
-        session, changed = self._session, self._changed
+        session, changed = self.session, self._changed
         assert changed is not None
         nodes = [paths.partition_state(*key) for key in keys]
         states = dict(zip(nodes, session.get_many(nodes, [changed] * len(nodes)), strict=True))
@@ -139,7 +140,7 @@ class ZooKeeperSource:
         return [_leader(path, node) for path, node in states.items()]
 
     def all_topics(self) -> list[str] | None:
-        return list_topics(self._session)
+        return list_topics(self.session)
 
     def only_connection(self) -> BrokerConnection | None:
         return None

@@ -27,15 +27,11 @@ _BATCH_SHARE = 10
 class ProducerConfig07:
     """How a producer finds the brokers of a 0.7 cluster, batches and gives up.
 
-    A 0.7 broker never answers a produce: a message counts as sent when it was written to the
-    connection, and what was written to one that then breaks is lost.
+    A 0.7 broker never answers a produce. Without `request.required.acks` a message counts as sent
+    when it was written to the connection, and what was written to one that then breaks is lost.
     """
 
-    IGNORED: ClassVar[Mapping[str, str]] = {
-        **shared_options.KEPT_CURRENT,
-        "request.required.acks": "brokers of 0.7 do not answer",
-        "acks": "brokers of 0.7 do not answer",
-    }
+    IGNORED: ClassVar[Mapping[str, str]] = shared_options.KEPT_CURRENT
 
     zookeeper_connect: str = option(
         "zk.connect",
@@ -100,6 +96,14 @@ class ProducerConfig07:
         kind=StrList(),
         doc="With producer.type=async: topics to compress; all where the list is empty.",
     )
+    required_acks: int = option(
+        "request.required.acks",
+        "acks",
+        default=0,
+        kind=Int(-1, 1),
+        doc="0: a message is sent when it is written. 1 or -1: when the broker answered a request "
+        "that was written behind it, for which it has to have taken the message.",
+    )
     retries: int = option(
         "num.retries",
         "message.send.max.retries",
@@ -112,6 +116,12 @@ class ProducerConfig07:
         default=100,
         kind=Int(0, _FOREVER),
         doc="Wait before each retry, in ms.",
+    )
+    delivery_timeout_ms: int = option(
+        "delivery.timeout.ms",
+        default=120_000,
+        kind=Int(1, _FOREVER),
+        doc="A message that is not sent this long after send fails, in ms.",
     )
     send_buffer_bytes: int = shared_options.send_buffer_bytes("buffer.size")
     connect_timeout_ms: int = shared_options.broker_connect_timeout_ms()
@@ -257,7 +267,8 @@ class ProducerConfig07:
             zookeeper_connect=self.zookeeper_connect,
             broker_list=tuple(f"{host}:{port}" for host, port in self.brokers().values()),
             producer_type=self.producer_type,
-            required_acks=0,
+            required_acks=self.required_acks,
+            delivery_timeout_ms=self.delivery_timeout_ms,
             request_timeout_ms=self.socket_timeout_ms,
             connect_timeout_ms=self.connect_timeout_ms,
             zookeeper_session_timeout_ms=self.zookeeper_session_timeout_ms,

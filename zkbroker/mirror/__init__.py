@@ -4,10 +4,13 @@ Invariant: nothing here knows of brokers more than any client does. A message is
 source only when the target has stored it.
 """
 
-from zkbroker.mirror.config import MirrorConfig, SourceConfig
-from zkbroker.mirror.mirror import CatchUp, Mirror, TopicStatus, group_offsets
+from zkbroker.mirror.config import MirrorConfig
+from zkbroker.mirror.loop_guard import PATH_HEADER
+from zkbroker.mirror.mirror import Mirror
 from zkbroker.mirror.offset_syncs import read_syncs, translate
-from zkbroker.mirror.paths import PATH_HEADER
+from zkbroker.mirror.sides import CatchUp, TopicStatus
+from zkbroker.mirror.source_cluster import group_offsets
+from zkbroker.mirror.source_config import SourceConfig
 from zkbroker.mirror.tracker import Place
 
 __all__ = [

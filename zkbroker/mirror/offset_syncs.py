@@ -21,7 +21,7 @@ from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
 from zkbroker.client.resolve_offsets import resolve_or_end
 from zkbroker.consumer import AssignedConsumer
 from zkbroker.errors import ClientError, UnknownTopicOrPartition
-from zkbroker.mirror.kept import kept_key, kept_offset
+from zkbroker.mirror.state_keys import parse_key, parse_offset
 from zkbroker.mirror.tracker import Place
 from zkbroker.producer import KeyedMessage
 from zkbroker.registry.node_json import read_json
@@ -85,7 +85,7 @@ def read_syncs(cluster: Cluster, topic: str, source: str) -> dict[PartitionKey, 
     found: dict[PartitionKey, list[Sync]] = {}
     with AssignedConsumer(cluster, starts, stop=ends) as consumer:
         for message in consumer:
-            key = kept_key(message.key, source)
+            key = parse_key(message.key, source)
             if key is None or message.value is None:
                 continue
             sync = _sync(message.value)
@@ -97,8 +97,8 @@ def read_syncs(cluster: Cluster, topic: str, source: str) -> dict[PartitionKey, 
 
 
 def _sync(value: bytes) -> Sync | None:
-    offset, target_offset = kept_offset(value, "offset"), kept_offset(value, "target_offset")
-    number = kept_offset(value, "target_partition")
+    offset, target_offset = parse_offset(value, "offset"), parse_offset(value, "target_offset")
+    number = parse_offset(value, "target_partition")
     if offset is None or target_offset is None or number is None:
         return None
     topic = read_json(value).get("target_topic")

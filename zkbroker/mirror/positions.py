@@ -18,7 +18,7 @@ from zkbroker.config.consumer import FAIL, ConsumerConfig
 from zkbroker.config.shared_options import READ_COMMITTED
 from zkbroker.consumer import AssignedConsumer, MessageAndMetadata
 from zkbroker.errors import ConfigError, RequestTimedOut
-from zkbroker.mirror.kept import kept_key, kept_offset
+from zkbroker.mirror.state_keys import parse_key, parse_offset
 from zkbroker.producer import KeyedMessage
 from zkbroker.runtime import Runtime
 from zkbroker.types import PartitionKey
@@ -114,14 +114,14 @@ class Positions:
         self._next = end
 
     def _keep(self, message: MessageAndMetadata) -> None:
-        partition = kept_key(message.key, self._source)
+        partition = parse_key(message.key, self._source)
         if partition is None:
             return
         self._unreadable.pop(partition, None)
         self._found.pop(partition, None)
         if message.value is None:
             return  # an operator let the mirror begin anew with this partition
-        offset = kept_offset(message.value, "offset")
+        offset = parse_offset(message.value, "offset")
         if offset is None:
             self._unreadable[partition] = message.offset
         else:

@@ -1,27 +1,22 @@
 """Where a topic of a source goes: its name in the target, and which partition a message takes.
 
-    identity        the number that it had
-    same count      the same, since one rule that spreads keys puts them there anyway
-    another count   by key; without a key the number that it had, modulo the count
-    source of 0.7   broker and number together, modulo the count: there are no keys
+    identity           the number that it had
+    same partitions    the same, since one rule that spreads keys puts them there anyway
+    other partitions   by key; without a key the number that it had, modulo the count
 
 Invariant: messages of one partition that go to one partition keep their order.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zkbroker.mirror.config import MirrorConfig, SourceConfig
-from zkbroker.mirror.paths import goes_round
-from zkbroker.mirror.source07 import SourceCluster07
-from zkbroker.mirror.sources import SourceCluster
+from zkbroker.mirror.config import MirrorConfig
+from zkbroker.mirror.loop_guard import would_loop
+from zkbroker.mirror.source_cluster import SourceCluster
 from zkbroker.mirror.target import Target
-from zkbroker.mirror.topic_admin import TopicAdmin, WireTopics, ZooKeeperTopics
-from zkbroker.producer import ClusterMetadata, DefaultPartitioner, Partitioner
+from zkbroker.producer import ClusterMetadata
 from zkbroker.producer.partitioners import sees_whole_message
-from zkbroker.producer.plugins import resolve
-from zkbroker.types import Partition07
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +25,12 @@ class Route:
 
     Args:
         topic: its name in the target.
-        partitions: how many it has there.
+        partitions: those that it has there.
         identity: whether numbers of partitions are kept.
     """
 
     topic: str
-    partitions: int
+    partitions: Sequence[int]
     identity: bool
 
 
@@ -44,22 +39,18 @@ class Routes:
 
     Args:
         config: of the mirror.
-        source: which.
-        cluster: its brokers.
+        source: where from.
         target: where to.
     """
 
-    def __init__(
-        self, config: MirrorConfig, source: SourceConfig, cluster: SourceCluster, target: Target
-    ) -> None:
+    def __init__(self, config: MirrorConfig, source: SourceCluster, target: Target) -> None:
         self._config = config
-        self._prefix = config.prefix(source)
-        self._cluster = cluster
+        self._prefix = config.prefix(source.config)
+        self._source = source
         self._target = target
-        self.admin = _topic_admin(source, cluster)
+        self.admin = source.topic_admin()
         self._topics: set[str] = set()
-        self._partitioner: Partitioner = resolve("partitioner", target.settings.partitioner)
-        self._own_rule = type(self._partitioner) is not DefaultPartitioner
+        self._partitioner: Any = target.partitioner
         self._whole = sees_whole_message(self._partitioner)
         self._view = ClusterMetadata(target.cluster)
 
@@ -67,7 +58,7 @@ class Routes:
         """Whether a topic is not mirrored, whatever the filter says."""
         if topic in (self._config.offset_syncs_topic, self._config.exactly_once_topic):
             return True
-        return goes_round(topic, self._prefix, self._config.target_name)
+        return would_loop(topic, self._prefix, self._config.target_name)
 
     def find(self, topic: str, partition: int) -> Route:
         """Return where a topic goes; it is made where that is asked for.
@@ -77,15 +68,17 @@ class Routes:
         """
         name = self._prefix + topic
         self._topics.add(topic)
+        target = self._target
         if self._config.identity_partitions:
             assert self.admin is not None
-            count = self._target.count_like(name, partition, self.admin, topic)
-            return Route(name, count, identity=True)
-        count = self._target.count(name)
-        if isinstance(self._cluster, SourceCluster07):
-            return Route(name, count, identity=False)
-        same = not self._own_rule and len(self._cluster.partitions(topic)) == count
-        return Route(name, count, identity=same)
+            count = target.count_like(name, partition, self.admin, topic)
+            return Route(name, range(count), identity=True)
+        ours = target.partitions(name)
+        # As texts: partition 0-1 of one generation is not partition 1 of another.
+        same = not target.own_partitioner and (
+            list(map(str, self._source.partitions(topic))) == list(map(str, ours))
+        )
+        return Route(name, ours, identity=same)
 
     def chooser(self, route: Route, partition: int) -> Callable[[bytes | None, bytes | None], int]:
         """Return what chooses a partition by key and value.
@@ -94,17 +87,22 @@ class Routes:
             route: where the topic goes.
             partition: the number in the source.
         """
-        count, topic = route.partitions, route.topic
-        rule: Any = self._partitioner
+        partitions, topic = route.partitions, route.topic
+        count = len(partitions)
+        rule = self._partitioner
         if route.identity:
             return lambda key, value: partition
         if self._whole:
-            return lambda key, value: rule.partition(topic, key, key, value, value, self._view)
-        without_key = spread(partition) % count
-        own = self._own_rule
+            return lambda key, value: partitions[
+                rule.partition(topic, key, key, value, value, self._view)
+            ]
+        without_key = partitions[self._source.ordinal(partition) % count]
+        own = self._target.own_partitioner
 
         def choose(key: bytes | None, value: bytes | None) -> int:
-            return int(rule.partition(key, count)) if own or key is not None else without_key
+            if rule is None or (key is None and not own):
+                return without_key
+            return partitions[int(rule.partition(key, count))]
 
         return choose
 
@@ -119,19 +117,3 @@ class Routes:
         """Release what it took."""
         if self.admin is not None:
             self.admin.close()
-
-
-def _topic_admin(source: SourceConfig, cluster: SourceCluster) -> TopicAdmin | None:
-    """Return the way to a source's topics; None in 0.7, where topics have no settings."""
-    if isinstance(cluster, SourceCluster07):
-        return None
-    if source.by_coordinator or not source.zookeeper:
-        return WireTopics(cluster)
-    return ZooKeeperTopics(source.zookeeper, cluster)
-
-
-def spread(partition: int) -> int:
-    """Return a number that spreads partitions of a source, the same one for ever."""
-    if isinstance(partition, Partition07):
-        return partition.broker + partition.number
-    return partition

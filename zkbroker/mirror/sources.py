@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
-from zkbroker.client import Cluster, StaticSource, ZooKeeperSource
 from zkbroker.consumer import (
     Blacklist,
     Consumer,
@@ -21,8 +20,8 @@ from zkbroker.consumer import (
 )
 from zkbroker.consumer.fetching.partition import Chunk
 from zkbroker.consumer.group.commits import CommitFailed
-from zkbroker.mirror.config import MirrorConfig, SourceConfig
-from zkbroker.mirror.source07 import SourceCluster07
+from zkbroker.mirror.config import MirrorConfig
+from zkbroker.mirror.source_config import SourceConfig
 from zkbroker.rebalance import Owned
 from zkbroker.runtime import Runtime
 from zkbroker.types import PartitionKey
@@ -208,18 +207,3 @@ def topic_pattern(config: MirrorConfig) -> re.Pattern[str]:
     inner = chosen.compiled.pattern
     whole = rf"(?:{inner})\Z"
     return re.compile(whole if config.whitelist else f"(?!{whole})", chosen.compiled.flags)
-
-
-SourceCluster = Cluster | SourceCluster07
-
-
-def source_cluster(source: SourceConfig, runtime: Runtime) -> SourceCluster:
-    """Return a view of a source, started, for metadata and lag."""
-    if source.legacy07:
-        return SourceCluster07(source.zookeeper, runtime).start()
-    if source.by_coordinator:
-        servers = source.properties["bootstrap.servers"].split(",")
-        return Cluster(StaticSource(servers), runtime=runtime, client_id="zkbroker-mirror").start()
-    return Cluster(
-        ZooKeeperSource(source.zookeeper), runtime=runtime, client_id="zkbroker-mirror"
-    ).start()

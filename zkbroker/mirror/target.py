@@ -1,12 +1,17 @@
 """The producer side: one producer for all streams, and the topics it sends to.
 
-Invariant: whoever asks for a topic gets a number of partitions that the target has now, or an
-error; nothing is sent to a partition that is not there.
+Invariant: whoever asks for a topic gets partitions that the target has now, or an error; nothing is
+sent to a partition that is not there.
 """
 
 import logging
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from zkbroker.client import BrokerUnavailable, Cluster
+from zkbroker.client.metadata_source import ask
+from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import (
     ConfigError,
     ErrorCode,
@@ -22,114 +27,52 @@ from zkbroker.mirror.topic_admin import (
     ZooKeeperTopics,
     followed,
 )
-from zkbroker.producer import Producer
+from zkbroker.network.client.connection import BrokerConnection
+from zkbroker.producer import DefaultPartitioner, Producer
 from zkbroker.producer.assembly import make_cluster
+from zkbroker.producer.plugins import resolve
 from zkbroker.protocol import ApiKey
+from zkbroker.protocol.messages import InitProducerIdRequest
 from zkbroker.runtime import Runtime
 
 logger = logging.getLogger(__name__)
 
+_CLUSTER_ID_VERSION = 2
+_IDEMPOTENCE = "enable.idempotence"
 # Produce versions from which on magic 1 and magic 2 are taken.
 _MAGIC_BY_VERSION = ((3, 2), (2, 1), (0, 0))
 
 
-class Target:
-    """The cluster that is mirrored to.
+class Target(ABC):
+    """The cluster that is mirrored to, of any generation.
 
-    Args:
-        config: of the mirror.
-        runtime: of the mirror.
-
-    Raises:
-        ZkbrokerError: it cannot be reached.
+    Attributes:
+        cluster: its brokers.
+        producer: one for all streams.
+        settings: of the producer.
+        magic: the message format that it stores; -1 where no stored batch passes as it is.
+        partitioner: chooses by key; None where keys choose nothing.
+        own_partitioner: whether the user named the partitioner.
     """
 
-    _MOST_REPLICAS = 3
+    cluster: Cluster
+    producer: Producer
+    settings: ProducerConfig
+    magic: int
+    partitioner: Any
+    own_partitioner: bool
 
-    def __init__(self, config: MirrorConfig, runtime: Runtime) -> None:
-        self._config = config
-        self._runtime = runtime
-        plain = config.producer(idempotent=False)
-        self.cluster = make_cluster(plain, runtime).start()
-        try:
-            connection = self.cluster.any_connection()
-            knows_numbers = ApiKey.INIT_PRODUCER_ID in connection.versions
-            if config.exactly_once and ApiKey.END_TXN not in connection.versions:
-                raise ConfigError(
-                    f"exactly.once=true: the target at {connection.address} has no transactions, "
-                    "which came with 0.11; mirror at least once"
-                )
-            numbered = knows_numbers and plain.required_acks == -1
-            self.magic = self._magic(connection.best_version(ApiKey.PRODUCE), plain.message_format)
-            self.settings = config.producer(idempotent=numbered and self.magic == 2)
-            self.producer = Producer(self.settings, runtime=runtime, cluster=self.cluster)
-        except BaseException:
-            self.cluster.close()
-            raise
-        self._admin: TopicAdmin | None = None
-        self._lock = runtime.lock()
-        self._told: set[str] = set()
-        logger.info(
-            "target connected brokers=%d magic=%d idempotence=%s",
-            len(self.cluster.brokers()),
-            self.magic,
-            self.settings.idempotence,
-        )
+    @abstractmethod
+    def identity(self) -> str | None:
+        """Return what is the same for a source and a target that are one cluster; None: unknown."""
 
-    @staticmethod
-    def _magic(version: int, wanted: str) -> int:
-        newest = next(magic for least, magic in _MAGIC_BY_VERSION if version >= least)
-        return newest if wanted == "auto" else min(newest, int(wanted))
-
-    def admin(self) -> TopicAdmin:
-        """Return the way to the target's topics; opened when it is first asked for.
-
-        Raises:
-            RegistryError: ZooKeeper does not answer.
-        """
-        with self._lock:
-            if self._admin is None:
-                connect = self.settings.zookeeper_connect
-                self._admin = (
-                    ZooKeeperTopics(connect, self.cluster) if connect else WireTopics(self.cluster)
-                )
-            return self._admin
-
-    def count(self, topic: str) -> int:
-        """Return how many partitions a topic has; the brokers may create it.
+    @abstractmethod
+    def partitions(self, topic: str) -> Sequence[int]:
+        """Return the partitions that a topic has now; the brokers may create it.
 
         Raises:
             ZkbrokerError: it does not exist and is not created, or nobody answers.
         """
-        known = self.cluster.known_partitions(topic)
-        if known:
-            return len(known)
-        return len(self.cluster.partitions(topic, create=True))
-
-    def transactional_producer(self, transactional_id: str) -> Producer:
-        """Make a producer whose batches and messages are part of transactions."""
-        settings = self._config.producer(idempotent=True, transactional_id=transactional_id)
-        return Producer(settings, runtime=self._runtime, cluster=self.cluster)
-
-    def have(self, topic: str, settings: Mapping[str, str] | None = None) -> int:
-        """Have a topic of the mirror's own, made with one partition; returns how many it has.
-
-        Args:
-            topic: its name.
-            settings: of the topic where it is made here.
-
-        Raises:
-            ZkbrokerError: it cannot be had, or nobody answers.
-        """
-        known = self.cluster.known_partitions(topic)
-        if known:
-            return len(known)
-        with self._lock:
-            try:
-                return len(self.cluster.partitions(topic))
-            except UnknownTopicOrPartition:
-                self._create(topic, TopicShape(1, self._MOST_REPLICAS, settings or {}))
-                return len(self.cluster.partitions(topic, create=True))
 
     def count_like(self, topic: str, partition: int, source: TopicAdmin, source_topic: str) -> int:
         """Return how many partitions a topic has; it is created or grown after that of the source.
@@ -143,6 +86,178 @@ class Target:
         Raises:
             ZkbrokerError: that cannot be done, or nobody answers.
         """
+        raise ConfigError(f"topic {topic} of the target cannot be made like that of the source")
+
+    def have(self, topic: str, settings: Mapping[str, str] | None = None) -> int:
+        """Have a topic of the mirror's own, made with one partition; returns how many it has.
+
+        Args:
+            topic: its name.
+            settings: of the topic where it is made here.
+
+        Raises:
+            ZkbrokerError: it cannot be had, or nobody answers.
+        """
+        raise ConfigError(f"topic {topic} of the mirror's own cannot be made in this target")
+
+    def transactional_producer(self, transactional_id: str) -> Producer:
+        """Make a producer whose batches and messages are part of transactions."""
+        raise ConfigError("the target has no transactions")
+
+    def follow(self, topic: str, source: TopicAdmin, source_topic: str) -> None:  # noqa: B027 - may do nothing
+        """Bring the settings and the count of a topic in line with the source's.
+
+        What cannot be done is logged once for each topic and tried again later.
+        """
+
+    def close(self, timeout_s: float) -> None:
+        """Close the producer, which sends what it has within the time, and the connections."""
+        try:
+            self.producer.close(timeout_s)
+        finally:
+            self.cluster.close()
+
+
+class NewerTarget(Target):
+    """A target of Kafka 0.8 or later.
+
+    Args:
+        config: of the mirror.
+        runtime: of the mirror.
+
+    Raises:
+        ConfigError: the settings ask for what its brokers do not have.
+        ZkbrokerError: it cannot be reached.
+    """
+
+    _MOST_REPLICAS = 3
+
+    def __init__(self, config: MirrorConfig, runtime: Runtime) -> None:
+        self._config = config
+        self._runtime = runtime
+        plain = config.producer(idempotent=False)
+        self.partitioner = resolve("partitioner", plain.partitioner)
+        self.own_partitioner = type(self.partitioner) is not DefaultPartitioner
+        self.cluster = make_cluster(plain, runtime).start()
+        try:
+            connections = self._connections()
+            if config.exactly_once:
+                self._check_transactions(connections)
+            oldest = min(each.best_version(ApiKey.PRODUCE) for each in connections)
+            self.magic = self._magic(oldest, plain.message_format)
+            why = self._why_not_idempotent(plain, connections)
+            self.settings = config.producer(idempotent=not why)
+            self.producer = Producer(self.settings, runtime=runtime, cluster=self.cluster)
+        except BaseException:
+            self.cluster.close()
+            raise
+        self._admin: TopicAdmin | None = None
+        self._lock = runtime.lock()
+        self._not_followed: set[str] = set()
+        logger.info(
+            "target connected brokers=%d magic=%d idempotence=%s%s",
+            len(self.cluster.brokers()),
+            self.magic,
+            str(self.settings.idempotence).lower(),
+            f": {why}, so a retry may store messages twice" if why else "",
+        )
+
+    def identity(self) -> str | None:
+        return cluster_id(self.cluster)
+
+    def _connections(self) -> list[BrokerConnection]:
+        """Return a connection to each broker that can be reached.
+
+        Raises:
+            NoBrokersAvailable: none can.
+        """
+        found = []
+        for broker in self.cluster.brokers():
+            try:
+                found.append(self.cluster.connection(broker))
+            except BrokerUnavailable as error:
+                logger.warning("target broker not reached broker=%d error=%s", broker, error)
+        return found or [self.cluster.any_connection()]
+
+    @staticmethod
+    def _check_transactions(connections: Sequence[BrokerConnection]) -> None:
+        for connection in connections:
+            if ApiKey.END_TXN not in connection.versions:
+                raise ConfigError(
+                    f"exactly.once=true: the target at {connection.address} has no transactions, "
+                    "which came with 0.11; mirror at least once"
+                )
+
+    @staticmethod
+    def _magic(version: int, wanted: str) -> int:
+        newest = next(magic for least, magic in _MAGIC_BY_VERSION if version >= least)
+        return newest if wanted == "auto" else min(newest, int(wanted))
+
+    def _why_not_idempotent(
+        self, plain: ProducerConfig, connections: Sequence[BrokerConnection]
+    ) -> str:
+        """Return why batches are not numbered; empty where they are.
+
+        Raises:
+            ConfigError: the settings ask for it, and the target cannot.
+        """
+        asked = _IDEMPOTENCE in self._config.target
+        if asked and not self._config.producer().idempotence:
+            return f"{_IDEMPOTENCE}=false"
+        why = self._why_no_producer_ids(connections)
+        if why and asked:
+            raise ConfigError(
+                f"{_IDEMPOTENCE}=true is not for this target: {why}; leave it out, or set false"
+            )
+        if plain.required_acks != -1 and not asked:
+            return f"acks={plain.required_acks}"
+        return why
+
+    def _why_no_producer_ids(self, connections: Sequence[BrokerConnection]) -> str:
+        for connection in connections:
+            if ApiKey.INIT_PRODUCER_ID not in connection.versions:
+                return f"the broker at {connection.address} gives no producer ids (before 0.11)"
+        if self.magic < 2:
+            return f"message format {self.magic} holds no producer ids"
+        code = connections[0].request(InitProducerIdRequest()).error_code
+        if code and not ErrorCode(code).retriable:
+            return f"the broker at {connections[0].address} refused a producer id: {code}"
+        return ""
+
+    def admin(self) -> TopicAdmin:
+        """Return the way to the target's topics; opened when it is first asked for.
+
+        Raises:
+            RegistryError: ZooKeeper does not answer.
+        """
+        with self._lock:
+            if self._admin is None:
+                connect = self._config.target_zookeeper
+                self._admin = (
+                    ZooKeeperTopics(connect, self.cluster) if connect else WireTopics(self.cluster)
+                )
+            return self._admin
+
+    def partitions(self, topic: str) -> Sequence[int]:
+        known = self.cluster.known_partitions(topic) or self.cluster.partitions(topic, create=True)
+        return range(len(known))
+
+    def transactional_producer(self, transactional_id: str) -> Producer:
+        settings = self._config.producer(idempotent=True, transactional_id=transactional_id)
+        return Producer(settings, runtime=self._runtime, cluster=self.cluster)
+
+    def have(self, topic: str, settings: Mapping[str, str] | None = None) -> int:
+        known = self.cluster.known_partitions(topic)
+        if known:
+            return len(known)
+        with self._lock:
+            try:
+                return len(self.cluster.partitions(topic))
+            except UnknownTopicOrPartition:
+                self._create(topic, TopicShape(1, self._MOST_REPLICAS, settings or {}))
+                return len(self.cluster.partitions(topic, create=True))
+
+    def count_like(self, topic: str, partition: int, source: TopicAdmin, source_topic: str) -> int:
         known = self.cluster.known_partitions(topic)
         if known and partition < len(known):
             return len(known)
@@ -194,10 +309,6 @@ class Target:
             self.admin().create(topic, TopicShape(shape.partitions, 1, settings))
 
     def follow(self, topic: str, source: TopicAdmin, source_topic: str) -> None:
-        """Bring the settings and the count of a topic in line with the source's.
-
-        What cannot be done is told once for each topic and tried again later.
-        """
         try:
             theirs = source.shape(source_topic)
             ours = self.admin().shape(topic)
@@ -208,17 +319,23 @@ class Target:
             if theirs.partitions > ours.partitions:
                 self._grow(topic, theirs.partitions)
         except ZkbrokerError as error:
-            level = logging.DEBUG if topic in self._told else logging.WARNING
-            self._told.add(topic)
+            level = logging.DEBUG if topic in self._not_followed else logging.WARNING
+            self._not_followed.add(topic)
             logger.log(level, "topic settings not followed topic=%s error=%s", topic, error)
         else:
-            self._told.discard(topic)
+            self._not_followed.discard(topic)
 
     def close(self, timeout_s: float) -> None:
-        """Close the producer, which sends what it has within the time, and the connections."""
         try:
-            self.producer.close(timeout_s)
+            super().close(timeout_s)
         finally:
             if self._admin is not None:
                 self._admin.close()
-            self.cluster.close()
+
+
+def cluster_id(cluster: Cluster) -> str | None:
+    """Return the id of a cluster, None where its brokers have none."""
+    connection = cluster.any_connection()
+    if connection.best_version(ApiKey.METADATA) < _CLUSTER_ID_VERSION:
+        return None
+    return ask(connection, []).cluster_id

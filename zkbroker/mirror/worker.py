@@ -11,13 +11,10 @@ a transaction failed, the stream leaves its group and begins anew with what is c
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
-from zkbroker.consumer import MessageAndMetadata
 from zkbroker.consumer.fetching.partition import Chunk
 from zkbroker.errors import (
     ClientError,
@@ -26,30 +23,17 @@ from zkbroker.errors import (
     RegistryError,
     ZkbrokerError,
 )
-from zkbroker.measures import TopicTable
+from zkbroker.mirror.batches import BatchMaker, MirrorBatch
 from zkbroker.mirror.commits import CommitStep, FlushThenCommit, Outlet
 from zkbroker.mirror.config import MirrorConfig
-from zkbroker.mirror.handlers import Handle
-from zkbroker.mirror.paths import PathMarker
-from zkbroker.mirror.pieces import (
-    Decoded,
-    Piece,
-    Stored,
-    cut,
-    in_batches,
-    record_bytes,
-    where_corrupt,
-)
+from zkbroker.mirror.repack import where_corrupt
 from zkbroker.mirror.routes import Route, Routes
-from zkbroker.mirror.source07 import cut07
 from zkbroker.mirror.sources import OnRelease, Source
 from zkbroker.mirror.target import Target
 from zkbroker.mirror.tracker import Place, Ticket, Tracker
-from zkbroker.producer import EncodedBatch, KeyedMessage
+from zkbroker.producer import EncodedBatch
 from zkbroker.producer.errors import TransactionError
 from zkbroker.producer.outcomes import may_pass
-from zkbroker.records import Codec
-from zkbroker.records.record import Unsent
 from zkbroker.runtime import Event, Runtime
 from zkbroker.types import PartitionKey
 
@@ -61,19 +45,6 @@ _CLOSE_S = 10.0
 _TOLD_EVERY = 3
 
 
-@dataclass(slots=True)
-class Counts:
-    """What a stream has done since it began."""
-
-    stored_batches: int = 0
-    encoded_batches: int = 0
-    dropped_messages: int = 0
-    looped_messages: int = 0
-    handled_messages: int = 0
-    failures: int = 0
-    topics: TopicTable = field(default_factory=TopicTable)
-
-
 class Worker:
     """A stream of one source.
 
@@ -83,11 +54,9 @@ class Worker:
         routes: of the source.
         target: where to.
         make_source: makes the member.
-        marker: writes paths; None where none are asked for.
-        handle: the user's message handler.
-        legacy07: whether chunks are bytes of a 0.7 log.
+        maker: makes the batches; its counts are those of the stream.
         runtime: of the mirror.
-        on_failure: told what ends the mirror.
+        on_failure: called with what ends the mirror.
         on_syncs: given which position is where in the target, before each commit.
         make_step: makes the step that mirrors exactly once; None for at least once.
     """
@@ -100,9 +69,7 @@ class Worker:
         routes: Routes,
         target: Target,
         make_source: Callable[[OnRelease, OnRelease], Source],
-        marker: PathMarker | None,
-        handle: Handle | None,
-        legacy07: bool = False,
+        maker: BatchMaker,
         runtime: Runtime,
         on_failure: Callable[[BaseException], object],
         on_syncs: Callable[[list[tuple[PartitionKey, int, Place]]], object],
@@ -111,14 +78,10 @@ class Worker:
         self.name = name
         self._config = config
         self._routes = routes
-        self._target = target
-        self._marker = marker
-        self._handle = handle
-        self._legacy07 = legacy07
+        self._maker = maker
         self._runtime = runtime
         self._on_failure = on_failure
         self._on_syncs = on_syncs
-        self._max_bytes = target.settings.batch_max_bytes
         self._stop: Event = runtime.event()
         self._failed = False
         self._kept: deque[Chunk] = deque()
@@ -126,7 +89,7 @@ class Worker:
         self._leaving = False
         self._failed_in_a_row = 0
         """Transactions that failed since the last one that was committed."""
-        self.counts = Counts()
+        self.counts = maker.counts
         self.tracker = Tracker(runtime, self._wake)
         self._make_source = partial(make_source, self._release, self._lost)
         self.source: Source = self._make_source()
@@ -316,12 +279,15 @@ class Worker:
         if outlet is None or outlet.begin >= chunk.next_offset:
             ticket.finish()
             return
+        begin = outlet.begin
+        done = partial(self._done, ticket, route.identity)
+        aligned = not ticket.first and begin == chunk.offset
         try:
-            batches = list(self._batches(chunk, outlet.begin, route, ticket))
+            batches = list(self._maker.batches(chunk, begin, route, done, aligned=aligned))
         except CorruptMessage as error:
             raise where_corrupt(error, *chunk.partition.key) from error
         if ticket.first and batches and route.identity:
-            batches[0].begin = outlet.begin
+            batches[0].begin = begin
         try:
             for batch in batches:
                 ticket.add()
@@ -333,132 +299,10 @@ class Worker:
         finally:
             ticket.finish()
 
-    def _batches(
-        self, chunk: Chunk, begin: int, route: Route, ticket: Ticket
-    ) -> Iterator["_Batch"]:
-        topic, number = chunk.partition.key
-        choose = self._routes.chooser(route, number)
-        done = partial(self._done, ticket, route.identity)
-        decode = self._marker is not None or self._handle is not None or not route.identity
-        without_headers = self._config.drop_headers and self._target.magic < 2
-        counted = self.counts.topics.topic(topic)
-        aligned = not ticket.first and begin == chunk.offset
-        for piece in self._pieces(chunk, begin, aligned=aligned, decode=decode):
-            if isinstance(piece, Stored):
-                self.counts.stored_batches += 1
-                counted.add(piece.count, len(piece.data))
-                yield _Batch(
-                    route.topic,
-                    number,
-                    done,
-                    stored=piece.data,
-                    magic=piece.magic,
-                    count=piece.count,
-                    codec=piece.codec,
-                )
-                continue
-            counted.add(len(piece.records), sum(map(record_bytes, piece.records)))
-            records = piece.records
-            if self._marker is not None and self._target.magic == 2:
-                records = self._marker.marked(records)
-                self.counts.looped_messages += len(piece.records) - len(records)
-            if without_headers:
-                records = [(key, value, stamp, ()) for key, value, stamp, _ in records]
-            if self._handle is not None:
-                yield from self._handled(chunk, route, records, piece.codec, done, choose)
-            else:
-                yield from self._dealt(route.topic, records, piece, done, choose, route)
-
-    def _pieces(self, chunk: Chunk, begin: int, *, aligned: bool, decode: bool) -> Iterator[Piece]:
-        if self._legacy07:
-            # What was mirrored before ends between two entries.
-            return cut07(chunk.records[begin - chunk.offset :], max_bytes=self._max_bytes)
-        return cut(
-            chunk.records,
-            begin,
-            magic=self._target.magic,
-            join_bytes=self._config.join_bytes,
-            max_bytes=self._max_bytes,
-            aligned=aligned,
-            decode=decode,
-        )
-
-    def _dealt(
-        self,
-        topic: str,
-        records: Any,
-        piece: Decoded,
-        done: Callable[[EncodedBatch], object],
-        choose: Callable[[bytes | None, bytes | None], int],
-        route: Route,
-    ) -> Iterator["_Batch"]:
-        if not records:
-            return
-        dealt: dict[int, list[Unsent]] = {}
-        if route.identity:
-            dealt[choose(None, None)] = records
-        else:
-            for record in records:
-                dealt.setdefault(choose(record[0], record[1]), []).append(record)
-        for number, part in dealt.items():
-            self.counts.encoded_batches += 1
-            yield self._encoded(topic, number, part, piece.codec, done)
-
-    @staticmethod
-    def _encoded(
-        topic: str,
-        number: int,
-        records: list[Unsent],
-        codec: Codec,
-        done: Callable[[EncodedBatch], object],
-    ) -> "_Batch":
-        size = sum(map(record_bytes, records))
-        return _Batch(topic, number, done, records=records, codec=codec, size=size)
-
-    def _handled(
-        self,
-        chunk: Chunk,
-        route: Route,
-        records: Any,
-        codec: Codec,
-        done: Callable[[EncodedBatch], object],
-        choose: Callable[[bytes | None, bytes | None], int],
-    ) -> Iterator["_Batch"]:
-        assert self._handle is not None
-        topic, number = chunk.partition.key
-        dealt: dict[PartitionKey, list[Unsent]] = {}
-        for key, value, stamp, headers in records:
-            self.counts.handled_messages += 1
-            message = MessageAndMetadata(topic, number, -1, key, value, stamp, 0, headers)
-            for each in self._handle(message):
-                place = self._place(each, message, route, choose)
-                dealt.setdefault(place, []).append(_unsent(each, stamp))
-        for (name, partition_number), part in dealt.items():
-            for batch in in_batches(part, self._max_bytes):
-                self.counts.encoded_batches += 1
-                yield self._encoded(name, partition_number, list(batch), codec, done)
-
-    def _place(
-        self,
-        message: KeyedMessage,
-        original: MessageAndMetadata,
-        route: Route,
-        choose: Callable[[bytes | None, bytes | None], int],
-    ) -> PartitionKey:
-        same = message.topic == original.topic
-        name = route.topic if same else message.topic
-        if message.partition is not None:
-            return name, message.partition
-        if same or name == route.topic:
-            return name, choose(message.key, message.message)
-        count = self._target.count(name)
-        other = Route(name, count, identity=False)
-        return name, self._routes.chooser(other, original.partition)(message.key, message.message)
-
     # -- answers, in the task of a connection
 
     def _done(self, ticket: Ticket, identity: bool, batch: EncodedBatch) -> None:
-        assert isinstance(batch, _Batch)
+        assert isinstance(batch, MirrorBatch)
         if batch.error is None:
             place = None
             if identity and batch.base_offset >= 0:
@@ -482,27 +326,6 @@ class Worker:
             "messages dropped %s messages=%d error=%s", batch.where, batch.failed, batch.error
         )
         ticket.finish()
-
-
-class _Batch(EncodedBatch):
-    """A batch of a mirror; `begin` is the position in the source at which the first one begins."""
-
-    __slots__ = ("begin",)
-
-    def __init__(self, *args: Any, **keywords: Any) -> None:
-        super().__init__(*args, **keywords)
-        self.begin: int | None = None
-
-
-def _unsent(message: KeyedMessage, stamp: int) -> Unsent:
-    for part in (message.key, message.message):
-        if part is not None and not isinstance(part, bytes):
-            raise ConfigError(
-                f"message.handler returned {type(part).__name__} as key or value of a message to "
-                f"{message.topic}: give bytes or None"
-            )
-    when = stamp if message.timestamp_ms is None else message.timestamp_ms
-    return message.key, message.message, when, message.headers
 
 
 def passes(error: BaseException) -> bool:

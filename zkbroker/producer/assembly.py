@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import cast
 
 from zkbroker.client import Cluster, SingleAddressSource, StaticSource, ZooKeeperSource
+from zkbroker.client.legacy07 import ListedSource07, ProducerSource07
 from zkbroker.client.view import ClusterSource
 from zkbroker.config import load_properties
 from zkbroker.config.legacy07_producer import ProducerConfig07
@@ -13,7 +13,6 @@ from zkbroker.producer import plugins
 from zkbroker.producer.broker_channel import BrokerChannel
 from zkbroker.producer.hooks import Hooks, initialise
 from zkbroker.producer.legacy07.channel import Channel07
-from zkbroker.producer.legacy07.cluster import ProducerCluster07
 from zkbroker.producer.legacy07.partitioner import Partitioner07
 from zkbroker.producer.partitioners import RandomPartitioner
 from zkbroker.runtime import Runtime
@@ -46,8 +45,14 @@ def make_cluster(config: ProducerConfig, runtime: Runtime) -> Cluster:
 
 def make_cluster07(config: ProducerConfig07, runtime: Runtime) -> Cluster:
     """Return the 0.7 cluster that a configuration names; not started."""
-    # It has what a producer asks of a cluster, and no connections: channels open their own.
-    return cast("Cluster", ProducerCluster07(config, runtime))
+    source: ClusterSource = ListedSource07(config.brokers())
+    if config.zookeeper_connect:
+        source = ProducerSource07(
+            config.zookeeper_connect,
+            session_timeout_ms=config.zookeeper_session_timeout_ms,
+            connect_timeout_ms=config.zookeeper_connect_timeout_ms,
+        )
+    return Cluster(source, runtime=runtime)
 
 
 def channels07(config: ProducerConfig07) -> Callable[..., BrokerChannel]:

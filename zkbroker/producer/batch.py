@@ -9,7 +9,7 @@ nothing of them can be in a log: for a broker that cannot read their format, or 
 producer id for a batch that never left.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import count
 
 from zkbroker.producer.message import RecordMetadata
@@ -188,6 +188,17 @@ class Batch:
         )
         self.magic = magic
         return self.data
+
+    def decoded(
+        self, codec: Codec, allowed: Collection[Codec]
+    ) -> tuple[Sequence[EncodedRecord], Codec]:
+        """Return the records, for a format that is encoded elsewhere, and the codec to use.
+
+        Args:
+            codec: of the producer.
+            allowed: the codecs of the format.
+        """
+        return self.records, codec
 
     def number(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
         """Give the batch its place under a producer id; what was built before is void."""

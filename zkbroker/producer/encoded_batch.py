@@ -6,7 +6,7 @@
 Invariant: its outcome is told once, also where the broker had it split; see `Batch` for the rest.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import repeat
 
 from zkbroker.errors import UnsupportedForMessageFormat
@@ -115,7 +115,7 @@ class EncodedBatch(Batch):
             )
         kept = self._codec
         if not takes:
-            self._codec = codec if codec is not Codec.NONE else Codec.GZIP
+            self._codec = codec or Codec.GZIP
         try:
             return super().build(
                 magic,
@@ -125,6 +125,10 @@ class EncodedBatch(Batch):
             )
         finally:
             self._codec = kept
+
+    def decoded(self, codec: Codec, allowed: Collection[Codec]) -> tuple[Sequence[Unsent], Codec]:
+        self._decode()
+        return self.records, self._codec if self._codec in allowed else codec or Codec.GZIP
 
     def _decode(self) -> None:
         """Turn what was stored into records."""

@@ -87,6 +87,13 @@ def test_brokers_are_found_in_one_way():
 
 def test_keys_without_effect_are_named():
     warnings = []
-    given = {"zk.connect": "z", "zk.read.num.retries": "3", "request.required.acks": "1"}
+    given = {"zk.connect": "z", "zk.read.num.retries": "3", "metadata.max.age.ms": "1"}
     ProducerConfig07.from_properties(given, warn=warnings.append)
     assert len(warnings) == 2
+
+
+def test_waiting_for_what_is_written_is_asked_for_by_acks():
+    for given, acks in (({}, 0), ({"acks": "1"}, 1), ({"request.required.acks": "-1"}, -1)):
+        assert parse(given).producer().required_acks == acks
+    later = parse({"delivery.timeout.ms": "7"}).producer()
+    assert later.delivery_timeout_ms == 7

@@ -7,11 +7,8 @@ import pytest
 from tests.support.process import wait_until
 from tests.unit.mirror.test_config import make
 from tests.unit.mirror.test_tracker import chunk, partition
-from zkbroker.client.list_offsets import LATEST_TIME
 from zkbroker.errors import ClientError, ConfigError, NetworkError
 from zkbroker.mirror import Mirror
-from zkbroker.mirror.mirror import CatchUp, group_offsets
-from zkbroker.protocol import ApiKey
 
 ROOM = "zkbroker.mirror.mirror"
 
@@ -21,11 +18,13 @@ class Target:
 
     def __init__(self, config, runtime):
         self.settings = config.producer(idempotent=False)
-        self.cluster = Cluster("here")
         self.sent = []
         self.syncs_error = None
         self.closed_after = None
         self.producer = self
+
+    def identity(self):
+        return "here"
 
     def send(self, message):
         self.sent.append(message)
@@ -39,26 +38,18 @@ class Target:
         self.closed_after = timeout_s
 
 
-class Cluster:
-    """Answers for its id; knows of topics `t` and `u` with two partitions each."""
+class SourceCluster:
+    """Says which cluster it is, and whether it was closed."""
 
-    def __init__(self, cluster_id, topics=("t",)):
-        self.cluster_id = cluster_id
-        self.versions = {}
+    def __init__(self, name):
+        self.name = name
         self.closed = False
-        self._topics = topics
 
-    def any_connection(self):
-        return self
+    def identity(self):
+        return self.name
 
-    def best_version(self, key):
-        return 0 if self.cluster_id is None else 5
-
-    def topics(self):
-        return self._topics
-
-    def partitions(self, topic):
-        return [SimpleNamespace(partition=n) for n in range(2)]
+    def repack(self, chunk, begin, **options):
+        return ()
 
     def close(self):
         self.closed = True
@@ -120,13 +111,17 @@ class Routes:
 
 @pytest.fixture(autouse=True)
 def world(monkeypatch):
-    clusters = {"east": Cluster("east"), "west": Cluster("west")}
-    monkeypatch.setattr(f"{ROOM}.Target", Target)
+    clusters = {"east": SourceCluster("east"), "west": SourceCluster("west")}
+
+    def open_source(config, runtime):
+        clusters[config.name].config = config
+        return clusters[config.name]
+
+    monkeypatch.setattr(f"{ROOM}.open_target", Target)
     monkeypatch.setattr(f"{ROOM}.Routes", Routes)
     monkeypatch.setattr(f"{ROOM}.CoordinatorSource", Member)
     monkeypatch.setattr(f"{ROOM}.ZooKeeperGroupSource", Member)
-    monkeypatch.setattr(f"{ROOM}.source_cluster", lambda source, _: clusters[source.name])
-    monkeypatch.setattr(f"{ROOM}.ask", lambda connection, topics: connection)
+    monkeypatch.setattr(f"{ROOM}.open_source", open_source)
     monkeypatch.setattr(f"{ROOM}._START_AGAIN_S", 0.001)
     monkeypatch.setattr(f"{ROOM}._TICK_S", 0.01)
     return clusters
@@ -171,7 +166,7 @@ def test_one_stream_that_fails_ends_all_and_nothing_is_committed(world):
     [("here", "", True), ("here", "{source}.", False), (None, "", False), ("x", "", False)],
 )
 def test_a_cluster_is_mirrored_into_itself_under_other_names_only(world, ours, prefix, refused):
-    world["west"].cluster_id = ours
+    world["west"].name = ours
     given = make(topic_prefix=prefix) if prefix else make()
     if refused:
         with pytest.raises(ConfigError, match="west is the target itself"):
@@ -190,7 +185,7 @@ def test_the_start_tries_again_while_a_cluster_may_come_back(monkeypatch):
                 raise errors.pop()
             super().__init__(config, runtime)
 
-    monkeypatch.setattr(f"{ROOM}.Target", Late)
+    monkeypatch.setattr(f"{ROOM}.open_target", Late)
     Mirror(make(start_timeout_ms="60000")).close()
     assert errors == []
     errors[:] = [NetworkError("away")]
@@ -231,105 +226,3 @@ def test_offset_syncs_are_for_identity_and_never_in_the_way():
     with Mirror(make()) as mirror:
         mirror._write_syncs("east", found)
         assert mirror._target.sent == []
-
-
-# -- caught up
-
-
-class Stream:
-    idle = True
-
-    def __init__(self, **positions):
-        self.at = {("t", int(name[1:])): offset for name, offset in positions.items()}
-        self.source = SimpleNamespace(positions=lambda: self.at)
-
-
-@pytest.fixture
-def caught_up(monkeypatch):
-    committed = {}
-
-    def offsets(cluster, keys, **options):
-        ends = {("t", 0): 100, ("t", 1): 50}
-        starts = {("t", 0): 10, ("t", 1): 0}
-        assert set(keys) == set(ends)  # topic `u` is not asked for
-        return ends if LATEST_TIME in keys.values() else starts
-
-    monkeypatch.setattr(f"{ROOM}.resolve_or_end", offsets)
-    monkeypatch.setattr(f"{ROOM}.group_offsets", lambda *args: dict(committed))
-
-    def make_ends(*streams):
-        config = make(whitelist="t")
-        side = SimpleNamespace(
-            config=config.sources[0],
-            cluster=Cluster("east", ("t", "u")),
-            routes=Routes(),
-            workers=list(streams),
-        )
-        return CatchUp([side], config)
-
-    return make_ends, committed
-
-
-def test_what_is_left_is_counted_from_where_the_group_was(caught_up):
-    make_ends, committed = caught_up
-    committed[("t", 0)] = 40
-    stream = Stream(p0=40, p1=0)
-    ends = make_ends(stream)
-    assert (ends.total, ends.left()) == (60 + 50, 110)
-    stream.at = {("t", 0): 100, ("t", 1): 49}
-    assert ends.left() == 1
-    stream.at = {("t", 0): 120, ("t", 1): 50}
-    assert ends.left() == 0
-
-
-def test_messages_under_way_have_not_arrived(caught_up):
-    make_ends, _ = caught_up
-    stream = Stream(p0=100, p1=50)
-    stream.idle = False
-    assert make_ends(stream).left() == 1
-
-
-def test_what_other_mirrors_of_the_group_committed_is_not_left(caught_up):
-    make_ends, committed = caught_up
-    stream = Stream(p0=100)
-    ends = make_ends(stream)
-    assert ends.left() == 50
-    committed[("t", 1)] = 50
-    assert ends.left() == 0
-    stream.idle = False
-    assert ends.left() == 1
-
-
-# -- committed offsets
-
-
-@pytest.mark.parametrize(
-    ("describes", "in_zookeeper", "expected"),
-    [
-        (True, {}, {("t", 0): 8}),
-        (False, {}, {}),
-        (True, {("t", 0): 5}, {("t", 0): 5}),
-    ],
-)
-def test_a_group_without_offsets_in_zookeeper_may_keep_them_in_brokers(
-    monkeypatch, describes, in_zookeeper, expected
-):
-    class Session:
-        def __init__(self, connect):
-            assert connect == "east:2181"
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *error):
-            pass
-
-    monkeypatch.setattr(f"{ROOM}.ZkSession", Session)
-    monkeypatch.setattr(f"{ROOM}.zk_groups.committed", lambda session, name: in_zookeeper)
-    monkeypatch.setattr(
-        f"{ROOM}.coordinator_groups.describe",
-        lambda cluster, name: SimpleNamespace(offsets={("t", 0): 8}),
-    )
-    cluster = Cluster("east")
-    cluster.versions = {ApiKey.DESCRIBE_GROUPS: (0, 0)} if describes else {}
-    assert group_offsets(make().sources[0], cluster) == expected

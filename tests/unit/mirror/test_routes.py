@@ -6,8 +6,8 @@ import pytest
 
 from tests.unit.mirror.test_config import make
 from zkbroker.mirror.routes import Route, Routes
-from zkbroker.mirror.topic_admin import WireTopics
 from zkbroker.producer import DefaultPartitioner
+from zkbroker.producer.plugins import resolve
 
 HERE = "tests.unit.mirror.test_routes"
 
@@ -26,13 +26,14 @@ class Target:
     cluster = None
 
     def __init__(self, config, count):
-        self.settings = config.producer(idempotent=False)
+        self.partitioner = resolve("partitioner", config.producer().partitioner)
+        self.own_partitioner = type(self.partitioner) is not DefaultPartitioner
         self._count = count
         self.asked = []
 
-    def count(self, topic):
+    def partitions(self, topic):
         self.asked.append(topic)
-        return self._count
+        return range(self._count)
 
     def count_like(self, topic, partition, source, source_topic):
         self.asked.append((topic, partition, source_topic))
@@ -46,16 +47,19 @@ def routes(theirs: int, ours: int, **settings: str) -> tuple[Routes, Target]:
     config = make(**settings)
     west = config.sources[1]
     target = Target(config, ours)
-    source = SimpleNamespace(partitions=lambda topic: list(range(theirs)))
-    found = Routes(config, west, source, target)
-    assert isinstance(found.admin, WireTopics)
-    return found, target
+    source = SimpleNamespace(
+        config=west,
+        partitions=lambda topic: list(range(theirs)),
+        ordinal=lambda partition: partition,
+        topic_admin=lambda: SimpleNamespace(close=lambda: None),
+    )
+    return Routes(config, source, target), target
 
 
 def test_with_identity_partitions_the_topic_is_made_like_the_sources():
     found, target = routes(4, 4, identity_partitions="true", topic_prefix="{source}.")
     route = found.find("orders", 3)
-    assert route == Route("west.orders", 4, identity=True)
+    assert route == Route("west.orders", range(4), identity=True)
     assert target.asked == [("west.orders", 3, "orders")]
     assert found.chooser(route, 3)(b"any key", b"v") == 3
 
@@ -74,7 +78,7 @@ def test_numbers_are_kept_where_one_rule_puts_keys_there_anyway(
 ):
     given = {"target_partitioner_class": partitioner} if partitioner else {}
     found, _ = routes(theirs, ours, **given)
-    assert found.find("orders", 1) == Route("orders", ours, identity)
+    assert found.find("orders", 1) == Route("orders", range(ours), identity)
 
 
 def test_another_count_goes_by_key_and_without_a_key_by_the_number_it_had():
@@ -90,7 +94,7 @@ def test_rules_of_the_user_decide_over_all_messages():
     found, _ = routes(3, 5, target_partitioner_class=f"{HERE}:ByLength")
     choose = found.chooser(found.find("orders", 2), 2)
     assert (choose(None, b"v"), choose(b"four", b"v")) == (0, 4)
-    found, _ = routes(3, 5, target_partitioner_class=f"{HERE}:ByTopic")
+    found, _ = routes(3, 9, target_partitioner_class=f"{HERE}:ByTopic")
     assert found.chooser(found.find("orders", 2), 2)(None, b"vv") == len("orders") + 2
 
 

@@ -7,13 +7,14 @@ import pytest
 
 from tests.unit.mirror.test_config import make
 from zkbroker.errors import (
+    ConfigError,
     ErrorCode,
     ProtocolError,
     UnknownTopicOrPartition,
     UnsupportedVersion,
     protocol_error,
 )
-from zkbroker.mirror.target import Target
+from zkbroker.mirror.target import NewerTarget
 from zkbroker.mirror.topic_admin import TopicShape
 from zkbroker.protocol import ApiKey
 from zkbroker.runtime import get_runtime
@@ -64,13 +65,22 @@ class Cluster:
         versions = {ApiKey.PRODUCE: (0, version)}
         if numbers:
             versions[ApiKey.INIT_PRODUCER_ID] = (0, 0)
-        self._connection = SimpleNamespace(versions=versions, best_version=lambda key: version)
+        self.refused = ErrorCode.NONE
+        self._connection = SimpleNamespace(
+            versions=versions,
+            best_version=lambda key: version,
+            address="here:9092",
+            request=lambda request: SimpleNamespace(error_code=self.refused),
+        )
         self.closed = False
 
     def start(self):
         return self
 
     def any_connection(self):
+        return self._connection
+
+    def connection(self, broker):
         return self._connection
 
     def brokers(self):
@@ -95,13 +105,16 @@ class Cluster:
 
 @pytest.fixture
 def connect(monkeypatch):
-    def connected(topics=None, *, version=7, brokers=3, numbers=True, **settings):
+    def connected(
+        topics=None, *, version=7, brokers=3, numbers=True, refused=ErrorCode.NONE, **settings
+    ):
         topics = topics or Topics()
         cluster = Cluster(topics, version, brokers, numbers=numbers)
+        cluster.refused = refused
         monkeypatch.setattr("zkbroker.mirror.target.make_cluster", lambda *args: cluster)
         monkeypatch.setattr("zkbroker.mirror.target.Producer", lambda *args, **keywords: None)
         monkeypatch.setattr("zkbroker.mirror.target.WireTopics", lambda cluster: topics)
-        return Target(make(**settings), get_runtime("threads"))
+        return NewerTarget(make(**settings), get_runtime("threads"))
 
     return connected
 
@@ -118,13 +131,45 @@ LIKE = TopicShape(4, 2, {"retention.ms": "5", "min.insync.replicas": "2"})
         (1, False, {}, (0, False)),
         (7, True, {"target_acks": "1"}, (2, False)),
         (7, True, {"target_message_format": "1"}, (1, False)),
+        (7, True, {"target_enable_idempotence": "false"}, (2, False)),
+        (7, True, {"target_enable_idempotence": "true", "target_acks": "1"}, (2, True)),
     ],
 )
 def test_format_and_numbered_batches_are_what_the_brokers_take(
-    connect, version, numbers, settings, expected
+    connect, version, numbers, settings, expected, caplog
 ):
+    caplog.set_level("INFO")
     target = connect(version=version, numbers=numbers, **settings)
     assert (target.magic, target.settings.idempotence) == expected
+    assert ("a retry may store messages twice" in caplog.text) is not expected[1]
+
+
+def test_batches_are_not_numbered_where_producer_ids_are_refused(connect, caplog):
+    caplog.set_level("INFO")
+    target = connect(refused=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    assert target.settings.idempotence is False
+    assert "refused a producer id" in caplog.text
+    assert connect(refused=ErrorCode.COORDINATOR_NOT_AVAILABLE).settings.idempotence is True
+
+
+@pytest.mark.parametrize(("version", "why"), [(2, "before 0.11"), (7, "refused a producer id")])
+def test_numbered_batches_are_not_given_up_where_they_were_asked_for(connect, version, why):
+    refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    with pytest.raises(ConfigError, match=why):
+        connect(
+            version=version, numbers=version > 2, refused=refused, target_enable_idempotence="true"
+        )
+
+
+def test_the_oldest_broker_decides(connect, monkeypatch):
+    old = SimpleNamespace(
+        versions={ApiKey.PRODUCE: (0, 2)}, best_version=lambda key: 2, address="old:9092"
+    )
+    monkeypatch.setattr(
+        Cluster, "connection", lambda self, n: old if n == 2 else self.any_connection()
+    )
+    target = connect()
+    assert (target.magic, target.settings.idempotence) == (1, False)
 
 
 def test_a_missing_topic_is_made_like_the_sources(connect):
@@ -226,5 +271,5 @@ def test_connections_are_closed_when_the_producer_cannot_be_made(connect, monkey
 
     monkeypatch.setattr("zkbroker.mirror.target.Producer", fails)
     with pytest.raises(UnsupportedVersion):
-        Target(make(), get_runtime("threads"))
+        NewerTarget(make(), get_runtime("threads"))
     assert cluster.closed

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.process import wait_until
 from tests.unit.mirror.test_config import make
-from tests.unit.mirror.test_pieces import log, records
+from tests.unit.mirror.test_repack import log, records
 from tests.unit.mirror.test_tracker import chunk, partition
 from zkbroker.client import BrokerUnavailable
 from zkbroker.errors import (
@@ -17,8 +17,10 @@ from zkbroker.errors import (
     RegistryError,
     protocol_error,
 )
-from zkbroker.mirror.paths import PATH_HEADER, PathMarker
+from zkbroker.mirror.batches import BatchMaker
+from zkbroker.mirror.loop_guard import PATH_HEADER, PathMarker
 from zkbroker.mirror.routes import Route
+from zkbroker.mirror.source_cluster import SourceCluster
 from zkbroker.mirror.tracker import Place
 from zkbroker.mirror.worker import Worker, passes
 from zkbroker.producer import KeyedMessage, MessageTooLarge
@@ -84,8 +86,8 @@ class Target:
         batch.base_offset = 1000
         batch._on_done(batch)
 
-    def count(self, topic):
-        return 3
+    def partitions(self, topic):
+        return range(3)
 
     @property
     def values(self):
@@ -104,12 +106,12 @@ class Routes:
     def find(self, topic, number):
         if self.errors:
             raise self.errors.pop(0)
-        return Route("to-" + topic, 2, self.identity)
+        return Route("to-" + topic, range(2), self.identity)
 
     def chooser(self, route, number):
         if route.identity:
             return lambda key, value: number
-        return lambda key, value: len(value) % route.partitions
+        return lambda key, value: len(value) % len(route.partitions)
 
 
 class Stream:
@@ -118,14 +120,21 @@ class Stream:
     def __init__(self, *, identity=True, marker=None, handle=None, make_step=None, **settings):
         self.source, self.target, self.routes = Source(), Target(), Routes(identity)
         self.failures, self.syncs = [], []
+        config = make(**settings)
         self.make = lambda: Worker(
             "east-0",
-            make(**settings),
+            config,
             routes=self.routes,
             target=self.target,
             make_source=self._made,
-            marker=marker,
-            handle=handle,
+            maker=BatchMaker(
+                config,
+                source=SourceCluster,
+                routes=self.routes,
+                target=self.target,
+                marker=marker,
+                handle=handle,
+            ),
             runtime=RUNTIME,
             on_failure=self.failures.append,
             on_syncs=self.syncs.extend,

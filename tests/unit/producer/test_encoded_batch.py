@@ -97,3 +97,19 @@ def test_it_goes_behind_what_its_partition_has():
     assert accumulator.take(queue) is two
     accumulator.put_back(two)
     assert list(accumulator.waiting()) == [two, one]
+
+
+@pytest.mark.parametrize(
+    ("had", "asked", "sent"),
+    [
+        (Codec.SNAPPY, Codec.GZIP, Codec.SNAPPY),
+        (Codec.LZ4, Codec.NONE, Codec.GZIP),
+        (Codec.LZ4, Codec.SNAPPY, Codec.SNAPPY),
+    ],
+)
+def test_a_format_that_is_encoded_elsewhere_gets_records_and_a_codec_that_it_has(had, asked, sent):
+    records, codec = stored(had).decoded(asked, (Codec.NONE, Codec.GZIP, Codec.SNAPPY))
+    assert (codec, [record[1] for record in records]) == (
+        sent,
+        [value for _, value, _, _ in RECORDS],
+    )

@@ -11,8 +11,7 @@ import logging
 import time
 from collections.abc import Sequence
 
-from zkbroker.client.legacy07 import Cluster07View
-from zkbroker.client.view import BrokerUnavailable
+from zkbroker.client import BrokerUnavailable, Cluster
 from zkbroker.config.consumer import FAIL, SMALLEST, ConsumerConfig
 from zkbroker.consumer.fetching.fetch_loop import FetchLoop, GiveBack
 from zkbroker.consumer.fetching.partition import Chunk, ConsumedPartition, ReadProgress
@@ -46,7 +45,7 @@ class BrokerFetcher07(FetchLoop):
         broker_id: int,
         number: int,
         *,
-        cluster: Cluster07View,
+        cluster: Cluster,
         config: ConsumerConfig,
         runtime: Runtime,
         give_back: GiveBack,
@@ -199,8 +198,7 @@ class BrokerFetcher07(FetchLoop):
 
 
 def _number(partition: ConsumedPartition) -> int:
-    assert isinstance(partition.partition, Partition07)
-    return partition.partition.number
+    return Partition07.from_number(partition.partition).number
 
 
 def _offset(consumer: SimpleConsumer07, partition: ConsumedPartition, time_ms: int) -> int:

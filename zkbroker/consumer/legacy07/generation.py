@@ -7,21 +7,20 @@ Positions are committed into ZooKeeper, under the names and in the numbers of 0.
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from zkbroker.client.legacy07 import Cluster07View
-from zkbroker.client.view import BrokerUnavailable
 from zkbroker.config.legacy07_consumer import ConsumerConfig07
 from zkbroker.consumer.fetching.decode import Decode
 from zkbroker.consumer.fetching.fetchers import Fetchers
+from zkbroker.consumer.legacy07.cluster import Cluster07
 from zkbroker.consumer.legacy07.decode import decode_chunk07
 from zkbroker.consumer.legacy07.fetcher import BrokerFetcher07
-from zkbroker.consumer.legacy07.simple import SimpleConsumer07
+from zkbroker.consumer.legacy07.simple import EARLIEST_TIME
 from zkbroker.consumer.streams.generation import Positions
 from zkbroker.consumer.streams.offset_keeper import OffsetKeeper
 from zkbroker.consumer.streams.zookeeper_offsets import ZooKeeperOffsets
 from zkbroker.rebalance import GroupStore, GroupStore07, range_assign_07
 from zkbroker.rebalance.assignor import Assignor
 from zkbroker.runtime import Runtime
-from zkbroker.types import Partition07, PartitionKey
+from zkbroker.types import PartitionKey
 from zkbroker.zookeeper import ZkSession
 
 
@@ -43,7 +42,9 @@ class Generation07:
         self._config = config.connector()
         self._session = session
         self._runtime = runtime
-        self._cluster = Cluster07View(session)
+        self._cluster = Cluster07(
+            session=session, socket_timeout_ms=self._config.socket_timeout_ms, runtime=runtime
+        )
 
     def start(self) -> None:
         self._cluster.start()
@@ -69,21 +70,13 @@ class Generation07:
 
     def offsets_at(self, times_ms: Mapping[PartitionKey, int]) -> Mapping[PartitionKey, int]:
         """Return the newest file's start at or before each time; 0.7 knows no more of times."""
+        cluster = self._cluster
         found: dict[PartitionKey, int] = {}
         for (topic, partition), time_ms in times_ms.items():
-            assert isinstance(partition, Partition07)
-            address = self._cluster.brokers().get(partition.broker)
-            if address is None:
-                raise BrokerUnavailable(f"broker {partition.broker} of the 0.7 cluster is down")
-            with SimpleConsumer07(
-                address.host,
-                address.port,
-                socket_timeout_ms=self._config.socket_timeout_ms,
-                runtime=self._runtime,
-            ) as consumer:
-                offsets = consumer.offsets(topic, partition.number, time_ms)
-                offsets = offsets or consumer.offsets(topic, partition.number, -2)
-            found[topic, partition] = offsets[0] if offsets else 0
+            offset = cluster.offset(topic, partition, time_ms)
+            if offset is None:
+                offset = cluster.offset(topic, partition, EARLIEST_TIME)
+            found[topic, partition] = offset or 0
         return found
 
     def close(self, timeout_s: float) -> None:

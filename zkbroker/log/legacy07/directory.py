@@ -14,29 +14,23 @@ from typing import NamedTuple
 
 from zkbroker.config.legacy07 import Legacy07Config
 from zkbroker.errors import InvalidTopic, StorageError
-from zkbroker.log import names
 from zkbroker.log.fs import FileSystem
+from zkbroker.log.legacy07.folders import Key, LogFolders, Masters, folder_name
 from zkbroker.log.legacy07.log import Legacy07Log
-from zkbroker.log.legacy07.master import Master
-from zkbroker.log.legacy07.offset_map import MapHead, MapReader, map_files, map_of
-from zkbroker.log.legacy07.recovery import load_segments, recover
+from zkbroker.log.legacy07.offset_map import MapHead
 from zkbroker.log.legacy07.segment import Segment07
-from zkbroker.log.legacy07.view import Place, View07, make_map
-from zkbroker.log.legacy07.view_recovery import OpenedView, is_view, open_view
+from zkbroker.log.legacy07.view import Place, View07
+from zkbroker.log.legacy07.view_recovery import OpenedView
 from zkbroker.log.lock import DirectoryLock
 from zkbroker.log.recovery.scan import Cut
 from zkbroker.runtime import OwnerLoop, Runtime
 
 logger = logging.getLogger(__name__)
 
-_FOLDER = re.compile(r"(.+)-(0|[1-9]\d{0,9})", re.DOTALL)
 # What 0.7.2 refuses in a topic's name: slashes, controls, surrogates, private use, specials.
 _ILLEGAL = re.compile("[/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
 _MAX_FOLDER_BYTES = 255
-_INT32_MAX = 2**31 - 1
 _AT_A_TIME = 64
-
-Key = tuple[str, int]
 
 
 class Claim(NamedTuple):
@@ -47,10 +41,6 @@ class Claim(NamedTuple):
     offset: int
 
 
-Masters = Callable[[str, int], Master | None]
-"""Returns the newer log of a topic's partition, None where there is none here."""
-
-
 class Legacy07Logs:
     """All 0.7 logs of a broker.
 
@@ -59,7 +49,7 @@ class Legacy07Logs:
         runtime: runs its tasks and what waits for the disk.
         now_ms: wall clock in milliseconds.
         fs: the file system.
-        masters: finds what views are made anew from after a crash.
+        masters: finds what views are made from after a crash.
     """
 
     def __init__(
@@ -71,16 +61,14 @@ class Legacy07Logs:
         fs: FileSystem | None = None,
         masters: Masters = lambda topic, partition: None,
     ) -> None:
-        self._masters = masters
         self.directory = Path(config.log_dir)
-        self.cuts: list[Cut] = []
-        """What the recovery at the start cut off."""
         self.on_new_topic: Callable[[str], object] = lambda topic: None
         """Called when a topic gets its first log, and when its views change."""
         self._config = config
         self._runtime = runtime
         self._now_ms = now_ms
         self._fs = fs or FileSystem()
+        self._folders = LogFolders(self._fs, self.directory, now_ms, masters)
         self._logs: dict[Key, Legacy07Log] = {}
         self._topics: set[str] = set()
         self._view_counts: dict[str, int] = {}
@@ -100,9 +88,9 @@ class Legacy07Logs:
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             self._lock = DirectoryLock(self.directory)
-            for key, found in self._runtime.offload(self._find_all).items():
-                self._add(key, self.directory / _folder(*key), found)
-            self._forget_marker()
+            for key, found in self._runtime.offload(self._folders.find_all).items():
+                self._add(key, self.directory / folder_name(*key), found)
+            self._folders.forget_clean()
         except OSError as error:
             self._release()
             raise StorageError(f"0.7 logs of {self.directory} cannot be opened: {error}") from error
@@ -128,11 +116,16 @@ class Legacy07Logs:
                 logger.warning("0.7 log not closed cleanly: %s", error)
         if clean and self._lock is not None:
             try:
-                self._fs.write_file(self.directory / names.CLEAN_SHUTDOWN, b"")
+                self._folders.mark_clean()
             except OSError as error:
                 logger.warning("clean shutdown not marked directory=%s: %s", self.directory, error)
         self._logs.clear()
         self._release()
+
+    @property
+    def cuts(self) -> list[Cut]:
+        """What the recovery at the start cut off."""
+        return self._folders.cuts
 
     @property
     def topics(self) -> frozenset[str]:
@@ -157,7 +150,7 @@ class Legacy07Logs:
         log = self._logs.get((topic, partition))
         if log is not None:
             return log
-        folder = _folder(topic, partition)
+        folder = folder_name(topic, partition)
         if len(os.fsencode(folder)) > _MAX_FOLDER_BYTES:
             raise InvalidTopic(f"the name of topic {topic[:40]!r}... is too long for a folder")
         with self._making:
@@ -167,7 +160,7 @@ class Legacy07Logs:
             self.check_room()
             try:
                 path = self.directory / folder
-                first = self._runtime.offload(self._make_log, path)
+                first = self._runtime.offload(self._folders.make_log, path)
                 self._add((topic, partition), path, [first])
             except OSError as error:
                 raise StorageError(f"the 0.7 log {folder} cannot be made: {error}") from error
@@ -204,11 +197,11 @@ class Legacy07Logs:
                 starts.append(0 if known is None else known.end)
             try:
                 for each, start in zip(new, starts, strict=True):
-                    path = self.directory / _folder(topic, each.number)
+                    path = self.directory / folder_name(topic, each.number)
                     head = MapHead(each.partition, start, each.offset, -1)
-                    self._runtime.offload(self._make_view, path, head)
+                    self._runtime.offload(self._folders.make_view, path, head)
                 for each, start in zip(new, starts, strict=True):
-                    path = self.directory / _folder(topic, each.number)
+                    path = self.directory / folder_name(topic, each.number)
                     first = [Segment07(self._fs, path, start, 0)]
                     place = Place(each.offset, -1)
                     found = OpenedView(each.partition, first, [each.offset], place)
@@ -284,74 +277,6 @@ class Legacy07Logs:
     def is_view(self, topic: str) -> bool:
         """Whether a topic's logs here are views."""
         return topic in self._view_counts
-
-    def _find_all(self) -> dict[Key, list[Segment07] | OpenedView]:
-        """Find and recover; runs where it may wait for the disk."""
-        found: dict[Key, list[Segment07] | OpenedView] = {}
-        clean = (self.directory / names.CLEAN_SHUTDOWN).exists()
-        for path in sorted(self.directory.iterdir()):
-            if not path.is_dir():
-                if path.name not in (names.LOCK, names.CLEAN_SHUTDOWN):
-                    logger.warning("not a 0.7 log, left alone: %s", path)
-                continue
-            match = _FOLDER.fullmatch(path.name)
-            if match is None or int(match[2]) > _INT32_MAX:
-                raise StorageError(
-                    f"{path} is no folder of a 0.7 log (topic-partition): move it out of "
-                    f"{self.directory}"
-                )
-            key = match[1], int(match[2])
-            if is_view(path):
-                head = MapReader(map_files(path)[0]).head
-                master = None if head is None else self._masters(key[0], head.partition)
-                view = open_view(self._fs, path, master, clean=clean)
-                if view is None:
-                    self._fs.remove_tree(path)
-                else:
-                    found[key] = view
-                continue
-            segments, strangers = load_segments(self._fs, path)
-            for name in strangers:
-                if name.endswith(names.LOG):
-                    raise StorageError(
-                        f"{path / name} is no file of Kafka 0.7: legacy07.log.dir must be a "
-                        "directory of 0.7 logs alone"
-                    )
-                logger.warning("not part of a 0.7 log, left alone: %s", path / name)
-            if segments and not clean:
-                cut = recover(self._fs, segments[-1], self._now_ms())
-                if cut is not None:
-                    logger.error("0.7 log cut %s", cut)
-                    self.cuts.append(cut)
-            found[key] = segments or [self._first_file(path)]
-        return found
-
-    def _forget_marker(self) -> None:
-        marker = self.directory / names.CLEAN_SHUTDOWN
-        if marker.exists():
-            self._fs.unlink(marker)
-            self._fs.fsync_dir(self.directory)
-
-    def _make_log(self, path: Path) -> Segment07:
-        """Make a folder with an empty file; runs where it may wait for the disk."""
-        self._fs.mkdir(path)
-        self._fs.fsync_dir(self.directory)
-        return self._first_file(path)
-
-    def _first_file(self, path: Path, start: int = 0) -> Segment07:
-        first = Segment07(self._fs, path, start, 0)
-        first.hold()
-        first.release()
-        self._fs.fsync_dir(path)
-        return first
-
-    def _make_view(self, path: Path, head: MapHead) -> None:
-        """Make the files of a view, the map first; runs where it may wait for the disk."""
-        self._fs.mkdir(path)
-        self._fs.fsync_dir(self.directory)
-        kafka = path / names.file_name(head.position, names.KAFKA_07)
-        self._fs.close(make_map(self._fs, map_of(kafka), head))
-        self._first_file(path, head.position)
 
     def _add(self, key: Key, path: Path, found: list[Segment07] | OpenedView) -> None:
         settings = self._config.of_log(key[0])
@@ -433,7 +358,3 @@ class Legacy07Logs:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
-
-
-def _folder(topic: str, partition: int) -> str:
-    return f"{topic}-{partition}"

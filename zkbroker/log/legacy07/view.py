@@ -7,19 +7,16 @@
 
 Invariants: a position that a reader was given keeps its bytes and its offset for ever: the map is
 on stable storage before the bytes are visible, and the master before the map. What a crash leaves
-beyond the map is cut off, was seen by nobody, and is made anew. Stretches follow the master's
+beyond the map is cut off, was never seen, and is made again. Stretches follow the master's
 order. If the master was cut below what is shown already (an unclean election, a flush that was
 lost), what is shown stays, and what replaced it in the master follows it.
 """
 
 import itertools
 import logging
-import os
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -27,16 +24,11 @@ from zkbroker.config.legacy07 import Log07Settings
 from zkbroker.errors import StorageError
 from zkbroker.log.fs import FileSystem
 from zkbroker.log.legacy07.log import Legacy07Log
+from zkbroker.log.legacy07.map_file import MapFile
 from zkbroker.log.legacy07.master import Master
-from zkbroker.log.legacy07.offset_map import (
-    CUT,
-    MapHead,
-    MapRecord,
-    encode_head,
-    encode_record,
-    map_of,
-)
+from zkbroker.log.legacy07.offset_map import CUT, MapHead, MapRecord, map_of
 from zkbroker.log.legacy07.segment import Segment07
+from zkbroker.log.legacy07.sent_sets import SentSets
 from zkbroker.records.generations import AS_SENT, Stretch07, dense, render
 from zkbroker.runtime import Runtime
 
@@ -57,17 +49,6 @@ class Place(NamedTuple):
 
     offset: int
     epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """What a 0.7 producer sent, and where the master has it."""
-
-    offset: int
-    stretches: Sequence[Stretch07]
-    count: int
-    size: int
-    term: tuple[int, int]
 
 
 class View07(Legacy07Log):
@@ -114,11 +95,9 @@ class View07(Legacy07Log):
         self._starts = dict(zip((each.start for each in segments), starts, strict=True))
         self._place = self._saved_place = place
         self._unsaved: list[MapRecord] = []
-        self._map_fd = fs.open(map_of(self._active.path), os.O_RDWR | os.O_APPEND)
+        self._map = MapFile(fs, self._active.path)
         self._following = runtime.lock()
-        self._sent: deque[_Sent] = deque()
-        self._sent_bytes = 0
-        self._pending_bytes = pending_bytes
+        self._sent = SentSets(pending_bytes)
         self._truncations = -1
         self._barriers: dict[int, int] = {}
         self._barrier_ids = itertools.count()
@@ -159,18 +138,7 @@ class View07(Legacy07Log):
             stretches: all of it.
             term: of the master before it was appended.
         """
-        size = sum(len(each.data) for each in stretches)
-        if self._sent_bytes + size > self._pending_bytes:
-            logger.debug("0.7 set is not kept as sent directory=%s bytes=%d", self.directory, size)
-            return
-        count = sum(each.messages for each in stretches)
-        # The buffer it came in belongs to its connection.
-        kept = [each._replace(data=bytes(each.data)) for each in stretches]
-        place = len(self._sent)
-        while place and self._sent[place - 1].offset > offset:
-            place -= 1
-        self._sent.insert(place, _Sent(offset, kept, count, size, term))
-        self._sent_bytes += size
+        self._sent.add(offset, stretches, term)
 
     # -- following the master
 
@@ -203,10 +171,9 @@ class View07(Legacy07Log):
         at = max(self._place.offset, master.start)
         if at >= end:
             return False
-        sent = self._first_sent(at, master)
+        sent = self._sent.first(at, master.term)
         if sent is not None and sent.offset == at and sent.offset + sent.count <= end:
-            self._sent.popleft()
-            self._sent_bytes -= sent.size
+            self._sent.drop_first()
             offset = at
             for stretch in sent.stretches:
                 self._show(stretch, offset, master)
@@ -226,16 +193,6 @@ class View07(Legacy07Log):
             epoch = master.epoch_of(found.next_offset - 1)
             self._place = Place(found.next_offset, epoch)
         return True
-
-    def _first_sent(self, at: int, master: Master) -> _Sent | None:
-        """Return the first of what was sent that still holds, and is not behind."""
-        while self._sent:
-            sent = self._sent[0]
-            if sent.offset >= at and sent.term == master.term:
-                return sent
-            self._sent.popleft()
-            self._sent_bytes -= sent.size
-        return None
 
     def _rendered(
         self, offsets: Sequence[int], values: Sequence[bytes | None]
@@ -323,7 +280,7 @@ class View07(Legacy07Log):
         raise StorageError(f"{self.directory} is a view; its master is to be appended to")
 
     def flush(self) -> None:
-        """Make what is shown visible; where the master was cut meanwhile, that is made anew.
+        """Make what is shown visible; where the master was cut meanwhile, that is made again.
 
         Raises:
             StorageError: a disk failed.
@@ -350,7 +307,7 @@ class View07(Legacy07Log):
             if master is not None:
                 master.flush(self._place.offset)
             if master is None or master.truncations != self._truncations:
-                # Nobody saw it, and it is made anew.
+                # It was never seen, and is made again.
                 self._drop_unflushed()
                 raise _MasterCutError(f"the master of {self.directory} was cut, or is not here now")
             self._save(self._unsaved)
@@ -359,24 +316,16 @@ class View07(Legacy07Log):
         super()._flush()
 
     def _save(self, records: Sequence[MapRecord]) -> None:
-        data = b"".join([encode_record(each) for each in records])
         try:
-            self._runtime.offload(self._write_map, data)
+            self._runtime.offload(self._map.append, records)
         except OSError as error:
             self._failure = f"the map of {self._active.path} could not be written: {error}"
             logger.exception("0.7 view failed directory=%s", self.directory)
             raise StorageError(self._failure) from error
 
-    def _write_map(self, data: bytes) -> None:
-        self._fs.write_all(self._map_fd, data)
-        self._fs.fsync(self._map_fd)
-
     def _began(self, segment: Segment07) -> None:
         head = MapHead(self.partition, segment.start, *self._saved_place)
-        path = map_of(segment.path)
-        fd = self._runtime.offload(make_map, self._fs, path, head)
-        before, self._map_fd = self._map_fd, fd
-        self._fs.close(before)
+        self._runtime.offload(self._map.begin, segment.path, head)
         self._starts[segment.start] = head.offset
 
     def _unlink(self, segment: Segment07) -> None:
@@ -401,7 +350,7 @@ class View07(Legacy07Log):
         return max(count, gone)
 
     def close(self) -> None:
-        """Flush and close; what the master cannot be flushed for is made anew.
+        """Flush and close; what the master cannot be flushed for is made again.
 
         Raises:
             StorageError: the disk failed.
@@ -416,7 +365,7 @@ class View07(Legacy07Log):
             super().close()
         finally:
             self._closed = True
-            self._fs.close(self._map_fd)
+            self._map.close()
 
 
 def _held(master: Master, place: Place) -> int:
@@ -426,20 +375,3 @@ def _held(master: Master, place: Place) -> int:
     if end is not None:
         ends.append(end)
     return min(ends)
-
-
-def make_map(fs: FileSystem, path: Path, head: MapHead) -> int:
-    """Make a map file, or make it anew, with its head on stable storage; returns the descriptor.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    fd = fs.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-    try:
-        fs.truncate(fd, 0)
-        fs.write_all(fd, encode_head(head))
-        fs.fsync(fd)
-    except OSError:
-        fs.close(fd)
-        raise
-    return fd

@@ -21,6 +21,7 @@ from pathlib import Path
 from zkbroker.errors import OffsetOutOfRange, ProtocolError, StorageError
 from zkbroker.log import names
 from zkbroker.log.fs import FileSystem
+from zkbroker.log.legacy07.map_file import make_map
 from zkbroker.log.legacy07.master import Master
 from zkbroker.log.legacy07.offset_map import (
     CUT,
@@ -33,7 +34,7 @@ from zkbroker.log.legacy07.offset_map import (
     map_of,
 )
 from zkbroker.log.legacy07.segment import Segment07
-from zkbroker.log.legacy07.view import Place, make_map
+from zkbroker.log.legacy07.view import Place
 from zkbroker.log.legacy07.view_salvage import records_behind
 from zkbroker.records.generations import AS_SENT, render
 

@@ -1,28 +1,39 @@
-"""The way to one 0.7 broker: connect, encode, write. It never answers.
+"""The way to one 0.7 broker, which never answers a produce.
 
     one set, sync      0 produce          several sets, or async      3 multiproduce
+    acks=1             4 offsets, behind them: the broker takes requests of a connection in order,
+                       and closes it without an answer where it could not take one
 
-A connection that the broker closed is noticed before the next write, not by it: what was written
-last may be lost all the same, since nobody says so.
+With acks=0 a connection that the broker closed is noticed before the next write, not by it: what
+was written last may be lost.
 
-Invariant: as of `BrokerChannel`, where an exchange is reported when it is written.
+Invariant: as of `BrokerChannel`, where an exchange is reported when it is written, or with acks=1
+when the broker answered the request behind it. A set that the broker would drop in silence for its
+size is refused here.
 """
 
 import logging
 import select
 import socket
 import time
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from zkbroker.client import BrokerUnavailable, Cluster
 from zkbroker.config.legacy07_producer import ProducerConfig07
 from zkbroker.config.producer import ProducerConfig
-from zkbroker.errors import NetworkError
+from zkbroker.errors import ErrorCode, NetworkError, ZkbrokerError, protocol_error
+from zkbroker.network.frames import FrameError, FrameReader
 from zkbroker.producer.batch import Batch
 from zkbroker.producer.broker_channel import BrokerChannel, Exchange
-from zkbroker.producer.legacy07.cluster import ProducerCluster07
-from zkbroker.protocol.legacy07 import MultiProduce07, Produce07, Request07, encode_request
+from zkbroker.producer.errors import MessageTooLarge
+from zkbroker.protocol.legacy07 import (
+    MultiProduce07,
+    Offsets07,
+    Produce07,
+    Request07,
+    encode_request,
+)
 from zkbroker.records import Codec
 from zkbroker.records.legacy07 import build_message, build_wrapper
 from zkbroker.runtime import Runtime
@@ -31,6 +42,10 @@ from zkbroker.types import Partition07
 logger = logging.getLogger(__name__)
 
 _BROKER_PICKS = -1
+_CODECS = (Codec.NONE, Codec.GZIP, Codec.SNAPPY)
+_LATEST_TIME = -1
+_MOST_ANSWER_BYTES = 1024
+_WRAPPER_HEAD_BYTES = 10
 
 
 class Channel07(BrokerChannel):
@@ -43,22 +58,20 @@ class Channel07(BrokerChannel):
     def __init__(
         self,
         broker_id: int,
-        cluster: ProducerCluster07,
+        cluster: Cluster,
         runtime: Runtime,
         config: ProducerConfig,
         on_done: Callable[[Exchange], None],
         *,
         settings: ProducerConfig07,
     ) -> None:
-        self._cluster07 = cluster
         self._runtime = runtime
         self._settings = settings
         self._socket: socket.socket | None = None
         self._address: tuple[str, int] = ("", 0)
         self._requests = 0
         self._connected_at = 0.0
-        # It asks nothing of the cluster but by `_transmit`.
-        super().__init__(broker_id, cast("Cluster", cluster), runtime, config, on_done)
+        super().__init__(broker_id, cluster, runtime, config, on_done)
 
     def _run(self) -> None:
         try:
@@ -67,34 +80,66 @@ class Channel07(BrokerChannel):
             self._disconnect()
 
     def _transmit(self, exchange: Exchange) -> None:
-        sets = tuple(self._set(batch) for batch in exchange.batches)
+        sets: list[Produce07] = []
+        for batch in exchange.batches:
+            try:
+                sets.append(self._set(batch))
+            except ZkbrokerError as error:
+                exchange.refused[batch] = error
+        if sets:
+            self._write(exchange, sets)
+        self._report(exchange)
+
+    def _write(self, exchange: Exchange, sets: Sequence[Produce07]) -> None:
         alone = len(sets) == 1 and self._settings.producer_type == "sync"
-        request: Request07 = sets[0] if alone else MultiProduce07(sets)
-        frame = encode_request(request)
+        requests: list[Request07] = [sets[0] if alone else MultiProduce07(tuple(sets))]
+        if self._settings.required_acks:
+            # Every broker has partition 0 of a topic that it has.
+            requests.append(Offsets07(sets[-1].topic, 0, _LATEST_TIME, 1))
+        frames = [encode_request(each) for each in requests]
         try:
             connection = self._connected()
             exchange.started_at = time.monotonic()
             exchange.sent = True
-            connection.sendall(len(frame).to_bytes(4, "big") + frame)
-        except OSError as error:
+            connection.sendall(b"".join(len(each).to_bytes(4, "big") + each for each in frames))
+            if self._settings.required_acks:
+                answer = FrameReader(connection.recv_into, _MOST_ANSWER_BYTES).next_frame()
+                if answer is None:
+                    raise FrameError("closed without an answer: messages may not be taken")
+        except (OSError, FrameError) as error:
             self._disconnect()
             host, port = self._address
             raise NetworkError(f"broker {self._broker_id} at {host}:{port}: {error}") from error
         self._requests += 1
-        self._report(exchange)
 
     def _set(self, batch: Batch) -> Produce07:
-        inner = b"".join([build_message(value or b"") for _, value, _, _ in batch.records])
-        codec = self._codec if self._config.compresses(batch.topic) else Codec.NONE
+        own = self._codec if self._config.compresses(batch.topic) else Codec.NONE
+        records, codec = batch.decoded(own, _CODECS)
+        values = [value or b"" for _, value, _, _ in records]
+        data = b"".join(map(build_message, values))
+        largest = max(map(len, values), default=0)
+        if codec is not Codec.NONE:
+            data = build_wrapper(codec, data)
+            largest = len(data) - _WRAPPER_HEAD_BYTES
+        if largest > self._settings.max_message_bytes:
+            self._refuse_size(batch, largest)
         partition = _BROKER_PICKS
-        if self._cluster07.chooses_partitions:
-            assert isinstance(batch.partition, Partition07)
-            partition = batch.partition.number
-        data = inner if codec is Codec.NONE else build_wrapper(codec, inner)
+        if self._settings.zookeeper_connect:
+            partition = Partition07.from_number(batch.partition).number
         return Produce07(batch.topic, partition, data)
 
+    def _refuse_size(self, batch: Batch, size: int) -> NoReturn:
+        limit = self._settings.max_message_bytes
+        what = f"a message of {size} bytes to topic {batch.topic} is larger than {limit}"
+        if len(batch) == 1:
+            raise MessageTooLarge(
+                f"{what}: brokers drop it in silence; raise max.message.size there and here"
+            )
+        # It is split, until what is too large stands alone.
+        raise protocol_error(ErrorCode.MESSAGE_TOO_LARGE, what)
+
     def _connected(self) -> socket.socket:
-        address = self._cluster07.brokers().get(self._broker_id)
+        address = self._cluster.brokers().get(self._broker_id)
         if address is None:
             self._disconnect()
             raise BrokerUnavailable(f"broker {self._broker_id} of the 0.7 cluster is down")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zkbroker.mirror.paths import PATH_HEADER, PathMarker, goes_round
+from zkbroker.mirror.loop_guard import PATH_HEADER, PathMarker, would_loop
 
 EAST_TO_WEST = PathMarker("east", "west")
 
@@ -38,4 +38,4 @@ def test_a_message_does_not_go_where_it_has_been():
     ],
 )
 def test_topics_that_a_prefix_mirror_made(topic, prefix, target, round_again):
-    assert goes_round(topic, prefix, target) is round_again
+    assert would_loop(topic, prefix, target) is round_again

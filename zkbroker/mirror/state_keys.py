@@ -10,7 +10,7 @@ from zkbroker.registry.node_json import read_json
 from zkbroker.types import PartitionKey
 
 
-def kept_key(key: bytes | None, source: str) -> PartitionKey | None:
+def parse_key(key: bytes | None, source: str) -> PartitionKey | None:
     """Return the partition that a key names; None for one of another source, or of nobody.
 
     Args:
@@ -29,7 +29,7 @@ def kept_key(key: bytes | None, source: str) -> PartitionKey | None:
     return topic, partition
 
 
-def kept_offset(value: bytes, name: str) -> int | None:
+def parse_offset(value: bytes, name: str) -> int | None:
     """Return an offset that a value holds under a name, None when it holds none."""
     try:
         offset = read_json(value)[name]

@@ -2,13 +2,13 @@
 
 import pytest
 
-from zkbroker.mirror.kept import kept_key, kept_offset
+from zkbroker.mirror.state_keys import parse_key, parse_offset
 
 
 def test_a_key_of_the_source_names_its_partition():
     key = b'{"source": "east", "topic": "t", "partition": 3}'
-    assert kept_key(key, "east") == ("t", 3)
-    assert kept_key(key, "west") is None
+    assert parse_key(key, "east") == ("t", 3)
+    assert parse_key(key, "west") is None
 
 
 @pytest.mark.parametrize(
@@ -25,11 +25,11 @@ def test_a_key_of_the_source_names_its_partition():
     ],
 )
 def test_any_other_key_is_nobodys(key):
-    assert kept_key(key, "east") is None
+    assert parse_key(key, "east") is None
 
 
 def test_an_offset_is_a_whole_number_that_logs_know():
-    assert kept_offset(b'{"offset": 7}', "offset") == 7
+    assert parse_offset(b'{"offset": 7}', "offset") == 7
     for value in (b"{}", b"[]", b'{"offset": 1.5}', b'{"offset": -1}', b'{"offset": 1e999}'):
-        assert kept_offset(value, "offset") is None
-    assert kept_offset(b'{"offset": %d}' % 2**63, "offset") is None
+        assert parse_offset(value, "offset") is None
+    assert parse_offset(b'{"offset": %d}' % 2**63, "offset") is None

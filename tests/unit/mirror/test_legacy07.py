@@ -1,11 +1,12 @@
-"""Bytes of a 0.7 log as pieces for a target, and what is asked of a 0.7 cluster."""
+"""Bytes of a 0.7 log as pieces for a target, and where they go."""
 
 import pytest
 
 from zkbroker.errors import CorruptMessage
-from zkbroker.mirror.source07 import cut07
+from zkbroker.mirror.legacy07 import SourceCluster07, cut07
 from zkbroker.records import Codec
 from zkbroker.records.legacy07 import build_message, build_wrapper
+from zkbroker.types import Partition07
 
 
 def values(pieces):
@@ -42,3 +43,8 @@ def test_damage_is_never_passed_on():
         list(cut07(build_message(b"good") + bytes(bad), max_bytes=1000))
     with pytest.raises(CorruptMessage):
         list(cut07(build_message(b"x", attributes=3), max_bytes=1000))
+
+
+def test_broker_and_number_choose_together_among_the_partitions_of_a_target():
+    names = [Partition07(broker, number) for broker in (0, 4) for number in range(2)]
+    assert [SourceCluster07.ordinal(each) for each in names] == [0, 1, 4, 5]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zkbroker.errors import CorruptMessage
-from zkbroker.mirror.pieces import Decoded, Stored, cut
+from zkbroker.mirror.repack import Decoded, Stored, cut
 from zkbroker.records import Codec, control_batch, decode_lists, encode_message_set
 from zkbroker.records.batch import build_batch
 

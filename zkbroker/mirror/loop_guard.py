@@ -55,7 +55,7 @@ def path_of(headers: Headers) -> list[bytes]:
     ]
 
 
-def goes_round(topic: str, prefix: str, target: str) -> bool:
+def would_loop(topic: str, prefix: str, target: str) -> bool:
     """Whether a topic of the source came by a prefix mirror, and would go round.
 
     Args:

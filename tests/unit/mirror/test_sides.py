@@ -1,0 +1,73 @@
+"""When a mirror has caught up."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tests.unit.mirror.test_config import make
+from zkbroker.client.list_offsets import LATEST_TIME
+from zkbroker.mirror.sides import CatchUp, SourceSide
+
+
+class Stream:
+    idle = True
+
+    def __init__(self, **positions):
+        self.at = {("t", int(name[1:])): offset for name, offset in positions.items()}
+        self.source = SimpleNamespace(positions=lambda: self.at)
+
+
+@pytest.fixture
+def caught_up():
+    committed = {}
+
+    def offsets(keys, time_ms, **options):
+        ends = {("t", 0): 100, ("t", 1): 50}
+        starts = {("t", 0): 10, ("t", 1): 0}
+        assert set(keys) == set(ends)  # topic `u` is not asked for
+        return ends if time_ms == LATEST_TIME else starts
+
+    def make_ends(*streams):
+        config = make(whitelist="t")
+        source = SimpleNamespace(
+            config=config.sources[0],
+            cluster=SimpleNamespace(topics=lambda: ["t", "u"]),
+            partitions=lambda topic: range(2),
+            offsets=offsets,
+            committed=lambda: dict(committed),
+        )
+        routes = SimpleNamespace(skips=lambda topic: False)
+        side = SourceSide(source, routes, list(streams))
+        return CatchUp([side], config)
+
+    return make_ends, committed
+
+
+def test_what_is_left_is_counted_from_where_the_group_was(caught_up):
+    make_ends, committed = caught_up
+    committed[("t", 0)] = 40
+    stream = Stream(p0=40, p1=0)
+    ends = make_ends(stream)
+    assert (ends.total, ends.left()) == (60 + 50, 110)
+    stream.at = {("t", 0): 100, ("t", 1): 49}
+    assert ends.left() == 1
+    stream.at = {("t", 0): 120, ("t", 1): 50}
+    assert ends.left() == 0
+
+
+def test_messages_under_way_have_not_arrived(caught_up):
+    make_ends, _ = caught_up
+    stream = Stream(p0=100, p1=50)
+    stream.idle = False
+    assert make_ends(stream).left() == 1
+
+
+def test_what_other_mirrors_of_the_group_committed_is_not_left(caught_up):
+    make_ends, committed = caught_up
+    stream = Stream(p0=100)
+    ends = make_ends(stream)
+    assert ends.left() == 50
+    committed[("t", 1)] = 50
+    assert ends.left() == 0
+    stream.idle = False
+    assert ends.left() == 1

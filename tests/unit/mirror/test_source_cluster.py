@@ -1,0 +1,44 @@
+"""What is asked of a source's cluster."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tests.unit.mirror.test_config import make
+from zkbroker.mirror.source_cluster import group_offsets
+from zkbroker.protocol import ApiKey
+
+ROOM = "zkbroker.mirror.source_cluster"
+
+
+@pytest.mark.parametrize(
+    ("describes", "in_zookeeper", "expected"),
+    [
+        (True, {}, {("t", 0): 8}),
+        (False, {}, {}),
+        (True, {("t", 0): 5}, {("t", 0): 5}),
+    ],
+)
+def test_a_group_without_offsets_in_zookeeper_may_keep_them_in_brokers(
+    monkeypatch, describes, in_zookeeper, expected
+):
+    class Session:
+        def __init__(self, connect):
+            assert connect == "east:2181"
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+    monkeypatch.setattr(f"{ROOM}.ZkSession", Session)
+    monkeypatch.setattr(f"{ROOM}.zk_groups.committed", lambda session, name: in_zookeeper)
+    monkeypatch.setattr(
+        f"{ROOM}.coordinator_groups.describe",
+        lambda cluster, name: SimpleNamespace(offsets={("t", 0): 8}),
+    )
+    versions = {ApiKey.DESCRIBE_GROUPS: (0, 0)} if describes else {}
+    connection = SimpleNamespace(versions=versions)
+    brokers = SimpleNamespace(any_connection=lambda: connection)
+    assert group_offsets(make().sources[0], brokers) == expected

@@ -1,0 +1,74 @@
+"""Sets of 0.7 producers that their view does not show yet, to be shown as they were sent.
+
+Invariant: sets are in the order of the master, and hold no more than a bound in bytes. A set counts
+only while the master has the term under which it was appended.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from zkbroker.records.generations import Stretch07
+
+logger = logging.getLogger(__name__)
+
+Term = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SentSet:
+    """A set that a 0.7 producer sent, and where the master has it."""
+
+    offset: int
+    stretches: Sequence[Stretch07]
+    count: int
+    size: int
+    term: Term
+
+
+class SentSets:
+    """The sets of one view.
+
+    Args:
+        limit_bytes: a set beyond it is not kept, and rendered from the master instead.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._sets: deque[SentSet] = deque()
+        self._bytes = 0
+
+    def add(self, offset: int, stretches: Sequence[Stretch07], term: Term) -> None:
+        """Keep a set.
+
+        Args:
+            offset: of its first message in the master.
+            stretches: all of it.
+            term: of the master before it was appended.
+        """
+        size = sum(len(each.data) for each in stretches)
+        if self._bytes + size > self._limit_bytes:
+            logger.debug("0.7 set is not kept as sent offset=%d bytes=%d", offset, size)
+            return
+        count = sum(each.messages for each in stretches)
+        # The buffer it came in belongs to its connection.
+        kept = [each._replace(data=bytes(each.data)) for each in stretches]
+        place = len(self._sets)
+        while place and self._sets[place - 1].offset > offset:
+            place -= 1
+        self._sets.insert(place, SentSet(offset, kept, count, size, term))
+        self._bytes += size
+
+    def first(self, at: int, term: Term) -> SentSet | None:
+        """Return the first set from an offset on that still counts; those before it are dropped."""
+        while self._sets:
+            sent = self._sets[0]
+            if sent.offset >= at and sent.term == term:
+                return sent
+            self.drop_first()
+        return None
+
+    def drop_first(self) -> None:
+        """Drop the first set: the view shows it, or it does not count any more."""
+        self._bytes -= self._sets.popleft().size

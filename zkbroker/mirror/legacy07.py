@@ -1,0 +1,154 @@
+"""Clusters of Kafka 0.7 as source and as target of a mirror.
+
+Messages of 0.7 have neither key nor time nor header. From such a source a message has no key, the
+time at which it was read, and the codec of the wrapper that it lay in. For such a target keys,
+times and headers are left out, and a null becomes an empty message.
+
+Invariants: each message of the bytes is in exactly one piece, in the order of the log; checksums
+were verified before it is passed on. What is sent counts as stored only when its broker answered a
+request behind it.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from zkbroker.client import Cluster
+from zkbroker.consumer.fetching.partition import Chunk
+from zkbroker.consumer.legacy07 import Cluster07
+from zkbroker.mirror.config import MirrorConfig
+from zkbroker.mirror.repack import Decoded, Piece, in_batches
+from zkbroker.mirror.source_cluster import SourceCluster
+from zkbroker.mirror.target import Target
+from zkbroker.producer import Producer
+from zkbroker.producer.assembly import make_cluster07, partitioner07
+from zkbroker.producer.plugins import resolve
+from zkbroker.records import Codec
+from zkbroker.records.legacy07 import entries, messages
+from zkbroker.records.record import Unsent
+from zkbroker.registry.legacy07_groups import committed_positions
+from zkbroker.runtime import Runtime
+from zkbroker.types import Partition07, PartitionKey
+from zkbroker.zookeeper import ZkSession
+
+logger = logging.getLogger(__name__)
+
+
+class SourceCluster07(SourceCluster):
+    """A source of Kafka 0.7, started; arguments as of `SourceCluster`. Offsets are bytes."""
+
+    cluster: Cluster07
+
+    def _connect(self, runtime: Runtime) -> Cluster:
+        return Cluster07(self.config.zookeeper, runtime=runtime).start()
+
+    def identity(self) -> str | None:
+        return _identity(self.config.zookeeper)
+
+    def topic_admin(self) -> None:
+        """Return None: topics have no settings."""
+
+    def partitions(self, topic: str) -> Sequence[int]:
+        return self.cluster.numbers(topic)
+
+    @staticmethod
+    def ordinal(partition: int) -> int:
+        name = Partition07.from_number(partition)
+        return name.broker + name.number
+
+    def offsets(
+        self, keys: Sequence[PartitionKey], time_ms: int, *, committed_only: bool = False
+    ) -> Mapping[PartitionKey, int]:
+        return {key: self.cluster.offset(*key, time_ms) or 0 for key in keys}
+
+    def committed(self, group: str = "") -> dict[PartitionKey, int]:
+        with ZkSession(self.config.zookeeper) as session:
+            return committed_positions(session, group or self.config.group_id)
+
+    @staticmethod
+    def repack(
+        chunk: Chunk,
+        begin: int,
+        *,
+        magic: int,
+        join_bytes: int,
+        max_bytes: int,
+        aligned: bool,
+        decode: bool,
+    ) -> Iterator[Piece]:
+        # What was mirrored before ends between two entries.
+        return cut07(chunk.records[begin - chunk.offset :], max_bytes=max_bytes)
+
+
+class Target07(Target):
+    """A target of Kafka 0.7.
+
+    Args:
+        config: of the mirror.
+        runtime: of the mirror.
+
+    Raises:
+        RegistryError: ZooKeeper does not answer.
+    """
+
+    magic = -1
+
+    def __init__(self, config: MirrorConfig, runtime: Runtime) -> None:
+        own = config.producer07()
+        self._zookeeper = own.zookeeper_connect
+        self.settings = own.producer()
+        named = partitioner07(own) if own.zookeeper_connect else None
+        self.partitioner = resolve("partitioner", named) if named else None
+        self.own_partitioner = bool(own.named_partitioner)
+        self.cluster = make_cluster07(own, runtime).start()
+        try:
+            self.producer = Producer(own, runtime=runtime, cluster=self.cluster)
+        except BaseException:
+            self.cluster.close()
+            raise
+        logger.warning(
+            "target connected brokers=%d: Kafka 0.7 stores values only: keys, times and headers "
+            "are left out, a null becomes an empty message, and a retry may store messages twice",
+            len(self.cluster.brokers()),
+        )
+
+    def identity(self) -> str | None:
+        return _identity(self._zookeeper)
+
+    def partitions(self, topic: str) -> Sequence[int]:
+        known = self.cluster.known_partitions(topic)
+        return [each.partition for each in known or self.cluster.partitions(topic, create=True)]
+
+
+def _identity(zookeeper: str) -> str | None:
+    """Return where the registry of a 0.7 cluster is: it has no id."""
+    return f"0.7 at {zookeeper}" if zookeeper else None
+
+
+def cut07(data: bytes | memoryview, *, max_bytes: int) -> Iterator[Decoded]:
+    """Cut fetched bytes of a 0.7 log into pieces of about `max_bytes`, before compression.
+
+    Args:
+        data: whole entries.
+        max_bytes: about the most of one piece.
+
+    Raises:
+        CorruptMessage: the pieces before it came out.
+    """
+    now_ms = int(time.time() * 1000)
+    view = memoryview(data)
+    row: list[Unsent] = []
+    codec = Codec.NONE
+    for entry in entries(view):
+        if row and entry.codec != codec:
+            yield from _pieces(row, codec, max_bytes)
+            row = []
+        codec = Codec(entry.codec) if entry.codec <= Codec.SNAPPY else Codec.NONE
+        inside = messages(view[entry.position : entry.end], 0)
+        row += [(None, each.payload, now_ms, ()) for each in inside]
+    yield from _pieces(row, codec, max_bytes)
+
+
+def _pieces(row: list[Unsent], codec: Codec, max_bytes: int) -> Iterator[Decoded]:
+    for records in in_batches(row, max_bytes):
+        yield Decoded(records, codec)
