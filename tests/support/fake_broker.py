@@ -14,6 +14,7 @@ from zkbroker.errors import ErrorCode
 from zkbroker.protocol import SUPPORTED_VERSIONS, ApiKey, decode_request, encode_response
 from zkbroker.protocol.messages import (
     ApiVersionsResponse,
+    DescribeConfigsResponse,
     InitProducerIdResponse,
     ListOffsetsResponse,
     MetadataResponse,
@@ -260,6 +261,9 @@ class FakeCluster:
         if len(data) > self.max_message_bytes:
             return ErrorCode.MESSAGE_TOO_LARGE, -1
         return self.logs[topic, each.partition].append(data)
+
+    def _describe_configs(self, broker: FakeBroker, request: Any, code: ErrorCode | None) -> Any:
+        return DescribeConfigsResponse()
 
     def _init_producer_id(self, broker: FakeBroker, request: Any, code: ErrorCode | None) -> Any:
         if code is not None:

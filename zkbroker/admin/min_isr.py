@@ -6,17 +6,17 @@ The default stands in the brokers' own settings, which ZooKeeper does not know: 
 import logging
 from collections.abc import Iterable
 
-from zkbroker.errors import ErrorCode, ZkbrokerError
+from zkbroker.client.topic_settings import MIN_ISR, topic_settings
+from zkbroker.errors import ZkbrokerError
 from zkbroker.network.client.connection import BrokerConnection
-from zkbroker.protocol.messages import DescribeConfigsRequest, DescribeConfigsResponse
-from zkbroker.protocol.messages.configs import ConfigResourceType, DescribeConfigsResource
 from zkbroker.registry.brokers import list_brokers
 from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper import ZkSession
 
+__all__ = ["MIN_ISR", "effective_min_isr"]
+
 logger = logging.getLogger(__name__)
 
-MIN_ISR = "min.insync.replicas"
 ANSWER_MS = 5_000
 
 
@@ -34,9 +34,6 @@ def effective_min_isr(
         topic → replicas; empty when no broker can be asked (those before 0.11 cannot).
     """
     wanted = sorted(topics)
-    resources = [
-        DescribeConfigsResource(ConfigResourceType.TOPIC, name, [MIN_ISR]) for name in wanted
-    ]
     for broker in list_brokers(session).values() if wanted else ():
         try:
             with BrokerConnection(
@@ -46,17 +43,8 @@ def effective_min_isr(
                 connect_timeout_ms=timeout_ms,
                 request_timeout_ms=timeout_ms,
             ) as connection:
-                return _values(connection.request(DescribeConfigsRequest(resources)))
+                found = topic_settings(connection, wanted, [MIN_ISR])
+                return {name: int(said[MIN_ISR]) for name, said in found.items() if said}
         except ZkbrokerError as error:
             logger.info("settings not described broker=%d error=%s", broker.id, error)
     return {}
-
-
-def _values(answer: DescribeConfigsResponse) -> dict[str, int]:
-    return {
-        each.resource_name: int(entry.value)
-        for each in answer.resources
-        if each.error_code == ErrorCode.NONE
-        for entry in each.entries
-        if entry.name == MIN_ISR and entry.value is not None
-    }

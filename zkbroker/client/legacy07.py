@@ -14,7 +14,7 @@ from typing import Self
 
 from zkbroker.client.view import BrokerAddress
 from zkbroker.client.watchers import Watchers
-from zkbroker.errors import RegistryError
+from zkbroker.errors import LeaderNotAvailable, RegistryError
 from zkbroker.registry import legacy07 as registry
 from zkbroker.runtime import OwnerLoop, Runtime
 from zkbroker.types import Partition07
@@ -76,6 +76,13 @@ class Cluster07View:
         """Return the broker of a `Partition07`, None while it is down; never waits."""
         assert isinstance(partition, Partition07)
         return partition.broker if partition.broker in self._brokers else None
+
+    def no_leader(self, topic: str, partition: int) -> LeaderNotAvailable:
+        """Return the error that says that the broker of a `Partition07` is down."""
+        assert isinstance(partition, Partition07)
+        return LeaderNotAvailable(
+            f"{topic}-{partition}: broker {partition.broker} is not registered; start it"
+        )
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Have `callback` called after every change; returns what ends that."""

@@ -83,6 +83,11 @@ class ProducerCluster07:
         assert isinstance(partition, Partition07)
         return partition.broker if partition.broker in self.brokers() else None
 
+    def no_leader(self, topic: str, partition: int) -> LeaderNotAvailable:
+        """Return the error that says that the broker of a partition is down."""
+        assert isinstance(partition, Partition07)
+        return LeaderNotAvailable(f"broker {partition.broker} of topic {topic} is not up: start it")
+
     def known_partitions(self, topic: str) -> Partitions | None:
         """Return the partitions of a topic where they are known; never waits."""
         if self._view is None:

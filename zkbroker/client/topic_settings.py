@@ -1,0 +1,53 @@
+"""Settings of topics as a broker knows them, with the brokers' defaults.
+
+The defaults stand in the brokers' own settings, which ZooKeeper does not know: a broker is asked.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from zkbroker.errors import ErrorCode
+from zkbroker.network.client.connection import BrokerConnection
+from zkbroker.protocol import ApiKey
+from zkbroker.protocol.messages import DescribeConfigsRequest
+from zkbroker.protocol.messages.configs import ConfigResourceType, DescribeConfigsResource
+
+MIN_ISR = "min.insync.replicas"
+CLEANUP = "cleanup.policy"
+
+
+def topic_settings(
+    connection: BrokerConnection,
+    topics: Iterable[str],
+    names: Iterable[str],
+    wait_s: float | None = None,
+) -> Mapping[str, Mapping[str, str]]:
+    """Return some settings of topics.
+
+    Args:
+        connection: to any broker.
+        topics: which.
+        names: of the settings.
+        wait_s: how long to wait for the answer; the connection's time-out by default.
+
+    Returns:
+        topic → name → value; empty from brokers before 0.11, which cannot be asked.
+
+    Raises:
+        ProtocolError: the broker does not answer.
+    """
+    if ApiKey.DESCRIBE_CONFIGS not in connection.versions:
+        return {}
+    wanted = list(names)
+    resources = [
+        DescribeConfigsResource(ConfigResourceType.TOPIC, name, wanted) for name in sorted(topics)
+    ]
+    answer = connection.request(DescribeConfigsRequest(resources), timeout_s=wait_s)
+    return {
+        each.resource_name: {
+            entry.name: entry.value
+            for entry in each.entries
+            if entry.name in wanted and entry.value is not None
+        }
+        for each in answer.resources
+        if each.error_code == ErrorCode.NONE
+    }
