@@ -75,7 +75,7 @@ class BrokerClient:
             raise UnknownTopicOrPartition(f"{source} does not exist")
         leader = found[source.partition].leader
         if leader is None:
-            raise LeaderNotAvailable(f"{source} has no leader")
+            raise self.cluster.no_leader(*source)
         return self.cluster.connection(leader), found[source.partition].leader_epoch
 
     def offsets(

@@ -96,6 +96,7 @@ class ErrorCode(IntEnum):
     MEMBER_ID_REQUIRED = 79
     PREFERRED_LEADER_NOT_AVAILABLE = 80
     GROUP_MAX_SIZE_REACHED = 81
+    INVALID_RECORD = 87
 
     @property
     def retriable(self) -> bool:

@@ -54,12 +54,12 @@ def step(cluster: LocalCluster, request: pytest.FixtureRequest) -> Step:
         config = ConsumerConfig(  # type: ignore[arg-type]
             group_id=offsets.group,
             zookeeper_connect=cluster.zookeeper,
-            auto_offset_reset="smallest",
             offsets_channel_backoff_ms=50,
-            **settings,
+            **{"auto_offset_reset": "smallest", **settings},
         )
         with Consumer.create(config, runtime=str(request.param)) as connector:
             stream = connector.create_message_streams({offsets.topic: 1})[offsets.topic][0]
+            assert connector.wait_settled(60)
             return [next(stream).offset for _ in range(count)]
 
     return read
@@ -99,6 +99,27 @@ def test_group_migrates_to_brokers_and_back(cluster: LocalCluster, topic: str, s
     assert (offsets.zookeeper(), offsets.kafka()) == (9, 9)
     assert step(offsets, 2, offsets_storage="zookeeper") == [9, 10]
     assert (offsets.zookeeper(), offsets.kafka()) == (11, 9)
+
+
+@pytest.mark.parametrize("bounces", [True, False], ids=["documented", "without-dual-commit"])
+def test_what_comes_to_an_idle_partition_after_the_move_is_read(
+    cluster: LocalCluster, topic: str, step: Step, bounces: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With `auto.offset.reset=largest`, a partition without an offset would begin at its end."""
+    offsets = Offsets(cluster, f"idle-{topic}", topic)
+    assert len(step(offsets, 20)) == 20
+    kafka = {"offsets_storage": "kafka", "auto_offset_reset": "largest"}
+    if bounces:
+        # Nothing arrives while the group commits to both, and nobody commits by hand.
+        step(offsets, 0, **kafka, dual_commit_enabled=True, auto_commit_enable=False)
+        assert offsets.kafka() == 20
+    producer = TestProducer(cluster.bootstrap_servers)
+    producer.send(topic, 0, [b"later"] * 30)
+    producer.close()
+    assert step(offsets, 30, **kafka, dual_commit_enabled=False) == list(range(20, 50))
+    told = [text for text in caplog.messages if "taken from ZooKeeper" in text]
+    assert len(told) == (0 if bounces else 1)
+    assert offsets.kafka() == 50
 
 
 def test_group_rolls_back_to_zookeeper_with_dual_commit_and_reads_nothing_again(

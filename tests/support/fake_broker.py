@@ -14,6 +14,7 @@ from zkbroker.errors import ErrorCode
 from zkbroker.protocol import SUPPORTED_VERSIONS, ApiKey, decode_request, encode_response
 from zkbroker.protocol.messages import (
     ApiVersionsResponse,
+    DescribeConfigsResponse,
     InitProducerIdResponse,
     ListOffsetsResponse,
     MetadataResponse,
@@ -36,6 +37,8 @@ LOSE_ANSWER = object()
 """A fault: do what was asked, then close the connection without an answer."""
 CLOSE = object()
 """A fault: close the connection without doing anything."""
+HANG = object()
+"""A fault: take the request, do nothing and give no answer, as a stopped process does."""
 
 
 class FakeLog:
@@ -120,7 +123,7 @@ class FakeBroker:
                     response = self.cluster.answer(self, key, header.api_version, request)
                     if response is CLOSE:
                         return
-                    if response is not None:
+                    if response is not None and response is not HANG:
                         parts = encode_response(header.correlation_id, response, header.api_version)
                         connection.sendall(b"".join(bytes(part) for part in parts))
         except OSError:
@@ -179,8 +182,8 @@ class FakeCluster:
         found = None if fault is None else fault(request)
         if key is ApiKey.METADATA and version == 0 and not request.topics:
             request.topics = None  # an empty list asks for all in version 0
-        if found is CLOSE:
-            return CLOSE
+        if found is CLOSE or found is HANG:
+            return found
         with self.lock:
             if found is None or found is LOSE_ANSWER or isinstance(found, ErrorCode):
                 code = found if isinstance(found, ErrorCode) else None
@@ -258,6 +261,9 @@ class FakeCluster:
         if len(data) > self.max_message_bytes:
             return ErrorCode.MESSAGE_TOO_LARGE, -1
         return self.logs[topic, each.partition].append(data)
+
+    def _describe_configs(self, broker: FakeBroker, request: Any, code: ErrorCode | None) -> Any:
+        return DescribeConfigsResponse()
 
     def _init_producer_id(self, broker: FakeBroker, request: Any, code: ErrorCode | None) -> Any:
         if code is not None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from zkbroker.client import PartitionInfo
-from zkbroker.errors import ErrorCode, NetworkError
+from zkbroker.errors import ErrorCode, LeaderNotAvailable, NetworkError
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import (
     FetchRequest,
@@ -93,6 +93,9 @@ class FakeCluster:
 
     def leader(self, topic: str, partition: int) -> int | None:
         return self._known.get((topic, partition), (None, -1))[0]
+
+    def no_leader(self, topic: str, partition: int) -> LeaderNotAvailable:
+        return LeaderNotAvailable(f"{topic}-{partition} has no leader")
 
     def leader_epoch(self, topic: str, partition: int) -> int:
         return self._known.get((topic, partition), (None, -1))[1]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from zkbroker.errors import ErrorCode, UnknownTopicOrPartition
+from zkbroker.errors import ErrorCode, LeaderNotAvailable, UnknownTopicOrPartition
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import FetchResponse, FindCoordinatorResponse, ListOffsetsResponse
 from zkbroker.protocol.messages.fetch import (
@@ -98,8 +98,11 @@ class StoredCluster:
     def connection(self, broker: int, lane: str = "") -> "StoredCluster":
         return self
 
-    def any_connection(self) -> "StoredCluster":
-        return self
+    def ask_any(self, question: Any, *, timeout_s: float | None = None) -> Any:
+        return question(self, timeout_s)
+
+    def no_leader(self, topic: str, partition: int) -> LeaderNotAvailable:
+        return LeaderNotAvailable(f"{topic}-{partition} has no leader")
 
     # -- the connection
 
@@ -113,7 +116,9 @@ class StoredCluster:
         answer = self.answers[request.api_key](request)
         return SimpleNamespace(version=version, result=lambda timeout_s=None: answer)
 
-    def request(self, request: Any, version: int | None = None) -> Any:
+    def request(
+        self, request: Any, version: int | None = None, timeout_s: float | None = None
+    ) -> Any:
         return self.send(request, version).result()
 
     # -- the broker

@@ -7,17 +7,18 @@ the first that answers. Brokers before 0.11 cannot be asked.
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from zkbroker.errors import ClientError, ErrorCode, ZkbrokerError
+from zkbroker.client.topic_settings import MIN_ISR, described
+from zkbroker.errors import ClientError, ZkbrokerError
 from zkbroker.network.client.connection import BrokerConnection
-from zkbroker.protocol.messages import DescribeConfigsRequest, DescribeConfigsResponse
 from zkbroker.protocol.messages.configs import ConfigResourceType, DescribeConfigsResource
 from zkbroker.registry.brokers import list_brokers
 from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper import ZkSession
 
+__all__ = ["MIN_ISR", "broker_defaults", "effective_min_isr", "min_isr_of"]
+
 logger = logging.getLogger(__name__)
 
-MIN_ISR = "min.insync.replicas"
 NUM_PARTITIONS = "num.partitions"
 REPLICATION_FACTOR = "default.replication.factor"
 ANSWER_MS = 5_000
@@ -106,17 +107,7 @@ def _ask_a_broker(
                 connect_timeout_ms=timeout_ms,
                 request_timeout_ms=timeout_ms,
             ) as connection:
-                return _values(connection.request(DescribeConfigsRequest(resources(broker.id))))
+                return described(connection, resources(broker.id))
         except ZkbrokerError as error:
             logger.info("settings not described broker=%d error=%s", broker.id, error)
     return {}
-
-
-def _values(answer: DescribeConfigsResponse) -> dict[str, dict[str, str]]:
-    return {
-        each.resource_name: {
-            entry.name: entry.value for entry in each.entries if entry.value is not None
-        }
-        for each in answer.resources
-        if each.error_code == ErrorCode.NONE
-    }

@@ -215,7 +215,10 @@ def find_coordinator(
     kind = "group" if key_type == GROUP_COORDINATOR else "transactional id"
 
     def ask() -> tuple[int, BrokerConnection]:
-        found = cluster.any_connection().request(FindCoordinatorRequest(key, key_type))
+        request = FindCoordinatorRequest(key, key_type)
+        found = cluster.ask_any(
+            lambda connection, wait_s: connection.request(request, timeout_s=wait_s)
+        )
         # The first question of all makes the brokers create the topic.
         if found.error_code:
             raise protocol_error(found.error_code, f"coordinator of {kind} {key}")

@@ -1,73 +1,40 @@
 """Which broker leads what, and a connection to it.
 
-                    watch fires / refresh asked / too old
-      (waiting) ───────────────────────────────────────▶ read the source
-          ▲                                                     │
-          └── tell the waiters and watchers ◀── publish a view ─┘
-
-Where nothing but topics that are not known or not led yet is asked for, those alone are read: who
-sends to thousands of topics learns of them one after the other.
-
-Invariants: one owner loop reads the source, and everybody else reads the view it published last,
-without a lock; a `refresh` returns only after a reading that began later than the call; a view is
-never older than `max_age_ms` while the source can be read, and keeps the last knowledge while not.
+Invariant: everything that is known is read from the view that the reader published last
+(`view_reader`), without a lock and without waiting.
 """
 
-import logging
-import random
 import time
 from collections.abc import Callable, Collection
-from typing import Self
+from typing import Self, TypeVar
 
+from zkbroker.client.any_broker import PATIENCE_S, AnyBroker, Question
 from zkbroker.client.asking_again import ask_again
 from zkbroker.client.connections import Connections
 from zkbroker.client.metadata_source import all_topics, request_creation
+from zkbroker.client.missing_leaders import explain
 from zkbroker.client.view import (
     NO_EPOCH,
     BrokerAddress,
     BrokerUnavailable,
     ClusterSource,
-    NoBrokersAvailable,
     PartitionInfo,
     Partitions,
-    View,
 )
-from zkbroker.client.watchers import Watchers
+from zkbroker.client.view_reader import ViewReader
 from zkbroker.client.zookeeper_source import ZooKeeperSource
 from zkbroker.errors import (
-    ClientError,
     LeaderNotAvailable,
     ProtocolError,
-    RequestTimedOut,
     UnknownTopicOrPartition,
-    ZkbrokerError,
 )
 from zkbroker.network.client.connection import BrokerConnection
-from zkbroker.runtime import Event, OwnerLoop, Runtime, get_runtime
+from zkbroker.runtime import Runtime, get_runtime
 
-logger = logging.getLogger(__name__)
-
-_RETRY_S = 0.2
 _LEAST_READING_S = 1.0
 _CREATION_POLL_S = 0.05
 
-
-class _Waiter:
-    """Somebody who waits for a reading with a number of at least `ticket`."""
-
-    __slots__ = ("error", "event", "ticket")
-
-    def __init__(self, ticket: int, event: Event) -> None:
-        self.ticket = ticket
-        self.event = event
-        self.error: ZkbrokerError | None = None
-
-
-class _Changed:
-    """What the source sets: everything is to be read again."""
-
-    def __init__(self, changed: Callable[[], None]) -> None:
-        self.set = changed
+T = TypeVar("T")
 
 
 class Cluster:
@@ -82,6 +49,7 @@ class Cluster:
         connect_timeout_ms: of connections to brokers.
         send_buffer_bytes: of the connections; -1 leaves the system's.
         receive_buffer_bytes: of the connections; -1 leaves the system's.
+        patience_s: how long one broker may take to answer a look-up before another is asked.
     """
 
     def __init__(
@@ -95,11 +63,11 @@ class Cluster:
         connect_timeout_ms: int = 10_000,
         send_buffer_bytes: int = -1,
         receive_buffer_bytes: int = -1,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self.runtime = get_runtime(runtime)
         self._source = source
         self._client_id = client_id
-        self._max_age_s = max_age_ms / 1000 if max_age_ms >= 0 else None
         self._request_timeout_ms = request_timeout_ms
         self._connect_timeout_ms = connect_timeout_ms
         self._send_buffer_bytes = send_buffer_bytes
@@ -107,23 +75,9 @@ class Cluster:
         if isinstance(source, ZooKeeperSource) and source.runtime is None:
             source.runtime = self.runtime
         self._connections = Connections(self.runtime, self._dial, connect_timeout_ms / 1000 + 1)
-        self._loop = OwnerLoop(
-            self.runtime,
-            self._read_source,
-            name="metadata reading",
-            logger=logger,
-            retry_s=_RETRY_S,
-            foreseen=(ZkbrokerError,),
-        )
-        self._lock = self.runtime.lock()
-        self._view = View()
-        self._wanted: set[str] = set()
-        self._added: set[str] = set()
-        self._all_again = False
-        self._all_read_at = time.monotonic()
-        self._tickets = 0
-        self._waiters: list[_Waiter] = []
-        self._watchers = Watchers(self.runtime)
+        self._any_broker = AnyBroker(self._connections, request_timeout_ms / 1000, patience_s)
+        max_age_s = max_age_ms / 1000 if max_age_ms >= 0 else None
+        self._reader = ViewReader(source, self.runtime, max_age_s)
         self._started = False
         self._closed = False
 
@@ -135,29 +89,17 @@ class Cluster:
         Raises:
             ZkbrokerError: the source cannot be reached; says what to change.
         """
-        if self._started:
-            return self
-        try:
-            self._source.start(self._connections, _Changed(self._source_changed))
-            self._view = self._source.read(())
-        except BaseException:
-            self._source.close()
-            raise
-        self._started = True
-        self._loop.start(self._max_age_s)
+        if not self._started:
+            self._reader.start(self._any_broker)
+            self._started = True
         return self
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Close the connections and the source; may be called twice."""
-        if self._closed:
-            return
-        self._closed = True
-        self._connections.close()
-        # First of all, so that what fails when the source closes is no failure.
-        self._loop.close(0)
-        self._source.close()
-        self._loop.close(timeout_s)
-        self._answer_waiters(2**62, ClientError("the cluster was closed"))
+        if not self._closed:
+            self._closed = True
+            self._connections.close()
+            self._reader.close(timeout_s)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -169,7 +111,7 @@ class Cluster:
 
     def brokers(self) -> dict[int, BrokerAddress]:
         """Return the live brokers by id."""
-        return dict(self._view.brokers)
+        return dict(self._reader.view.brokers)
 
     def leader(self, topic: str, partition: int) -> int | None:
         """Return the broker that leads a partition, None where none is known; does not wait."""
@@ -182,7 +124,7 @@ class Cluster:
         return NO_EPOCH if found is None else found.leader_epoch
 
     def _partition(self, topic: str, partition: int) -> PartitionInfo | None:
-        known = self._view.topics.get(topic)
+        known = self._reader.view.topics.get(topic)
         if known is None or isinstance(known, ProtocolError):
             return None
         # Partitions are numbered from 0 without gaps, save in trees that were written by hand.
@@ -192,8 +134,12 @@ class Cluster:
 
     def known_partitions(self, topic: str) -> Partitions | None:
         """Return the partitions of a topic as last read, None where unknown; does not wait."""
-        known = self._view.topics.get(topic)
-        return None if isinstance(known, ProtocolError) else known
+        return self._reader.known(topic)
+
+    def no_leader(self, topic: str, partition: int) -> LeaderNotAvailable:
+        """Return the error that says why a partition has no leader, as far as is known."""
+        info = self._partition(topic, partition) or PartitionInfo(topic, partition, None)
+        return LeaderNotAvailable(explain(info, self._reader.view.brokers))
 
     def partitions(
         self, topic: str, *, create: bool = False, timeout_s: float | None = None
@@ -217,26 +163,28 @@ class Cluster:
         deadline = time.monotonic() + self._seconds(timeout_s)
         known = self._read_topic(topic, deadline)
         if isinstance(known, UnknownTopicOrPartition) and create:
-            request_creation(self.any_connection(), topic)
+            self.ask_any(lambda connection, wait_s: request_creation(connection, topic, wait_s))
         while create and (
             isinstance(known, UnknownTopicOrPartition | LeaderNotAvailable)
             or (not isinstance(known, ProtocolError) and all(p.leader is None for p in known))
         ):
             if time.monotonic() >= deadline:
-                raise LeaderNotAvailable(
-                    f"topic {topic} has no partition with a leader: the broker that hosts it is "
-                    "down, or did not take it up yet"
-                )
+                raise self._unled(topic, known)
             self.runtime.sleep(_CREATION_POLL_S)
             known = self._read_topic(topic, deadline)
         if isinstance(known, ProtocolError):
             raise known
         return known
 
+    def _unled(self, topic: str, known: Partitions | ProtocolError) -> LeaderNotAvailable:
+        if isinstance(known, ProtocolError) or not known:
+            return LeaderNotAvailable(f"topic {topic} was created, and has no partitions yet")
+        return self.no_leader(topic, known[0].partition)
+
     def _read_topic(self, topic: str, deadline: float) -> Partitions | ProtocolError:
         left_s = max(_LEAST_READING_S, deadline - time.monotonic())
         self.refresh([topic], timeout_s=left_s)
-        return self._view.topics.get(topic) or UnknownTopicOrPartition(
+        return self._reader.view.topics.get(topic) or UnknownTopicOrPartition(
             f"topic {topic} does not exist"
         )
 
@@ -245,9 +193,7 @@ class Cluster:
         found = self._source.all_topics()
         if found is not None:
             return found
-        return ask_again(
-            self, [], lambda: all_topics(self.any_connection()), timeout_s=self._seconds(None)
-        )
+        return ask_again(self, [], lambda: self.ask_any(all_topics), timeout_s=self._seconds(None))
 
     def refresh(
         self, topics: Collection[str] | None = None, *, timeout_s: float | None = None
@@ -262,46 +208,26 @@ class Cluster:
             ZkbrokerError: the source cannot be read.
             RequestTimedOut: it took too long.
         """
-        if not self._started or self._closed:
-            raise ClientError("the cluster is not started, or was closed")
-        seconds = self._seconds(timeout_s)
-        with self._lock:
-            self._wanted.update(topics or ())
-            if topics and not any(map(self._led, topics)):
-                self._added.update(topics)
-            else:
-                self._all_again = True
-            self._tickets += 1
-            waiter = _Waiter(self._tickets, self.runtime.event())
-            self._waiters.append(waiter)
-        self._loop.set()
-        if not waiter.event.wait(seconds):
-            with self._lock:
-                if waiter in self._waiters:
-                    self._waiters.remove(waiter)
-            raise RequestTimedOut(f"the cluster's metadata could not be read within {seconds:g} s")
-        if waiter.error is not None:
-            raise waiter.error
-
-    def _led(self, topic: str) -> bool:
-        """Whether a topic is known, and a leader in it."""
-        return any(each.leader is not None for each in self.known_partitions(topic) or ())
+        self._reader.refresh(topics, self._seconds(timeout_s))
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Have `callback` called after every change of the view; returns what ends that.
 
         It runs in the owner loop: only set an event in it.
         """
-        return self._watchers.add(callback)
+        return self._reader.watchers.add(callback)
 
     # -- connections
 
-    def connection(self, broker_id: int, lane: str = "") -> BrokerConnection:
+    def connection(
+        self, broker_id: int, lane: str = "", *, timeout_s: float | None = None
+    ) -> BrokerConnection:
         """Return a connection to a broker, opened where there is none.
 
         Args:
             broker_id: one of `brokers()`.
             lane: connections of different lanes are different ones; a long poll blocks its lane.
+            timeout_s: how long to wait for it; as long as connecting may take by default.
 
         Raises:
             BrokerUnavailable: the broker is not registered or cannot be reached.
@@ -309,39 +235,45 @@ class Cluster:
         only = self._source.only_connection()
         if only is not None:
             return only
-        address = self._view.brokers.get(broker_id)
+        address = self._reader.view.brokers.get(broker_id)
         if address is None:
             raise BrokerUnavailable(f"broker {broker_id} is not registered")
-        return self._connections.get(address, lane)
+        return self._connections.get(address, lane, timeout_s)
 
-    def any_connection(self, lane: str = "") -> BrokerConnection:
-        """Return a connection to some broker that can be reached.
+    def any_connection(self) -> BrokerConnection:
+        """Return a connection to some broker, for look-ups that take little time.
 
         Raises:
-            NoBrokersAvailable: none can.
+            NoBrokersAvailable: no broker can be reached.
+        """
+        return self.ask_any(lambda connection, _: connection)
+
+    def ask_any(self, question: Question[T], *, timeout_s: float | None = None) -> T:
+        """Return what the first broker that answers has to say.
+
+        Args:
+            question: asks one broker, and waits for its answer so many seconds; asked of another
+                broker when that is over.
+            timeout_s: how long all of it may take; the request time-out by default.
+
+        Raises:
+            NoBrokersAvailable: no broker can be reached.
+            NetworkError, RequestTimedOut: no broker answered.
+            ZkbrokerError: what else `question` raised.
         """
         only = self._source.only_connection()
         if only is not None:
-            return only
-        failures = []
-        ids = list(self._view.brokers)
-        random.shuffle(ids)
-        for broker_id in ids:
-            try:
-                return self.connection(broker_id, lane)
-            except BrokerUnavailable as error:
-                failures.append(str(error))
-        raise NoBrokersAvailable(
-            "no broker can be reached: " + ("; ".join(failures) or "none is registered")
-        )
+            return question(only, self._seconds(timeout_s))
+        brokers = self._reader.view.brokers.values()
+        return self._any_broker.ask(question, brokers, timeout_s=timeout_s)
 
-    def _dial(self, host: str, port: int) -> BrokerConnection:
+    def _dial(self, host: str, port: int, limit_s: float) -> BrokerConnection:
         return BrokerConnection(
             self.runtime,
             host,
             port,
             client_id=self._client_id,
-            connect_timeout_ms=self._connect_timeout_ms,
+            connect_timeout_ms=min(self._connect_timeout_ms, round(limit_s * 1000)),
             request_timeout_ms=self._request_timeout_ms,
             send_buffer_bytes=self._send_buffer_bytes,
             receive_buffer_bytes=self._receive_buffer_bytes,
@@ -349,75 +281,3 @@ class Cluster:
 
     def _seconds(self, timeout_s: float | None) -> float:
         return self._request_timeout_ms / 1000 if timeout_s is None else timeout_s
-
-    # -- the owner loop
-
-    def _source_changed(self) -> None:
-        self._all_again = True
-        self._loop.set()
-
-    def _read_source(self) -> float | None:
-        """Read the source once, and answer those who asked for it before."""
-        with self._lock:
-            # Woken by time alone, it reads everything too.
-            began = time.monotonic()
-            everything = self._all_again or not self._added
-            wanted = set(self._wanted if everything else self._added)
-            self._all_again = False
-            self._added.clear()
-            ticket = self._tickets
-        try:
-            found = self._source.read(wanted)
-            if everything:
-                self._all_read_at = began
-            else:
-                found = View(found.brokers, {**self._view.topics, **found.topics})
-            self._publish(found)
-        except ZkbrokerError as error:
-            self._all_again = True
-            self._answer_waiters(ticket, error)
-            raise
-        except Exception as error:
-            self._all_again = True
-            unforeseen = ClientError(f"the cluster's metadata could not be read: {error!r}")
-            self._answer_waiters(ticket, unforeseen)
-            raise
-        self._answer_waiters(ticket, None)
-        # What is known stays; what was missed is read when the source is back.
-        if self._max_age_s is None:
-            return None
-        return max(0.0, self._all_read_at + self._max_age_s - time.monotonic())
-
-    def _publish(self, view: View) -> None:
-        before, self._view = self._view, view
-        with self._lock:
-            # A topic that does not exist is dropped; the next caller asks for it again.
-            self._wanted -= {
-                topic
-                for topic, known in view.topics.items()
-                if isinstance(known, UnknownTopicOrPartition)
-            }
-        if view.brokers != before.brokers:
-            logger.info("brokers changed now=%s", sorted(view.brokers))
-            self._connections.drop(lambda address: view.brokers.get(address.id, address) != address)
-        if _differs(before, view):
-            self._watchers.tell()
-
-    def _answer_waiters(self, ticket: int, error: ZkbrokerError | None) -> None:
-        with self._lock:
-            served = [waiter for waiter in self._waiters if waiter.ticket <= ticket]
-            self._waiters = [waiter for waiter in self._waiters if waiter.ticket > ticket]
-        for waiter in served:
-            waiter.error = error
-            waiter.event.set()
-
-
-def _differs(before: View, after: View) -> bool:
-    def comparable(view: View) -> object:
-        topics = {
-            topic: str(known) if isinstance(known, ProtocolError) else known
-            for topic, known in view.topics.items()
-        }
-        return view.brokers, topics
-
-    return comparable(before) != comparable(after)

@@ -20,31 +20,42 @@ class Connections:
 
     Args:
         runtime: of the cluster.
-        dial: opens one to a host and port; raises `NetworkError`.
-        attempt_timeout_s: how long to wait for another task's attempt.
+        dial: opens one to a host and port within so many seconds; raises `NetworkError` or
+            `RequestTimedOut`.
+        attempt_timeout_s: how long an attempt to connect takes at most.
     """
 
     def __init__(
         self,
         runtime: Runtime,
-        dial: Callable[[str, int], BrokerConnection],
+        dial: Callable[[str, int, float], BrokerConnection],
         attempt_timeout_s: float,
     ) -> None:
         self._runtime = runtime
-        self.dial = dial
+        self._dial = dial
         self._attempt_timeout_s = attempt_timeout_s
         self._lock = runtime.lock()
         self._open: dict[Key, tuple[BrokerAddress, BrokerConnection]] = {}
         self._attempts: dict[Key, Event] = {}
         self._closed = False
 
-    def get(self, address: BrokerAddress, lane: str) -> BrokerConnection:
+    def get(
+        self, address: BrokerAddress, lane: str, timeout_s: float | None = None
+    ) -> BrokerConnection:
         """Return the connection to a broker.
+
+        Args:
+            address: of the broker.
+            lane: which of its connections.
+            timeout_s: how long to wait for it, where that is less than an attempt may take.
 
         Raises:
             BrokerUnavailable: it cannot be reached.
         """
         key = (address.id, lane)
+        limit_s = self._attempt_timeout_s
+        if timeout_s is not None:
+            limit_s = min(limit_s, timeout_s)
         while True:
             with self._lock:
                 if self._closed:
@@ -56,25 +67,21 @@ class Connections:
                 if running is None:
                     mine = self._attempts[key] = self._runtime.event()
             if running is not None:
-                if not running.wait(self._attempt_timeout_s):
-                    raise BrokerUnavailable(
-                        f"broker {address.id} at {address.host}:{address.port} is not reached yet"
-                    )
+                if not running.wait(limit_s):
+                    raise BrokerUnavailable(f"{_name(address)} is not reached yet")
                 continue
             try:
-                return self._connect(key, address)
+                return self._connect(key, address, limit_s)
             finally:
                 with self._lock:
                     self._attempts.pop(key, None)
                 mine.set()
 
-    def _connect(self, key: Key, address: BrokerAddress) -> BrokerConnection:
+    def _connect(self, key: Key, address: BrokerAddress, limit_s: float) -> BrokerConnection:
         try:
-            connection = self.dial(address.host, address.port)
+            connection = self._dial(address.host, address.port, limit_s)
         except (NetworkError, RequestTimedOut) as error:
-            raise BrokerUnavailable(
-                f"broker {address.id} at {address.host}:{address.port} cannot be reached: {error}"
-            ) from error
+            raise BrokerUnavailable(f"{_name(address)} cannot be reached: {error}") from error
         with self._lock:
             before = self._open.get(key)
             closed = self._closed
@@ -104,3 +111,9 @@ class Connections:
             attempts = list(self._attempts.values())
         for attempt in attempts:
             attempt.set()
+
+
+def _name(address: BrokerAddress) -> str:
+    # A broker that was given as an address has no id yet.
+    number = f" {address.id}" if address.id >= 0 else ""
+    return f"broker{number} at {address.host}:{address.port}"

@@ -1,32 +1,35 @@
 """The way to a coordinator, of a group or a transactional id: found, asked, found again.
 
-Invariant: any task may ask; an answer that says "not here any more", or none, makes the next
-question look for the coordinator anew.
+Invariants: any task may ask; an answer that says "not here any more", or none, makes the next
+question look for the coordinator again. A coordinator that takes long is looked for meanwhile: one
+that hangs is given up as soon as another broker has its place.
 """
 
 import contextlib
 import logging
 import time
 from collections.abc import Callable, Collection
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from zkbroker.client.any_broker import Question
 from zkbroker.errors import (
     ClientError,
     ErrorCode,
     NetworkError,
     ProtocolError,
-    RequestTimedOut,
     UnsupportedVersion,
     ZkbrokerError,
     protocol_error,
 )
 from zkbroker.network.client.connection import BrokerConnection, Pending
 from zkbroker.protocol import ApiKey
-from zkbroker.protocol.messages import FindCoordinatorRequest
+from zkbroker.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from zkbroker.protocol.messages.membership import GROUP_COORDINATOR, TRANSACTION_COORDINATOR
 from zkbroker.runtime import Runtime
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 MOVED = frozenset(
     {
@@ -42,6 +45,10 @@ MOVED = frozenset(
 RETRIED = MOVED | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 """Errors that pass."""
 
+_LOOK_AGAIN_S = 3.0
+"""How long an answer may take before it is looked whether another broker coordinates by now."""
+_CONNECT_S = 5.0
+"""How long the coordinator may take to accept a connection."""
 _CONCURRENT_PAUSE_S = 0.02
 """The first pause while the transaction before is being ended, which takes that long as a rule."""
 
@@ -49,14 +56,16 @@ _CONCURRENT_PAUSE_S = 0.02
 class GroupCluster(Protocol):
     """What is needed of `zkbroker.client.Cluster`."""
 
-    def any_connection(self, lane: str = "") -> BrokerConnection:
-        """Return a connection to some broker that can be reached."""
+    def ask_any(self, question: Question[T], *, timeout_s: float | None = None) -> T:
+        """Ask one broker after the other."""
 
-    def connection(self, broker_id: int, lane: str = "") -> BrokerConnection:
+    def connection(
+        self, broker_id: int, lane: str = "", *, timeout_s: float | None = None
+    ) -> BrokerConnection:
         """Return a connection to a broker."""
 
     def refresh(self, topics: list[str] | None = None) -> None:
-        """Learn anew which brokers there are."""
+        """Learn again which brokers there are."""
 
 
 class CoordinatorConnection:
@@ -98,20 +107,23 @@ class CoordinatorConnection:
         """The coordinator as it was found last; None where it has to be looked for."""
         return self._broker_id
 
-    def send(self, request: Any, lane: str | None = None) -> Pending:
+    def send(
+        self, request: Any, lane: str | None = None, *, timeout_s: float | None = None
+    ) -> Pending:
         """Send a request to the coordinator once.
 
         Args:
             request: the message.
             lane: the connection to use; the usual one by default.
+            timeout_s: how long to look for the coordinator; the cluster's time-out by default.
 
         Raises:
             ProtocolError: it is not to be found or reached; one of `RETRIED` if that may pass.
         """
-        return self._connection(lane or self._lane).send(request)
+        return self._connection(lane or self._lane, timeout_s).send(request)
 
     def lost(self, error: ProtocolError) -> None:
-        """Look for the coordinator anew if the error says that it moved."""
+        """Look for the coordinator again if the error says that it moved."""
         if error.code in MOVED:
             self._broker_id = None
 
@@ -147,7 +159,7 @@ class CoordinatorConnection:
                 left_s = max(0.1, deadline - time.monotonic())
                 if self._attempt_s is not None:
                     left_s = min(left_s, self._attempt_s)
-                response = self.send(request).result(left_s)
+                response = self._answer(request, left_s)
                 code = error_of(response)
                 if code not in retried:
                     return response
@@ -165,34 +177,56 @@ class CoordinatorConnection:
             logger.debug("coordinator asked again %s error=%s", self._name, error)
             self._runtime.sleep(pause_s)
 
-    def _connection(self, lane: str) -> BrokerConnection:
+    def _answer(self, request: Any, limit_s: float) -> Any:
+        deadline = time.monotonic() + limit_s
+        pending = self.send(request, timeout_s=limit_s)
+        asked = self._broker_id
+        while (left_s := deadline - time.monotonic()) > _LOOK_AGAIN_S:
+            if pending.wait(_LOOK_AGAIN_S):
+                break
+            if self._moved_from(asked):
+                logger.info("coordinator moved %s from=%s", self._name, asked)
+                left_s = 0.0
+                break
+        return pending.result(max(0.0, left_s))
+
+    def _moved_from(self, broker_id: int | None) -> bool:
+        """Whether another broker is the coordinator by now."""
         try:
-            return self._find(lane)
+            found = self._cluster.ask_any(self._find_question, timeout_s=_LOOK_AGAIN_S)
+        except ZkbrokerError as error:
+            logger.debug("coordinator not looked for %s error=%s", self._name, error)
+            return False
+        return not found.error_code and found.node_id != broker_id
+
+    def _connection(self, lane: str, timeout_s: float | None) -> BrokerConnection:
+        try:
+            return self._find(lane, timeout_s)
         except ClientError as error:
             self._broker_id = None
-            with contextlib.suppress(
-                ZkbrokerError
-            ):  # no broker answers: the next try may be luckier
+            with contextlib.suppress(ZkbrokerError):  # the next try may find a broker
                 self._cluster.refresh()
             raise NetworkError(f"coordinator of {self._name}: {error}") from error
 
-    def _find(self, lane: str) -> BrokerConnection:
+    def _find(self, lane: str, timeout_s: float | None) -> BrokerConnection:
         broker_id = self._broker_id
         if broker_id is None:
-            asked = self._cluster.any_connection()
-            self._check_version(asked)
-            try:
-                found = asked.request(FindCoordinatorRequest(self._key, self._key_type))
-            except RequestTimedOut:
-                asked.close()
-                raise
+            found = self._cluster.ask_any(self._find_question, timeout_s=timeout_s)
             if found.error_code:
                 raise protocol_error(found.error_code, f"coordinator of {self._name}")
             broker_id = found.node_id
             logger.info("coordinator found %s broker=%d", self._name, broker_id)
-        connection = self._cluster.connection(broker_id, lane)
+        limit_s = _CONNECT_S if timeout_s is None else min(_CONNECT_S, timeout_s)
+        connection = self._cluster.connection(broker_id, lane, timeout_s=limit_s)
         self._broker_id = broker_id
         return connection
+
+    def _find_question(self, asked: BrokerConnection, wait_s: float) -> FindCoordinatorResponse:
+        self._check_version(asked)
+        response: FindCoordinatorResponse = asked.request(
+            FindCoordinatorRequest(self._key, self._key_type), timeout_s=wait_s
+        )
+        return response
 
     def _check_version(self, asked: BrokerConnection) -> None:
         """Refuse a broker that would take a transactional id for a group."""

@@ -12,7 +12,8 @@ Invariant: as of `ZooKeeperSource`: every node that a view was read from carries
 
 from collections.abc import Collection, Mapping
 
-from zkbroker.client.view import BrokerAddress, BrokerConnector, PartitionInfo, Partitions, View
+from zkbroker.client.any_broker import AnyBroker
+from zkbroker.client.view import BrokerAddress, PartitionInfo, Partitions, View
 from zkbroker.client.zookeeper_source import ZooKeeperSource
 from zkbroker.errors import ErrorCode, ProtocolError, protocol_error
 from zkbroker.network.client.connection import BrokerConnection
@@ -67,7 +68,7 @@ class ListedSource07:
             number: BrokerAddress(number, host, port) for number, (host, port) in brokers.items()
         }
 
-    def start(self, connector: BrokerConnector, changed: Settable) -> None:
+    def start(self, brokers: AnyBroker, changed: Settable) -> None:
         """Nothing to do: a list never changes."""
 
     def read(self, topics: Collection[str]) -> View:

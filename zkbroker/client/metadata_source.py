@@ -1,44 +1,29 @@
 """A static list of brokers: everything is asked of one of them by Metadata requests.
 
 Invariants: the list only serves to find a first broker; after the first answer the brokers of the
-cluster are asked in turn, so that the list may name brokers that are gone, and one broker that was
-cut off from the controller does not keep its clients in the past. What such a broker tells of a
-leader does not replace what is newer.
+cluster are asked in turn (`any_broker`), so that the list may name brokers that are gone, and one
+broker that was cut off from the controller does not keep its clients in the past. What such a
+broker tells of a leader does not replace what is newer.
 """
 
-import logging
-import random
-from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
+from zkbroker.client.any_broker import AnyBroker
 from zkbroker.client.newest_leaders import NewestLeaders
 from zkbroker.client.view import (
     BrokerAddress,
-    BrokerConnector,
-    BrokerUnavailable,
-    NoBrokersAvailable,
     PartitionInfo,
     Partitions,
     View,
 )
-from zkbroker.errors import (
-    ClientError,
-    ErrorCode,
-    NetworkError,
-    ProtocolError,
-    RequestTimedOut,
-    protocol_error,
-)
+from zkbroker.errors import ClientError, ErrorCode, ProtocolError, protocol_error
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import MetadataRequest, MetadataResponse
 from zkbroker.zookeeper.nodes import Settable
 
-logger = logging.getLogger(__name__)
-
 # The first version in which a reader can say that the topic is not to be created.
 NO_CREATION_VERSION = 4
-_LANE = "metadata"
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -81,6 +66,8 @@ def view_of(response: MetadataResponse, topics: Collection[str]) -> View:
                     partition.partition,
                     partition.leader if partition.leader in brokers else None,
                     partition.leader_epoch,
+                    tuple(partition.replicas),
+                    tuple(partition.isr),
                 )
                 for partition in each.partitions
             )
@@ -89,7 +76,11 @@ def view_of(response: MetadataResponse, topics: Collection[str]) -> View:
 
 
 def ask(
-    connection: BrokerConnection, topics: Collection[str] | None, *, create: bool = False
+    connection: BrokerConnection,
+    topics: Collection[str] | None,
+    *,
+    create: bool = False,
+    timeout_s: float | None = None,
 ) -> MetadataResponse:
     """Send a Metadata request.
 
@@ -97,6 +88,7 @@ def ask(
         connection: to any broker.
         topics: those to read; None for all.
         create: have the broker create those that do not exist.
+        timeout_s: how long to wait; the time-out of the connection by default.
     """
     version = connection.best_version(ApiKey.METADATA)
     names: list[str] | None = None if topics is None else sorted(topics)
@@ -106,7 +98,7 @@ def ask(
     if version == 0 and names is None:
         names = []  # an empty list asks for all in version 0, which cannot ask for none
     response: MetadataResponse = connection.request(
-        MetadataRequest(topics=names, allow_auto_topic_creation=create), version
+        MetadataRequest(topics=names, allow_auto_topic_creation=create), version, timeout_s
     )
     return response
 
@@ -120,27 +112,29 @@ class StaticSource:
 
     def __init__(self, addresses: Sequence[str] | str) -> None:
         listed = addresses.split(",") if isinstance(addresses, str) else addresses
-        self._bootstrap = [parse_address(text) for text in listed if text.strip()]
-        if not self._bootstrap:
+        found = dict.fromkeys(parse_address(text) for text in listed if text.strip())
+        if not found:
             raise ClientError("the list of brokers is empty: give host:port")
-        self._known: deque[BrokerAddress] = deque()
+        # Below all ids that brokers have.
+        self._bootstrap = [BrokerAddress(-2 - i, *each) for i, each in enumerate(found)]
+        self._known: Sequence[BrokerAddress] = ()
         self._newest = NewestLeaders()
-        self._bootstrap_connection: BrokerConnection | None = None
-        self._connector: BrokerConnector | None = None
+        self._brokers: AnyBroker | None = None
 
-    def start(self, connector: BrokerConnector, changed: Settable) -> None:
-        self._connector = connector
+    def start(self, brokers: AnyBroker, changed: Settable) -> None:
+        self._brokers = brokers
 
     def read(self, topics: Collection[str]) -> View:
-        connection = self._any()
-        try:
-            view = view_of(ask(connection, topics), topics)
-        except (NetworkError, RequestTimedOut) as error:
-            # One more try with another broker; a second failure is the caller's to handle.
-            connection.close()
-            logger.debug("metadata failed broker=%s error=%s", connection.address, error)
-            view = view_of(ask(self._any(), topics), topics)
-        self._learn(view)
+        assert self._brokers is not None
+        answer = self._brokers.ask(
+            lambda connection, wait_s: ask(connection, topics, timeout_s=wait_s),
+            self._known,
+            self._bootstrap,
+        )
+        view = view_of(answer, topics)
+        if view.brokers:
+            self._known = list(view.brokers.values())
+            self._brokers.connections.drop(lambda address: address.id < 0)
         return self._newest.merge(view)
 
     def all_topics(self) -> list[str] | None:
@@ -150,72 +144,23 @@ class StaticSource:
         return None
 
     def close(self) -> None:
-        self._drop_bootstrap()
-
-    def _learn(self, view: View) -> None:
-        if not view.brokers:
-            return
-        if set(self._known) != set(view.brokers.values()):
-            found = list(view.brokers.values())
-            random.shuffle(found)
-            self._known = deque(found)
-        self._drop_bootstrap()
-
-    def _any(self) -> BrokerConnection:
-        """Return a connection to the broker whose turn it is, or to the next one in reach."""
-        assert self._connector is not None
-        for _ in range(len(self._known)):
-            address = self._known[0]
-            self._known.rotate(-1)
-            try:
-                return self._connector.get(address, _LANE)
-            except BrokerUnavailable as error:
-                logger.debug("no metadata from broker=%d error=%s", address.id, error)
-        if self._bootstrap_connection is None or self._bootstrap_connection.closed:
-            self._bootstrap_connection = first_answering(self._connector, self._bootstrap)
-        return self._bootstrap_connection
-
-    def _drop_bootstrap(self) -> None:
-        connection, self._bootstrap_connection = self._bootstrap_connection, None
-        if connection is not None:
-            connection.close()
+        """The connections are the cluster's."""
 
 
-def all_topics(connection: BrokerConnection) -> list[str]:
+def all_topics(connection: BrokerConnection, wait_s: float) -> list[str]:
     """Ask for the names of all topics."""
-    return sorted(each.topic for each in ask(connection, None).topics)
+    return sorted(each.topic for each in ask(connection, None, timeout_s=wait_s).topics)
 
 
-def request_creation(connection: BrokerConnection, topic: str) -> None:
+def request_creation(connection: BrokerConnection, topic: str, wait_s: float) -> None:
     """Ask for a topic in the way that creates it.
 
     Raises:
         ProtocolError: it will not be created.
     """
-    for each in ask(connection, [topic], create=True).topics:
+    for each in ask(connection, [topic], create=True, timeout_s=wait_s).topics:
         if each.topic == topic and each.error_code not in (
             ErrorCode.NONE,
             ErrorCode.LEADER_NOT_AVAILABLE,
         ):
             raise protocol_error(each.error_code, f"topic {topic}")
-
-
-def first_answering(
-    connector: BrokerConnector, addresses: Iterable[tuple[str, int]]
-) -> BrokerConnection:
-    """Return a connection to the first broker that can be reached.
-
-    Raises:
-        NoBrokersAvailable: none can.
-    """
-    failures: dict[str, str] = {}
-    for host, port in dict.fromkeys(addresses):
-        try:
-            return connector.dial(host, port)
-        except (NetworkError, RequestTimedOut) as error:
-            failures[f"{host}:{port}"] = str(error)
-    raise NoBrokersAvailable(
-        "no broker can be reached: "
-        + ("; ".join(failures.values()) or "none is registered")
-        + ": start one, or correct the addresses"
-    )

@@ -13,7 +13,7 @@ from typing import TypeVar
 from zkbroker.client.asking_again import LEADER_WAIT_S, ask_again
 from zkbroker.client.list_offsets import LATEST_TIME, listed_offsets, send_list_offsets
 from zkbroker.client.view import PartitionLeaders
-from zkbroker.errors import ClientError, LeaderNotAvailable, ProtocolError, ZkbrokerError
+from zkbroker.errors import ClientError, ProtocolError, ZkbrokerError
 from zkbroker.network.client.connection import Pending
 from zkbroker.types import PartitionKey
 
@@ -69,7 +69,7 @@ def _ask_leaders(
     for key, time_ms in times.items():
         leader = cluster.leader(*key)
         if leader is None:
-            error = error or LeaderNotAvailable(f"{key[0]}-{key[1]} has no leader")
+            error = error or cluster.no_leader(*key)
         else:
             by_leader.setdefault(leader, {})[key] = time_ms
     asked: list[Pending] = []

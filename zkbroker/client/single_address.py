@@ -8,14 +8,13 @@ nothing.
 
 from collections.abc import Collection
 
+from zkbroker.client.any_broker import AnyBroker
 from zkbroker.client.list_offsets import LATEST_TIME, list_offsets
 from zkbroker.client.metadata_source import ask, parse_address, view_of
 from zkbroker.client.view import (
     BrokerAddress,
-    BrokerConnector,
     BrokerUnavailable,
     NoBrokersAvailable,
-    PartitionInfo,
     Partitions,
     View,
 )
@@ -38,11 +37,11 @@ class SingleAddressSource:
         host, port = parse_address(address)
         self._broker = BrokerAddress(THE_BROKER, host, port)
         self._read_from: BrokerConnection | None = None
-        self._connector: BrokerConnector | None = None
+        self._brokers: AnyBroker | None = None
         self._changed: Settable | None = None
 
-    def start(self, connector: BrokerConnector, changed: Settable) -> None:
-        self._connector = connector
+    def start(self, brokers: AnyBroker, changed: Settable) -> None:
+        self._brokers = brokers
         self._changed = changed
 
     def read(self, topics: Collection[str]) -> View:
@@ -73,7 +72,7 @@ class SingleAddressSource:
                 "of broker.address, or host the topic there"
             )
         return tuple(
-            PartitionInfo(topic, each.partition, THE_BROKER if each.partition in hosted else None)
+            each._replace(leader=THE_BROKER if each.partition in hosted else None, leader_epoch=-1)
             for each in partitions
         )
 
@@ -89,9 +88,9 @@ class SingleAddressSource:
         return connection
 
     def _connection(self) -> BrokerConnection:
-        assert self._connector is not None
+        assert self._brokers is not None
         try:
-            return self._connector.get(self._broker, "")
+            return self._brokers.connections.get(self._broker, "")
         except BrokerUnavailable as error:
             raise NoBrokersAvailable(
                 f"no broker answers behind broker.address={self._broker.host}:{self._broker.port}: "

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from zkbroker.errors import ClientError, ProtocolError
+from zkbroker.errors import ClientError, LeaderNotAvailable, ProtocolError
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.runtime import Runtime
 from zkbroker.zookeeper.nodes import Settable
+
+if TYPE_CHECKING:
+    from zkbroker.client.any_broker import AnyBroker
 
 NO_EPOCH = -1
 """The leader epoch of a partition of which none is known; brokers do not check it then."""
@@ -34,12 +37,15 @@ class PartitionInfo(NamedTuple):
     """A partition and the id of the broker that leads it; None while there is none.
 
     `leader_epoch` grows with each change of the leader; `NO_EPOCH` where the source tells none.
+    `replicas` and `isr` are broker ids, empty where the source does not tell them.
     """
 
     topic: str
     partition: int
     leader: int | None
     leader_epoch: int = NO_EPOCH
+    replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
 
 
 Partitions = tuple[PartitionInfo, ...]
@@ -58,16 +64,6 @@ class View:
     topics: Mapping[str, Partitions | ProtocolError] = field(default_factory=dict)
 
 
-class BrokerConnector(Protocol):
-    """Opens connections for a source; the cluster's own, so that it needs none of its settings."""
-
-    def dial(self, host: str, port: int) -> BrokerConnection:
-        """Open a connection of the source's own; raise `NetworkError` when that fails."""
-
-    def get(self, address: BrokerAddress, lane: str) -> BrokerConnection:
-        """Return the cluster's shared connection; raise `BrokerUnavailable` when there is none."""
-
-
 class ClusterSource(Protocol):
     """Where a cluster learns of brokers and topics.
 
@@ -75,8 +71,13 @@ class ClusterSource(Protocol):
     network, for a bounded time.
     """
 
-    def start(self, connector: BrokerConnector, changed: Settable) -> None:
-        """Connect; `changed` is set from then on whenever reading again would tell more."""
+    def start(self, brokers: "AnyBroker", changed: Settable) -> None:
+        """Connect; `changed` is set from then on whenever reading again would tell more.
+
+        Args:
+            brokers: asks brokers over the cluster's connections.
+            changed: to be set by any task.
+        """
 
     def read(self, topics: Collection[str]) -> View:
         """Read the brokers and the given topics, without creating any.
@@ -109,11 +110,14 @@ class Leaders(Protocol):
         """Have `callback` called after every change of leaders; returns what ends that."""
 
     def refresh(self, topics: list[str] | None = None) -> None:
-        """Learn anew which broker leads what.
+        """Learn again which broker leads what.
 
         Raises:
             ZkbrokerError: the source cannot be read.
         """
+
+    def no_leader(self, topic: str, partition: int) -> LeaderNotAvailable:
+        """Return the error that says why a partition has no leader, as far as is known."""
 
 
 class PartitionLeaders(Leaders, Protocol):

@@ -11,12 +11,12 @@ topic and for thousands.
 """
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
+from zkbroker.client.any_broker import AnyBroker
 from zkbroker.client.view import (
     NO_EPOCH,
     BrokerAddress,
-    BrokerConnector,
     PartitionInfo,
     Partitions,
     View,
@@ -33,6 +33,9 @@ from zkbroker.zookeeper import SessionState, ZkSession
 from zkbroker.zookeeper.nodes import NodeStat, Settable
 
 logger = logging.getLogger(__name__)
+
+NO_LEADER = -1
+_UNKNOWN = PartitionState(NO_LEADER, NO_EPOCH, ())
 
 
 class ZooKeeperSource:
@@ -73,7 +76,7 @@ class ZooKeeperSource:
         assert session is not None
         return session
 
-    def start(self, connector: BrokerConnector, changed: Settable) -> None:
+    def start(self, brokers: AnyBroker, changed: Settable) -> None:
         self._changed = changed
         if self._given is None:
             assert self.runtime is not None
@@ -107,27 +110,30 @@ class ZooKeeperSource:
             )
             for topic in topics
         }
-        assigned: dict[str, list[int]] = {}
+        assigned: dict[str, Mapping[int, Sequence[int]]] = {}
         listed = [topic for topic in topics if topic in existing]
         nodes = session.get_many([paths.topic(topic) for topic in listed], [changed] * len(listed))
         for topic, node in zip(listed, nodes, strict=True):
             if node is None:
                 continue
             try:
-                assigned[topic] = sorted(decode_assignment(topic, node[0]))
+                assigned[topic] = decode_assignment(topic, node[0])
             except RegistryError as error:
                 logger.warning("topic unreadable topic=%s error=%s", topic, error)
                 found[topic] = protocol_error(ErrorCode.LEADER_NOT_AVAILABLE, str(error))
-        keys = [(topic, number) for topic, numbers in assigned.items() for number in numbers]
+        keys = [(topic, number) for topic in assigned for number in sorted(assigned[topic])]
         partitions: dict[str, list[PartitionInfo]] = {topic: [] for topic in assigned}
-        for (topic, number), (leader, epoch) in zip(keys, self._leaders(keys), strict=True):
-            alive = leader if leader in brokers else None
-            partitions[topic].append(PartitionInfo(topic, number, alive, epoch))
+        for (topic, number), state in zip(keys, self._states(keys), strict=True):
+            alive = state.leader if state.leader in brokers else None
+            replicas = tuple(assigned[topic][number])
+            partitions[topic].append(
+                PartitionInfo(topic, number, alive, state.leader_epoch, replicas, state.isr)
+            )
         found.update((topic, tuple(infos)) for topic, infos in partitions.items())
         return View(brokers, found)
 
-    def _leaders(self, keys: Sequence[PartitionKey]) -> list[tuple[int | None, int]]:
-        """Return leaders and their epochs, all read in one flight."""
+    def _states(self, keys: Sequence[PartitionKey]) -> list[PartitionState]:
+        """Return what is stored of partitions, all read in one flight."""
         session, changed = self.session, self._changed
         assert changed is not None
         nodes = [paths.partition_state(*key) for key in keys]
@@ -137,7 +143,15 @@ class ZooKeeperSource:
         # Some may have come between the two reads; their watch would not fire for that.
         come = [path for path, stat in zip(missing, found, strict=True) if stat is not None]
         states.update(zip(come, session.get_many(come, [changed] * len(come)), strict=True))
-        return [_leader(path, node) for path, node in states.items()]
+        # The decision outlives the registration of a leader that is gone: who was in sync.
+        away = [key for key, node in zip(keys, states.values(), strict=True) if node is None]
+        decided = dict(
+            zip(away, session.get_many([paths.partition(*key) for key in away]), strict=True)
+        )
+        return [
+            _state(path, decided.get(key) if node is None else node, led=node is not None)
+            for key, (path, node) in zip(keys, states.items(), strict=True)
+        ]
 
     def all_topics(self) -> list[str] | None:
         return list_topics(self.session)
@@ -151,12 +165,13 @@ class ZooKeeperSource:
             self._own.close()
 
 
-def _leader(path: str, node: tuple[bytes, NodeStat] | None) -> tuple[int | None, int]:
-    if node is None:
-        return None, NO_EPOCH
+def _state(path: str, node: tuple[bytes, NodeStat] | None, *, led: bool) -> PartitionState:
+    """Decode a node; without `led` it names a leader that is not registered."""
+    if node is None or not node[0]:
+        return _UNKNOWN
     try:
         state = PartitionState.from_json(node[0])
     except RegistryError as error:
         logger.warning("partition state unreadable path=%s error=%s", path, error)
-        return None, NO_EPOCH
-    return state.leader, state.leader_epoch
+        return _UNKNOWN
+    return state if led else PartitionState(NO_LEADER, NO_EPOCH, state.isr)

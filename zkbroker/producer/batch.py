@@ -37,7 +37,7 @@ class Batch:
         closed: whether it takes no more messages.
         announced: whether the callback handler saw it before it was sent.
         last_error: of the latest attempt.
-        uncertain: whether it was sent and its answer lost, so that it may be stored.
+        doubt: why it may be stored although an attempt failed, such as a lost answer; or empty.
         base_sequence: sequence number of its first message under `producer_id`; -1 without.
     """
 
@@ -50,6 +50,7 @@ class Batch:
         "closed",
         "counted_attempts",
         "data",
+        "doubt",
         "error",
         "first_at",
         "halves",
@@ -67,7 +68,6 @@ class Batch:
         "returned",
         "size",
         "topic",
-        "uncertain",
     )
 
     def __init__(self, topic: str, partition: int, first_at: float) -> None:
@@ -85,7 +85,7 @@ class Batch:
         self.counted_attempts = 0
         self.leader_away_since: float | None = None
         self.not_before = 0.0
-        self.uncertain = False
+        self.doubt = ""
         self.announced = False
         self.last_error: BaseException | None = None
         self.producer_id = NO_PRODUCER_ID
@@ -105,6 +105,10 @@ class Batch:
     def where(self) -> str:
         """Where it goes, for messages and log lines."""
         return f"topic {self.topic} partition {self.partition}"
+
+    def keyless(self) -> int:
+        """Return how many of its messages have no key."""
+        return sum(record[0] is None for record in self.records)
 
     def futures(self) -> list[SendFuture]:
         """Return the futures of its messages, in order."""

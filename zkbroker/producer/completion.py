@@ -3,6 +3,8 @@
     no error                      resolved, in the connection's reader task
     already stored (46)           resolved, offset unknown
     too large (10, 18)            split in two; a single message is given up
+    no key (2, 87)                split likewise; messages without a key are given up, after 2 only
+                                  where the topic is compacted: bytes may have been damaged too
     out of order (45, 59)         again behind an earlier batch; else under a new producer id; a
                                   transaction ends there
     may pass, attempts left       again after the backoff, with fresh metadata
@@ -12,11 +14,13 @@ Invariant: a batch is completed exactly once for each time it was taken from the
 """
 
 import logging
+import math
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from zkbroker.client import Cluster
+from zkbroker.client.topic_settings import CLEANUP, MIN_ISR, topic_settings
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import ClientError, ErrorCode, NetworkError, ZkbrokerError, protocol_error
 from zkbroker.measures import TopicTable
@@ -26,14 +30,20 @@ from zkbroker.producer.broker_channel import Exchange
 from zkbroker.producer.errors import TransactionAborted
 from zkbroker.producer.hooks import Hooks
 from zkbroker.producer.outcomes import (
+    INVALID,
     SEQUENCE_LOST,
+    TOO_FEW_REPLICAS,
     TOO_LARGE,
+    code_of,
+    cure_of,
     gave_up,
+    key_required,
     leader_is_away,
-    may_be_stored,
     may_pass,
+    shortage,
     timed_out,
     too_large,
+    why_in_doubt,
 )
 from zkbroker.producer.queued_messages import Part, SendFuture, futures_of
 from zkbroker.producer.send_queue import SendQueue
@@ -82,6 +92,10 @@ class Completion:
         self._lock = runtime.guard()
         self._backoff_s = config.retry_backoff_ms / 1000
         self._stale: set[str] = set()
+        self._wanted_settings: set[str] = set()
+        self._settings: dict[str, Mapping[str, str]] = {}
+        # Refused without a reason; they wait for their topic's settings.
+        self._suspects: list[Batch] = []
         self._refreshing = False
         # Kept until the caller reads them, so that `close` can report unread failures.
         self.failed: deque[SendFuture] = deque(maxlen=_KEPT_FAILURES)
@@ -144,8 +158,8 @@ class Completion:
             )
             if error is None:
                 error = NetworkError(f"broker {exchange.broker_id} did not answer for it")
-            if exchange.sent and may_be_stored(error):
-                batch.uncertain = True
+            if exchange.sent:
+                batch.doubt = batch.doubt or why_in_doubt(error)
             self._failed(batch, error)
 
     def _resolved(self, batch: Batch) -> None:
@@ -161,12 +175,17 @@ class Completion:
         self._hooks.after_send(batch)
 
     def _failed(self, batch: Batch, error: BaseException) -> None:
-        code = getattr(error, "code", None)
+        code = code_of(error)
         if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self._stored(batch, -1, -1)
             self._resolved(batch)
         elif code in TOO_LARGE:
-            self._split(batch)
+            if len(batch) == 1:
+                self.give_up(batch, too_large(batch.topic, batch.size))
+            else:
+                self._split(batch)
+        elif code in INVALID and batch.keyless():
+            self._without_key(batch, error)
         elif code in SEQUENCE_LOST and batch.numbered:
             self._out_of_order(batch, error)
         else:
@@ -183,10 +202,8 @@ class Completion:
         if not leader_is_away(error) or not self._waits_for_leader(batch, now):
             batch.counted_attempts += 1
         if batch.counted_attempts > self._config.retries:
-            self.give_up(
-                batch,
-                gave_up(batch.topic, batch.where, batch.attempts, error, batch.uncertain),
-            )
+            cure = self._cure(batch, error)
+            self.give_up(batch, gave_up(batch.where, batch.attempts, error, batch.doubt, cure))
             return
         self.counts["retries"] += 1
         batch.not_before = now + self._backoff_s
@@ -199,7 +216,16 @@ class Completion:
             batch.attempts,
             error,
         )
+        if code_of(error) in TOO_FEW_REPLICAS and batch.topic not in self._settings:
+            self._wanted_settings.add(batch.topic)
         self._refresh(batch.topic)
+
+    def _cure(self, batch: Batch, error: BaseException) -> str:
+        if code_of(error) not in TOO_FEW_REPLICAS:
+            return cure_of(error, batch.topic)
+        known = self._cluster.known_partitions(batch.topic) or ()
+        info = next((each for each in known if each.partition == batch.partition), None)
+        return shortage(info, self._settings.get(batch.topic, {}).get(MIN_ISR))
 
     def _waits_for_leader(self, batch: Batch, now: float) -> bool:
         """Whether a failure for want of a leader is no attempt: as long as an election may take."""
@@ -209,21 +235,50 @@ class Completion:
         return now < batch.leader_away_since + wait_s
 
     def _split(self, batch: Batch) -> None:
-        if len(batch) == 1:
-            self.give_up(batch, too_large(batch.topic, batch.size))
-            return
         logger.info(
             "split topic=%s partition=%d messages=%d", batch.topic, batch.partition, len(batch)
         )
         self._accumulator.put_back(batch, batch.split())
 
+    def _without_key(self, batch: Batch, error: BaseException) -> None:
+        """Go on with a batch that holds messages without a key, and was refused as invalid."""
+        known = self._settings.get(batch.topic)
+        if code_of(error) is ErrorCode.INVALID_RECORD or "compact" in (known or {}).get(
+            CLEANUP, ""
+        ):
+            if batch.keyless() == len(batch):
+                self.give_up(batch, key_required(batch.where, error))
+            else:
+                self._split(batch)
+        elif known is None:
+            batch.last_error = error
+            # It waits for `_refreshed`, which knows the settings or that they cannot be known.
+            batch.not_before = math.inf
+            self._accumulator.put_back(batch)
+            self._suspects.append(batch)
+            self._wanted_settings.add(batch.topic)
+            self._refresh(batch.topic)
+        else:
+            self.failed_attempt(batch, error)
+
+    def _judge(self, suspects: Sequence[Batch]) -> None:
+        for batch in suspects:
+            error = batch.last_error
+            if batch.resolved or error is None:
+                continue
+            # What is no compacted topic's refusal, or only in part, is sent again.
+            batch.not_before = time.monotonic()
+            compacted = "compact" in self._settings.setdefault(batch.topic, {}).get(CLEANUP, "")
+            if compacted and batch.keyless() == len(batch):
+                self.give_up(batch, key_required(batch.where, error))
+
     def _out_of_order(self, batch: Batch, error: BaseException) -> None:
         queue = self._accumulator.queues[batch.topic, batch.partition]
         earlier = any(each.ordinal < batch.ordinal for each in (*queue.in_flight, *queue.batches))
         # Refused, so this attempt and, since brokers append in order, none before stored it.
-        batch.uncertain = False
+        batch.doubt = ""
         if self._transactions is not None and not earlier:
-            lost_state = getattr(error, "code", None) is ErrorCode.UNKNOWN_PRODUCER_ID
+            lost_state = code_of(error) is ErrorCode.UNKNOWN_PRODUCER_ID
             if not lost_state or queue.stored_sequence != queue.began_at:
                 # After a batch that was given up the transaction failed; else something is lost.
                 self.give_up(batch, self._transactions.unwanted() or error)
@@ -245,7 +300,7 @@ class Completion:
             batch.fail(error)
         self._send_queue.release(len(batch), batch.size)
         if self._transactions is not None:
-            self._transactions.not_stored(error, uncertain=batch.uncertain)
+            self._transactions.not_stored(error, uncertain=bool(batch.doubt))
         batch.wake()
         if batch.numbered and self._transactions is None:
             self._accumulator.queues[batch.topic, batch.partition].renumber = True
@@ -283,7 +338,7 @@ class Completion:
 
     def timed_out(self, where: str) -> ClientError:
         """Return the exception for messages that got too old."""
-        return timed_out(where, self._config.delivery_timeout_ms, None, False)
+        return timed_out(where, self._config.delivery_timeout_ms, None, "")
 
     def expire(self, before: float) -> None:
         """Give up the waiting batches that began before a point in time."""
@@ -295,7 +350,7 @@ class Completion:
                         batch.where,
                         self._config.delivery_timeout_ms,
                         batch.last_error,
-                        batch.uncertain,
+                        batch.doubt,
                     ),
                 )
 
@@ -306,17 +361,28 @@ class Completion:
         if not self._refreshing:
             self._refreshing = True
             topics, self._stale = self._stale, set()
-            self._runtime.spawn(self._refresh_now, topics, name="producer-refresh")
+            unset, self._wanted_settings = self._wanted_settings, set()
+            suspects, self._suspects = self._suspects, []
+            self._runtime.spawn(self._refresh_now, topics, unset, suspects, name="producer-refresh")
 
-    def _refresh_now(self, topics: set[str]) -> None:
+    def _refresh_now(self, topics: set[str], unset: set[str], suspects: Sequence[Batch]) -> None:
+        found: Mapping[str, Mapping[str, str]] = {}
         try:
             self._cluster.refresh(topics)
+            if unset:
+                found = self._cluster.ask_any(
+                    lambda connection, wait_s: topic_settings(
+                        connection, unset, (MIN_ISR, CLEANUP), wait_s
+                    )
+                )
         except ZkbrokerError as error:
             # The batches go on failing with errors of their own until it works again.
             logger.warning("metadata refresh failed error=%s", error)
-        self._post(self._refreshed)
+        self._post(self._refreshed, found, suspects)
 
-    def _refreshed(self) -> None:
+    def _refreshed(self, found: Mapping[str, Mapping[str, str]], suspects: Sequence[Batch]) -> None:
+        self._settings |= found
+        self._judge(suspects)
         self._refreshing = False
         if self._stale:
             self._refresh(self._stale.pop())

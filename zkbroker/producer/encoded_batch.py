@@ -76,6 +76,11 @@ class EncodedBatch(Batch):
     def __len__(self) -> int:
         return self._count
 
+    def keyless(self) -> int:
+        """Return how many of its records have no key."""
+        self._decode()
+        return super().keyless()
+
     def build(
         self,
         magic: int,

@@ -33,6 +33,10 @@ class MessageTooLarge(ClientError):
     """A message is larger than the producer or the broker takes."""
 
 
+class KeyRequired(ClientError):
+    """The broker takes messages with a key only: the topic is compacted."""
+
+
 class TopicUnavailable(ClientError):
     """The topic does not exist, cannot be created, or has no leader for the message."""
 

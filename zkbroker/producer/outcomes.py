@@ -6,7 +6,7 @@
 Invariant: every exception that a future resolves to names the topic and what to change.
 """
 
-from zkbroker.client import BrokerUnavailable, NoBrokersAvailable
+from zkbroker.client import BrokerUnavailable, NoBrokersAvailable, PartitionInfo
 from zkbroker.errors import (
     ClientError,
     ErrorCode,
@@ -19,11 +19,15 @@ from zkbroker.errors import (
 )
 from zkbroker.producer.errors import (
     BrokersUnavailable,
+    Cancelled,
     DeliveryTimedOut,
+    KeyRequired,
     MessageTooLarge,
     TopicUnavailable,
 )
 
+INVALID = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})
+"""How brokers refuse a message without a key for a compacted topic: 2 up to 2.3, 87 since 2.4."""
 TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _LEADER_MOVES = frozenset(
     {
@@ -33,7 +37,12 @@ _LEADER_MOVES = frozenset(
         ErrorCode.UNKNOWN_LEADER_EPOCH,
     }
 )
+TOO_FEW_REPLICAS = frozenset(
+    {ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
+)
 SEQUENCE_LOST = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+
+_WAIT = "wait longer by message.send.max.retries and retry.backoff.ms"
 
 
 def may_pass(error: BaseException) -> bool:
@@ -43,14 +52,18 @@ def may_pass(error: BaseException) -> bool:
     return isinstance(error, BrokerUnavailable | NoBrokersAvailable | RegistryError)
 
 
-def may_be_stored(error: BaseException) -> bool:
-    """Whether what was sent may have been stored all the same.
+def code_of(error: BaseException) -> ErrorCode | None:
+    """Return the code of an error; None where it has none."""
+    return error.code if isinstance(error, ProtocolError) else None
 
-    Either the answer was lost, or the leader has it and did not see the in-sync replicas take it.
-    """
+
+def why_in_doubt(error: BaseException) -> str:
+    """Return why what was sent may be stored all the same; empty where it is not."""
     if isinstance(error, NetworkError | RequestTimedOut):
-        return True
-    return getattr(error, "code", None) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return "an answer was lost"
+    if code_of(error) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
+        return "the leader wrote them, and too few replicas confirmed it"
+    return ""
 
 
 def leader_is_away(error: BaseException) -> bool:
@@ -60,37 +73,65 @@ def leader_is_away(error: BaseException) -> bool:
     return isinstance(error, BrokerUnavailable)
 
 
-def gave_up(
-    topic: str, where: str, attempts: int, error: BaseException, uncertain: bool
-) -> ClientError:
+def gave_up(where: str, attempts: int, error: BaseException, doubt: str, cure: str) -> ClientError:
     """Return the exception after the last attempt.
 
     Args:
-        topic: of the messages.
         where: `topic t partition 0`, for the text.
         attempts: how many failed.
         error: the last one.
-        uncertain: whether an answer was lost, so that the messages may be stored.
+        doubt: why the messages may be stored; empty where they are not.
+        cure: what to change, as `cure_of` says it.
     """
-    tried = f"{where}: {attempts} attempts failed, the last with: {error}"
-    doubt = "; an answer was lost, so the messages may be stored" if uncertain else ""
+    kind: type[ClientError] = BrokersUnavailable
+    if isinstance(error, UnknownTopicOrPartition | NotLeaderForPartition):
+        kind = TopicUnavailable
+    return kind(f"{where}: {attempts} attempts failed, the last with: {error}: {cure}{_but(doubt)}")
+
+
+def cure_of(error: BaseException, topic: str) -> str:
+    """Say what to change after an error that did not pass; see `shortage` for replicas."""
     if isinstance(error, UnknownTopicOrPartition):
-        return TopicUnavailable(
-            f"{tried}: create topic {topic}, or set auto.create.topics.enable on the brokers{doubt}"
-        )
+        return f"create topic {topic}, or set auto.create.topics.enable on the brokers"
     if isinstance(error, NotLeaderForPartition):
-        return TopicUnavailable(
-            f"{tried}: see which broker hosts it, or wait longer by message.send.max.retries and "
-            f"retry.backoff.ms{doubt}"
+        return f"see which broker leads it, or {_WAIT}"
+    code = code_of(error)
+    if code is ErrorCode.KAFKA_STORAGE_ERROR:
+        return (
+            "the broker cannot write to the disk of this partition, which may be full or broken: "
+            "its log says why; mend that and start the broker again"
         )
-    if isinstance(error, ProtocolError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-        return BrokersUnavailable(
-            f"{tried}: the broker cannot write to the disk of this partition, which may be full or "
-            f"broken: its log says why; mend that and start the broker again{doubt}"
-        )
-    return BrokersUnavailable(
-        f"{tried}: start the broker that hosts it, or wait longer by message.send.max.retries and "
-        f"retry.backoff.ms{doubt}"
+    if code is ErrorCode.CORRUPT_MESSAGE:
+        return "what reached the broker was damaged on its way: its log and its network say why"
+    if code is ErrorCode.LEADER_NOT_AVAILABLE:
+        return f"or {_WAIT}"
+    return f"start the broker that leads it, or {_WAIT}"
+
+
+def shortage(info: PartitionInfo | None, min_isr: str | None) -> str:
+    """Say what to change where too few replicas are in sync for acks=all.
+
+    Args:
+        info: the partition as it is known; None where it is not.
+        min_isr: `min.insync.replicas` of the topic; None where it is not known.
+    """
+    wanted = "min.insync.replicas" + ("" if min_isr is None else f"={min_isr}")
+    if info is None or not info.isr:
+        return f"fewer replicas are in sync than {wanted} asks for: start the brokers that are away"
+    away = [str(each) for each in info.replicas if each not in info.isr]
+    found = f"{len(info.isr)} of {len(info.replicas)} replicas in sync, and {wanted}: "
+    if away:
+        return f"{found}start broker {', '.join(away)}, or lower that setting of the topic"
+    if min_isr is not None and int(min_isr) > len(info.replicas):
+        return f"{found}give the topic more replicas, or lower that setting of the topic"
+    return f"{found}by now there are enough; send again, or {_WAIT}"
+
+
+def key_required(where: str, error: BaseException) -> ClientError:
+    """Return the exception for messages without a key that the broker refused."""
+    return KeyRequired(
+        f"{where}: the broker refuses messages without a key ({error}), as a compacted topic does: "
+        "give each message a key, or take compact out of the topic's cleanup.policy"
     )
 
 
@@ -102,12 +143,22 @@ def too_large(topic: str, size: int) -> ClientError:
     )
 
 
-def timed_out(
-    where: str, timeout_ms: int, error: BaseException | None, uncertain: bool
-) -> ClientError:
+def timed_out(where: str, timeout_ms: int, error: BaseException | None, doubt: str) -> ClientError:
     """Return the exception for messages that got too old."""
     last = f"; the last failure: {error}" if error is not None else ""
-    doubt = "; an answer was lost, so the messages may be stored" if uncertain else ""
     return DeliveryTimedOut(
-        f"{where}: not acknowledged within delivery.timeout.ms={timeout_ms}{last}{doubt}"
+        f"{where}: not acknowledged within delivery.timeout.ms={timeout_ms}{last}{_but(doubt)}"
     )
+
+
+def cancelled(where: str, limit_s: float, error: BaseException | None, doubt: str) -> ClientError:
+    """Return the exception for messages that were not delivered when the producer closed."""
+    last = "no broker has answered yet" if error is None else f"the last failure: {error}"
+    return Cancelled(
+        f"{where}: not delivered when the producer closed after {limit_s:g} s; {last}: give close "
+        f"more time, or mend that{_but(doubt)}"
+    )
+
+
+def _but(doubt: str) -> str:
+    return f"; {doubt}, so the messages may be stored" if doubt else ""

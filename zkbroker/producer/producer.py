@@ -394,12 +394,7 @@ class Producer:
         sender.send_queue.refuse(ProducerClosed("the producer is closed: make a new one"))
         sender.begin_close()
         if not sender.finished.wait(max(0.0, limit_s - abort_s)):
-            sender.abort(
-                Cancelled(
-                    f"not delivered when the producer closed after {limit_s:g} s: give close more "
-                    "time, or see why the broker does not answer"
-                )
-            )
+            sender.cancel(limit_s)
             sender.finished.wait(max(0.05, deadline - time.monotonic()))
         failed = [
             (future.message, future.exception(0) or Cancelled("not delivered"))

@@ -17,7 +17,7 @@ from zkbroker.producer.accumulator import Accumulator
 from zkbroker.producer.cluster_metadata import ClusterMetadata
 from zkbroker.producer.encoders import Encoder
 from zkbroker.producer.errors import EncodingFailed, TopicUnavailable
-from zkbroker.producer.outcomes import gave_up, may_pass
+from zkbroker.producer.outcomes import cure_of, gave_up, may_pass
 from zkbroker.producer.partitioners import DefaultPartitioner, sees_whole_message
 from zkbroker.producer.queued_messages import Part, QueuedMessages
 from zkbroker.runtime import Runtime
@@ -31,7 +31,7 @@ _MAX_LOOKUPS = 16
 class _ParkedTopic:
     """A topic whose partitions are not known yet."""
 
-    __slots__ = ("attempts", "first_at", "looking", "not_before", "parts")
+    __slots__ = ("attempts", "first_at", "last_error", "looking", "not_before", "parts")
 
     def __init__(self, first_at: float) -> None:
         self.parts: list[Part] = []
@@ -39,6 +39,7 @@ class _ParkedTopic:
         self.attempts = 0
         self.not_before = 0.0
         self.looking = False
+        self.last_error: ZkbrokerError | None = None
 
 
 class Router:
@@ -278,6 +279,7 @@ class Router:
             return
         error = error or UnknownTopicOrPartition(f"topic {topic} does not exist")
         parked.attempts += 1
+        parked.last_error = error
         if may_pass(error) and parked.attempts <= self._retries:
             parked.not_before = time.monotonic() + self._backoff_s
             logger.debug("topic lookup failed topic=%s error=%s", topic, error)
@@ -285,7 +287,7 @@ class Router:
         del self._parked[topic]
         self._fail(
             parked.parts,
-            gave_up(topic, f"topic {topic}", parked.attempts, error, False)
+            gave_up(f"topic {topic}", parked.attempts, error, "", cure_of(error, topic))
             if may_pass(error)
             else TopicUnavailable(f"topic {topic} cannot be sent to: {error}"),
         )
@@ -312,8 +314,8 @@ class Router:
             for queued, _ in parked.parts:
                 yield queued
 
-    def forget_all(self) -> list[Part]:
-        """Take every parked message out."""
-        parts = [part for parked in self._parked.values() for part in parked.parts]
+    def forget_all(self) -> list[tuple[str, ZkbrokerError | None, list[Part]]]:
+        """Take every parked message out: topic, why its last look-up failed, messages."""
+        found = [(topic, each.last_error, each.parts) for topic, each in self._parked.items()]
         self._parked.clear()
-        return parts
+        return found

@@ -17,13 +17,14 @@ from typing import Any
 
 from zkbroker.client import Cluster
 from zkbroker.config.producer import ProducerConfig
-from zkbroker.errors import ClientError, LeaderNotAvailable, NetworkError
+from zkbroker.errors import ClientError, NetworkError
 from zkbroker.measures import Family, SharedHistogram
 from zkbroker.producer.accumulator import Accumulator, PartitionQueue
 from zkbroker.producer.batch import Batch
 from zkbroker.producer.broker_channel import BrokerChannel, Exchange
 from zkbroker.producer.completion import Completion
 from zkbroker.producer.hooks import Hooks
+from zkbroker.producer.outcomes import cancelled
 from zkbroker.producer.queued_messages import QueuedMessages, SendFuture, whole
 from zkbroker.producer.routing import Router
 from zkbroker.producer.send_queue import SendQueue
@@ -197,6 +198,10 @@ class Sender:
         """Fail everything that is not resolved, and end the loop."""
         self.post(self._abort, error)
 
+    def cancel(self, after_s: float) -> None:
+        """Fail what is not delivered after so many seconds of closing, and end the loop."""
+        self.post(self._cancel, after_s)
+
     def join(self, timeout_s: float) -> bool:
         """Wait for the end of the loop and its channels."""
         deadline = time.monotonic() + timeout_s
@@ -365,8 +370,7 @@ class Sender:
     def _no_leader(self, queue: PartitionQueue) -> None:
         batch = self._accumulator.take(queue)
         self._completion.failed_attempt(
-            batch,
-            LeaderNotAvailable(f"partition {queue.partition} of topic {queue.topic} has no leader"),
+            batch, self._cluster.no_leader(queue.topic, queue.partition)
         )
 
     def _exchange_done(self, exchange: Exchange) -> None:
@@ -438,9 +442,20 @@ class Sender:
         self._fail_all(error)
         self._stopped = True
 
+    def _cancel(self, after_s: float) -> None:
+        for batch in list(self._accumulator.unresolved()):
+            if not batch.resolved:
+                error = cancelled(batch.where, after_s, batch.last_error, batch.doubt)
+                self._completion.give_up(batch, error)
+        for topic, reason, parts in self._router.forget_all():
+            known = self._cluster.known_partitions(topic)
+            if reason is None and known:
+                reason = self._cluster.no_leader(topic, known[0].partition)
+            self._completion.fail(parts, cancelled(f"topic {topic}", after_s, reason, ""))
+        self._abort(cancelled("the queue", after_s, None, ""))
+
     def _drop_unsent(self, error: ClientError) -> None:
-        self._completion.fail([whole(queued) for queued in self.send_queue.drain()], error)
-        self._completion.fail(self._router.forget_all(), error)
+        self._fail_unplaced(error)
         for batch in list(self._accumulator.waiting()):
             if not batch.numbered:
                 self._completion.give_up(batch, error)
@@ -449,9 +464,13 @@ class Sender:
         for queue in self._accumulator.queues.values():
             queue.next_sequence = queue.began_at = queue.stored_sequence
 
-    def _fail_all(self, error: ClientError) -> None:
+    def _fail_unplaced(self, error: ClientError) -> None:
         self._completion.fail([whole(queued) for queued in self.send_queue.drain()], error)
-        self._completion.fail(self._router.forget_all(), error)
+        for _, _, parts in self._router.forget_all():
+            self._completion.fail(parts, error)
+
+    def _fail_all(self, error: ClientError) -> None:
+        self._fail_unplaced(error)
         for batch in list(self._accumulator.unresolved()):
             if not batch.resolved:
                 self._completion.give_up(batch, error)

@@ -16,11 +16,12 @@ from collections.abc import Callable
 
 from zkbroker.client import Cluster
 from zkbroker.errors import UnsupportedVersion, ZkbrokerError, protocol_error
+from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.producer.accumulator import PartitionQueue
 from zkbroker.producer.batch import Batch, next_sequence
 from zkbroker.producer.outcomes import may_pass
 from zkbroker.protocol import ApiKey
-from zkbroker.protocol.messages import InitProducerIdRequest
+from zkbroker.protocol.messages import InitProducerIdRequest, InitProducerIdResponse
 from zkbroker.runtime import Runtime
 
 logger = logging.getLogger(__name__)
@@ -107,15 +108,7 @@ class SequenceNumbers:
 
     def _request(self) -> None:
         try:
-            connection = self._cluster.any_connection()
-            if ApiKey.INIT_PRODUCER_ID not in connection.versions:
-                raise UnsupportedVersion(
-                    f"the broker at {connection.address} gives no producer ids: unset "
-                    "enable.idempotence, or use brokers of 0.11 or later"
-                )
-            response = connection.request(InitProducerIdRequest())
-            if response.error_code:
-                raise protocol_error(response.error_code, "no producer id")
+            response = self._cluster.ask_any(_producer_id)
         except ZkbrokerError as error:
             self._post(self._failed, error)
         else:
@@ -134,3 +127,15 @@ class SequenceNumbers:
             logger.warning("no producer id yet error=%s", error)
         else:
             self._refused(error)
+
+
+def _producer_id(connection: BrokerConnection, wait_s: float) -> InitProducerIdResponse:
+    if ApiKey.INIT_PRODUCER_ID not in connection.versions:
+        raise UnsupportedVersion(
+            f"the broker at {connection.address} gives no producer ids: unset "
+            "enable.idempotence, or use brokers of 0.11 or later"
+        )
+    response: InitProducerIdResponse = connection.request(InitProducerIdRequest(), timeout_s=wait_s)
+    if response.error_code:
+        raise protocol_error(response.error_code, "no producer id")
+    return response

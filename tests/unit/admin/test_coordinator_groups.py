@@ -46,10 +46,10 @@ class Cluster:
     def refresh(self, topics=None):
         pass
 
-    def any_connection(self, lane=""):
-        return Connection(self)
+    def ask_any(self, question, *, timeout_s=None):
+        return question(Connection(self), timeout_s)
 
-    def connection(self, broker_id, lane=""):
+    def connection(self, broker_id, lane="", *, timeout_s=None):
         return Connection(self)
 
     def failure(self, request):
@@ -60,7 +60,7 @@ class Connection:
     def __init__(self, cluster):
         self.cluster = cluster
 
-    def request(self, request):
+    def request(self, request, timeout_s=None):
         return self.send(request).result()
 
     def send(self, request):
@@ -70,6 +70,9 @@ class Connection:
 class Pending:
     def __init__(self, cluster, request):
         self.cluster, self.asked = cluster, request
+
+    def wait(self, timeout_s):
+        return True
 
     def result(self, timeout_s=None):
         failure = self.cluster.failure(self.asked)

@@ -2,7 +2,13 @@ import pytest
 
 from zkbroker.client import BrokerUnavailable, NoBrokersAvailable
 from zkbroker.client.coordinator import RETRIED, CoordinatorConnection
-from zkbroker.errors import ErrorCode, NetworkError, ProtocolError, UnsupportedVersion
+from zkbroker.errors import (
+    ErrorCode,
+    NetworkError,
+    ProtocolError,
+    RequestTimedOut,
+    UnsupportedVersion,
+)
 from zkbroker.protocol.messages import (
     FindCoordinatorResponse,
     HeartbeatRequest,
@@ -17,6 +23,9 @@ BEAT = HeartbeatRequest("g", 1, "m")
 class Answer:
     def __init__(self, response):
         self.response = response
+
+    def wait(self, timeout_s):
+        return True
 
     def result(self, timeout_s=None):
         if isinstance(self.response, Exception):
@@ -34,7 +43,7 @@ class FakeCluster:
         self.find_version = 1
         self.refreshed = 0
 
-    def any_connection(self, lane=""):
+    def ask_any(self, question, *, timeout_s=None):
         found = self.finds.pop(0)
         if isinstance(found, Exception):
             raise found
@@ -45,7 +54,7 @@ class FakeCluster:
             else FindCoordinatorResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         )
 
-        def request(connection, request):
+        def request(connection, request, timeout_s):
             self.sought.append((request.key, request.key_type))
             return response
 
@@ -54,9 +63,9 @@ class FakeCluster:
             "best_version": lambda connection, key: self.find_version,
             "address": "b:1",
         }
-        return type("Connection", (), methods)()
+        return question(type("Connection", (), methods)(), timeout_s)
 
-    def connection(self, broker_id, lane=""):
+    def connection(self, broker_id, lane="", *, timeout_s=None):
         self.asked.append((broker_id, lane))
         answer = self.answers.pop(0)
         if isinstance(answer, BrokerUnavailable):
@@ -172,10 +181,34 @@ def test_one_answer_is_not_waited_for_all_of_the_time():
             return super().result(timeout_s)
 
     cluster = FakeCluster([7], [GOOD])
-    cluster.connection = lambda broker_id, lane="": type(
+    cluster.connection = lambda broker_id, lane="", timeout_s=None: type(
         "Connection", (), {"send": lambda self, request: Slow(GOOD)}
     )()
     of_transactions(cluster, attempt_timeout_ms=2000).ask(
         BEAT, timeout_s=60, error_of=lambda r: r.error_code
     )
-    assert waited == [2.0]
+    assert waited == [pytest.approx(2.0, abs=0.5)]
+
+
+def test_one_that_hangs_is_given_up_once_another_broker_has_its_place():
+    given_up = []
+
+    class Hanging(Answer):
+        def wait(self, timeout_s):
+            return False
+
+        def result(self, timeout_s=None):
+            given_up.append(timeout_s)
+            raise RequestTimedOut("no answer")
+
+    cluster = FakeCluster([7, 7, 8, 8], [GOOD])
+    answered = cluster.connection
+    cluster.connection = lambda broker_id, lane="", timeout_s=None: (
+        type("Connection", (), {"send": lambda self, request: Hanging(GOOD)})()
+        if broker_id == 7
+        else answered(broker_id, lane)
+    )
+    coordinator = CoordinatorConnection(cluster, "g", runtime=get_runtime("threads"), backoff_ms=1)
+    assert coordinator.ask(BEAT, timeout_s=600, error_of=lambda r: r.error_code) is GOOD
+    assert given_up == [0.0], "the first look found it in its place, the second did not"
+    assert coordinator.broker_id == 8

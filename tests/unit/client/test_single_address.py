@@ -49,7 +49,7 @@ def test_behind_one_address_another_broker_may_answer_after_the_connection_broke
 
             def changed_when_asked_anew():
                 # the old connection is the answer until its end has been noticed
-                cluster.any_connection()
+                cluster.ask_any(lambda connection, wait_s: connection)
                 return changed.wait(0.01)
 
             assert wait_until(changed_when_asked_anew)

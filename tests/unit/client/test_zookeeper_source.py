@@ -52,9 +52,19 @@ def test_leaders_have_their_epochs_and_dead_ones_are_none(watched: Watched) -> N
     view = watched.read("t")
     assert {number: broker.rack for number, broker in view.brokers.items()} == {1: "north"}
     assert view.topics["t"] == (
-        PartitionInfo("t", 0, 1, 7),
-        PartitionInfo("t", 1, None, 3),
-        PartitionInfo("t", 2, None, NO_EPOCH),
+        PartitionInfo("t", 0, 1, 7, (1,), (1,)),
+        PartitionInfo("t", 1, None, 3, (2,), (2,)),
+        PartitionInfo("t", 2, None, NO_EPOCH, (1,)),
+    )
+
+
+def test_the_replicas_in_sync_are_known_while_no_leader_is_registered(watched: Watched) -> None:
+    watched.broker(1)
+    topics.create_topic(watched.session, "t", {0: [1, 2, 3]}, {})
+    decided = PartitionState(3, 5, (2, 3), 0)
+    watched.session.create(paths.partition("t", 0), decided.to_json(), parents=True)
+    assert watched.read("t").topics["t"] == (
+        PartitionInfo("t", 0, None, NO_EPOCH, (1, 2, 3), (2, 3)),
     )
 
 
@@ -94,7 +104,7 @@ def test_topics_that_cannot_be_read_have_an_error_and_hide_no_other(watched: Wat
         "broken": ErrorCode.LEADER_NOT_AVAILABLE,
         "gone": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
-    assert found["t"] == (PartitionInfo("t", 0, None, NO_EPOCH),)
+    assert found["t"] == (PartitionInfo("t", 0, None, NO_EPOCH, (1,)),)
     assert watched.source.all_topics() == ["broken", "t"]
 
 
@@ -140,7 +150,7 @@ def test_many_topics_are_read_in_a_few_round_trips(
 def test_a_state_that_is_damaged_is_a_partition_without_leader(watched: Watched) -> None:
     topics.create_topic(watched.session, "t", {0: [1]}, {})
     watched.session.create(paths.partition_state("t", 0), b"{", parents=True)
-    assert watched.read("t").topics["t"] == (PartitionInfo("t", 0, None, NO_EPOCH),)
+    assert watched.read("t").topics["t"] == (PartitionInfo("t", 0, None, NO_EPOCH, (1,)),)
 
 
 @pytest.mark.parametrize("both", [True, False])

@@ -8,10 +8,18 @@ from zkbroker.errors import ErrorCode
 from zkbroker.producer import (
     BrokersUnavailable,
     KeyedMessage,
+    KeyRequired,
     MessageTooLarge,
     SendFailed,
 )
 from zkbroker.protocol import ApiKey
+from zkbroker.protocol.messages import DescribeConfigsResponse
+from zkbroker.protocol.messages.configs import (
+    ConfigEntry,
+    ConfigResourceType,
+    DescribedConfigs,
+)
+from zkbroker.records import iter_records
 
 
 @RUNTIMES
@@ -93,3 +101,76 @@ def test_no_later_batch_is_stored_when_the_very_first_one_is_refused(runtime):
             for future in futures:
                 future.result(WAIT_S)
         assert [value[:3] for value in fake.values("t", 0)] == [b"%03d" % i for i in range(99)]
+
+
+def described(**values):
+    """Return the settings of topic t."""
+    entries = [
+        ConfigEntry(name=name.replace("_", "."), value=text) for name, text in values.items()
+    ]
+    found = DescribedConfigs(
+        resource_name="t", resource_type=ConfigResourceType.TOPIC, entries=entries
+    )
+    return lambda request: DescribeConfigsResponse(resources=[found])
+
+
+def refuse_null_keys(code, asked):
+    def answer(request):
+        records = list(iter_records(bytes(request.topics[0].partitions[0].records)))
+        asked.append(len(records))
+        return code if any(record.key is None for record in records) else None
+
+    return answer
+
+
+@RUNTIMES
+@pytest.mark.parametrize("code", [ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD])
+@pytest.mark.parametrize("idempotence", ["false", "true"])
+def test_messages_without_a_key_to_a_compacted_topic_fail_at_once_and_alone(
+    runtime, code, idempotence
+):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        asked = []
+        fake.faults[ApiKey.PRODUCE, 0] = refuse_null_keys(code, asked)
+        fake.faults[ApiKey.DESCRIBE_CONFIGS, 0] = described(cleanup_policy="compact,delete")
+        with make(fake, runtime, enable_idempotence=idempotence) as producer:
+            with pytest.raises(SendFailed) as caught:
+                producer.send(KeyedMessage("t", b"x"))
+            (_, error), *_ = caught.value.failed
+            assert isinstance(error, KeyRequired)
+            assert "cleanup.policy" in str(error)
+            assert asked == [1], "not sent again"
+            with pytest.raises(SendFailed) as caught:
+                producer.send([KeyedMessage("t", k, key=k or None) for k in (b"a", b"", b"b")])
+            assert len(caught.value.failed) == 1
+            producer.send(KeyedMessage("t", b"c", key=b"c"))
+        assert fake.values("t", 0) == [b"a", b"b", b"c"]
+
+
+@RUNTIMES
+@pytest.mark.parametrize("policy", ["delete", None])
+def test_bytes_that_were_damaged_on_their_way_are_sent_again(runtime, policy):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        damaged = iter([ErrorCode.CORRUPT_MESSAGE] * 2)
+        fake.faults[ApiKey.PRODUCE, 0] = lambda request: next(damaged, None)
+        if policy is not None:
+            fake.faults[ApiKey.DESCRIBE_CONFIGS, 0] = described(cleanup_policy=policy)
+        with make(fake, runtime) as producer:
+            assert producer.send(KeyedMessage("t", b"x")).offset == 0
+
+
+@RUNTIMES
+def test_too_few_replicas_in_sync_are_named(runtime):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        fake.faults[ApiKey.PRODUCE, 0] = lambda request: ErrorCode.NOT_ENOUGH_REPLICAS
+        fake.faults[ApiKey.DESCRIBE_CONFIGS, 0] = described(min_insync_replicas="2")
+        with (
+            make(fake, runtime) as producer,
+            pytest.raises(
+                SendFailed, match=r"1 of 1 replicas in sync, and min\.insync\.replicas=2"
+            ),
+        ):
+            producer.send(KeyedMessage("t", b"x"))

@@ -1,9 +1,86 @@
 """What an error means, and what a user is told to change."""
 
-from zkbroker.errors import protocol_error
-from zkbroker.producer.outcomes import gave_up
+import pytest
+
+from zkbroker.client import PartitionInfo
+from zkbroker.errors import LeaderNotAvailable, NetworkError, protocol_error
+from zkbroker.producer import BrokersUnavailable, TopicUnavailable
+from zkbroker.producer.outcomes import (
+    cancelled,
+    cure_of,
+    gave_up,
+    shortage,
+    timed_out,
+    why_in_doubt,
+)
 
 
-def test_a_broker_without_disk_is_not_told_to_start():
-    error = gave_up("t", "topic t partition 0", 4, protocol_error(56), uncertain=False)
-    assert "the disk of this partition, which may be full" in str(error)
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (56, "the disk of this partition, which may be full"),
+        (2, "damaged on its way"),
+        (3, "create topic t"),
+        (6, "see which broker leads it"),
+        (7, "start the broker that leads it"),
+    ],
+)
+def test_each_error_has_its_cure(code, said):
+    assert said in cure_of(protocol_error(code), "t")
+
+
+def test_a_partition_without_a_leader_says_who_is_missing_and_nothing_else_to_start():
+    error = LeaderNotAvailable("t-0 has no leader: not registered: 1. Start broker 1")
+    text = str(gave_up("topic t partition 0", 4, error, "", cure_of(error, "t")))
+    assert text.count("tart ") == 1
+
+
+@pytest.mark.parametrize(
+    ("replicas", "isr", "min_isr", "said"),
+    [
+        (
+            (1, 2, 3),
+            (2,),
+            "2",
+            "1 of 3 replicas in sync, and min.insync.replicas=2: start broker 1,",
+        ),
+        ((1, 2, 3), (2,), None, "1 of 3 replicas in sync, and min.insync.replicas: start broker 1"),
+        (
+            (1,),
+            (1,),
+            "2",
+            "1 of 1 replicas in sync, and min.insync.replicas=2: give the topic more",
+        ),
+        ((1, 2), (1, 2), "2", "by now there are enough"),
+        ((), (), "2", "fewer replicas are in sync than min.insync.replicas=2 asks for"),
+    ],
+)
+def test_a_shortage_of_replicas_is_said_in_numbers(replicas, isr, min_isr, said):
+    assert said in shortage(PartitionInfo("t", 0, 2, 0, replicas, isr), min_isr)
+
+
+def test_a_shortage_where_nothing_is_known():
+    assert "fewer replicas are in sync" in shortage(None, None)
+
+
+def test_the_reason_of_a_doubt_is_said():
+    assert why_in_doubt(protocol_error(19)) == ""
+    lost = why_in_doubt(NetworkError("closed"))
+    written = why_in_doubt(protocol_error(20))
+    assert "answer was lost" in lost
+    assert "too few replicas" in written
+    error = gave_up("topic t partition 0", 4, protocol_error(19), written, "start broker 2")
+    assert isinstance(error, BrokersUnavailable)
+    assert str(error).endswith("so the messages may be stored")
+    assert "answer" not in str(error)
+    assert "so the messages" not in str(timed_out("topic t", 5, None, ""))
+
+
+def test_unknown_topics_are_told_apart():
+    assert isinstance(gave_up("topic t", 1, protocol_error(3), "", ""), TopicUnavailable)
+
+
+def test_what_is_cancelled_says_the_last_failure():
+    error = cancelled("topic t", 30.0, protocol_error(5, "broker 1"), "")
+    assert "LEADER_NOT_AVAILABLE" in str(error)
+    assert "no broker has answered yet" in str(cancelled("topic t", 30.0, None, ""))

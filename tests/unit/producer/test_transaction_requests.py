@@ -35,10 +35,10 @@ class Coordinator:
         self.times = times
         self.asked = []
 
-    def any_connection(self, lane=""):
-        return self
+    def ask_any(self, question, *, timeout_s=None):
+        return question(self, timeout_s)
 
-    def connection(self, broker_id, lane=""):
+    def connection(self, broker_id, lane="", *, timeout_s=None):
         assert lane == "transactions"
         return self
 
@@ -48,7 +48,7 @@ class Coordinator:
     def best_version(self, api_key):
         return 1
 
-    def request(self, request):
+    def request(self, request, timeout_s=None):
         self.asked.append(request)
         return FindCoordinatorResponse(node_id=3)
 
@@ -67,7 +67,7 @@ class Coordinator:
             "TxnOffsetCommitRequest": TxnOffsetCommitResponse(0, [TxnTopicErrors("t", parts)]),
             "EndTxnRequest": EndTxnResponse(0, code),
         }[type(request).__name__]
-        return SimpleNamespace(result=lambda timeout_s: response)
+        return SimpleNamespace(wait=lambda timeout_s: True, result=lambda timeout_s: response)
 
 
 def make(coordinator):

@@ -2,11 +2,13 @@
 
     auto commit tick, commit_offsets(), rebalance, shutdown --> [requests] --> storage(s)
 
-Invariant: only this task speaks to the storages, so that a commit never races another one of the
-same member, and no lock is held over the network. What did not change is not written again.
+Invariants: only this task speaks to the storages, so that a commit never races another one of the
+same member, and no lock is held over the network. What a storage has is not written to it again.
 
 Storages: ZooKeeper, brokers, or both while a group migrates. With both, a partition starts at the
-larger of the two offsets, so that a member that reads only one of them may be mixed in.
+larger of the two offsets, so that a member that reads only one of them may be mixed in; that offset
+is written to the other storage when the partition is claimed, also where no message follows. With
+brokers alone, a partition without an offset there starts where ZooKeeper has one.
 """
 
 import logging
@@ -38,8 +40,10 @@ class OffsetKeeper:
     """Reads and commits the offsets of one member.
 
     Args:
-        zookeeper: the storage in ZooKeeper, None when it is not used.
+        zookeeper: the storage in ZooKeeper, None when it is not committed to.
         kafka: the storage in brokers, None when it is not used.
+        earlier: the storage in ZooKeeper to read where the brokers have no offset; None where
+            `zookeeper` is given.
         runtime: the connector's.
         interval_ms: time between two automatic commits, None for none.
         positions: what an automatic commit writes.
@@ -53,13 +57,16 @@ class OffsetKeeper:
         runtime: Runtime,
         interval_ms: int | None,
         positions: Callable[[], Mapping[PartitionKey, int]],
+        earlier: ZooKeeperOffsets | None = None,
     ) -> None:
+        self._earlier = earlier
         self._zookeeper = zookeeper
         self._kafka = kafka
         self._runtime = runtime
         self._interval_s = None if interval_ms is None else interval_ms / 1000
         self._positions = positions
-        self._committed: dict[PartitionKey, int] = {}
+        self._in_zookeeper: dict[PartitionKey, int] = {}
+        self._in_kafka: dict[PartitionKey, int] = {}
         self._requests = runtime.queue(_MAX_REQUESTS)
         self._closed = False
         self._task = runtime.spawn(self._run, name="offset-keeper")
@@ -140,35 +147,66 @@ class OffsetKeeper:
             logger.exception("automatic commit failed")
 
     def _read(self, keys: list[PartitionKey]) -> dict[PartitionKey, int | None]:
-        self._committed.clear()
         found: dict[PartitionKey, int | None] = dict.fromkeys(keys)
         if self._zookeeper is not None:
             self._zookeeper.forget()
-            found.update(self._zookeeper.read(keys))
+            found = self._zookeeper.read(keys)
+            self._in_zookeeper = _present(found)
         if self._kafka is not None:
-            kept = found
-            found = self._kafka.read(keys)
-            if self._zookeeper is not None:
-                found = {key: _larger(kept[key], found.get(key)) for key in keys}
-        self._committed = {key: offset for key, offset in found.items() if offset is not None}
+            kept = self._kafka.read(keys)
+            self._in_kafka = _present(kept)
+            found = {key: _larger(found[key], kept.get(key)) for key in keys}
+            self._take_over(found)
+        self._level(_present(found))
         return found
 
+    def _take_over(self, found: dict[PartitionKey, int | None]) -> None:
+        """Start where ZooKeeper has an offset and the brokers have none."""
+        absent = [key for key, offset in found.items() if offset is None]
+        if self._earlier is None or not absent:
+            return
+        for key, offset in _present(self._earlier.read(absent)).items():
+            logger.warning(
+                "no offset in brokers, taken from ZooKeeper topic=%s partition=%d offset=%d",
+                *key,
+                offset,
+            )
+            found[key] = offset
+
+    def _level(self, found: Mapping[PartitionKey, int]) -> None:
+        """Write what was found to the storage that has less, so that both may be read alone."""
+        try:
+            self._commit(found)
+        except (RegistryError, ProtocolError, ClientError) as error:
+            # The commits of this ownership write it again.
+            logger.warning("offsets not in both storages yet error=%s", error)
+
     def _commit(self, offsets: Mapping[PartitionKey, int]) -> set[PartitionKey]:
-        changed = {
-            key: offset for key, offset in offsets.items() if self._committed.get(key) != offset
-        }
         refused: set[PartitionKey] = set()
-        if not changed:
-            return refused
         if self._zookeeper is not None:
-            # First, since it knows who owns what: an offset it refuses goes nowhere.
-            refused = self._zookeeper.commit(changed)
-            changed = {key: offset for key, offset in changed.items() if key not in refused}
+            changed = _changed(offsets, self._in_zookeeper)
+            if changed:
+                # First, since it knows who owns what: an offset it refuses goes nowhere.
+                refused = self._zookeeper.commit(changed)
+            offsets = {key: offset for key, offset in offsets.items() if key not in refused}
+            self._in_zookeeper.update(offsets)
         if self._kafka is not None:
-            self._kafka.commit(changed)
-        self._committed.update(changed)
-        logger.debug("offsets committed partitions=%d refused=%d", len(changed), len(refused))
+            changed = _changed(offsets, self._in_kafka)
+            if changed:
+                self._kafka.commit(changed)
+            self._in_kafka.update(offsets)
+        logger.debug("offsets committed partitions=%d refused=%d", len(offsets), len(refused))
         return refused
+
+
+def _present(found: Mapping[PartitionKey, int | None]) -> dict[PartitionKey, int]:
+    return {key: offset for key, offset in found.items() if offset is not None}
+
+
+def _changed(
+    offsets: Mapping[PartitionKey, int], stored: Mapping[PartitionKey, int]
+) -> dict[PartitionKey, int]:
+    return {key: offset for key, offset in offsets.items() if stored.get(key) != offset}
 
 
 def _larger(left: int | None, right: int | None) -> int | None:

@@ -1,7 +1,8 @@
 """Where a member's offsets are kept, by its settings.
 
 offsets.storage=zookeeper (dual.commit.enabled=false)     ZooKeeper
-offsets.storage=kafka, dual.commit.enabled=false          brokers
+offsets.storage=kafka, dual.commit.enabled=false          brokers; ZooKeeper is read where they
+                                                          have no offset, and not written
 either with dual.commit.enabled=true                      both; the larger offset counts
 """
 
@@ -39,9 +40,8 @@ def make_keeper(
         positions: what an automatic commit writes.
         stopping: whether a coordinator that is out of reach is given up.
     """
-    zookeeper = kafka = None
-    if config.commits_to_zookeeper:
-        zookeeper = ZooKeeperOffsets(session, config.group_id, consumer_id)
+    kafka = None
+    zookeeper = ZooKeeperOffsets(session, config.group_id, consumer_id)
     if config.commits_to_brokers:
         coordinator = CoordinatorConnection(
             cluster,
@@ -56,9 +56,11 @@ def make_keeper(
             timeout_s=config.offsets_channel_socket_timeout_ms / 1000,
             stopping=stopping,
         )
+    written = config.commits_to_zookeeper
     return OffsetKeeper(
-        zookeeper,
+        zookeeper if written else None,
         kafka,
+        earlier=None if written else zookeeper,
         runtime=runtime,
         interval_ms=config.auto_commit_interval_ms if config.auto_commit_enable else None,
         positions=positions,

@@ -66,6 +66,10 @@ class Pending:
     def done(self) -> bool:
         return self._event.is_set()
 
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for the answer; False, and nothing else, when none came in time."""
+        return self._event.wait(timeout_s)
+
     def result(self, timeout_s: float | None = None) -> Any:
         """Wait for the answer and return the response message; None for a produce with acks=0.
 
@@ -126,8 +130,9 @@ class BrokerConnection:
         host: name or address, IPv4 or IPv6.
         port: TCP port.
         client_id: sent with every request; brokers name it in their logs.
-        connect_timeout_ms: for the TCP connection.
-        request_timeout_ms: for negotiation, and how long `result()` waits by default.
+        connect_timeout_ms: for the TCP connection, and again for each answer that tells the
+            broker's versions; `request_timeout_ms` where that is less.
+        request_timeout_ms: how long `result()` waits by default.
         send_buffer_bytes: SO_SNDBUF; -1 leaves the system's own.
         receive_buffer_bytes: SO_RCVBUF; -1 leaves the system's own.
         max_response_bytes: a longer answer closes the connection.
@@ -282,8 +287,9 @@ class BrokerConnection:
         )
 
     def _find_versions(self, fallback: str) -> Mapping[int, tuple[int, int]]:
+        limit_s = min(self._connect_timeout_s, self.request_timeout_s)
         try:
-            response = self.request(ApiVersionsRequest(), version=0)
+            response = self.request(ApiVersionsRequest(), 0, limit_s)
             if response.error_code == ErrorCode.NONE:
                 return {
                     span.key: (span.min_version, span.max_version) for span in response.versions
@@ -295,19 +301,19 @@ class BrokerConnection:
         self._channel = self._open_channel()
         if fallback != "auto":
             self.guess = fallback
-        elif self._answers_list_groups():
+        elif self._answers_list_groups(limit_s):
             self.guess = "0.9"
         else:
             self._channel = self._open_channel()
             # Every broker answers this, unless it is not old, but on its way down.
-            self.request(ListOffsetsRequest(), version=0)
+            self.request(ListOffsetsRequest(), 0, limit_s)
             self.guess = "0.8.2"
         logger.info("assumed broker=%s generation=%s", self.address, self.guess)
         return GUESSES[self.guess]
 
-    def _answers_list_groups(self) -> bool:
+    def _answers_list_groups(self, limit_s: float) -> bool:
         try:
-            self.request(ListGroupsRequest(), version=0)
+            self.request(ListGroupsRequest(), 0, limit_s)
         except NetworkError:
             return False
         return True

@@ -42,6 +42,7 @@ def keeper(zookeeper: Storage | None, kafka: Storage | None, **options: Any) -> 
         runtime=get_runtime(options.pop("runtime", "threads")),
         interval_ms=options.pop("interval_ms", None),
         positions=options.pop("positions", dict),
+        earlier=cast("ZooKeeperOffsets | None", options.pop("earlier", None)),
     )
 
 
@@ -60,9 +61,33 @@ def test_both_storages_are_written_and_the_larger_offset_is_where_to_start() -> 
     zookeeper, kafka = Storage(p0=10, p1=5), Storage(p0=7, p1=6)
     one = keeper(zookeeper, kafka)
     assert one.read([T0, T1, ("t", 2)], 10) == {T0: 10, T1: 6, ("t", 2): None}
+    assert zookeeper.offsets == kafka.offsets == {T0: 10, T1: 6}
     one.commit({T0: 11, T1: 6}, 10)
-    assert zookeeper.offsets == {T0: 11, T1: 5}
-    assert kafka.offsets == {T0: 11, T1: 6}
+    assert zookeeper.offsets == kafka.offsets == {T0: 11, T1: 6}
+    assert zookeeper.writes == [{T1: 6}, {T0: 11}]
+    assert kafka.writes == [{T0: 10}, {T0: 11}]
+
+
+def test_a_storage_that_could_not_be_written_at_first_is_written_with_the_next_commit() -> None:
+    zookeeper, kafka = Storage(p0=10), Storage()
+    kafka.error = RegistryError("away")
+    one = keeper(zookeeper, kafka)
+    assert one.read([T0], 10) == {T0: 10}
+    kafka.error = None
+    one.commit({T0: 10}, 10)
+    assert kafka.offsets == {T0: 10}
+    assert zookeeper.writes == []
+
+
+def test_brokers_without_an_offset_are_begun_where_zookeeper_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    kafka, earlier = Storage(p0=7), Storage(p0=3, p1=5)
+    one = keeper(None, kafka, earlier=earlier)
+    assert one.read([T0, T1, ("t", 2)], 10) == {T0: 7, T1: 5, ("t", 2): None}
+    assert kafka.offsets == {T0: 7, T1: 5}
+    assert earlier.writes == []
+    assert ["partition=1 offset=5" in text for text in caplog.messages] == [True]
 
 
 def test_offset_that_zookeeper_refuses_goes_nowhere() -> None:

@@ -33,4 +33,5 @@ def test_the_storages_follow_the_settings(
         stopping=lambda: False,
     )
     assert (keeper._zookeeper is not None, keeper._kafka is not None) == (zookeeper, brokers)
+    assert (keeper._earlier is None) == zookeeper, "what is not written is read once"
     assert keeper.close(10)

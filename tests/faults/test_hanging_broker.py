@@ -1,0 +1,107 @@
+"""A broker that is stopped and keeps its connections: look-ups go on with the others."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from zkbroker.admin import coordinator_groups
+from zkbroker.client import Cluster, StaticSource
+from zkbroker.config.group_consumer import GroupConsumerConfig
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.consumer import GroupConsumer
+from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.testing import LocalCluster
+from zkbroker.types import PartitionKey
+
+BEYOND_S = 600
+"""A time-out that no test reaches: a client that waits for the hanging broker does not end."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    settings = {
+        "offsets.topic.num.partitions": "6",
+        "replica.lag.time.max.ms": "1500",
+        # The broker that hangs stays registered: nothing tells a client not to ask it.
+        "zookeeper.session.timeout.ms": "60000",
+    }
+    with LocalCluster(3, properties=settings) as running:
+        yield running
+
+
+HANGING, OTHER = 1, 2
+TRIES = 4
+"""Each client begins with another broker."""
+
+
+def coordinated_by(cluster: LocalCluster, broker: int) -> str:
+    """Return a group whose coordinator is a broker."""
+    with Cluster(StaticSource(cluster.bootstrap_servers)) as view:
+        while True:
+            group = f"hangs-{uuid.uuid4().hex[:8]}"
+            if coordinator_groups.find_coordinator(view, group)[0] == broker:
+                return group
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("runtime", ["threads", "gevent"])
+def test_a_consumer_finds_its_coordinator_and_commits_while_the_first_broker_hangs(
+    cluster: LocalCluster, runtime: str
+) -> None:
+    topic = cluster.create_topic(partitions=1, replication=3)
+    key: PartitionKey = (topic, 0)
+    group = coordinated_by(cluster, OTHER)
+    config = GroupConsumerConfig(
+        bootstrap_servers=tuple(cluster.bootstrap_servers.split(",")),
+        group_id=group,
+        enable_auto_commit=False,
+        request_timeout_ms=BEYOND_S * 1000,
+    )
+    with GroupConsumer(config, runtime=runtime) as before:
+        before.assign([key])
+        cluster.broker(HANGING).pause()
+        try:
+            # One that knows the brokers, and one that begins with the list.
+            before.commit({key: 1}, timeout_s=60)
+            for offset in range(2, 2 + TRIES):
+                with GroupConsumer(config, runtime=runtime) as consumer:
+                    consumer.commit({key: offset}, timeout_s=60)
+                    found = consumer.committed([key])[key]
+                    assert found is not None
+                    assert found.offset == offset
+        finally:
+            cluster.broker(HANGING).resume()
+
+
+@pytest.mark.timeout(200)
+def test_a_producer_learns_of_topics_and_ids_while_a_broker_hangs(cluster: LocalCluster) -> None:
+    topic = cluster.create_topic(partitions=3, replication=1)
+    with Cluster(StaticSource(cluster.bootstrap_servers)) as view:
+        led = next(each.partition for each in view.partitions(topic) if each.leader == OTHER)
+    config = ProducerConfig(
+        broker_list=tuple(cluster.bootstrap_servers.split(",")),
+        idempotence=True,
+        request_timeout_ms=BEYOND_S * 1000,
+        delivery_timeout_ms=BEYOND_S * 2000,
+    )
+    cluster.broker(HANGING).pause()
+    try:
+        for _ in range(TRIES):
+            with Producer(config) as producer:
+                assert producer.send(KeyedMessage(topic, b"m", partition=led)).partition == led
+    finally:
+        cluster.broker(HANGING).resume()
+
+
+@pytest.mark.timeout(200)
+def test_tools_find_coordinators_while_a_broker_hangs(cluster: LocalCluster) -> None:
+    group = coordinated_by(cluster, OTHER)
+    source = StaticSource(cluster.bootstrap_servers)
+    cluster.broker(HANGING).pause()
+    try:
+        with Cluster(source, request_timeout_ms=BEYOND_S * 1000) as view:
+            for _ in range(TRIES):
+                assert coordinator_groups.find_coordinator(view, group)[0] == OTHER
+    finally:
+        cluster.broker(HANGING).resume()

@@ -1,0 +1,89 @@
+"""What is said of partitions without a leader, and how often."""
+
+import logging
+
+import pytest
+
+from zkbroker.client import BrokerAddress, PartitionInfo
+from zkbroker.client.missing_leaders import WARN_AFTER_S, MissingLeaders, explain
+from zkbroker.client.view import View
+from zkbroker.errors import LeaderNotAvailable
+
+
+def registered(*ids):
+    return {number: BrokerAddress(number, "b", 9092) for number in ids}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "isr", "up", "expected"),
+    [
+        ((), (), (1,), "t-0 has no leader"),
+        ((1,), (1,), (), "replicas are on broker 1, in sync 1; not registered: 1. Start broker 1"),
+        (
+            (1, 2, 3),
+            (2, 3),
+            (1,),
+            "are on brokers 1, 2, 3, in sync 2, 3; not registered: 2, 3. Start one of brokers 2, 3",
+        ),
+        ((1, 2, 3), (3,), (1, 2), "in sync 3; not registered: 3. Start broker 3"),
+        ((1, 2), (), (1,), "are on brokers 1, 2; not registered: 2. Start what is missing"),
+        ((1, 2), (1, 2), (1,), "not registered: 2; the controller has not chosen another one"),
+        ((1, 2), (1, 2), (1, 2), "all of these are registered, and the controller has not chosen"),
+    ],
+)
+def test_what_is_missing_is_named(replicas, isr, up, expected):
+    info = PartitionInfo("t", 0, None, 3, replicas, isr)
+    assert expected in explain(info, registered(*up))
+
+
+def view(*leaders, isr=(1,)):
+    partitions = tuple(
+        PartitionInfo("t", number, leader, 0, (1, 2), isr) for number, leader in enumerate(leaders)
+    )
+    return View(registered(2), {"t": partitions, "gone": LeaderNotAvailable("")})
+
+
+def test_a_partition_that_stays_without_a_leader_is_warned_of_once(caplog):
+    caplog.set_level(logging.WARNING)
+    now = [0.0]
+    missing = MissingLeaders(lambda: now[0])
+    missing.note(view(None, 2))
+    now[0] += WARN_AFTER_S / 2
+    missing.note(view(None, 2))
+    assert not caplog.messages, "an election takes as long"
+    for _ in range(3):
+        now[0] += WARN_AFTER_S
+        missing.note(view(None, 2))
+    (said,) = caplog.messages
+    assert "t-0 has no leader" in said
+    assert "Start broker 1" in said
+
+
+def test_it_is_warned_of_again_after_it_had_a_leader(caplog):
+    caplog.set_level(logging.WARNING)
+    now = [0.0]
+    missing = MissingLeaders(lambda: now[0])
+    for leader in (None, None, 2, None, None):
+        missing.note(view(leader))
+        now[0] += WARN_AFTER_S
+    assert len(caplog.messages) == 2
+
+
+def test_many_are_warned_of_in_one_line(caplog):
+    caplog.set_level(logging.WARNING)
+    now = [0.0]
+    missing = MissingLeaders(lambda: now[0])
+    for _ in range(2):
+        missing.note(view(*[None] * 10))
+        now[0] += WARN_AFTER_S
+    (said,) = caplog.messages
+    assert said.count("has no leader") == 3
+    assert said.endswith("and 7 more partitions")
+
+
+def test_in_sync_replicas_are_remembered_where_brokers_leave_them_out():
+    missing = MissingLeaders()
+    before = view(1, 2)
+    after = missing.complete(view(None, 2, isr=()), before)
+    assert [each.isr for each in after.topics["t"]] == [(1,), ()]
+    assert missing.complete(before, View()) is before

@@ -1,0 +1,60 @@
+"""Settings of topics as a broker knows them, with the brokers' defaults.
+
+The defaults stand in the brokers' own settings, which ZooKeeper does not know: a broker is asked.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from zkbroker.errors import ErrorCode
+from zkbroker.network.client.connection import BrokerConnection
+from zkbroker.protocol import ApiKey
+from zkbroker.protocol.messages import DescribeConfigsRequest
+from zkbroker.protocol.messages.configs import ConfigResourceType, DescribeConfigsResource
+
+MIN_ISR = "min.insync.replicas"
+CLEANUP = "cleanup.policy"
+
+
+def topic_settings(
+    connection: BrokerConnection,
+    topics: Iterable[str],
+    names: Iterable[str],
+    wait_s: float | None = None,
+) -> Mapping[str, Mapping[str, str]]:
+    """Return some settings of topics.
+
+    Args:
+        connection: to any broker.
+        topics: which.
+        names: of the settings.
+        wait_s: how long to wait for the answer; the connection's time-out by default.
+
+    Returns:
+        topic → name → value; empty from brokers before 0.11, which cannot be asked.
+
+    Raises:
+        ProtocolError: the broker does not answer.
+    """
+    wanted = list(names)
+    resources = [
+        DescribeConfigsResource(ConfigResourceType.TOPIC, name, wanted) for name in sorted(topics)
+    ]
+    return described(connection, resources, wait_s)
+
+
+def described(
+    connection: BrokerConnection,
+    resources: Sequence[DescribeConfigsResource],
+    wait_s: float | None = None,
+) -> dict[str, dict[str, str]]:
+    """Return resource → setting → value of what a broker describes; see `topic_settings`."""
+    if ApiKey.DESCRIBE_CONFIGS not in connection.versions:
+        return {}
+    answer = connection.request(DescribeConfigsRequest(list(resources)), timeout_s=wait_s)
+    return {
+        each.resource_name: {
+            entry.name: entry.value for entry in each.entries if entry.value is not None
+        }
+        for each in answer.resources
+        if each.error_code == ErrorCode.NONE
+    }

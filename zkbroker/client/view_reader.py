@@ -1,0 +1,221 @@
+"""The owner loop that reads a cluster's source and publishes what it read.
+
+                    watch fires / refresh asked / too old
+      (waiting) ───────────────────────────────────────▶ read the source
+          ▲                                                     │
+          └── tell the waiters and watchers ◀── publish a view ─┘
+
+Where nothing but topics that are not known or not led yet is asked for, those alone are read: who
+sends to thousands of topics learns of them one after the other.
+
+Invariants: one task reads, and everybody else reads the view it published last, without a lock; a
+`refresh` returns only after a reading that began later than the call; a view is never older than
+`max_age_s` while the source can be read, and keeps the last knowledge while not.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Collection
+
+from zkbroker.client.any_broker import AnyBroker
+from zkbroker.client.missing_leaders import MissingLeaders
+from zkbroker.client.view import ClusterSource, Partitions, View
+from zkbroker.client.watchers import Watchers
+from zkbroker.errors import (
+    ClientError,
+    ProtocolError,
+    RequestTimedOut,
+    UnknownTopicOrPartition,
+    ZkbrokerError,
+)
+from zkbroker.runtime import Event, OwnerLoop, Runtime
+
+logger = logging.getLogger(__name__)
+
+_RETRY_S = 0.2
+
+
+class _Waiter:
+    """A caller that waits for a reading with a number of at least `ticket`."""
+
+    __slots__ = ("error", "event", "ticket")
+
+    def __init__(self, ticket: int, event: Event) -> None:
+        self.ticket = ticket
+        self.event = event
+        self.error: ZkbrokerError | None = None
+
+
+class _Changed:
+    """What the source sets: everything is to be read again."""
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self.set = changed
+
+
+class ViewReader:
+    """Keeps a view of a source current.
+
+    Args:
+        source: is started and closed here.
+        runtime: of the cluster.
+        max_age_s: when to read again without a cause; None for never.
+    """
+
+    def __init__(self, source: ClusterSource, runtime: Runtime, max_age_s: float | None) -> None:
+        self._source = source
+        self._runtime = runtime
+        self._max_age_s = max_age_s
+        self._loop = OwnerLoop(
+            runtime,
+            self._read_source,
+            name="metadata reading",
+            logger=logger,
+            retry_s=_RETRY_S,
+            foreseen=(ZkbrokerError,),
+        )
+        self._lock = runtime.lock()
+        self._missing = MissingLeaders()
+        self._wanted: set[str] = set()
+        self._added: set[str] = set()
+        self._all_again = False
+        self._all_read_at = time.monotonic()
+        self._tickets = 0
+        self._waiters: list[_Waiter] = []
+        self._open = False
+        self._brokers: AnyBroker | None = None
+        self.watchers = Watchers(runtime)
+        self.view = View()
+        """What was read last."""
+
+    def start(self, brokers: AnyBroker) -> None:
+        """Connect to the source and read the brokers.
+
+        Raises:
+            ZkbrokerError: the source cannot be reached; says what to change.
+        """
+        self._brokers = brokers
+        try:
+            self._source.start(brokers, _Changed(self._source_changed))
+            self.view = self._source.read(())
+        except BaseException:
+            self._source.close()
+            raise
+        self._open = True
+        self._loop.start(self._max_age_s)
+
+    def close(self, timeout_s: float) -> None:
+        """End the loop and the source."""
+        self._open = False
+        # First of all, so that what fails when the source closes is no failure.
+        self._loop.close(0)
+        self._source.close()
+        self._loop.close(timeout_s)
+        self._answer_waiters(2**62, ClientError("the cluster was closed"))
+
+    def known(self, topic: str) -> Partitions | None:
+        """Return the partitions of a topic as last read, None where unknown."""
+        known = self.view.topics.get(topic)
+        return None if isinstance(known, ProtocolError) else known
+
+    def refresh(self, topics: Collection[str] | None, seconds: float) -> None:
+        """Wait until a reading that begins now is in; see `Cluster.refresh`."""
+        if not self._open:
+            raise ClientError("the cluster is not started, or was closed")
+        with self._lock:
+            self._wanted.update(topics or ())
+            if topics and not any(map(self._led, topics)):
+                self._added.update(topics)
+            else:
+                self._all_again = True
+            self._tickets += 1
+            waiter = _Waiter(self._tickets, self._runtime.event())
+            self._waiters.append(waiter)
+        self._loop.set()
+        if not waiter.event.wait(seconds):
+            with self._lock:
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)
+            raise RequestTimedOut(f"the cluster's metadata could not be read within {seconds:g} s")
+        if waiter.error is not None:
+            raise waiter.error
+
+    def _led(self, topic: str) -> bool:
+        """Whether a topic is known, and a leader in it."""
+        return any(each.leader is not None for each in self.known(topic) or ())
+
+    # -- the owner loop
+
+    def _source_changed(self) -> None:
+        self._all_again = True
+        self._loop.set()
+
+    def _read_source(self) -> float | None:
+        """Read the source once, and answer those who asked for it before."""
+        with self._lock:
+            # Woken by time alone, it reads everything too.
+            began = time.monotonic()
+            everything = self._all_again or not self._added
+            wanted = set(self._wanted if everything else self._added)
+            self._all_again = False
+            self._added.clear()
+            ticket = self._tickets
+        try:
+            found = self._missing.complete(self._source.read(wanted), self.view)
+            if everything:
+                self._all_read_at = began
+            else:
+                found = View(found.brokers, {**self.view.topics, **found.topics})
+            self._publish(found)
+        except ZkbrokerError as error:
+            self._all_again = True
+            self._answer_waiters(ticket, error)
+            raise
+        except Exception as error:
+            self._all_again = True
+            unforeseen = ClientError(f"the cluster's metadata could not be read: {error!r}")
+            self._answer_waiters(ticket, unforeseen)
+            raise
+        self._answer_waiters(ticket, None)
+        # What is known stays; what was missed is read when the source is back.
+        if self._max_age_s is None:
+            return None
+        return max(0.0, self._all_read_at + self._max_age_s - time.monotonic())
+
+    def _publish(self, view: View) -> None:
+        before, self.view = self.view, view
+        with self._lock:
+            # A topic that does not exist is dropped; the next caller asks for it again.
+            self._wanted -= {
+                topic
+                for topic, known in view.topics.items()
+                if isinstance(known, UnknownTopicOrPartition)
+            }
+        if view.brokers != before.brokers:
+            logger.info("brokers changed now=%s", sorted(view.brokers))
+            assert self._brokers is not None
+            self._brokers.connections.drop(
+                lambda address: view.brokers.get(address.id, address) != address
+            )
+        if _differs(before, view):
+            self.watchers.tell()
+        self._missing.note(view)
+
+    def _answer_waiters(self, ticket: int, error: ZkbrokerError | None) -> None:
+        with self._lock:
+            served = [waiter for waiter in self._waiters if waiter.ticket <= ticket]
+            self._waiters = [waiter for waiter in self._waiters if waiter.ticket > ticket]
+        for waiter in served:
+            waiter.error = error
+            waiter.event.set()
+
+
+def _differs(before: View, after: View) -> bool:
+    def comparable(view: View) -> object:
+        topics = {
+            topic: str(known) if isinstance(known, ProtocolError) else known
+            for topic, known in view.topics.items()
+        }
+        return view.brokers, topics
+
+    return comparable(before) != comparable(after)
