@@ -39,7 +39,11 @@ def topic_settings(
     resources = [
         DescribeConfigsResource(ConfigResourceType.TOPIC, name, wanted) for name in sorted(topics)
     ]
-    return described(connection, resources, wait_s)
+    found = described(connection, resources, wait_s)
+    return {
+        topic: {name: value for name, value in said.items() if name in wanted}
+        for topic, said in found.items()
+    }
 
 
 def described(
