@@ -246,6 +246,11 @@ def test_groups_of_both_kinds_are_listed_described_and_deleted(run, cluster, ses
     assert said.startswith("group modern: lag 1 in 1 partition; not counted: 5 messages in 1 ")
     with pytest.raises(ProtocolError, match="NON_EMPTY_GROUP"):
         run("groups", "delete", "modern", "-b", cluster.bootstrap_servers)
+    # One that both keep is deleted from both or from none.
+    commit_offset(session, "modern", "visits", 1, 2)
+    with pytest.raises(ProtocolError, match="NON_EMPTY_GROUP"):
+        run("groups", "delete", "modern")
+    assert run("offsets", "export", "modern") == "/consumers/modern/offsets/visits/1:2\n"
     consumer.close()
     assert "deleted group modern" in run("groups", "delete", "modern")
     session.ensure_path("/consumers/classic/ids")

@@ -189,23 +189,31 @@ def delete(session: ZkSession, group: str) -> None:
     Raises:
         ClientError: it has members, or gets one meanwhile.
     """
+    check_memberless(session, group)
     path = f"{paths.CONSUMERS}/{group}"
+    try:
+        # Refused where a member came since it was looked at.
+        session.delete(paths.consumer_ids(group), missing_ok=True)
+        for name in session.children(path):
+            if name != "ids":
+                session.delete(f"{path}/{name}", recursive=True)
+        session.delete(path)
+    except NoNode:
+        return
+    except NotEmpty:
+        check_memberless(session, group)
+        raise ClientError(f"members come to group {group} and go: stop them first") from None
+
+
+def check_memberless(session: ZkSession, group: str) -> None:
+    """Check that a group may be deleted.
+
+    Raises:
+        ClientError: it has members.
+    """
     present = groups.members(session, group)
-    if not present:
-        try:
-            # Refused where a member came since it was looked at.
-            session.delete(paths.consumer_ids(group), missing_ok=True)
-            for name in session.children(path):
-                if name != "ids":
-                    session.delete(f"{path}/{name}", recursive=True)
-            session.delete(path)
-            return
-        except NoNode:
-            return
-        except NotEmpty:
-            present = groups.members(session, group)
-    named = f": stop {present[0]} first" if present else ""
-    raise ClientError(f"group {group} has members{named}")
+    if present:
+        raise ClientError(f"group {group} has members: stop {present[0]} first")
 
 
 def checker_lines(group: str, positions: Mapping[PartitionKey, GroupPosition]) -> Iterator[str]:

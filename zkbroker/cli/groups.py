@@ -1,6 +1,7 @@
 """`zkbroker groups`: list, describe, verify and delete consumer groups of both kinds."""
 
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import click
@@ -172,27 +173,37 @@ def delete_command(groups: tuple[str, ...], bootstrap: str | None, zookeeper: st
 
     Their offsets go too; a group that ZooKeeper and a coordinator keep is deleted from both.
     """
-    from zkbroker.admin import coordinator_groups, zk_groups
-    from zkbroker.errors import ErrorCode
+    from zkbroker.admin import zk_groups
     from zkbroker.registry.groups import list_groups
 
-    for group in groups:
-        deleted = False
-        if zookeeper is not None:
-            with open_session(zookeeper) as session:
-                if group in list_groups(session):
-                    zk_groups.delete(session, group)
-                    deleted = True
-        with open_cluster(bootstrap, zookeeper) as cluster:
-            try:
-                coordinator_groups.delete(cluster, [group])
-                deleted = True
-            except ProtocolError as error:
-                if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
-                    raise
-        if not deleted:
-            raise ClientError(f"there is no group {group}")
-        say(f"deleted group {group}")
+    with ExitStack() as stack:
+        cluster = stack.enter_context(open_cluster(bootstrap, zookeeper))
+        session = None if zookeeper is None else stack.enter_context(open_session(zookeeper))
+        for group in groups:
+            kept = session is not None and group in list_groups(session)
+            if session is not None and kept:
+                # Both are looked at before either is changed.
+                zk_groups.check_memberless(session, group)
+            deleted = _delete_from_coordinator(cluster, group)
+            if session is not None and kept:
+                zk_groups.delete(session, group)
+            elif not deleted:
+                raise ClientError(f"there is no group {group}")
+            say(f"deleted group {group}")
+
+
+def _delete_from_coordinator(cluster: "Cluster", group: str) -> bool:
+    """Delete a group that its coordinator keeps; False where it keeps none of that name."""
+    from zkbroker.admin import coordinator_groups
+    from zkbroker.errors import ErrorCode
+
+    try:
+        coordinator_groups.delete(cluster, [group])
+    except ProtocolError as error:
+        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        return False
+    return True
 
 
 def _in_zookeeper(

@@ -131,7 +131,9 @@ def _counts(
         found = broker_defaults(session, unknown) if unknown else {}
     except ClientError as error:
         options = " and ".join(settings[name][0] for name in unknown)
-        raise ClientError(f"{error}: start the brokers, or give {options}") from error
+        raise ClientError(
+            f"{error}: give {options}, or start the brokers (those before 0.11 cannot be asked)"
+        ) from error
     return (
         partitions or found[NUM_PARTITIONS],
         replication_factor or found[REPLICATION_FACTOR],

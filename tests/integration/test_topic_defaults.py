@@ -1,0 +1,76 @@
+"""What a topic gets whose counts are not given, and what is shown of it, on three real brokers."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from tests.support.zookeeper import until
+from zkbroker.cli.main import cli
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.testing import LocalCluster
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(3, replication=3, properties={"num.partitions": "2"}) as started:
+        yield started
+
+
+@pytest.fixture
+def run(cluster):
+    def invoke(*arguments):
+        ran = CliRunner(env={"ZKBROKER_ZOOKEEPER": cluster.zookeeper, "COLUMNS": "120"}).invoke(
+            cli, arguments, catch_exceptions=False
+        )
+        assert ran.exit_code == 0, ran.output
+        return ran
+
+    return invoke
+
+
+def test_a_topic_gets_what_the_brokers_settings_say_and_takes_acks_all(cluster, run):
+    created = run("topics", "create", "visits")
+    assert (created.stdout, created.stderr) == ('Created topic "visits".\n', "")
+    assert "PartitionCount:2\tReplicationFactor:3" in run("topics", "describe", "visits").stdout
+    cluster_of = ProducerConfig.from_properties(
+        {"metadata.broker.list": cluster.bootstrap_servers, "request.required.acks": "-1"}
+    )
+    with Producer(cluster_of) as producer:
+        producer.send([KeyedMessage("visits", b"x", partition=n) for n in range(2)])
+
+
+def test_a_topic_that_cannot_take_acks_all_is_warned_of(run):
+    created = run("topics", "create", "thin", "--replication-factor", "1")
+    assert created.stderr == (
+        "warning: partitions of thin have 1 replica and min.insync.replicas is 2: every message "
+        "with acks=all is refused; give the topic 2 replicas, or --config min.insync.replicas=1\n"
+    )
+    own = ("--replication-factor", "1", "--config", "min.insync.replicas=1")
+    assert run("topics", "create", "own", *own).stderr == ""
+    changed = run("topics", "alter", "own", "--config", "min.insync.replicas=2")
+    assert "partitions of own have 1 replica and min.insync.replicas is 2" in changed.stderr
+    assert run("topics", "alter", "own", "--config", "retention.ms=1000").stderr == ""
+
+
+def test_metadata_shows_the_replicas_and_hides_the_brokers_own_topics(cluster, run):
+    run("topics", "create", "shown")
+    run("offsets", "reset", "g", "earliest", "-t", "shown", "--kept-by", "coordinator")
+    shown = run("metadata")
+    assert "__consumer_offsets" not in shown.stdout
+    assert "50 partitions of the brokers' own topics are not shown" in shown.stderr
+    assert run("metadata", "--internal").stdout.count("__consumer_offsets") == 50
+    found = json.loads(run("metadata", "-t", "shown", "--json").stdout)["partitions"]
+    assert [sorted(each["replicas"]) for each in found] == [[1, 2, 3]] * 2
+    assert [sorted(each["isr"]) for each in found] == [[1, 2, 3]] * 2
+
+
+def test_a_partition_without_a_leader_says_who_is_missing(cluster, run):
+    run("topics", "create", "lonely", "--replica-assignment", "3")
+    cluster.broker(3).kill()
+    try:
+        line = "Leader: none\tReplicas: 3\tIsr: 3\tMissing: 3\n"
+        until(lambda: run("topics", "describe", "lonely").stdout.endswith(line))
+    finally:
+        cluster.broker(3).start()
