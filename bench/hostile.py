@@ -2,7 +2,7 @@
 
 Each attack is one request, or a few, against a broker of its own, while another client asks for
 the API versions again and again. Reported: the bystander's longest wait, resident memory at its
-peak and how long the attack took to be answered or cut.
+peak, how long the attack took to be answered or cut, and the broker's CPU time meanwhile.
 
     python -m bench.hostile [--only NAME] [--seconds 20]
 """
@@ -33,6 +33,7 @@ from zkbroker.protocol.messages import (
     ListOffsetsRequest,
     MetadataRequest,
     ProduceRequest,
+    WriteTxnMarkersRequest,
 )
 from zkbroker.protocol.messages.configs import DescribeConfigsResource
 from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
@@ -43,6 +44,8 @@ from zkbroker.protocol.messages.list_offsets import (
 from zkbroker.protocol.messages.membership import JoinGroupProtocol
 from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
 from zkbroker.protocol.messages.topics import NewTopic
+from zkbroker.protocol.messages.transactions import TxnTopicPartitions
+from zkbroker.protocol.messages.write_txn_markers import TxnMarker
 from zkbroker.records import Codec, compress, crc32c, encode_message_set
 from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
@@ -173,6 +176,13 @@ def conversions(address: Address, seconds: float) -> object:
     return len(data)
 
 
+def aborts(address: Address, seconds: float) -> object:
+    """Markers that abort transactions of 40,000 producers, in one partition."""
+    topics = [TxnTopicPartitions("t", [0])]
+    markers = [TxnMarker(at, 0, False, topics, 0) for at in range(40_000)]
+    return ask(address, encoded(WriteTxnMarkersRequest(markers), 27, 0), seconds)
+
+
 NOISE = os.urandom(100_000)
 ATTACKS: dict[str, Attack] = {
     "one batch of 18.9 M records": one_bomb,
@@ -184,6 +194,7 @@ ATTACKS: dict[str, Attack] = {
     "17,000 joins of 100 KB": joins,
     "30 slow requests of 100 MB": slow_requests,
     "20 conversions of a large batch": conversions,
+    "40,000 aborts in one partition": aborts,
 }
 
 
@@ -199,6 +210,11 @@ class Seen:
 def peak_mb(pid: int) -> float:
     text = Path(f"/proc/{pid}/status").read_text()
     return int(text.partition("VmHWM:")[2].split()[0]) / 1024
+
+
+def cpu_s(pid: int) -> float:
+    times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def watch(address: Address, pid: int, pipe: Connection) -> None:
@@ -252,7 +268,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="attacks whose name holds this")
     parser.add_argument("--seconds", type=float, default=20.0, help="longest time of an attack")
     given = parser.parse_args()
-    print(f"{'attack':36} {'bystander waits':>16} {'peak memory':>12} {'took':>8}")
+    print(f"{'attack':36} {'bystander waits':>16} {'peak memory':>12} {'took':>8} {'CPU':>8}")
     with EmbeddedZooKeeper() as zookeeper, tempfile.TemporaryDirectory() as directory:
         for number, (name, attack) in enumerate(ATTACKS.items()):
             if given.only in name:
@@ -268,15 +284,15 @@ def measure(broker: BrokerProcess, name: str, attack: Attack, seconds: float) ->
     watching = spawn.Process(target=watch, args=(broker.address, broker.pid, theirs))
     watching.start()
     time.sleep(2)
-    began = time.monotonic()
+    began, cpu = time.monotonic(), cpu_s(broker.pid)
     outcome = attack(broker.address, seconds)
-    took = time.monotonic() - began
+    took, cpu = time.monotonic() - began, cpu_s(broker.pid) - cpu
     pipe.send("end")
     seen = pipe.recv()
     watching.join()
     print(
-        f"{name:36} {seen.longest_s * 1000:13.0f} ms {seen.peak_mb:9.0f} MB {took:6.1f} s"
-        f"  {outcome} {seen.error}",
+        f"{name:36} {seen.longest_s * 1000:13.0f} ms {seen.peak_mb:9.0f} MB "
+        f"{took:6.1f} s {cpu:6.1f} s  {outcome} {seen.error}",
         flush=True,
     )
 

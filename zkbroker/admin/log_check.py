@@ -294,7 +294,7 @@ class _IndexVerifier:
         try:
             found = read_index(path, self._base, next_offset)
         except FileNotFoundError:
-            found = ()
+            found = []
         except CorruptMessage as error:
             yield Finding(path, 0, str(error))
             return

@@ -10,11 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
-import gevent
-
 from zkbroker.broker.pacing import RUN_S
 from zkbroker.network.server.server import CloseConnection, Session
 from zkbroker.protocol import RequestHeader
+from zkbroker.runtime.greenlets import yield_turn
 from zkbroker.security import ANONYMOUS, Principal
 
 Item = TypeVar("Item")
@@ -99,7 +98,7 @@ class RequestContext:
         """Let other requests run if this one has run for milliseconds; return whether it did."""
         if time.monotonic() < self._run_until:
             return False
-        gevent.sleep(0)
+        yield_turn()
         self._run_until = time.monotonic() + RUN_S
         return True
 

@@ -8,9 +8,8 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from typing import TypeVar
 
-import gevent
-
 from zkbroker.protocol.codegen import SHORT
+from zkbroker.runtime.greenlets import yield_turn
 
 Item = TypeVar("Item")
 
@@ -30,5 +29,5 @@ def _paced(items: Iterable[Item]) -> Iterator[Item]:
     for item in items:
         yield item
         if now() > until:
-            gevent.sleep(0)
+            yield_turn()
             until = now() + RUN_S

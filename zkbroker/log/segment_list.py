@@ -60,6 +60,7 @@ class SegmentList:
     def _open_for_append(self, segment: Segment) -> None:
         segment.open_for_append(
             self._directory.open_files.lock,
+            self._directory.open_files.transaction_indexes,
             self._config.index_max_bytes,
             reserve_bytes=self._config.segment_bytes if self._config.preallocate else 0,
         )
@@ -131,7 +132,7 @@ class SegmentList:
 
     def aborted(
         self, segment: Segment, files: SegmentFiles, position: int, log_end_offset: int
-    ) -> tuple[int, Iterator[tuple[AbortedTransaction, ...]]]:
+    ) -> tuple[int, Iterator[Sequence[AbortedTransaction]]]:
         """Return an offset behind a position, and the transaction indexes from a segment on."""
         index = bisect.bisect_left(self._bases, segment.base_offset)
         end = files.offsets.offset_behind(position)

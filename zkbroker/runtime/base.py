@@ -100,7 +100,8 @@ class Runtime(Protocol):
     def spawn(self, function: Callable[..., object], *args: Any, name: str) -> Task:
         """Run `function(*args)` concurrently; it does not keep the interpreter alive."""
 
-    def sleep(self, seconds: float) -> None: ...
+    def sleep(self, seconds: float) -> None:
+        """Wait; 0 lets every other task run that can."""
 
     def event(self) -> Event: ...
 

@@ -20,6 +20,16 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _allocate_lock = gevent.monkey.get_original("_thread", "allocate_lock")
+_HIGHEST_PRIORITY = 2  # of an event of libev
+
+
+def yield_turn() -> None:
+    """Let every other greenlet run that can, also those whose sockets and timers are due.
+
+    `gevent.sleep(0)` alone looks at sockets and timers after fifty such calls only. An idle event
+    of the highest priority is due after each look.
+    """
+    gevent.idle(_HIGHEST_PRIORITY)
 
 
 class _GreenletTask:
@@ -115,7 +125,10 @@ class GreenletsRuntime:
         return _GreenletTask(function, args, name)
 
     def sleep(self, seconds: float) -> None:
-        gevent.sleep(seconds)
+        if seconds > 0:
+            gevent.sleep(seconds)
+        else:
+            yield_turn()
 
     def event(self) -> Event:
         return _GreenletEvent()

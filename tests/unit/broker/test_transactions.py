@@ -2,11 +2,13 @@
 
 from types import SimpleNamespace
 
+import gevent
 import pytest
 
 from tests.support.logs import started
 from tests.support.replicas import Park, PlainRuntime, make_partition, told
 from tests.unit.log.test_transactions import send
+from zkbroker.broker import pacing
 from zkbroker.broker.handlers.produce import ProduceHandler
 from zkbroker.broker.handlers.transactions import MarkerHandler, TransactionHandlers
 from zkbroker.broker.metrics import BrokerMetrics
@@ -29,11 +31,6 @@ PARK = Park()
 KEYS = [TopicPartition("t", 0), TopicPartition("__consumer_offsets", 3)]
 
 
-class Runtime(PlainRuntime):
-    def sleep(self, seconds):
-        pass
-
-
 @pytest.fixture
 def led(tmp_path):
     with started(tmp_path) as manager:
@@ -53,7 +50,7 @@ def services(led):
 
     return SimpleNamespace(
         partition=find,
-        runtime=Runtime(),
+        runtime=PlainRuntime(),
         metrics=BrokerMetrics(),
         replicas=SimpleNamespace(get=lambda topic, number: led.get((topic, number))),
         config=SimpleNamespace(max_decompressed_bytes=1 << 20, max_request_records=1000),
@@ -105,6 +102,51 @@ def test_a_marker_that_is_not_on_the_replicas_is_not_acknowledged(led):
     codes, ended = write(led, marker(KEYS[1]))
     assert codes == [{KEYS[1]: E.REQUEST_TIMED_OUT}]
     assert ended == []
+
+
+def test_many_markers_let_others_run_and_are_waited_for_once_a_partition(led, monkeypatch):
+    monkeypatch.setattr(pacing, "RUN_S", 0.0)
+    turns = []
+
+    def bystander():
+        while True:
+            turns.append(led[KEYS[0]].log.log_end_offset)
+            gevent.sleep(0)
+
+    other = gevent.spawn(bystander)
+    watched = []
+    partition = led[KEYS[0]]
+    partition.become_leader(told(1, 1, (1, 2), (1, 2)))
+    watch = partition.watch_high_watermark
+
+    def note(operation, offset=-1):
+        watched.append(offset)
+        watch(operation, offset)
+
+    monkeypatch.setattr(partition, "watch_high_watermark", note)
+    markers = [TxnMarker(each, 0, False, marker(KEYS[0]).topics, 0) for each in range(100)]
+    codes, _ = write(led, *markers)
+    other.kill()
+    assert codes == [{KEYS[0]: E.REQUEST_TIMED_OUT}] * 100
+    assert watched == [99]
+    assert {1, 50, 99} <= set(turns)  # it ran between two appends
+
+
+def test_a_marker_of_a_leadership_that_is_over_does_not_count_with_a_later_one(led, monkeypatch):
+    partition = led[KEYS[0]]
+    append = partition.end_transaction
+
+    def end(producer, *given, **more):
+        appended = append(producer, *given, **more)
+        if producer == 1:
+            partition.become_follower(told(2, 1, (1, 2), (1, 2)))
+            partition.become_leader(told(1, 2, (1, 2), (1,)))
+        return appended
+
+    monkeypatch.setattr(partition, "end_transaction", end)
+    markers = [TxnMarker(each, 0, False, marker(KEYS[0]).topics, 0) for each in (1, 2)]
+    codes, _ = write(led, *markers)
+    assert codes == [{KEYS[0]: E.NOT_LEADER_FOR_PARTITION}, {KEYS[0]: 0}]
 
 
 def produce(led, data, *, transactional_id="id", verify=None):

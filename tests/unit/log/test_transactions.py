@@ -1,17 +1,29 @@
 """Logs with transactions, as adopted from genuine brokers."""
 
+import contextlib
 import os
+import random
 import struct
 from pathlib import Path
 
 import pytest
 
-from tests.support.logs import TP, InlineRuntime, crash, make_manager, message_set, started
+from tests.support.effort import executed_steps
+from tests.support.logs import (
+    TP,
+    InlineRuntime,
+    UnsyncedFileSystem,
+    crash,
+    make_manager,
+    message_set,
+    started,
+)
 from tests.support.powercut import PowerCutFileSystem
 from tests.support.transactional import TransactionalLog
 from zkbroker.admin.log_check import check_logs, repair_logs
 from zkbroker.errors import ErrorCode, ProtocolError
-from zkbroker.log import Log
+from zkbroker.log import Log, TopicPartition
+from zkbroker.log.producers.stability import EndedTransactions
 from zkbroker.records import (
     committed_only,
     encode_message_set,
@@ -381,6 +393,109 @@ def test_a_transactional_batch_without_a_producer_is_of_no_transaction(log):
     data = encode_message_set([(None, b"x", 0, ())], is_transactional=True)
     assert log.append_as_leader(data, leader_epoch=0).base_offset == 0
     assert log.last_stable_offset(1) == 1
+
+
+class CountingFileSystem(UnsyncedFileSystem):
+    """Counts files that were opened and closed, and writes."""
+
+    def __init__(self):
+        self.opens = self.closes = self.writes = 0
+
+    def open(self, path, flags):
+        self.opens += 1
+        return super().open(path, flags)
+
+    def close(self, fd):
+        self.closes += 1
+        super().close(fd)
+
+    def write(self, fd, data):
+        self.writes += 1
+        return super().write(fd, data)
+
+
+def test_an_abort_opens_no_file_and_costs_the_same_however_many_there_are(tmp_path):
+    """`count` producers begin a transaction each; then each is aborted, interleaved with reads."""
+    effort = {}
+    for count in (100, 200):
+        fs = CountingFileSystem()
+        with started(tmp_path / str(count), fs=fs, runtime=InlineRuntime()) as manager:
+            log = manager.get_or_create(TP)
+            for producer in range(count):
+                send(log, producer=producer)
+            end(log, producer=count)  # by the clock this one is much later: in a segment of its own
+            entries = log.segments[-1].aborted
+            before = fs.opens, fs.closes, fs.writes
+
+            def abort_each(log=log, count=count):
+                for producer in range(count):
+                    end(log, producer=producer, commit=False)
+                    log.last_stable_offset(count)
+
+            steps = executed_steps(abort_each)
+            assert (fs.opens - before[0], fs.closes - before[1]) == (1, 0)
+            assert fs.writes - before[2] == 2 * count  # the marker, and the entry of the index
+            assert log.segments[-1].aborted is entries  # not copied
+            assert len(entries) == count
+            effort[count] = steps
+    assert effort[200] < 2.1 * effort[100]
+
+
+def test_a_read_behind_many_aborts_looks_at_few_of_them(log):
+    effort = []
+    for count in (200, 400):
+        while log.log_end_offset < 2 * count:
+            send(log, producer=log.log_end_offset)
+            end(log, producer=log.log_end_offset - 1, commit=False)
+        found = log.read(2 * count - 2, 1 << 20, end=stable_end(log))
+        steps = executed_steps(lambda f=found, at=2 * count - 2: log.aborted_transactions(at, f))
+        assert len(log.aborted_transactions(2 * count - 2, found)) == 1
+        found.slice.close()
+        effort.append(steps)
+    assert effort[1] < 1.2 * effort[0]
+
+
+def open_indexes():
+    """Return how many transaction indexes this process holds open."""
+    links = []
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            links.append(os.readlink(f"/proc/self/fd/{fd}"))
+    return sum(".txnindex" in link for link in links)
+
+
+def test_the_indexes_of_many_logs_hold_few_files_open(tmp_path):
+    with started(tmp_path) as manager:
+        logs = [manager.get_or_create(TopicPartition("t", number)) for number in range(70)]
+        for producer in range(2):
+            for log in logs:
+                end(log, producer=producer, commit=False)
+        assert open_indexes() == 64
+        for log in logs:
+            assert len(index_file(log.path, 0)) == 2
+        logs[-1].roll()
+        logs[-2].truncate_to(1)
+        manager.delete(logs[-3].topic_partition)
+        assert open_indexes() == 61
+        end(logs[-2], producer=7, commit=False)
+        assert [entry[0] for entry in index_file(logs[-2].path, 0)] == [0, 7]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_last_stable_offset_is_the_first_of_what_is_open_or_ended_above_the_mark(seed):
+    chance = random.Random(seed)
+    ended, waiting, mark = EndedTransactions(), [], 0
+    for marker in range(1, 400):
+        ended.note(first := chance.randrange(marker), marker)
+        waiting.append((first, marker))
+        if chance.random() < 0.05:
+            cut = chance.randint(max(mark, marker - 5), marker)
+            ended.truncate_to(cut)
+            waiting = [each for each in waiting if each[1] < cut]
+        mark = max(mark, marker - chance.randrange(30))
+        waiting = [each for each in waiting if each[1] >= mark]
+        wanted = min((each for each, _ in waiting), default=None)
+        assert ended.first_unstable_offset(mark) == wanted
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 import gevent.monkey
+import gevent.socket
 import pytest
 
 from zkbroker.errors import ConfigError
@@ -47,6 +48,27 @@ def test_a_guard_excludes_other_operating_system_threads(runtime):
         assert entered == []
     while not entered:
         runtime.sleep(0.001)
+
+
+def test_a_sleep_of_nothing_lets_a_greenlet_run_whose_socket_is_ready():
+    """The operating system does that for threads."""
+    runtime = get_runtime("gevent")
+    ours, theirs = socket.socketpair()
+    seen = []
+
+    def receive():
+        gevent.socket.wait_read(ours.fileno())
+        seen.append(ours.recv(10))
+
+    with ours, theirs:
+        task = runtime.spawn(receive, name="reader")
+        runtime.sleep(0)
+        theirs.send(b"x")
+        for _ in range(3):
+            runtime.sleep(0)
+        in_time = list(seen)
+        assert task.join(5)
+    assert in_time == [b"x"]
 
 
 def test_join_gives_up_after_its_timeout(runtime):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
+from zkbroker.broker.pacing import each
 from zkbroker.broker.services import BrokerServices
 from zkbroker.coordinator.groups import GroupCoordinator
 from zkbroker.coordinator.stored_log import key_partition
@@ -35,8 +36,6 @@ from zkbroker.registry.producer_ids import ProducerIds
 from zkbroker.replica.delayed import wait_for_acks
 from zkbroker.replica.partition import Appended
 from zkbroker.runtime import Park, finish_anyway, unparked
-
-_APPENDS_AT_ONCE = 50
 
 Key = tuple[str, int]
 
@@ -103,8 +102,8 @@ class TransactionHandlers:
                 TxnTopicErrors(
                     topic.topic,
                     [
-                        TxnPartitionError(each, codes[topic.topic, each])
-                        for each in topic.partitions
+                        TxnPartitionError(number, codes[topic.topic, number])
+                        for number in topic.partitions
                     ],
                 )
                 for topic in request.topics
@@ -151,19 +150,19 @@ class TransactionHandlers:
         return VerifyTransactionResponse(
             results=[
                 VerificationResult(
-                    each.transactional_id,
+                    asked.transactional_id,
                     self._coordinator.verify(
-                        each.transactional_id,
-                        each.producer_id,
-                        each.producer_epoch,
+                        asked.transactional_id,
+                        asked.producer_id,
+                        asked.producer_epoch,
                         [
                             (topic.topic, number)
-                            for topic in each.topics
+                            for topic in asked.topics
                             for number in topic.partitions
                         ],
                     ),
                 )
-                for each in context.paced(request.transactions)
+                for asked in context.paced(request.transactions)
             ]
         )
 
@@ -195,7 +194,8 @@ class MarkerHandler:
         """Write markers for another broker, or for this one's own coordinator."""
         codes: list[dict[Key, ErrorCode]] = [{} for _ in request.markers]
         written: list[tuple[int, TxnMarker, Key, Appended]] = []
-        for count, (at, marker, key) in enumerate(_each(request.markers)):
+        last: dict[Key, Appended] = {}
+        for at, marker, key in each(list(_wanted(request.markers))):
             try:
                 partition = self._services.partition(*key)
                 appended = partition.end_transaction(
@@ -208,17 +208,19 @@ class MarkerHandler:
                 codes[at][key] = error_code(error)
             else:
                 written.append((at, marker, key, appended))
-            if count % _APPENDS_AT_ONCE == _APPENDS_AT_ONCE - 1:
-                self._services.runtime.sleep(0)
+                last[key] = appended
+        # What replicates and flushes the last marker of a partition does so for all before it.
         results = wait_for_acks(
-            [each[-1] for each in written],
+            list(last.values()),
             -1,
             self._timeout_s,
             runtime=self._services.runtime,
             clock=time.monotonic,
             park=park,
         )
-        for (at, marker, key, appended), failure in zip(written, results, strict=True):
+        failures = dict(zip(last, results, strict=True))
+        for at, marker, key, appended in each(written):
+            failure = failures[key] or _lost(appended)
             codes[at][key] = ErrorCode.NONE if failure is None else error_code(failure)
             if failure is None and key[0] == OFFSETS_TOPIC:
                 self._groups.end_transaction(
@@ -239,12 +241,22 @@ class MarkerHandler:
                         for topic in marker.topics
                     ],
                 )
-                for marker, found in zip(request.markers, codes, strict=True)
+                for marker, found in each(list(zip(request.markers, codes, strict=True)))
             ]
         )
 
 
-def _each(markers: Sequence[TxnMarker]) -> Iterator[tuple[int, TxnMarker, Key]]:
+def _lost(appended: Appended) -> ZkbrokerError | None:
+    """Return why a marker does not count although a later one of its partition does."""
+    try:
+        appended.replicated()
+    except ZkbrokerError as error:
+        # Another broker led between the two.
+        return error
+    return None
+
+
+def _wanted(markers: Sequence[TxnMarker]) -> Iterator[tuple[int, TxnMarker, Key]]:
     for at, marker in enumerate(markers):
         for topic in marker.topics:
             for number in topic.partitions:

@@ -1,7 +1,8 @@
 """How fast compaction reads and writes.
 
-Invariant: over any longer time no more bytes go through than the setting allows, of all threads
-together; a wait is short, so that whoever stops the work is heard soon.
+Invariant: all threads together move as many bytes as the setting allows, and at most one second's
+worth of bytes more. The time that the work itself takes counts: who moved bytes for a second and
+worked for half of it waits for the other half. Each wait is short, so that a stop is seen soon.
 """
 
 import threading
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable
 
 _LONGEST_WAIT_S = 0.3
+_CREDIT_S = 1.0
 
 
 class Throttle:
@@ -40,8 +42,8 @@ class Throttle:
             check: called between waits; what it raises ends the waiting.
         """
         with self._lock:
-            now = self._clock()
-            self._free_at = max(self._free_at, now) + count / self._bytes_per_s
+            earliest = self._clock() - _CREDIT_S
+            self._free_at = max(self._free_at, earliest) + count / self._bytes_per_s
             until = self._free_at
         check()
         while (left := until - self._clock()) > 0:

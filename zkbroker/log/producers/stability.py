@@ -46,21 +46,30 @@ class EndedTransactions:
 
     def __init__(self) -> None:
         self._ended: deque[tuple[int, int]] = deque()
+        # Of these the ones that no later one begins before: the first of them begins first of all.
+        self._least: deque[tuple[int, int]] = deque()
 
     def note(self, first_offset: int, marker_offset: int) -> None:
         """Take one; markers come in the order of the log."""
         self._ended.append((first_offset, marker_offset))
+        self._note_least(first_offset, marker_offset)
+
+    def _note_least(self, first_offset: int, marker_offset: int) -> None:
+        while self._least and self._least[-1][0] >= first_offset:
+            self._least.pop()
+        self._least.append((first_offset, marker_offset))
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """Return where the first one begins whose marker is not below a high watermark."""
-        ended = self._ended
-        if not ended:
-            return None
-        while ended and ended[0][1] < high_watermark:
-            ended.popleft()
-        return min((first for first, _ in ended), default=None)
+        for ended in (self._ended, self._least):
+            while ended and ended[0][1] < high_watermark:
+                ended.popleft()
+        return self._least[0][0] if self._least else None
 
     def truncate_to(self, offset: int) -> None:
         """Forget those whose markers were cut off: they are open again."""
         while self._ended and self._ended[-1][1] >= offset:
             self._ended.pop()
+        self._least.clear()
+        for first_offset, marker_offset in self._ended:
+            self._note_least(first_offset, marker_offset)

@@ -11,7 +11,7 @@ gap; the last five are remembered. A snapshot is the genuine broker's: it holds 
 each producer. One that is damaged is ignored, and the log is read instead.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,7 +62,8 @@ class ProducerState:
 
     def __init__(self) -> None:
         self._producers: dict[int, _Producer] = {}
-        self._open: dict[int, _Producer] = {}
+        # Ascending by the first offset of the transaction.
+        self._open: OrderedDict[int, _Producer] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -93,24 +94,20 @@ class ProducerState:
 
         A transaction of which nothing is left in the log holds nobody up.
         """
-        if not self._open:
-            return None
-        first = [
-            known.txn_first_offset
-            for known in self._open.values()
-            if known.last_offset >= log_start_offset
-        ]
-        return max(log_start_offset, min(first)) if first else None
+        for known in self._open.values():
+            if known.last_offset >= log_start_offset:
+                return max(log_start_offset, known.txn_first_offset)
+        return None
 
     def aborted_by(self, marker: EntryInfo) -> AbortedTransaction:
         """Return the transaction that an ABORT marker ends; to be asked before `update`."""
         known = self._open.get(marker.producer_id)
-        others = [each.txn_first_offset for each in self._open.values() if each is not known]
+        others = (each.txn_first_offset for each in self._open.values() if each is not known)
         return AbortedTransaction(
             marker.producer_id,
             marker.base_offset if known is None else known.txn_first_offset,
             marker.last_offset,
-            min(others, default=marker.last_offset + 1),
+            next(others, marker.last_offset + 1),
         )
 
     def check(self, entry: EntryInfo, *, sequenced: bool = True) -> BatchMetadata | None:
@@ -314,8 +311,9 @@ class ProducerState:
                     BatchMetadata(first_sequence, sequence, offset - delta, offset, timestamp)
                 )
             state._producers[producer_id] = known
-            if first >= 0:
-                state._open[producer_id] = known
+        begun = [pair for pair in state._producers.items() if pair[1].txn_first_offset >= 0]
+        begun.sort(key=lambda pair: pair[1].txn_first_offset)
+        state._open.update(begun)
         return state
 
 

@@ -7,6 +7,7 @@ committed messages stop at its first offset.
 Invariant: only what the log holds counts, in the order of the log.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -34,7 +35,7 @@ class TransactionTracker:
 
     def __init__(self, open_before: Callable[[], Mapping[int, int]]) -> None:
         self._open_before = open_before
-        self._open: dict[int, int] | None = None
+        self._open: OrderedDict[int, int] | None = None  # ascending by the first offset
 
     def note(self, entry: EntryInfo, read: Callable[[], bytes]) -> AbortedTransaction | None:
         """Take the next entry.
@@ -49,12 +50,13 @@ class TransactionTracker:
         if not entry.is_transactional:
             return None
         if self._open is None:
-            self._open = dict(self._open_before())
+            begun = sorted(self._open_before().items(), key=lambda pair: pair[1])
+            self._open = OrderedDict(begun)
         if not entry.is_control:
             self._open.setdefault(entry.producer_id, entry.base_offset)
             return None
         first = self._open.pop(entry.producer_id, entry.base_offset)
         if control_type(read()) != ABORT:
             return None
-        stable = min(self._open.values(), default=entry.last_offset + 1)
+        stable = next(iter(self._open.values()), entry.last_offset + 1)
         return AbortedTransaction(entry.producer_id, first, entry.last_offset, stable)

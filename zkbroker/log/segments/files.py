@@ -1,10 +1,14 @@
-"""The open files of one segment.
+"""Open files of segments.
 
-Invariant: they are closed when the last holder gives them up, and not before: whoever reads them
-goes on reading after the segment was deleted or replaced.
+Invariant: the files of a segment are closed when the last holder releases them, and not before: a
+reader goes on after the segment was deleted or replaced. A file that is appended to now and then is
+closed when others were used since.
 """
 
+import os
+from collections import OrderedDict
 from collections.abc import Callable
+from pathlib import Path
 
 from zkbroker.log.fs import FileSystem
 from zkbroker.log.segments.index import OffsetIndex, TimeIndex
@@ -72,3 +76,65 @@ class SegmentFiles:
         if self._times is not None:
             self._times.close()
         self.fs.close(self.fd)
+
+
+class AppendedFile:
+    """A file that is appended to now and then; made by `AppendedFiles`."""
+
+    __slots__ = ("_files", "fd", "fs", "path")
+
+    def __init__(self, files: "AppendedFiles", fs: FileSystem, path: Path) -> None:
+        self._files = files
+        self.fs = fs
+        self.path = path
+        self.fd = -1
+
+    def append(self, data: bytes) -> None:
+        """Write at the end of the file, which is made where there is none.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        self._files.append(self, data)
+
+    def close(self) -> None:
+        """Close the file if it is open: its path will name another file, or none."""
+        self._files.close(self)
+
+
+class AppendedFiles:
+    """Files that are appended to now and then: the most recently used ones stay open.
+
+    Args:
+        lock: held over each write, so that no file is closed meanwhile.
+        limit: how many stay open.
+    """
+
+    def __init__(self, lock: Lock, limit: int) -> None:
+        self._lock = lock
+        self._limit = limit
+        self._open: OrderedDict[AppendedFile, None] = OrderedDict()
+
+    def file(self, fs: FileSystem, path: Path) -> AppendedFile:
+        """Return the file of a path; it is opened when it is written."""
+        return AppendedFile(self, fs, path)
+
+    def append(self, file: AppendedFile, data: bytes) -> None:
+        """See `AppendedFile.append`."""
+        with self._lock:
+            if file.fd >= 0:
+                self._open.move_to_end(file)
+            else:
+                if len(self._open) >= self._limit:
+                    self.close(next(iter(self._open)))
+                file.fd = file.fs.open(file.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+                self._open[file] = None
+            file.fs.write_all(file.fd, data)
+
+    def close(self, file: AppendedFile) -> None:
+        """See `AppendedFile.close`."""
+        with self._lock:
+            if file.fd >= 0:
+                del self._open[file]
+                file.fs.close(file.fd)
+                file.fd = -1

@@ -1,14 +1,18 @@
-"""How many files of segments that are only read stay open.
+"""How many files of segments stay open.
 
-Invariant: at most `limit` segments are held open for the next read; those that somebody reads, and
-those that are written, are open beside them.
+Invariant: at most `limit` segments are held open for the next read, and at most 64 transaction
+indexes for the next aborted transaction. Segments that somebody reads, and those that are written,
+are open beside them.
 """
 
 from collections import OrderedDict
+from typing import Final
 
-from zkbroker.log.segments.files import SegmentFiles
+from zkbroker.log.segments.files import AppendedFiles, SegmentFiles
 from zkbroker.log.segments.segment import Segment
 from zkbroker.runtime import Lock, Runtime
+
+_TRANSACTION_INDEXES: Final = 64
 
 
 class OpenFiles:
@@ -16,6 +20,8 @@ class OpenFiles:
 
     def __init__(self, runtime: Runtime, limit: int) -> None:
         self._lock = runtime.lock()
+        self.transaction_indexes = AppendedFiles(self._lock, _TRANSACTION_INDEXES)
+        """Those of segments that are written."""
         self._limit = limit
         self._recent: OrderedDict[int, Segment] = OrderedDict()
 
@@ -52,6 +58,7 @@ class OpenFiles:
         """Give up the hold on a segment that leaves its log."""
         with self._lock:
             self._recent.pop(id(segment), None)
+            segment.close_aborted()
             _drop(segment)
 
 

@@ -140,7 +140,7 @@ class SegmentWriter:
         self._fs.fsync(self._fd)
         self._opened.close()
         self.segment.note_timestamps(self._largest, self._at)
-        self.segment.aborted = tuple(self._aborted)
+        self.segment.aborted = self._aborted
 
     def abandon(self) -> None:
         """Close the files and remove them."""

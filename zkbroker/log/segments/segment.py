@@ -24,7 +24,7 @@ from zkbroker.log.segments.entries import (
     traits,
     walk,
 )
-from zkbroker.log.segments.files import SegmentFiles
+from zkbroker.log.segments.files import AppendedFile, AppendedFiles, SegmentFiles
 from zkbroker.log.segments.index import OffsetIndex, TimeIndex
 from zkbroker.log.segments.transaction_index import AbortedTransaction, encode_index
 from zkbroker.records import PreparedSet
@@ -49,8 +49,12 @@ class Segment:
         self.files: SegmentFiles | None = None
         self.index_full = False
         """Whether an index of a segment that is written has no room left."""
-        self.aborted: tuple[AbortedTransaction, ...] = ()
-        """Transactions whose ABORT marker is in this segment, ascending by it."""
+        self.aborted: list[AbortedTransaction] = []
+        """Transactions whose ABORT marker is in this segment, ascending by it.
+
+        The list is appended to, or replaced by another one: a reader takes it once.
+        """
+        self._aborted_file: AppendedFile | None = None
         self.suffix = ""
         """Appended to the names of the files once the segment left the log."""
         self._max_timestamp: int | None = None
@@ -75,11 +79,19 @@ class Segment:
 
     # Writing
 
-    def open_for_append(self, lock: Lock, index_max_bytes: int, *, reserve_bytes: int = 0) -> None:
+    def open_for_append(
+        self,
+        lock: Lock,
+        transaction_indexes: AppendedFiles,
+        index_max_bytes: int,
+        *,
+        reserve_bytes: int = 0,
+    ) -> None:
         """Open the files for writing, and create those that are missing.
 
         Args:
             lock: guards the count of the files' holders.
+            transaction_indexes: writes the segment's transaction index.
             index_max_bytes: pre-allocated size of an index.
             reserve_bytes: disk space to reserve for the log file.
 
@@ -104,6 +116,7 @@ class Segment:
             self.fs.close(fd)
             raise
         self.files = SegmentFiles(self.fs, lock, fd, offsets, times)
+        self._aborted_file = transaction_indexes.file(self.fs, self.path(names.TXNINDEX))
         self._reserved = reserve_bytes > self.size
         if self.size and (not complete or (not times.count and self._has_timestamps(fd))):
             offsets.clear()
@@ -166,13 +179,9 @@ class Segment:
         Raises:
             OSError: the index could not be written.
         """
-        self.aborted = (*self.aborted, transaction)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        fd = self.fs.open(self.path(names.TXNINDEX), flags)
-        try:
-            self.fs.write_all(fd, encode_index([transaction]))
-        finally:
-            self.fs.close(fd)
+        assert self._aborted_file is not None
+        self.aborted.append(transaction)
+        self._aborted_file.append(encode_index([transaction]))
 
     def truncate_to(self, files: SegmentFiles, offset: int) -> int:
         """Cut off every entry that ends at an offset or behind it, of a segment that is written.
@@ -205,8 +214,8 @@ class Segment:
         self.note_timestamps(largest, at)
         if not position:
             self.first_timestamp = -1
-        kept = tuple(each for each in self.aborted if each.last_offset < end)
-        if kept != self.aborted:
+        kept = [each for each in self.aborted if each.last_offset < end]
+        if len(kept) < len(self.aborted):
             self.set_aborted(kept)
         return end
 
@@ -216,13 +225,19 @@ class Segment:
         Raises:
             OSError: the disk failed.
         """
-        self.aborted = tuple(transactions)
+        self.aborted = list(transactions)
         path = self.path(names.TXNINDEX)
+        self.close_aborted()
         if self.aborted:
             self.fs.write_file(path, encode_index(self.aborted), durable=False)
             return
         with contextlib.suppress(FileNotFoundError):
             self.fs.unlink(path)
+
+    def close_aborted(self) -> None:
+        """Close the transaction index if it is open."""
+        if self._aborted_file is not None:
+            self._aborted_file.close()
 
     def note_timestamps(self, largest: int, offset: int) -> None:
         """Set the largest timestamp (ms, -1 for none) and an offset it was reached at."""
@@ -237,6 +252,7 @@ class Segment:
             files.times.append(self._max_timestamp, self._offset_of_max)
         files.offsets.trim()
         files.times.trim()
+        self.close_aborted()
         if self._reserved:
             self.fs.truncate(files.fd, self.size)
             self._reserved = False

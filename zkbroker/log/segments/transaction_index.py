@@ -12,7 +12,9 @@ them ended a transaction by aborting it, as with genuine brokers, which make the
 entry.
 """
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
@@ -21,6 +23,7 @@ from zkbroker.errors import CorruptMessage
 
 _VERSION: Final = 0
 _ENTRY = Struct(">hqqqq")
+_last_offset = attrgetter("last_offset")
 
 
 class AbortedTransaction(NamedTuple):
@@ -37,7 +40,7 @@ def encode_index(transactions: Iterable[AbortedTransaction]) -> bytes:
     return b"".join(_ENTRY.pack(_VERSION, *each) for each in transactions)
 
 
-def read_index(path: Path, base_offset: int, end_offset: int) -> tuple[AbortedTransaction, ...]:
+def read_index(path: Path, base_offset: int, end_offset: int) -> list[AbortedTransaction]:
     """Read an index file.
 
     Args:
@@ -62,11 +65,11 @@ def read_index(path: Path, base_offset: int, end_offset: int) -> tuple[AbortedTr
             raise CorruptMessage(f"a transaction of offsets {entry[1]} to {entry[2]}")
         least = entry.last_offset + 1
         found.append(entry)
-    return tuple(found)
+    return found
 
 
 def select(
-    indexes: Iterable[Iterable[AbortedTransaction]], start: int, end: int
+    indexes: Iterable[Sequence[AbortedTransaction]], start: int, end: int
 ) -> Iterator[AbortedTransaction]:
     """Yield the aborted transactions that have a part in a range of offsets.
 
@@ -76,8 +79,12 @@ def select(
         end: the offset after it.
     """
     for index in indexes:
-        for each in index:
-            if each.last_offset >= start and each.first_offset < end:
+        # An index may grow meanwhile; its entries ascend by their last offset.
+        length = len(index)
+        first = bisect_left(index, start, hi=length, key=_last_offset)
+        for at in range(first, length):
+            each = index[at]
+            if each.first_offset < end:
                 yield each
             if each.last_stable_offset >= end:
                 return

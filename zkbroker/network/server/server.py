@@ -21,6 +21,7 @@ from zkbroker.network.server.request_memory import Account, RequestMemory
 from zkbroker.network.server.session import CloseConnection, Session
 from zkbroker.network.server.stream import HubStream
 from zkbroker.network.transport import Part, ServerTransport
+from zkbroker.runtime.greenlets import yield_turn
 
 __all__ = ["CloseConnection", "Limits", "Listener", "Server", "Session"]
 
@@ -255,7 +256,7 @@ class Server:
                 self._warn(f"connection not taken peer={peer[0]} reason={error}")
             burst += 1
             if burst % _ACCEPT_BURST == 0:
-                gevent.sleep(0)
+                yield_turn()
 
     def _admit(self, connection: socket.socket, peer: tuple[str, int], listener: str) -> None:
         ip = peer[0].removeprefix("::ffff:")

@@ -13,12 +13,12 @@ import socket
 import time
 from collections.abc import Sequence
 
-import gevent
 from gevent.hub import Hub
 
 from zkbroker.errors import StorageError
 from zkbroker.fileslice import FileSlice
 from zkbroker.network.transport import Part
+from zkbroker.runtime.greenlets import yield_turn
 
 SENDFILE_BYTES = 512 * 1024
 _JOIN_BYTES = 64 * 1024
@@ -107,7 +107,7 @@ class HubStream:
     def be_fair(self) -> None:
         """Let other greenlets run when this one has run long without waiting."""
         if time.monotonic() > self._run_until:
-            gevent.sleep(0)
+            yield_turn()
             self._run_until = time.monotonic() + _RUN_S
 
     def shut_down(self, how: int) -> None:

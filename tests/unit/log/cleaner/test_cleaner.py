@@ -258,25 +258,74 @@ def test_no_snapshot_outlives_the_marker_that_ends_its_transaction(tmp_path):
     again.manager.close()
 
 
+class ThrottleClock:
+    """Seconds, which pass in waits."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.waits = []
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.waits.append(seconds)
+        self.now += seconds
+
+
 def test_bytes_are_held_back():
-    now, waits = [0.0], []
-
-    def sleep(seconds):
-        waits.append(seconds)
-        now[0] += seconds
-
-    throttle = Throttle(1000, clock=lambda: now[0], sleep=sleep)
+    clock = ThrottleClock()
+    throttle = Throttle(1000, clock=clock, sleep=clock.sleep)
     throttle.take(500, lambda: None)
     throttle.take(500, lambda: None)
-    assert now[0] == pytest.approx(1.0)
-    assert max(waits) <= 0.3
+    assert clock.now == pytest.approx(1.0)
+    assert max(clock.waits) <= 0.3
 
     def stop():
         raise CleaningAborted("stop")
 
     with pytest.raises(CleaningAborted):
         throttle.take(10**9, stop)
-    assert now[0] == pytest.approx(1.0)
+    assert clock.now == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("work_s", [0.0, 0.1, 0.5, 0.9])
+def test_the_throttle_gives_what_was_set_however_long_the_work_takes(work_s):
+    clock = ThrottleClock()
+    throttle = Throttle(1000, clock=clock, sleep=clock.sleep)
+    for _ in range(50):
+        clock.now += work_s
+        throttle.take(1000, lambda: None)
+    assert 50_000 / clock.now == pytest.approx(1000, rel=0.02)
+
+
+def test_a_pause_gives_credit_for_one_second():
+    clock = ThrottleClock()
+    throttle = Throttle(1000, clock=clock, sleep=clock.sleep)
+    clock.now = 60.0
+    throttle.take(3000, lambda: None)
+    assert clock.now == pytest.approx(62.0)
+
+
+def test_a_pass_moves_bytes_at_the_rate_that_was_set(tmp_path):
+    """What is read for the map, read for the copy and written counts together."""
+    opened = Opened(tmp_path)
+    opened.fill(600)
+    clock, rate = ThrottleClock(), 10_000
+    throttle = Throttle(rate, clock=clock, sleep=clock.sleep)
+    taken, read = [], throttle.take
+
+    def take(count, check):
+        clock.now += 0.01  # of work
+        taken.append(count)
+        read(count, check)
+
+    throttle.take = take
+    size = sum(segment.size for segment in opened.part().segments)
+    stats = clean(opened.part(), SETTINGS, keep=lambda: {TP}, throttle=throttle)
+    assert sum(taken) == stats.bytes_moved == 2 * size + stats.bytes_after
+    assert stats.bytes_moved / clock.now == pytest.approx(rate, rel=0.02)
+    opened.manager.close()
 
 
 def test_settings_are_judged():
