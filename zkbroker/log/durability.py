@@ -1,12 +1,12 @@
-"""What of a log is on stable storage, and how the rest gets there: group commit.
+"""Durability of one log: how far it is on stable storage, and group commit of the rest.
 
-Invariant: `durable` is the end offset below which every message is on stable storage, with the name
-of its file. `recovery_point` is at most that, and below it the indexes are stable too: what lies
-before it is never verified again. Both grow, but for a truncation. While an fsync runs, those who
-come wait for the next one, which covers all of them. A failed fsync is never tried again as if
-nothing had happened: it fails everybody, for good.
+Invariant: `durable` is the end offset below which every message is on stable storage, with the
+name of its file. `recovery_point` is at most that, and the indexes below it are stable too:
+recovery verifies none of that. Both grow, except in a truncation. Waiters that come while an fsync
+runs share the next one. A failed fsync is never retried: it fails every waiter, for good.
 """
 
+import itertools
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from zkbroker.errors import RequestTimedOut, StorageError
 from zkbroker.log.directory import DataDirectory
+from zkbroker.log.results import LogState
 from zkbroker.log.segments.segment import Segment
 from zkbroker.runtime import Event
 
@@ -26,28 +27,23 @@ class _Waiter:
 
 
 class Durability:
-    """Flushes one log, which tells it what was written and where."""
+    """Flushes one log, which reports each change to it."""
 
-    def __init__(
-        self,
-        directory: DataDirectory,
-        path: Path,
-        *,
-        end: int,
-        active: Segment,
-        durable: int,
-        unsynced: list[Segment],
-    ) -> None:
+    def __init__(self, directory: DataDirectory, path: Path, state: LogState) -> None:
         """Make one for a log that was opened.
 
         Args:
             directory: the data directory.
             path: of the log.
-            end: the log end offset.
-            active: the segment that is written.
-            durable: end offset of what is on stable storage.
-            unsynced: the segments before the active one that may not be.
+            state: as recovery found it.
         """
+        end, durable = state.log_end_offset, state.recovery_point
+        active = state.segments[-1]
+        unsynced = [
+            segment
+            for segment, following in itertools.pairwise(state.segments)
+            if following.base_offset > durable
+        ]
         self._directory = directory
         self._path = path
         self._lock = directory.runtime.lock()
@@ -88,7 +84,7 @@ class Durability:
         """When the oldest message that is not on stable storage was written, None for none."""
         return self._since_ms
 
-    # What the log tells
+    # Changes of the log
 
     def written(self, end: int, now_ms: int, at_most: int) -> None:
         """Note an append, and have the log flushed when `at_most` or more messages wait for it."""
@@ -141,7 +137,7 @@ class Durability:
         _wake(lost, StorageError(f"{self._path.name} was cut back to offset {end}"))
 
     def fail(self, reason: str) -> None:
-        """Fail everybody who waits and will wait."""
+        """Fail all waiters, now and later."""
         self._fail(self._directory.error(reason))
 
     # Flushing
@@ -191,7 +187,7 @@ class Durability:
                     raise self._failure
                 if directory.offline is not None:
                     raise directory.error(directory.offline)
-                # An append that comes now sets the time anew, whether this flush covers it or not.
+                # The next append sets the time again, whether this flush covers it or not.
                 since, self._since_ms = self._since_ms, None
                 end, truncations = self._end, self._truncations
                 rolled, names_unsynced = list(self._unsynced), self._names_unsynced
@@ -246,7 +242,7 @@ class Durability:
                 if self._directory.offline is not None:
                     self._fail(error)
                     return
-                # The disk was never asked, so only those who waited for this flush fail.
+                # The disk was not involved, so only the waiters of this flush fail.
                 with self._lock:
                     self._flushing = False
                     self._wanted = self.durable
@@ -254,7 +250,7 @@ class Durability:
                 _wake(waiters, error)
                 return
             except BaseException as error:
-                # Nobody may wait for ever for a task that is no more.
+                # Without this task its waiters would wait for ever.
                 self._fail(StorageError(f"the flush ended with {error!r}"))
                 raise
             with self._lock:

@@ -1,132 +1,360 @@
-"""The log of one partition, whole: what its parts do, and replacing, flushing and closing it.
+"""The log of one partition: a facade over its parts.
 
-    base.py      the state that all share, and going on in a new segment
-    writing.py   append as leader and as follower, markers
-    reading.py   by offset and by time
-    trimming.py  either end moves
+    writer          appends
+    reader          reads by offset and by time
+    segment_list    the segments and their files
+    durability      which messages are on stable storage; flushes
+    tracking        idempotent producers and their transactions
+    epochs          leader epochs
+    `trimming.py`   truncation and retention
+    `replacing.py`  replacement of segments by compacted ones
 
-Invariant: offsets never change, and grow in the order of the log. A log knows its two ends and
-nothing of who may read how far.
+Invariants: offsets never change, and grow in the order of the log. A log has a start and an end;
+each read states the end that its reader may see. `lock` guards the state; only a truncation holds
+it while it waits for the disk. Whatever removes files takes `files_lock` before `lock`. After a
+disk error the data directory is offline, and every call raises `StorageError`.
 """
 
-from collections.abc import Sequence
-from functools import partial
+import os
+from pathlib import Path
 
-from zkbroker.log.producers.state import drop_snapshots, write_snapshot
-from zkbroker.log.reading import ReadableLog
-from zkbroker.log.segments.replacement import (
-    SegmentWriter,
-    commit_plan,
-    forget_plan,
-    swap_files,
-)
+from zkbroker.config.log import LogConfig
+from zkbroker.log import trimming
+from zkbroker.log.directory import DataDirectory
+from zkbroker.log.durability import Durability
+from zkbroker.log.names import TopicPartition
+from zkbroker.log.producers.stability import Verification
+from zkbroker.log.producers.state import ProducerState, drop_snapshots, write_snapshot
+from zkbroker.log.producers.tracking import ProducerTracking
+from zkbroker.log.reader import LogReader
+from zkbroker.log.results import AppendResult, LogState, ReadResult
+from zkbroker.log.segment_list import SegmentList
 from zkbroker.log.segments.segment import Segment
-from zkbroker.log.trimming import TrimmableLog
-from zkbroker.log.writing import WritableLog
+from zkbroker.log.segments.time_search import TimestampOffset
+from zkbroker.log.segments.transaction_index import AbortedTransaction
+from zkbroker.log.validation import Data
+from zkbroker.log.writer import LogWriter
+from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS
+from zkbroker.records import Expanded, RequestBudget
 
 
-class Log(ReadableLog, WritableLog, TrimmableLog):
-    """A partition's log; made by a `LogManager`."""
+class Log:
+    """A partition's log; a `LogManager` makes it."""
 
-    def last_records(self) -> dict[int, tuple[int, int | None]]:
-        """Return of each producer its epoch and the offset of its last data, None without any."""
-        with self._lock:
-            return self.producers.last_records()
-
-    def drop_snapshots_below(self, offset: int) -> None:
-        """Remove what would spare a reader the messages before an offset below this one.
-
-        A compaction drops markers whose data is gone; who goes on from an older snapshot, in which
-        a transaction is open, would never see its end. The names are gone for good with the next
-        `replace_segments`.
-
-        Raises:
-            StorageError: the disk failed.
-        """
-        with self._files, self.directory.storage():
-            self._require_online()
-            drop = partial(drop_snapshots, self._fs, self.path, below=offset)
-            self.directory.runtime.offload(drop)
-
-    def segment_writer(self, base_offset: int) -> SegmentWriter:
-        """Begin a segment beside the log, for `replace_segments`.
-
-        Raises:
-            StorageError: the disk failed.
-        """
-        with self.directory.storage():
-            self._require_online()
-            return self._segments.writer(base_offset)
-
-    def replace_segments(
+    def __init__(
         self,
-        old: Sequence[Segment],
-        new: Sequence[SegmentWriter],
-        *,
-        truncations: int | None = None,
+        topic_partition: TopicPartition,
+        path: Path,
+        config: LogConfig,
+        directory: DataDirectory,
+        state: LogState,
     ) -> None:
-        """Put segments that were written beside the log in the place of others, all or nothing.
+        self.topic_partition = topic_partition
+        self.path = path
+        self.directory = directory
+        """Its data directory."""
+        self.log_start_offset = state.log_start_offset
+        self.log_end_offset = state.log_end_offset
+        self.epochs = state.epochs
+        """Leader epochs; only appends and truncations change them."""
+        self.truncations = 0
+        """How often the log was truncated: what was read of it before may not hold."""
+        self.lowest_cut = 2**63 - 1
+        """The lowest offset of a truncation since the reader reset this to `2**63 - 1`."""
+        self.gone: str | None = None
+        """Why the log is closed or deleted, None while it is neither."""
+        self.lock = directory.runtime.lock()
+        self.files_lock = directory.runtime.lock()
+        self.config = config
+        internal = topic_partition.topic in INTERNAL_TOPICS
+        self.tracking = ProducerTracking(topic_partition, state.producers, sequenced=not internal)
+        with directory.storage():
+            self.segment_list = SegmentList(directory, path, config, state.segments)
+        self.durability = Durability(directory, path, state)
+        self.writer = LogWriter(self, internal=internal)
+        self.reader = LogReader(self)
 
-        Messages that are kept keep their offsets; gaps may remain. After a crash at any point the
-        log has all of the old segments or all of the new. Appends and reads go on meanwhile.
+    def update_config(self, config: LogConfig) -> None:
+        """Use other settings from now on."""
+        with self.lock:
+            self.config = config
+            self.segment_list.configure(config)
+            self.writer.configure(config)
+
+    # State
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Ascending, never empty; the last one is written."""
+        return self.segment_list.all
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in all segments."""
+        return self.segment_list.size_bytes
+
+    @property
+    def producers(self) -> ProducerState:
+        """The idempotent producers at the log's end."""
+        return self.tracking.state
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the first open transaction begins, None when none is open."""
+        return self.producers.first_unstable_offset(self.log_start_offset)
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Return the end of what readers of committed messages see, below a high watermark."""
+        return self.tracking.last_stable_offset(high_watermark, self.log_start_offset)
+
+    @property
+    def recovery_point(self) -> int:
+        """Offset below which log and indexes are on stable storage."""
+        return self.durability.recovery_point
+
+    @property
+    def offline(self) -> str | None:
+        """Why the log cannot be used, None when it can."""
+        return self.gone or self.directory.offline
+
+    def require_online(self) -> None:
+        """Raise StorageError if the log cannot be used."""
+        reason = self.offline
+        if reason is not None:
+            raise self.directory.error(f"{self.topic_partition}: {reason}")
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """Return the last epoch that is not newer than one, and where it ends (-1, -1: unknown)."""
+        with self.lock:
+            return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    # Appends
+
+    def append_as_leader(
+        self,
+        data: Data,
+        *,
+        leader_epoch: int,
+        now_ms: int | None = None,
+        budget: RequestBudget | None = None,
+        expanded: Expanded | None = None,
+        verification: Verification | None = None,
+    ) -> AppendResult:
+        """Validate a producer's message set, give it the next offsets and write it.
 
         Args:
-            old: neighbours, ascending, none of them the active one.
-            new: finished, ascending, within the range of the old ones; may be none.
-            truncations: as the log had it when the old ones were read.
+            data: entries of any magic; patched in place when writable, else copied.
+            leader_epoch: under which the partition is led; put into batches and stored.
+            now_ms: the broker's clock.
+            budget: what the compressed entries of the request may still expand to.
+            expanded: the result of `expand_set`; None to have it called.
+            verification: what `begin_verification` returned before the transaction's coordinator
+                confirmed that the batch may be written here.
 
         Raises:
-            ValueError: they are not, or the log was truncated since; nothing changed.
-            StorageError: the disk failed, or the log is gone.
+            ProtocolError: the set is refused, and nothing was written: CorruptMessage (2),
+                MessageSizeTooLarge (10), RECORD_LIST_TOO_LARGE (18), INVALID_TIMESTAMP (32),
+                UnsupportedForMessageFormat (43), a sequence out of order (45), a replaced
+                producer epoch (47), an unconfirmed transaction or a batch outside of the open one
+                (48), a leader epoch that is over (74).
+            StorageError: the disk failed; the set must not be acknowledged.
         """
-        runtime = self.directory.runtime
-        with self._files:
-            with self._lock:
-                self._require_online()
-                if truncations is not None and truncations != self.truncations:
-                    raise ValueError(f"{self.topic_partition} was truncated meanwhile")
-                start, end = self._range_of(old, new)
-            bases = [each.segment.base_offset for each in new]
-            # A log whose plan is there must not be written or cut until the plan is carried out.
-            with self.directory.storage(half_done=True):
-                runtime.offload(commit_plan, self._fs, self.path, start, end, bases)
-                with self._lock:
-                    swap_files(self._fs, self.path, start, end, bases)
-                    self._segments.put(start, end, [each.segment for each in new])
-                    self._durability.keep(self.segments)
-                runtime.offload(forget_plan, self._fs, self.path)
+        return self.writer.append_as_leader(
+            data, leader_epoch, now_ms, budget, expanded, verification
+        )
 
-    def _range_of(self, old: Sequence[Segment], new: Sequence[SegmentWriter]) -> tuple[int, int]:
-        segments = self.segments
-        at = segments.index(old[0]) if old and old[0] in segments else -1
-        if at < 0 or segments[at : at + len(old)] != tuple(old) or old[-1] is segments[-1]:
-            raise ValueError(f"these are no closed neighbours in the log of {self.topic_partition}")
-        start, end = old[0].base_offset, segments[at + len(old)].base_offset
-        expected = start
-        for each in new:
-            base = each.segment.base_offset
-            if not (expected <= base < end and each.next_offset <= end):
-                raise ValueError(
-                    f"a segment of offsets {base} to {each.next_offset} is not in "
-                    f"[{expected}, {end})"
-                )
-            expected = max(each.next_offset, base + 1)
-        return start, end
+    def begin_verification(self, producer_id: int, producer_epoch: int) -> Verification | None:
+        """Begin to verify that a producer's transaction may begin here; None if it has already.
 
-    # Flush
+        The append that follows shows the result; it is refused if a marker was written meanwhile.
+        """
+        with self.lock:
+            return self.tracking.begin_verification(producer_id, producer_epoch)
+
+    def end_transaction(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        commit: bool,
+        coordinator_epoch: int,
+        leader_epoch: int,
+        now_ms: int | None = None,
+    ) -> AppendResult:
+        """Append the marker that ends a producer's transaction, as its coordinator decided.
+
+        Args:
+            producer_id: whose transaction it is.
+            producer_epoch: its epoch.
+            commit: COMMIT, else ABORT.
+            coordinator_epoch: of the transaction's coordinator.
+            leader_epoch: under which the partition is led.
+            now_ms: the broker's clock.
+
+        Raises:
+            ProtocolError: a producer (47) or coordinator (52) that was replaced, a topic whose
+                format holds no markers (43), a leader epoch that is over (74).
+            StorageError: the disk failed.
+        """
+        return self.writer.end_transaction(
+            producer_id, producer_epoch, commit, coordinator_epoch, leader_epoch, now_ms
+        )
+
+    def append_as_follower(self, data: Data) -> AppendResult:
+        """Write what the partition's leader has, byte for byte, at the leader's offsets.
+
+        Epochs, producers and transactions are taken from the batches. A last entry that is cut off
+        is left out; without a whole entry nothing is written, and `size_bytes` is 0.
+
+        Args:
+            data: entries as the leader's log has them; offsets may be missing between them.
+
+        Raises:
+            CorruptMessage: an entry is damaged, or offsets go back; nothing was written.
+            ProtocolError: the first offset is below the log end offset (-1); nothing was written.
+            StorageError: the disk failed; a part may have been written, up to the log end offset.
+        """
+        return self.writer.append_as_follower(data)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Record that the partition is led under an epoch from the log's end on.
+
+        Raises:
+            ProtocolError: the log knows a later one (74).
+            StorageError: the disk failed.
+        """
+        self.writer.begin_epoch(epoch)
+
+    def roll(self, *, now_ms: int | None = None) -> Segment:
+        """Begin a new segment at the log's end; without effect while the last one is empty.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        return self.writer.roll(now_ms)
+
+    # Reads
+
+    def read(
+        self, offset: int, max_bytes: int, *, end: int, min_one_entry: bool = True
+    ) -> ReadResult:
+        """Return the stored bytes from the entry that holds an offset on, without copying them.
+
+        Args:
+            offset: from the log start offset to the log end offset.
+            max_bytes: size of the slice at most; its last entry may be cut.
+            end: where the visible part of the log ends: no entry is returned that ends at this
+                offset or behind it. Aborted entries before it are in the slice, and
+                `aborted_transactions` names them.
+            min_one_entry: the first entry is whole even if it is larger than `max_bytes`; without,
+                it may be cut (Fetch v0 to v2).
+
+        Raises:
+            OffsetOutOfRange: with `earliest` and `latest`.
+            CorruptMessage: the log is damaged there.
+            StorageError: the disk failed.
+        """
+        return self.reader.read(offset, max_bytes, end, min_one_entry)
+
+    def read_bytes(
+        self, offset: int, max_bytes: int, *, end: int, min_one_entry: bool = True
+    ) -> bytes:
+        """Return what `read` finds as a copy; nothing has to be closed."""
+        found = self.read(offset, max_bytes, end=end, min_one_entry=min_one_entry).slice
+        if found is None:
+            return b""
+        try:
+            with self.directory.storage():
+                return os.pread(found.fd, found.size, found.position)
+        finally:
+            found.close()
+
+    def aborted_transactions(self, offset: int, found: ReadResult) -> list[AbortedTransaction]:
+        """Return the aborted transactions that may have a part in what a read found.
+
+        To be called before the slice is closed.
+
+        Args:
+            offset: that was read from.
+            found: the result of the read.
+        """
+        return self.reader.aborted_transactions(offset, found)
+
+    def offset_for_timestamp(self, timestamp: int, end: int) -> TimestampOffset | None:
+        """Find the first message before `end` whose timestamp (ms) is at least the one given.
+
+        Raises:
+            UnsupportedForMessageFormat: the topic is pinned to magic 0.
+            StorageError: the disk failed.
+        """
+        return self.reader.offset_for_timestamp(timestamp, end)
+
+    def segment_offsets_before(self, timestamp: int, max_count: int, end: int) -> list[int]:
+        """Return starts of segments last written before a time, newest first (ListOffsets v0).
+
+        Args:
+            timestamp: ms, -1 for the latest, -2 for the earliest.
+            max_count: how many at most.
+            end: where the visible part of the log ends.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        return self.reader.segment_offsets_before(timestamp, max_count, end)
+
+    # Both ends
+
+    def advance_start_to(self, offset: int) -> int:
+        """Move the log's start to an offset, and make that stable; the start never goes back.
+
+        The caller makes sure that the offset is at or below the high watermark.
+
+        Returns:
+            The log start offset.
+
+        Raises:
+            OffsetOutOfRange: the offset is past the log's end; nothing changed.
+            StorageError: the disk failed.
+        """
+        trimming.advance_start(self, offset)
+        return self.log_start_offset
+
+    def truncate_to(self, offset: int) -> int:
+        """Cut off every entry that ends at an offset or behind it, and make that stable.
+
+        Returns:
+            The log end offset: `offset` or the old end where that is smaller; where an entry holds
+            the offset in its middle, the offset at which that entry began.
+
+        Raises:
+            CorruptMessage: the log is damaged there.
+            StorageError: the disk failed.
+        """
+        trimming.truncate(self, offset)
+        return self.log_end_offset
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drop every message and continue at an offset, as a follower whose leader's log moved on.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        trimming.restart(self, offset)
+
+    # Flushes and the end
 
     def wait_durable(self, last_offset: int, timeout_s: float | None = None) -> None:
         """Wait until the flush policy is met for an append that ended at `last_offset`.
 
         With `flush.messages` M fewer than M messages up to it may still be missing on the disk
-        when this returns; with M = 1 it is on disk. One fsync serves everybody who waits.
+        when this returns; with M = 1 it is on disk. One fsync serves all that wait.
 
         Raises:
             StorageError: the disk failed; the append must not be acknowledged.
             RequestTimedOut: not within `timeout_s`.
         """
-        self._durability.wait(last_offset + 2 - self.config.flush_messages, timeout_s)
-        self._require_online()
+        self.durability.wait(last_offset + 2 - self.config.flush_messages, timeout_s)
+        self.require_online()
 
     def flush(self) -> int:
         """Bring everything written so far to stable storage, off the event loop.
@@ -137,27 +365,7 @@ class Log(ReadableLog, WritableLog, TrimmableLog):
         Raises:
             StorageError: the disk failed; the data directory is offline now.
         """
-        return self._durability.flush()
-
-    def start_flush(self) -> int:
-        """Have everything written so far flushed, without waiting.
-
-        Returns:
-            The end offset to `wait_flushed` for.
-        """
-        end = self.log_end_offset
-        self._durability.request(end)
-        return end
-
-    def wait_flushed(self, end: int) -> None:
-        """Wait until everything below `end` is on stable storage.
-
-        Raises:
-            StorageError: the disk failed.
-        """
-        self._durability.wait(end, None)
-
-    # End
+        return self.durability.flush()
 
     def close(self) -> None:
         """Flush, write the producers' state, trim the indexes and close the files.
@@ -165,35 +373,25 @@ class Log(ReadableLog, WritableLog, TrimmableLog):
         Raises:
             StorageError: the disk failed.
         """
+        fs = self.directory.fs
         try:
-            with self._files, self._lock:
+            with self.files_lock, self.lock:
                 if self.offline is not None:
                     return
                 # Nothing may be appended behind what the last flush covers.
-                self._gone = "the log is closed"
+                self.gone = "the log is closed"
                 with self.directory.storage():
-                    self._segments.active.finish()
-                    drop_snapshots(self._fs, self.path, above=self.log_end_offset)
-                    write_snapshot(self._fs, self.path, self.log_end_offset, self.producers)
-                self._durability.finished()
-            self._durability.flush()
+                    self.segment_list.active.finish()
+                    drop_snapshots(fs, self.path, above=self.log_end_offset)
+                    write_snapshot(fs, self.path, self.log_end_offset, self.producers)
+                self.durability.finished()
+            self.durability.flush()
         finally:
-            self._gone = self._gone or "the log is closed"
-            self.release_files()
-            self._notify()
-
-    def release_files(self) -> None:
-        """Close every file that no reader holds."""
-        self._segments.release_files()
+            self.gone = self.gone or "the log is closed"
+            self.segment_list.release_files()
 
     def mark_deleted(self) -> None:
         """Refuse every call from now on: the partition goes away."""
-        self._gone = "the partition was deleted"
-        self._durability.fail(self._gone)
-        self.release_files()
-        self._notify()
-
-    def mark_offline(self) -> None:
-        """Wake everybody who waits: the data directory failed."""
-        self._durability.fail(self.directory.offline or "offline")
-        self._notify()
+        self.gone = "the partition was deleted"
+        self.durability.fail(self.gone)
+        self.segment_list.release_files()

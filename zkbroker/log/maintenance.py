@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 
 from zkbroker.errors import ConfigError, StorageError
 from zkbroker.log.log import Log
+from zkbroker.log.trimming import delete_old_segments
 from zkbroker.runtime import Runtime, Task
 
 logger = logging.getLogger(__name__)
@@ -24,18 +25,20 @@ def flush_due(logs: Iterable[Log], now_ms: int) -> int | None:
     following: int | None = None
     started: list[tuple[Log, int]] = []
     for log in logs:
-        since = log.unflushed_since_ms
+        since = log.durability.unflushed_since_ms
         if since is None or log.offline is not None:
             continue
         due = since + log.config.flush_ms
         if due <= now_ms:
-            started.append((log, log.start_flush()))
+            end = log.log_end_offset
+            log.durability.request(end)
+            started.append((log, end))
         elif following is None or due < following:
             following = due
     # They run side by side; so the last of many is not late.
     for log, end in started:
         try:
-            log.wait_flushed(end)
+            log.durability.wait(end, None)
         except StorageError as error:
             logger.debug("flush failed partition=%s error=%s", log.topic_partition, error)
     return following
@@ -54,7 +57,7 @@ def apply_retention(logs: Iterable[tuple[Log, int]], now_ms: int) -> int:
     for log, high_watermark in logs:
         if log.offline is None and not log.config.compacted:
             try:
-                deleted += log.delete_old_segments(now_ms, high_watermark)
+                deleted += delete_old_segments(log, now_ms, high_watermark)
             except (ConfigError, StorageError) as error:
                 logger.warning("retention failed partition=%s error=%s", log.topic_partition, error)
     return deleted

@@ -199,6 +199,6 @@ class ManagedLogs:
     def _went_offline(self, directory: DataDirectory) -> None:
         lost = {tp: log for tp, log in self.logs().items() if log.directory is directory}
         for log in lost.values():
-            log.mark_offline()
+            log.durability.fail(directory.offline or "offline")
         for callback in self._offline_callbacks:
             callback(str(directory.root), list(lost), directory.offline or "")

@@ -270,6 +270,6 @@ class LogManager(OpenedLogs, LogUpkeep):
         self._schedule.stop(10.0)
         self.cleaner.stop(10.0)
         for log in self.logs().values():
-            log.release_files()
+            log.segment_list.release_files()
         for directory in self._directories:
             directory.close()

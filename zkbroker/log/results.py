@@ -1,11 +1,11 @@
-"""What a log answers, and what it begins with."""
+"""Results of appends and reads, and the state of a log that was recovered."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from zkbroker.fileslice import FileSlice
 from zkbroker.log.epochs import LeaderEpochs
-from zkbroker.log.producers.state import ProducerState
+from zkbroker.log.producers.state import BatchMetadata, ProducerState
 from zkbroker.log.segments.files import SegmentFiles
 from zkbroker.log.segments.segment import Segment
 
@@ -33,9 +33,23 @@ class AppendResult:
     size_bytes: int
     duplicate: bool = False
 
+    @classmethod
+    def of_repeated(cls, stored: BatchMetadata, log_start_offset: int) -> "AppendResult":
+        """Return the result of a batch that was stored before."""
+        return cls(
+            stored.first_offset,
+            stored.last_offset,
+            # Genuine brokers answer the batch's latest timestamp whatever its type is.
+            stored.timestamp,
+            log_start_offset,
+            stored.last_offset - stored.first_offset + 1,
+            0,
+            duplicate=True,
+        )
+
 
 class ReadResult(NamedTuple):
-    """What a read found; whoever gets it closes the slice.
+    """The result of a read; its receiver closes the slice.
 
     Args:
         slice: whole or cut entries, the first of which holds the offset asked for; None where
@@ -72,7 +86,7 @@ class ReadResult(NamedTuple):
 
 @dataclass(slots=True)
 class LogState:
-    """What a log begins with, as its recovery found it on disk."""
+    """The state of a log as its recovery found it on disk."""
 
     segments: list[Segment]
     log_start_offset: int

@@ -1,31 +1,20 @@
-"""The segments of one log: which there are, and what is found in them.
+"""The segments of one log.
 
 Invariant: the list is replaced, never changed, so a reader works on the list it took; it is never
-empty, ascends, and only its last segment is written. A segment that leaves it keeps its files for
-those who hold them: they are renamed to `*.deleted` and removed after a delay.
+empty, ascends, and only its last segment is written. The files of a segment that leaves the list
+are renamed to `*.deleted` and removed after a delay; its readers go on meanwhile.
 """
 
 import bisect
 import contextlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from zkbroker.config.log import LogConfig
-from zkbroker.errors import UnsupportedForMessageFormat
-from zkbroker.fileslice import FileSlice
 from zkbroker.log import names
 from zkbroker.log.directory import DataDirectory
-from zkbroker.log.segments.files import SegmentFiles
 from zkbroker.log.segments.replacement import SegmentWriter
 from zkbroker.log.segments.segment import Segment
-from zkbroker.log.segments.time_search import (
-    EARLIEST,
-    LATEST,
-    TimestampOffset,
-    first_at_or_after,
-)
-from zkbroker.log.segments.transaction_index import AbortedTransaction
 
 
 class SegmentList:
@@ -34,13 +23,13 @@ class SegmentList:
     def __init__(
         self, directory: DataDirectory, path: Path, config: LogConfig, segments: list[Segment]
     ) -> None:
-        """Take the segments of a log over and open the last one for writing.
+        """Open the last segment for writing.
 
         Args:
             directory: the data directory.
             path: of the log.
             config: its settings.
-            segments: as they were found, ascending, at least one.
+            segments: ascending, at least one.
 
         Raises:
             OSError: the disk failed.
@@ -48,14 +37,16 @@ class SegmentList:
         self._directory = directory
         self._path = path
         self._config = config
-        self.all: tuple[Segment, ...] = ()
-        self._bases: list[int] = []
         self._set(segments)
+        self.active.created_ms = directory.now_ms()
         self._open_for_append(self.active)
 
     def _set(self, segments: Sequence[Segment]) -> None:
         self._bases = [segment.base_offset for segment in segments]
         self.all = tuple(segments)
+        """Ascending, never empty."""
+        self.active = self.all[-1]
+        """The segment that is written."""
 
     def _open_for_append(self, segment: Segment) -> None:
         segment.open_for_append(
@@ -64,11 +55,6 @@ class SegmentList:
             self._config.index_max_bytes,
             reserve_bytes=self._config.segment_bytes if self._config.preallocate else 0,
         )
-
-    @property
-    def active(self) -> Segment:
-        """The segment that is written."""
-        return self.all[-1]
 
     @property
     def size_bytes(self) -> int:
@@ -81,118 +67,36 @@ class SegmentList:
         for segment in self.all:
             segment.index_interval_bytes = config.index_interval_bytes
 
-    def from_offset(self, offset: int) -> tuple[Segment, ...]:
-        """Return the segments from the one that may hold an offset on."""
-        return self.all[max(bisect.bisect_right(self._bases, offset) - 1, 0) :]
+    def index_of(self, offset: int) -> int:
+        """Return the place of the segment that may hold an offset."""
+        return max(bisect.bisect_right(self._bases, offset) - 1, 0)
 
-    @contextmanager
-    def opened(self, segment: Segment) -> Iterator[SegmentFiles]:
-        """Hold a segment's files open."""
-        files = self._directory.open_files.acquire(segment)
-        try:
-            yield files
-        finally:
-            files.release()
-
-    # What is found
-
-    def read(
-        self, offset: int, max_bytes: int, end: int | None, *, min_one_entry: bool
-    ) -> tuple[FileSlice, Segment, SegmentFiles] | None:
-        """Return the bytes from the entry that holds an offset on, None where there is none.
-
-        Args:
-            offset: of the first message.
-            max_bytes: size of the slice at most; its last entry may be cut.
-            end: no entry that ends at this offset or behind it; None is the log's end.
-            min_one_entry: the first entry is whole even if it is larger than `max_bytes`.
+    def neighbours(self, segments: Sequence[Segment]) -> tuple[int, int]:
+        """Return the range of offsets [start, end) that closed neighbours cover.
 
         Raises:
-            CorruptMessage: the log is damaged there.
-            OSError: the disk failed.
+            ValueError: they are not neighbours in this list, or one of them is written.
         """
-        for segment in self.from_offset(offset):
-            files = self._directory.open_files.acquire(segment)
-            try:
-                found = segment.find(files, offset)
-                if found is None:
-                    continue
-                position, entry_bytes = found
-                size = min(
-                    max(max_bytes, entry_bytes if min_one_entry else 0), segment.size - position
-                )
-                if end is not None and (stop := segment.find(files, end)) is not None:
-                    size = min(size, stop[0] - position)
-                    if size <= 0 and stop[0] <= position:
-                        return None
-                return segment.slice(files, position, size), segment, files
-            finally:
-                files.release()
-        return None
+        at = self.all.index(segments[0]) if segments and segments[0] in self.all else -1
+        behind = at + len(segments)
+        if at < 0 or self.all[at:behind] != tuple(segments) or segments[-1] is self.active:
+            raise ValueError(f"these are no closed neighbours in the log of {self._path.name}")
+        return segments[0].base_offset, self.all[behind].base_offset
 
-    def aborted(
-        self, segment: Segment, files: SegmentFiles, position: int, log_end_offset: int
-    ) -> tuple[int, Iterator[Sequence[AbortedTransaction]]]:
-        """Return an offset behind a position, and the transaction indexes from a segment on."""
-        index = bisect.bisect_left(self._bases, segment.base_offset)
-        end = files.offsets.offset_behind(position)
-        if end is None:
-            following = self._bases[index + 1 : index + 2]
-            end = following[0] if following else log_end_offset
-        return end, (each.aborted for each in self.all[index:])
-
-    def offset_for_timestamp(self, timestamp: int, start: int, end: int) -> TimestampOffset | None:
-        """Find the first message in a range of offsets at or after a time.
-
-        Raises:
-            UnsupportedForMessageFormat: the topic is pinned to magic 0.
-            OSError: the disk failed.
-        """
-        if self._config.pinned_magic == 0:
-            raise UnsupportedForMessageFormat(f"{self._path.name} keeps no timestamps")
-        for segment in self.all:
-            if segment.base_offset >= end:
-                break
-            with self.opened(segment) as files:
-                found = first_at_or_after(segment, files, timestamp, start)
-                if found is not None:
-                    return found if found.offset < end else None
-        return None
-
-    def offsets_before(self, timestamp: int, start: int, end: int) -> list[int]:
-        """Return starts of segments last written before a time, newest first (ListOffsets v0).
-
-        Args:
-            timestamp: ms since 1970, `LATEST` (the end and every start) or `EARLIEST`.
-            start: the log start offset.
-            end: of what may be read.
+    def largest_timestamp(self, segment: Segment) -> int:
+        """Return the largest timestamp (ms) of a segment, the time of its file where it has none.
 
         Raises:
             OSError: the disk failed.
         """
-        segments = [each for each in self.all if each.size and each.base_offset < end]
-        if not segments:
-            return [start]
-        offsets = [max(segment.base_offset, start) for segment in segments]
-        if timestamp == EARLIEST:
-            found = offsets[:1]
-        elif timestamp == LATEST:
-            found = [*offsets, end] if segments[-1] is self.active else offsets
-        else:
-            count = 0
-            for index, segment in enumerate(segments, 1):
-                if segment.path(names.LOG).stat().st_mtime_ns // 1_000_000 <= timestamp:
-                    count = index
-            found = offsets[:count]
-            whole = count == len(segments) and segments[-1] is self.active
-            if whole and timestamp >= self._directory.now_ms():
-                found = [*offsets, end]
-        return found[::-1]
+        with self._directory.open_files.opened(segment) as files:
+            newest, _ = segment.largest_timestamp(files)
+        return newest if newest >= 0 else segment.modified_ms()
 
     # Changes
 
     def new(self, base_offset: int) -> Segment:
-        """Make a segment that is not in the list yet."""
+        """Return a new segment, which is not in the list."""
         return Segment(
             self._directory.fs,
             self._path,
@@ -201,7 +105,7 @@ class SegmentList:
         )
 
     def writer(self, base_offset: int) -> SegmentWriter:
-        """Begin a segment beside the log, to take the place of others.
+        """Begin a segment beside the log, which is to replace others.
 
         Raises:
             OSError: the disk failed.
@@ -214,8 +118,12 @@ class SegmentList:
             index_max_bytes=self._config.index_max_bytes,
         )
 
-    def roll(self, base_offset: int) -> None:
+    def roll(self, base_offset: int, now_ms: int | None = None) -> Segment:
         """End the active segment and begin another one.
+
+        Args:
+            base_offset: of the new one.
+            now_ms: when it begins; None for now.
 
         Raises:
             OSError: the disk failed; nothing changed.
@@ -226,16 +134,17 @@ class SegmentList:
             self._open_for_append(segment)
             ended.finish()
         except OSError:
-            # What is appended next goes to the active segment: a file of this name would say that
-            # it ends before.
+            # The active segment goes on: a file of this name would say that it ends here.
             open_files.forget(segment)
             segment.unlink()
             raise
         open_files.add(ended)
         self._set([*self.all, segment])
+        segment.created_ms = self._directory.now_ms() if now_ms is None else now_ms
+        return segment
 
     def drop_below(self, offset: int) -> int:
-        """Take the segments that end at or before an offset out; returns how many.
+        """Remove the segments that end at or before an offset; returns how many.
 
         Raises:
             OSError: the disk failed.
@@ -261,7 +170,7 @@ class SegmentList:
             CorruptMessage: the log is damaged there.
             OSError: the disk failed.
         """
-        count = max(bisect.bisect_right(self._bases, offset), 1)
+        count, created_ms = max(bisect.bisect_right(self._bases, offset), 1), self.active.created_ms
         # A segment that would begin at the end is not needed, except as the only one.
         if count > 1 and self._bases[count - 1] == offset:
             count -= 1
@@ -270,10 +179,11 @@ class SegmentList:
             self._set(self.all[:count])
             # From the newest on, so that a crash leaves no hole.
             self._retire(leaving[::-1])
-            # Nobody may be reading through indexes that are written from now on.
+            # No reader may use indexes that are written from now on.
             self._directory.open_files.forget(self.active)
             self._open_for_append(self.active)
-        with self.opened(self.active) as files:
+            self.active.created_ms = created_ms
+        with self._directory.open_files.opened(self.active) as files:
             return self.active.truncate_to(files, offset)
 
     def restart_at(self, offset: int) -> None:
@@ -285,9 +195,10 @@ class SegmentList:
         self._retire(self.all[::-1])
         self._set([self.new(offset)])
         self._open_for_append(self.active)
+        self.active.created_ms = self._directory.now_ms()
 
     def put(self, start: int, end: int, segments: list[Segment]) -> None:
-        """Have other segments in the place of those that begin in `[start, end)`.
+        """Replace the segments that begin in `[start, end)`.
 
         The files have their names already; those of the old segments are removed after a delay.
         """
@@ -318,15 +229,3 @@ class SegmentList:
         """Close every file that no reader holds."""
         for segment in self.all:
             self._directory.open_files.forget(segment)
-
-    def largest_timestamp(self, segment: Segment) -> int:
-        """Return the largest timestamp (ms) of a segment, the time of its file where it has none.
-
-        Raises:
-            OSError: the disk failed.
-        """
-        with self.opened(segment) as files:
-            newest, _ = segment.largest_timestamp(files)
-        if newest < 0:
-            newest = segment.path(names.LOG).stat().st_mtime_ns // 1_000_000
-        return newest

@@ -50,7 +50,7 @@ class LogUpkeep(ManagedLogs):
             points = {tp: state.recovery_point for tp, state in kept.items()}
             starts = {tp: state.log_start_offset for tp, state in kept.items()}
             return (
-                points | {tp: log.recovery_start for tp, log in logs.items()},
+                points | {tp: log.durability.recovery_start for tp, log in logs.items()},
                 starts | {tp: log.log_start_offset for tp, log in logs.items()},
                 self._marks_of(directory),
             )

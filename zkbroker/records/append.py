@@ -68,48 +68,36 @@ def prepare_append(
         ProtocolError: INVALID_TIMESTAMP.
         UnsupportedForMessageFormat: the pinned format cannot hold what was sent.
     """
-    if policy.stores_plain_batches and len(data) > MAGIC_AT and data[MAGIC_AT] == 2:
-        prepared = _one_plain_batch(data, base_offset, policy, now_ms)
-        if prepared is not None:
-            return prepared
-    return _Append(data, base_offset, policy, now_ms, expanded).run()
-
-
-def _one_plain_batch(
-    data: Data, base_offset: int, policy: AppendPolicy, now_ms: int
-) -> PreparedSet | None:
-    """The way of nearly every produce request of our time: one uncompressed batch, all in order."""
-    if not _is_writable(data):
-        return None
-    earliest, latest = _EVER if policy.any_timestamp else _allowed_timestamps(policy, now_ms)
-    placed = kernels.place_batch(
-        data,
-        0,
-        base_offset,
-        policy.max_message_bytes,
-        earliest,
-        latest,
-        policy.partition_leader_epoch,
-    )
-    if placed is None or placed[0].size != len(data):
-        return None
-    batch, newest_at = placed
-    newest = batch.max_timestamp
-    return PreparedSet(
-        data,
-        base_offset,
-        batch.last_offset,
-        batch.record_count,
-        newest,
-        base_offset + (newest_at if newest > NO_TIMESTAMP else -1),
-        [batch],
-        2,
-        2,
-    )
-
-
-def _is_writable(data: Data) -> bool:
-    return not data.readonly if isinstance(data, memoryview) else isinstance(data, bytearray)
+    buffer = data if isinstance(data, memoryview) else memoryview(data)
+    if buffer.readonly:
+        buffer = memoryview(bytearray(data))
+    if policy.stores_plain_batches and len(buffer) > MAGIC_AT and buffer[MAGIC_AT] == 2:
+        # Most produce requests hold one uncompressed batch with all offsets in order.
+        earliest, latest = _EVER if policy.any_timestamp else _allowed_timestamps(policy, now_ms)
+        placed = kernels.place_batch(
+            buffer,
+            0,
+            base_offset,
+            policy.max_message_bytes,
+            earliest,
+            latest,
+            policy.partition_leader_epoch,
+        )
+        if placed is not None and placed[0].size == len(buffer):
+            batch, newest_at = placed
+            newest = batch.max_timestamp
+            return PreparedSet(
+                buffer,
+                base_offset,
+                batch.last_offset,
+                batch.record_count,
+                newest,
+                base_offset + (newest_at if newest > NO_TIMESTAMP else -1),
+                [batch],
+                2,
+                2,
+            )
+    return _Append(buffer, base_offset, policy, now_ms, expanded).run()
 
 
 class _Append(SetOutput):
@@ -117,13 +105,12 @@ class _Append(SetOutput):
 
     def __init__(
         self,
-        data: Data,
+        buffer: memoryview,
         base_offset: int,
         policy: AppendPolicy,
         now_ms: int,
         expanded: Expanded,
     ) -> None:
-        buffer = memoryview(data if _is_writable(data) else bytearray(data))
         append_time = now_ms if policy.timestamp_type == 1 else None
         super().__init__(buffer, base_offset, policy, append_time)
         self.now_ms = now_ms

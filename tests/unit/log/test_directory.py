@@ -7,6 +7,7 @@ import pytest
 from tests.support.logs import TP, crash, make_manager, message_set, read_all, started
 from zkbroker.admin.log_check import check_logs, repair_logs
 from zkbroker.errors import StorageError
+from zkbroker.log.replacing import replace_segments, segment_writer
 from zkbroker.records import iter_entries
 
 META = "meta.properties"
@@ -49,10 +50,10 @@ def compacted(tmp_path):
         first, second, *_ = log.segments
         data = log.read_bytes(0, 10_000, end=second.base_offset)
         kept = list(iter_entries(data))[:-3]
-        writer = log.segment_writer(0)
+        writer = segment_writer(log, 0)
         writer.append(data[: kept[-1].position + kept[-1].size])
         writer.finish()
-        log.replace_segments([first], [writer])
+        replace_segments(log, [first], [writer])
         wanted = read_all(log)
         assert len(wanted) == 17
     (tmp_path / ".kafka_cleanshutdown").unlink()

@@ -247,10 +247,10 @@ def test_a_flush_for_which_no_file_could_be_opened_stays_due_and_holds_none(tmp_
         with pytest.raises(StorageError, match="Too many open files"):
             log.flush()
         fs.left = None
-        assert log.unflushed_since_ms is not None
+        assert log.durability.unflushed_since_ms is not None
         assert len(fs.held) <= before
         assert log.flush() == 12
-        assert log.unflushed_since_ms is None
+        assert log.durability.unflushed_since_ms is None
 
 
 def test_nobody_waits_for_a_flush_that_ended_in_a_way_nobody_thought_of(tmp_path):

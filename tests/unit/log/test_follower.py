@@ -255,9 +255,9 @@ def test_only_a_new_epoch_is_written_off_the_event_loop(tmp_path, monkeypatch):
     with started(tmp_path, **SMALL) as manager:
         log = manager.get_or_create(TP)
         offloaded = []
-        offload = log._offload
+        offload = log.writer._offload
         monkeypatch.setattr(
-            log,
+            log.writer,
             "_offload",
             lambda function, *given: offloaded.append(given) or offload(function, *given),
         )

@@ -79,22 +79,6 @@ def test_a_set_larger_than_a_segment_is_refused_with_its_code(tmp_path):
         assert raised.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
 
 
-def test_listeners_hear_of_every_append_until_they_leave(tmp_path):
-    heard = []
-    with started(tmp_path) as manager:
-        log = manager.get_or_create(TP)
-
-        def listener() -> None:
-            heard.append(log.log_end_offset)
-
-        log.add_append_listener(listener)
-        log.append_as_leader(message_set(2), leader_epoch=0)
-        log.append_as_leader(message_set(1), leader_epoch=0)
-        log.remove_append_listener(listener)
-        log.append_as_leader(message_set(1), leader_epoch=0)
-    assert heard == [2, 3]
-
-
 def test_a_clean_stop_and_a_crash_keep_everything(tmp_path):
     with started(tmp_path, segment_bytes=5000) as manager:
         log = manager.get_or_create(TP)

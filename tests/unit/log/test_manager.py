@@ -17,7 +17,8 @@ from tests.support.logs import (
     started,
 )
 from zkbroker.errors import ConfigError, StorageError
-from zkbroker.log import FileSystem, Log, TopicPartition
+from zkbroker.log import FileSystem, TopicPartition
+from zkbroker.log.durability import Durability
 from zkbroker.records import iter_entries
 
 PARTITIONS = [TopicPartition("t", at) for at in range(6)]
@@ -238,12 +239,11 @@ def test_a_failing_disk_takes_its_partitions_offline_and_the_rest_serves_on(tmp_
     fs = FailingFileSystem(tmp_path / "a", code)
     manager = make_manager(tmp_path / "a", tmp_path / "b", fs=fs)
     manager.start()
-    told, woken = [], []
+    told = []
     manager.on_offline(lambda *args: told.append(args))
     logs = {tp: manager.get_or_create(tp) for tp in PARTITIONS}
     for log in logs.values():
         log.append_as_leader(message_set(2), leader_epoch=0)
-        log.add_append_listener(lambda: woken.append(1))
     broken = [tp for tp, log in logs.items() if log.path.parent == tmp_path / "a"]
     assert len(broken) == 3
     fs.on = True
@@ -251,7 +251,8 @@ def test_a_failing_disk_takes_its_partitions_offline_and_the_rest_serves_on(tmp_
         with pytest.raises(StorageError, match="cannot be used"):
             logs[tp].append_as_leader(message_set(2), leader_epoch=0)
         assert logs[tp].offline
-    assert len(woken) == 3
+        with pytest.raises(StorageError):
+            logs[tp].durability.wait(2, 0)
     assert [(path, set(tps)) for path, tps, _ in told] == [(str(tmp_path / "a"), set(broken))]
     assert list(manager.offline_dirs()) == [str(tmp_path / "a")]
     for tp in set(PARTITIONS) - set(broken):
@@ -507,14 +508,16 @@ def test_a_partition_that_is_made_while_a_checkpoint_is_taken_does_no_harm(tmp_p
         manager.get_or_create(PARTITIONS[0])
         left = iter(PARTITIONS[1:])
 
-        def recovery_start(log):
+        read = Durability.recovery_start.fget
+
+        def recovery_start(durability):
             # As another task may while this one waits for the log's lock.
             for tp in left:
                 manager.get_or_create(tp)
                 break
-            return log._durability.recovery_start
+            return read(durability)
 
-        monkeypatch.setattr(Log, "recovery_start", property(recovery_start))
+        monkeypatch.setattr(Durability, "recovery_start", property(recovery_start))
         manager.checkpoint()
     assert "t 0 0" in (tmp_path / "recovery-point-offset-checkpoint").read_text()
 

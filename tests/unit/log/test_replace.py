@@ -6,6 +6,7 @@ from tests.support.logs import TP, InlineRuntime, make_manager, message_set, rea
 from tests.support.powercut import PowerCutFileSystem
 from zkbroker.errors import StorageError
 from zkbroker.log import FileSystem
+from zkbroker.log.replacing import replace_segments, segment_writer
 from zkbroker.log.segments.replacement import PLAN
 from zkbroker.records import iter_entries
 
@@ -62,11 +63,11 @@ def replace(log, end, kept):
     for data in kept:
         if not writers or writers[-1].size + len(data) > log.config.segment_bytes:
             offset = next(iter_entries(data)).base_offset
-            writers.append(log.segment_writer(offset if writers else old[0].base_offset))
+            writers.append(segment_writer(log, offset if writers else old[0].base_offset))
         writers[-1].append(data)
     for writer in writers:
         writer.finish()
-    log.replace_segments(old, writers)
+    replace_segments(log, old, writers)
 
 
 def every_third(log):
@@ -140,13 +141,13 @@ def test_a_range_that_is_no_segment_s_and_offsets_that_go_back_are_refused(tmp_p
         segments = log.segments
         for wrong in ([], segments[::2], segments[-1:], segments[1::-1]):
             with pytest.raises(ValueError, match="no closed neighbours"):
-                log.replace_segments(wrong, [])
+                replace_segments(log, wrong, [])
         with pytest.raises(ValueError, match="offset 0 is below"):
             replace(log, end, [kept[1], kept[0]])
-        outside = log.segment_writer(segments[2].base_offset)
+        outside = segment_writer(log, segments[2].base_offset)
         outside.finish()
         with pytest.raises(ValueError, match="is not in"):
-            log.replace_segments(segments[:2], [outside])
+            replace_segments(log, segments[:2], [outside])
         assert len(read_all(log)) == 24
 
 
@@ -154,7 +155,7 @@ def test_everything_may_go(tmp_path):
     with started(tmp_path, **SETTINGS) as manager:
         log = manager.get_or_create(TP)
         fill(log)
-        log.replace_segments(log.segments[:-1], [])
+        replace_segments(log, log.segments[:-1], [])
         assert read_all(log) == []
         log.append_as_leader(message_set(1), leader_epoch=0)
     with started(tmp_path, **SETTINGS) as manager:
@@ -176,7 +177,7 @@ def test_a_plan_that_was_carried_out_does_not_come_back_with_the_power(tmp_path,
     replace(log, end, kept)
     found = read_all(log)
     # The next compaction has only begun when the power goes: its files are not whole.
-    writer = log.segment_writer(0)
+    writer = segment_writer(log, 0)
     for data in kept[:4]:
         writer.append(data)
     fs.cut()

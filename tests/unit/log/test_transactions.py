@@ -256,7 +256,7 @@ def test_what_was_aborted_and_flushed_stays_aborted_after_a_power_cut(tmp_path, 
     log.flush()
     manager.checkpoint()
     # The next segment begins where the checkpoint says that all before is stable.
-    log._durability.request = lambda end: None
+    log.durability.request = lambda end: None
     log.roll()
     fs.cut()
     manager.abandon()

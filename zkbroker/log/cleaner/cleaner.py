@@ -16,6 +16,7 @@ from zkbroker.log.cleaner.selection import Cleanable, cleanable_part
 from zkbroker.log.cleaner.throttle import Throttle
 from zkbroker.log.log import Log
 from zkbroker.log.names import TopicPartition
+from zkbroker.log.trimming import delete_old_segments
 from zkbroker.runtime import Runtime, Task
 
 logger = logging.getLogger(__name__)
@@ -155,7 +156,7 @@ class LogCleaner:
                     continue
                 self._busy.add(tp)
             try:
-                deleted += log.delete_old_segments(self._now_ms(), high_watermark)
+                deleted += delete_old_segments(log, self._now_ms(), high_watermark)
             except (ConfigError, StorageError) as error:
                 logger.warning("retention failed partition=%s error=%s", tp, error)
             finally:

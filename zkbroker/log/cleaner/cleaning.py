@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from zkbroker.log import names
-from zkbroker.log.cleaner.copying import Copier, CopyCounts, modified_ms
+from zkbroker.log.cleaner.copying import Copier, CopyCounts
 from zkbroker.log.cleaner.grouping import group_segments
 from zkbroker.log.cleaner.mapping import map_segments
 from zkbroker.log.cleaner.offset_map import OffsetMap
@@ -25,6 +25,7 @@ from zkbroker.log.cleaner.throttle import Throttle
 from zkbroker.log.cleaner.transactions import PassTransactions, aborted_between
 from zkbroker.log.log import Log
 from zkbroker.log.names import TopicPartition
+from zkbroker.log.replacing import drop_snapshots_below, replace_segments, segment_writer
 from zkbroker.log.segments.replacement import SegmentWriter
 from zkbroker.log.segments.segment import Segment
 from zkbroker.log.segments.transaction_index import AbortedTransaction
@@ -148,7 +149,7 @@ class _Pass:
         clean = [each for each in self._part.segments if each.base_offset < self._part.first_dirty]
         if not clean:
             return 0
-        return modified_ms(clean[-1]) - self._log.config.delete_retention_ms
+        return clean[-1].modified_ms() - self._log.config.delete_retention_ms
 
     def groups(self, end: int) -> list[list[Segment]]:
         """Return the segments that have offsets before the end, as they are to be joined."""
@@ -162,11 +163,12 @@ class _Pass:
         transactions = PassTransactions(
             aborted_between(segments, segments[0].base_offset, self._part.end)
         )
-        return Copier(self._map, end, transactions, self._log.last_records(), self.stats.copied)
+        producers = self._log.producers.last_records()
+        return Copier(self._map, end, transactions, producers, self.stats.copied)
 
     def write(self, copier: Copier, group: list[Segment], horizon_ms: int) -> SegmentWriter:
         """Write what becomes of a group beside the log."""
-        writer = self._log.segment_writer(group[0].base_offset)
+        writer = segment_writer(self._log, group[0].base_offset)
         try:
             copier.copy(
                 group,
@@ -234,19 +236,21 @@ def clean(
             # Nothing gives way to a record, or to the end of a transaction, that a power cut could
             # take; and no recovery looks for the offsets that will be missing.
             log.flush()
-            directory.save_recovery_point(log.topic_partition, lambda: log.recovery_start)
+            directory.save_recovery_point(
+                log.topic_partition, lambda: log.durability.recovery_start
+            )
             end = offload(run.map)
             horizon_ms = offload(run.horizon_ms)
             groups = offload(run.groups, end)
             copier = run.copier(end)
             if groups:
-                log.drop_snapshots_below(part.end_of(groups[-1][-1]))
+                drop_snapshots_below(log, part.end_of(groups[-1][-1]))
             for group in groups:
-                copier.remember(log.last_records())
+                copier.remember(log.producers.last_records())
                 writer = offload(run.write, copier, group, horizon_ms)
                 try:
                     run.check()
-                    log.replace_segments(group, [writer], truncations=part.truncations)
+                    replace_segments(log, group, [writer], truncations=part.truncations)
                 except (ValueError, CleaningAborted) as error:
                     offload(writer.abandon)
                     raise CleaningAborted(str(error)) from error

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from zkbroker.errors import CorruptMessage
-from zkbroker.log import names
 from zkbroker.log.cleaner.offset_map import Filtered, OffsetMap
 from zkbroker.log.cleaner.reading import read_segment
 from zkbroker.log.cleaner.transactions import PassTransactions
@@ -108,7 +107,7 @@ class Copier:
         """
         self._target, self._on_bytes, self._room = target, on_bytes, io_bytes
         for segment in segments:
-            self._keep_deletes = modified_ms(segment) > horizon_ms
+            self._keep_deletes = segment.modified_ms() > horizon_ms
             read_segment(segment, self, io_bytes=io_bytes, on_bytes=on_bytes)
         self._write()
 
@@ -209,12 +208,3 @@ class Copier:
 
 def _bytes_of(block: Data, entry: EntryInfo) -> memoryview:
     return memoryview(block)[entry.position : entry.position + entry.size]
-
-
-def modified_ms(segment: Segment) -> int:
-    """Return when a segment was last written, ms since 1970.
-
-    Raises:
-        OSError: the disk failed.
-    """
-    return segment.path(names.LOG).stat().st_mtime_ns // 1_000_000

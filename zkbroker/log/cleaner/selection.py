@@ -74,10 +74,12 @@ def cleanable_part(log: Log, high_watermark: int, now_ms: int) -> Cleanable:
     behind = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset]
     if log.config.min_compaction_lag_ms > 0:
         young = now_ms - log.config.min_compaction_lag_ms
-        for segment, following in zip(segments[:-1], behind, strict=False):
-            if following > dirty and log.newest_ms(segment) > young:
-                bounds.append(segment.base_offset)
-                break
+        with log.lock, log.directory.storage():
+            log.require_online()
+            for segment, following in zip(segments[:-1], behind, strict=False):
+                if following > dirty and log.segment_list.largest_timestamp(segment) > young:
+                    bounds.append(segment.base_offset)
+                    break
     bound = min(bounds)
     end = max((each.base_offset for each in segments if each.base_offset <= bound), default=first)
     spans = list(zip(segments, behind, strict=True))

@@ -253,7 +253,7 @@ class ProducerState:
         """Return of each producer its epoch and the offset of its last data, None without any."""
         return {
             producer_id: (known.epoch, known.batches[-1].last_offset if known.batches else None)
-            for producer_id, known in self._producers.items()
+            for producer_id, known in list(self._producers.items())
         }
 
     def expire(self, now_ms: int, keep_ms: int) -> None:

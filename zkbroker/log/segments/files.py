@@ -18,7 +18,7 @@ from zkbroker.runtime import Lock
 class SegmentFiles:
     """Open files of a segment, closed when the last holder releases them."""
 
-    __slots__ = ("_lock", "_open_times", "_refs", "_times", "fd", "fs", "offsets")
+    __slots__ = ("_lock", "_open_times", "_times", "fd", "fs", "holders", "offsets")
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class SegmentFiles:
             lock: guards the count of holders.
             fd: of the log file.
             offsets: the offset index.
-            times: the time index, or what opens it when somebody looks by time.
+            times: the time index, or a function that opens it for the first look-up by time.
         """
         self.fs = fs
         self._lock = lock
@@ -43,7 +43,8 @@ class SegmentFiles:
         self.offsets = offsets
         self._times = times if isinstance(times, TimeIndex) else None
         self._open_times = times if not isinstance(times, TimeIndex) else None
-        self._refs = 1
+        self.holders = 1
+        """How many hold them; guarded by the lock."""
 
     @property
     def times(self) -> TimeIndex:
@@ -61,21 +62,19 @@ class SegmentFiles:
             self._times.close()
             self._times = None
 
-    def acquire(self) -> None:
-        """Hold the files open until one more `release`."""
-        with self._lock:
-            self._refs += 1
-
     def release(self) -> None:
         """Give up one hold."""
         with self._lock:
-            self._refs -= 1
-            if self._refs:
-                return
-        self.offsets.close()
-        if self._times is not None:
-            self._times.close()
-        self.fs.close(self.fd)
+            self.drop()
+
+    def drop(self) -> None:
+        """Give up one hold; the caller has the lock."""
+        self.holders -= 1
+        if not self.holders:
+            self.offsets.close()
+            if self._times is not None:
+                self._times.close()
+            self.fs.close(self.fd)
 
 
 class AppendedFile:
@@ -126,7 +125,7 @@ class AppendedFiles:
                 self._open.move_to_end(file)
             else:
                 if len(self._open) >= self._limit:
-                    self.close(next(iter(self._open)))
+                    self._close(next(iter(self._open)))
                 file.fd = file.fs.open(file.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
                 self._open[file] = None
             file.fs.write_all(file.fd, data)
@@ -135,6 +134,9 @@ class AppendedFiles:
         """See `AppendedFile.close`."""
         with self._lock:
             if file.fd >= 0:
-                del self._open[file]
-                file.fs.close(file.fd)
-                file.fd = -1
+                self._close(file)
+
+    def _close(self, file: AppendedFile) -> None:
+        del self._open[file]
+        file.fs.close(file.fd)
+        file.fd = -1

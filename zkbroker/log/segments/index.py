@@ -175,7 +175,7 @@ class _SparseIndex:
             else:
                 return middle + self._count_in(found, column, value)
         below = low + self._count_in(self._read(low, high - low), column, value)
-        if below == self._written:
+        if below == self._written and self._pending:
             below += self._count_in(self._pending, column, value)
         return below
 

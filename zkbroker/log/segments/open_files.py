@@ -1,11 +1,13 @@
-"""How many files of segments stay open.
+"""Which files of segments stay open.
 
 Invariant: at most `limit` segments are held open for the next read, and at most 64 transaction
-indexes for the next aborted transaction. Segments that somebody reads, and those that are written,
+indexes for the next aborted transaction. Segments that are being read and segments that are written
 are open beside them.
 """
 
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from zkbroker.log.segments.files import AppendedFiles, SegmentFiles
@@ -19,8 +21,8 @@ class OpenFiles:
     """The open files of segments that are only read: the most recently used ones stay open."""
 
     def __init__(self, runtime: Runtime, limit: int) -> None:
-        self._lock = runtime.lock()
-        self.transaction_indexes = AppendedFiles(self._lock, _TRANSACTION_INDEXES)
+        self._lock = runtime.guard()
+        self.transaction_indexes = AppendedFiles(runtime.guard(), _TRANSACTION_INDEXES)
         """Those of segments that are written."""
         self._limit = limit
         self._recent: OrderedDict[int, Segment] = OrderedDict()
@@ -40,29 +42,42 @@ class OpenFiles:
             files = segment.files
             if files is None:
                 files = segment.files = segment.open_for_read(self._lock)
-                self.add(segment)
+                self._add(segment)
             elif id(segment) in self._recent:
                 self._recent.move_to_end(id(segment))
-            files.acquire()
+            files.holders += 1
             return files
+
+    @contextmanager
+    def opened(self, segment: Segment) -> Iterator[SegmentFiles]:
+        """Hold a segment's files open."""
+        files = self.acquire(segment)
+        try:
+            yield files
+        finally:
+            files.release()
 
     def add(self, segment: Segment) -> None:
         """Take over the hold that a segment has on its own open files."""
         with self._lock:
-            self._recent[id(segment)] = segment
-            while len(self._recent) > self._limit:
-                _, oldest = self._recent.popitem(last=False)
-                _drop(oldest)
+            self._add(segment)
+
+    def _add(self, segment: Segment) -> None:
+        self._recent[id(segment)] = segment
+        while len(self._recent) > self._limit:
+            _, oldest = self._recent.popitem(last=False)
+            _drop(oldest)
 
     def forget(self, segment: Segment) -> None:
         """Give up the hold on a segment that leaves its log."""
+        segment.close_aborted()
         with self._lock:
             self._recent.pop(id(segment), None)
-            segment.close_aborted()
             _drop(segment)
 
 
 def _drop(segment: Segment) -> None:
+    """Give up a segment's own hold on its files; the lock is held."""
     files, segment.files = segment.files, None
     if files is not None:
-        files.release()
+        files.drop()

@@ -13,11 +13,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from zkbroker.errors import CorruptMessage
-from zkbroker.fileslice import FileSlice
 from zkbroker.log import names
 from zkbroker.log.fs import FileSystem
 from zkbroker.log.segments.entries import (
-    SMALLEST_ENTRY,
     find_entry,
     first_offset,
     first_timestamp,
@@ -26,11 +24,14 @@ from zkbroker.log.segments.entries import (
 )
 from zkbroker.log.segments.files import AppendedFile, AppendedFiles, SegmentFiles
 from zkbroker.log.segments.index import OffsetIndex, TimeIndex
+from zkbroker.log.segments.rebuilding import fill_indexes, has_timestamps, rebuild_indexes
 from zkbroker.log.segments.transaction_index import AbortedTransaction, encode_index
 from zkbroker.records import PreparedSet
 from zkbroker.runtime import Lock
 
 logger = logging.getLogger(__name__)
+
+_MAX_RELATIVE_OFFSET = 2**31 - 1
 
 
 class Segment:
@@ -43,6 +44,8 @@ class Segment:
         self.directory = directory
         self.base_offset = base_offset
         self.size = 0
+        self.created_ms = 0
+        """When a segment that is written was begun, by the broker's clock."""
         self.index_interval_bytes = index_interval_bytes
         self.first_timestamp = -1
         """Timestamp of the first message, ms; the age of the segment counts from it."""
@@ -118,7 +121,7 @@ class Segment:
         self.files = SegmentFiles(self.fs, lock, fd, offsets, times)
         self._aborted_file = transaction_indexes.file(self.fs, self.path(names.TXNINDEX))
         self._reserved = reserve_bytes > self.size
-        if self.size and (not complete or (not times.count and self._has_timestamps(fd))):
+        if self.size and (not complete or (not times.count and has_timestamps(self, fd))):
             offsets.clear()
             times.clear()
             fill_indexes(self, fd, offsets, times)
@@ -129,6 +132,31 @@ class Segment:
         self.index_full = offsets.full or times.full
         last = offsets.last_entry
         self._unindexed_bytes = self.size - (last[1] if last else 0)
+
+    def must_roll(
+        self, prepared: PreparedSet, size: int, now_ms: int, segment_bytes: int, roll_ms: int
+    ) -> bool:
+        """Whether a set belongs into the next segment.
+
+        Args:
+            prepared: the set.
+            size: of its bytes.
+            now_ms: the broker's clock.
+            segment_bytes: size of a segment at most.
+            roll_ms: age of a segment at most, by the timestamps of its messages if they have some.
+        """
+        if not self.size:
+            return False
+        if self.first_timestamp >= 0 and prepared.max_timestamp >= 0:
+            age_ms = prepared.max_timestamp - self.first_timestamp
+        else:
+            age_ms = now_ms - self.created_ms
+        return (
+            self.size + size > segment_bytes
+            or age_ms > roll_ms
+            or self.index_full
+            or prepared.last_offset - self.base_offset > _MAX_RELATIVE_OFFSET
+        )
 
     def append(self, prepared: PreparedSet, size: int, *, zstd: bool) -> None:
         """Write one message set at the end, with a single call of the operating system.
@@ -284,7 +312,7 @@ class Segment:
             try:
                 offsets = self._open_offsets()
             except (FileNotFoundError, CorruptMessage) as error:
-                self._rebuild_files(fd, str(error))
+                rebuild_indexes(self, fd, str(error))
                 offsets = self._open_offsets()
         except BaseException:
             self.fs.close(fd)
@@ -302,37 +330,13 @@ class Segment:
     def _open_times(self, fd: int) -> TimeIndex:
         try:
             times = TimeIndex(self.fs, self.path(names.TIMEINDEX), self.base_offset)
-            if times.count or not self._has_timestamps(fd):
+            if times.count or not has_timestamps(self, fd):
                 return times
             times.close()
             raise CorruptMessage("the time index is empty, and the log has timestamps")
         except (FileNotFoundError, CorruptMessage) as error:
-            self._rebuild_files(fd, str(error))
+            rebuild_indexes(self, fd, str(error))
             return TimeIndex(self.fs, self.path(names.TIMEINDEX), self.base_offset)
-
-    def _has_timestamps(self, fd: int) -> bool:
-        try:
-            return any(info.max_timestamp >= 0 for _, info in walk(fd, 0, self.size))
-        except CorruptMessage:
-            # Whoever reads the damaged place is told.
-            return False
-
-    def _rebuild_files(self, fd: int, reason: str) -> None:
-        logger.warning("index rebuilt file=%s reason=%s", self.path(names.INDEX), reason)
-        # Twelve bytes for every interval are enough for either index.
-        room = 12 * (self.size // max(self.index_interval_bytes, SMALLEST_ENTRY) + 2)
-        self.unlink((names.INDEX, names.TIMEINDEX))
-        offsets = OffsetIndex(self.fs, self.path(names.INDEX), self.base_offset, max_bytes=room)
-        try:
-            times = TimeIndex(self.fs, self.path(names.TIMEINDEX), self.base_offset, max_bytes=room)
-            try:
-                fill_indexes(self, fd, offsets, times)
-                times.trim()
-            finally:
-                times.close()
-            offsets.trim()
-        finally:
-            offsets.close()
 
     def find(self, files: SegmentFiles, offset: int) -> tuple[int, int] | None:
         """Return (position, size in bytes) of the first entry that ends at or after an offset.
@@ -365,13 +369,8 @@ class Segment:
             files.times.clear()
             fill_indexes(self, files.fd, files.offsets, files.times)
             return
-        self._rebuild_files(files.fd, "does not fit the log")
+        rebuild_indexes(self, files.fd, "does not fit the log")
         files.replace_indexes(self._open_offsets())
-
-    def slice(self, files: SegmentFiles, position: int, size: int) -> FileSlice:
-        """Return a range of the log file that stays readable until it is closed."""
-        files.acquire()
-        return FileSlice(files.fd, position, size, files.release)
 
     def traits(self, files: SegmentFiles, position: int, size: int) -> tuple[int, bool]:
         """Return what old readers must know of a range; what was walked is remembered.
@@ -396,30 +395,16 @@ class Segment:
         return magic, zstd
 
     def largest_timestamp(self, files: SegmentFiles) -> tuple[int, int]:
-        """Return the largest timestamp in ms, -1 for none, and the offset it was indexed with."""
+        """Return the largest timestamp in ms, -1 for none, and the offset in its index entry."""
         if self._max_timestamp is None:
             last = files.times.last_entry
             self._max_timestamp, self._offset_of_max = last or (-1, self.base_offset)
         return self._max_timestamp, self._offset_of_max
 
+    def modified_ms(self) -> int:
+        """Return when the log file was last written, ms since 1970.
 
-def fill_indexes(segment: Segment, fd: int, offsets: OffsetIndex, times: TimeIndex) -> None:
-    """Index a segment by walking it; a damaged place ends the walk.
-
-    Also notes the segment's largest timestamp.
-    """
-    unindexed = 0
-    largest, at = -1, segment.base_offset
-    try:
-        for position, info in walk(fd, 0, segment.size):
-            if info.max_timestamp > largest:
-                largest, at = info.max_timestamp, info.last_offset
-            if unindexed > segment.index_interval_bytes:
-                offsets.append(info.last_offset, position)
-                times.append(largest, at)
-                unindexed = 0
-            unindexed += info.size
-    except CorruptMessage as error:
-        logger.warning("log damaged file=%s reason=%s", segment.path(names.LOG), error)
-    times.append(largest, at)
-    segment.note_timestamps(largest, at)
+        Raises:
+            OSError: the disk failed.
+        """
+        return self.path(names.LOG).stat().st_mtime_ns // 1_000_000

@@ -10,6 +10,7 @@ from zkbroker.log import TopicPartition
 from zkbroker.log.cleaner import CleaningAborted, OffsetMap, clean, cleanable_part, dry_run
 from zkbroker.log.cleaner.cleaning import PassSettings
 from zkbroker.log.cleaner.throttle import Throttle
+from zkbroker.log.replacing import replace_segments
 from zkbroker.records import (
     Codec,
     encode_message_set,
@@ -139,7 +140,7 @@ def test_a_truncation_lowers_the_checkpoint_and_ends_the_pass(opened):
         opened.clean(part)
     assert not list(opened.log.path.glob("*.cleaned"))
     with pytest.raises(ValueError, match="truncated"):
-        opened.log.replace_segments(opened.log.segments[:1], [], truncations=0)
+        replace_segments(opened.log, opened.log.segments[:1], [], truncations=0)
 
 
 def test_a_deletion_ends_the_pass_and_its_entry(opened):

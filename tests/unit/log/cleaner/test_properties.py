@@ -255,7 +255,7 @@ class Story:
         assert {k: v for k, v in view.items() if v is not None} == {
             k: v for k, v in model.items() if v is not None
         }
-        known = log.last_records()
+        known = log.producers.last_records()
         for entry, _, _ in found:
             if entry.producer_id >= 0 and not entry.is_control:
                 assert entry.producer_id in known

@@ -1,7 +1,6 @@
-"""What a log takes: from producers, from a transaction coordinator, from the partition's leader.
+"""Validation of what is appended to a log, beyond what `zkbroker.records` validates.
 
-Invariant: what is judged here is complete before anything is written; a set that is refused leaves
-no trace.
+Invariant: a set is validated as a whole before any of it is written.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,12 +27,12 @@ Data = bytes | bytearray | memoryview
 
 
 def append_policy(config: LogConfig, leader_epoch: int, *, control: bool = False) -> AppendPolicy:
-    """Return what a topic's settings mean for the messages it takes.
+    """Return the rules that a topic's settings set for appended messages.
 
     Args:
         config: the settings.
         leader_epoch: put into magic-2 batches.
-        control: markers of transactions are taken.
+        control: the set is a marker of a transaction.
     """
     codec = None
     if config.compression_type != "producer" and not control:
@@ -51,13 +50,13 @@ def append_policy(config: LogConfig, leader_epoch: int, *, control: bool = False
 
 
 def lacks_key(data: Data, offload: Callable[..., RecordLists] | None) -> bool:
-    """Whether a message of a set has no key; a large set is looked at off the event loop."""
+    """Whether a message of a set has no key; `offload` decodes the set in another thread."""
     lists = decode_lists(data) if offload is None else offload(decode_lists, data)
     return None in lists.keys
 
 
 def markers_in(prepared: PreparedSet) -> Mapping[int, Marker | None]:
-    """Return what each marker of a set says, by its offset.
+    """Return the markers of a set by their offsets.
 
     Raises:
         CorruptMessage: one cannot be read.
@@ -80,7 +79,7 @@ class EpochStart:
 
 @dataclass(frozen=True, slots=True)
 class LeaderSet:
-    """What a leader's log holds, checked, in parts that each fit one segment.
+    """Validated entries of a leader's log, in parts that each fit one segment.
 
     Args:
         parts: in order; none when not even one entry is whole.
@@ -95,7 +94,7 @@ class LeaderSet:
 
 
 def check_leader_set(data: Data, log_end_offset: int, segment_bytes: int) -> LeaderSet:
-    """Check what a follower read from its leader; it keeps the bytes and the offsets.
+    """Validate entries that a follower fetched; bytes and offsets stay as they are.
 
     Args:
         data: entries; the last one may be cut off, and is left out then.

@@ -1,0 +1,112 @@
+"""The producers and transactions of one log while it is written.
+
+    last stable offset = min(high watermark, first offset of each transaction that is open, or
+                             whose marker is not below the high watermark)
+
+Invariant: the transaction index of a segment has an abort before the last stable offset rises. A
+reader that does not know of the abort would take aborted data for committed (KAFKA-7866).
+"""
+
+from collections.abc import Mapping
+
+from zkbroker.errors import ErrorCode, ProtocolError
+from zkbroker.log.names import TopicPartition
+from zkbroker.log.producers.stability import EndedTransactions, Verification, Verifications
+from zkbroker.log.producers.state import BatchMetadata, ProducerState
+from zkbroker.log.segments.segment import Segment
+from zkbroker.log.validation import markers_in
+from zkbroker.records import ABORT, EntryInfo, Marker, PreparedSet
+
+
+class ProducerTracking:
+    """Checks and records batches of idempotent producers.
+
+    Args:
+        topic_partition: whose log it is.
+        state: the producers at the log's end.
+        sequenced: whether sequences are checked; coordinators write each batch with sequence 0.
+    """
+
+    def __init__(
+        self, topic_partition: TopicPartition, state: ProducerState, *, sequenced: bool
+    ) -> None:
+        self.state = state
+        self._topic_partition = topic_partition
+        self._sequenced = sequenced
+        self._ended = EndedTransactions()
+        self._verifications = Verifications()
+
+    def check(self, entry: EntryInfo, verification: Verification | None) -> BatchMetadata | None:
+        """Check a batch of a producer before it is written.
+
+        Returns:
+            The stored batch that it repeats, None when it is new.
+
+        Raises:
+            ProtocolError: see `ProducerState.check`; or the batch would begin a transaction that
+                its coordinator has not confirmed (48).
+        """
+        stored = self.state.check(entry, sequenced=self._sequenced)
+        if stored is not None or not entry.is_transactional:
+            return stored
+        if self.state.in_transaction(entry.producer_id, entry.producer_epoch):
+            return None
+        if not self._verifications.holds(entry.producer_id, verification):
+            raise ProtocolError(
+                f"producer {entry.producer_id} has no ongoing transaction in "
+                f"{self._topic_partition} that its coordinator knows",
+                code=ErrorCode.INVALID_TXN_STATE,
+            )
+        return None
+
+    def begin_verification(self, producer_id: int, producer_epoch: int) -> Verification | None:
+        """Return what an append has to show; None if the transaction has begun already."""
+        if self.state.in_transaction(producer_id, producer_epoch):
+            return None
+        return self._verifications.begin(producer_id)
+
+    def record(
+        self, segment: Segment, prepared: PreparedSet, markers: Mapping[int, Marker | None] | None
+    ) -> None:
+        """Record the batches of a set that was written.
+
+        Args:
+            segment: where it was written.
+            prepared: the set.
+            markers: what its markers say, by offset; None to have them read.
+
+        Raises:
+            OSError: the transaction index cannot be written.
+        """
+        if markers is None:
+            markers = markers_in(prepared)
+        for entry in prepared.batches:
+            marker = markers[entry.base_offset] if entry.is_control else None
+            if marker is not None and marker.kind == ABORT:
+                segment.add_aborted(self.state.aborted_by(entry))
+            begun_at = self.state.update(entry, marker)
+            if entry.is_control:
+                self._verifications.ended(entry.producer_id)
+            if begun_at >= 0:
+                self._ended.note(begun_at, entry.base_offset)
+
+    def last_stable_offset(self, high_watermark: int, log_start_offset: int) -> int:
+        """Return the end of what readers of committed messages see, below a high watermark."""
+        stable = high_watermark
+        for first in (
+            self.state.first_unstable_offset(log_start_offset),
+            self._ended.first_unstable_offset(high_watermark),
+        ):
+            if first is not None and first < stable:
+                stable = max(first, log_start_offset)
+        return stable
+
+    def truncate_to(self, offset: int, state: ProducerState) -> None:
+        """Forget what was recorded from an offset on.
+
+        Args:
+            offset: the log's new end.
+            state: the producers there.
+        """
+        self.state = state
+        self._ended.truncate_to(offset)

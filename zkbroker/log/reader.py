@@ -1,0 +1,145 @@
+"""Reads of a log: by offset, by time, and the aborted transactions in what was read.
+
+Invariant: a read works on the list of segments that it took, and holds the files of its slice open.
+"""
+
+import bisect
+from typing import TYPE_CHECKING
+
+from zkbroker.errors import OffsetOutOfRange, UnsupportedForMessageFormat
+from zkbroker.fileslice import FileSlice
+from zkbroker.log.results import ReadResult
+from zkbroker.log.segments.segment import Segment
+from zkbroker.log.segments.time_search import (
+    EARLIEST,
+    LATEST,
+    TimestampOffset,
+    first_at_or_after,
+)
+from zkbroker.log.segments.transaction_index import AbortedTransaction, select
+
+if TYPE_CHECKING:
+    from zkbroker.log.log import Log
+
+
+class LogReader:
+    """Reads one log."""
+
+    def __init__(self, log: "Log") -> None:
+        self._log = log
+        self._open_files = log.directory.open_files
+
+    def read(self, offset: int, max_bytes: int, end: int, min_one_entry: bool) -> ReadResult:
+        """See `Log.read`."""
+        log = self._log
+        with log.lock:
+            if log.gone or log.directory.offline:
+                log.require_online()
+            start, log_end = log.log_start_offset, log.log_end_offset
+            if not start <= offset <= log_end:
+                raise OffsetOutOfRange(
+                    f"offset {offset} of {log.topic_partition} is not in [{start}, {log_end}]",
+                    earliest=start,
+                    latest=log_end,
+                )
+            if offset >= end or offset == log_end:
+                return ReadResult(None, start)
+            segments = log.segment_list.all
+            at = len(segments) - 1
+            if offset < segments[at].base_offset:
+                at = log.segment_list.index_of(offset)
+            try:
+                while at < len(segments):
+                    found = self._read(segments[at], offset, max_bytes, end, min_one_entry)
+                    if found is not None:
+                        return found
+                    at += 1
+            except OSError as error:
+                # As `directory.storage()`, which would cost each read more than this.
+                raise log.directory.fail(error) from error
+            return ReadResult(None, start)
+
+    def _read(
+        self, segment: Segment, offset: int, max_bytes: int, end: int, min_one_entry: bool
+    ) -> ReadResult | None:
+        """Read from one segment; None if it ends before the offset."""
+        log = self._log
+        files = self._open_files.acquire(segment)
+        held = False
+        try:
+            found = segment.find(files, offset)
+            if found is None:
+                return None
+            position, entry_bytes = found
+            stop = segment.size
+            if end < log.log_end_offset and (behind := segment.find(files, end)) is not None:
+                stop = behind[0]
+                if stop <= position:
+                    return ReadResult(None, log.log_start_offset)
+            if min_one_entry and max_bytes < entry_bytes:
+                max_bytes = entry_bytes
+            size = min(max_bytes, stop - position)
+            result = ReadResult(
+                FileSlice(files.fd, position, size, files.release),
+                log.log_start_offset,
+                segment,
+                files,
+            )
+            held = True
+            return result
+        finally:
+            if not held:
+                files.release()
+
+    def aborted_transactions(self, offset: int, found: ReadResult) -> list[AbortedTransaction]:
+        """See `Log.aborted_transactions`."""
+        if found.slice is None or found.segment is None or found.files is None:
+            return []
+        segments = self._log.segment_list.all
+        bases = [each.base_offset for each in segments]
+        at = bisect.bisect_left(bases, found.segment.base_offset)
+        behind = found.files.offsets.offset_behind(found.slice.position + found.slice.size)
+        if behind is None:
+            behind = bases[at + 1] if at + 1 < len(bases) else self._log.log_end_offset
+        return list(select((each.aborted for each in segments[at:]), offset, behind))
+
+    def offset_for_timestamp(self, timestamp: int, end: int) -> TimestampOffset | None:
+        """See `Log.offset_for_timestamp`."""
+        log = self._log
+        with log.lock, log.directory.storage():
+            log.require_online()
+            if log.config.pinned_magic == 0:
+                raise UnsupportedForMessageFormat(f"{log.topic_partition} keeps no timestamps")
+            for segment in log.segments:
+                if segment.base_offset >= end:
+                    break
+                with self._open_files.opened(segment) as files:
+                    found = first_at_or_after(segment, files, timestamp, log.log_start_offset)
+                if found is not None:
+                    return found if found.offset < end else None
+            return None
+
+    def segment_offsets_before(self, timestamp: int, max_count: int, end: int) -> list[int]:
+        """See `Log.segment_offsets_before`."""
+        log = self._log
+        with log.lock, log.directory.storage():
+            log.require_online()
+            start, active = log.log_start_offset, log.segments[-1]
+            segments = [each for each in log.segments if each.size and each.base_offset < end]
+            if not segments:
+                return [start][:max_count]
+            offsets = [max(segment.base_offset, start) for segment in segments]
+            if timestamp == EARLIEST:
+                found = offsets[:1]
+            elif timestamp == LATEST:
+                found = [*offsets, end] if segments[-1] is active else offsets
+            else:
+                count = 0
+                for index, segment in enumerate(segments, 1):
+                    if segment.modified_ms() <= timestamp:
+                        count = index
+                found = offsets[:count]
+                whole = count == len(segments) and segments[-1] is active
+                if whole and timestamp >= log.directory.now_ms():
+                    found = [*offsets, end]
+            return found[::-1][:max_count]

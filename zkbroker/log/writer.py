@@ -1,0 +1,235 @@
+"""Appends to a log: as the leader, as a follower, and markers that end transactions.
+
+Invariant: offsets grow in the order of the log; a leader's appends are dense. An append is one
+synchronous write to the page cache, and nothing happens between the assignment of its offsets and
+the write. Readers see it when it is whole.
+"""
+
+import logging
+import random
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from zkbroker.config.log import LogConfig
+from zkbroker.errors import CorruptMessage, ErrorCode, ProtocolError
+from zkbroker.log.producers.stability import Verification
+from zkbroker.log.producers.state import write_snapshot
+from zkbroker.log.results import AppendResult
+from zkbroker.log.segments.segment import Segment
+from zkbroker.log.validation import Data, append_policy, check_leader_set, lacks_key, markers_in
+from zkbroker.records import (
+    ABORT,
+    COMMIT,
+    LOG_APPEND_TIME,
+    Codec,
+    Expanded,
+    Marker,
+    PreparedSet,
+    RequestBudget,
+    control_batch,
+    expand_set,
+    prepare_append,
+)
+
+if TYPE_CHECKING:
+    from zkbroker.log.log import Log
+
+logger = logging.getLogger(__name__)
+
+_NO_EPOCH = -1
+_ZSTD = int(Codec.ZSTD)
+
+
+class LogWriter:
+    """Appends to one log, which changes its end by this alone and by truncations."""
+
+    def __init__(self, log: "Log", *, internal: bool) -> None:
+        """Make one.
+
+        Args:
+            log: with its segments, epochs, producers and settings.
+            internal: the topic is one of the coordinators'.
+        """
+        self._log = log
+        self._internal = internal
+        self._offload = log.directory.runtime.offload
+        self.forget_epoch()
+        self.configure(log.config)
+
+    def configure(self, config: LogConfig) -> None:
+        """Use other settings from now on."""
+        jitter = min(config.roll_jitter_ms, config.roll_ms - 1)
+        self._roll_ms = config.roll_ms - random.randint(0, jitter)  # noqa: S311 - no secret
+        self._segment_bytes = config.segment_bytes
+        self._flush_messages = config.flush_messages
+        self._policy = append_policy(config, max(self._log.epochs.latest, 0))
+        self._keys_wanted = config.compacted and not self._internal
+
+    def forget_epoch(self) -> None:
+        """Have the next append begin its leader epoch: the log's epochs changed."""
+        self._led_under = _NO_EPOCH
+
+    def append_as_leader(
+        self,
+        data: Data,
+        leader_epoch: int,
+        now_ms: int | None,
+        budget: RequestBudget | None,
+        expanded: Expanded | None,
+        verification: Verification | None,
+    ) -> AppendResult:
+        """See `Log.append_as_leader`."""
+        log, directory = self._log, self._log.directory
+        now = directory.now_ms() if now_ms is None else now_ms
+        if expanded is None:
+            limit = self._policy.max_message_bytes
+            expanded = expand_set(data, budget, max_message_bytes=limit, offload=self._offload)
+        large = expanded.large
+        with log.lock:
+            if leader_epoch != self._led_under or log.gone or directory.offline:
+                self.begin_epoch(leader_epoch)
+            end = log.log_end_offset
+            if large:
+                prepared = self._offload(prepare_append, data, end, self._policy, now, expanded)
+            else:
+                prepared = prepare_append(data, end, self._policy, now, expanded)
+            if prepared.count == 0:
+                raise CorruptMessage("an empty message set")
+            if self._keys_wanted and lacks_key(prepared.data, self._offload if large else None):
+                # A genuine broker that takes the log over could not compact it.
+                raise CorruptMessage("a compacted topic takes no message without a key")
+            for entry in prepared.batches:
+                if entry.producer_id >= 0:
+                    stored = log.tracking.check(entry, verification)
+                    if stored is not None:
+                        return AppendResult.of_repeated(stored, log.log_start_offset)
+            size = len(prepared.data)
+            if size > self._segment_bytes:
+                raise ProtocolError(
+                    f"a set of {size} bytes does not fit a segment of {self._segment_bytes}",
+                    code=ErrorCode.RECORD_LIST_TOO_LARGE,
+                )
+            return self._write(prepared, now)
+
+    def end_transaction(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        commit: bool,
+        coordinator_epoch: int,
+        leader_epoch: int,
+        now_ms: int | None,
+    ) -> AppendResult:
+        """See `Log.end_transaction`."""
+        log = self._log
+        now = log.directory.now_ms() if now_ms is None else now_ms
+        marker = control_batch(
+            COMMIT if commit else ABORT,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            timestamp_ms=now,
+        )
+        with log.lock:
+            self.begin_epoch(leader_epoch)
+            log.producers.check_marker(producer_id, producer_epoch, coordinator_epoch)
+            policy = append_policy(log.config, leader_epoch, control=True)
+            return self._write(prepare_append(marker, log.log_end_offset, policy, now), now)
+
+    def append_as_follower(self, data: Data) -> AppendResult:
+        """See `Log.append_as_follower`."""
+        log, directory = self._log, self._log.directory
+        now = directory.now_ms()
+        with log.lock:
+            log.require_online()
+            first = log.log_end_offset
+            found = check_leader_set(data, first, self._segment_bytes)
+            markers = [markers_in(part) for part in found.parts]
+            self.forget_epoch()
+            with directory.storage():
+                for start in found.epochs:
+                    if log.epochs.goes_on(start.epoch, start.offset):
+                        continue
+                    if start.epoch >= 0:
+                        self._offload(log.epochs.assign, start.epoch, start.offset)
+                    else:
+                        # Epochs say nothing of messages that carry none.
+                        self._offload(log.epochs.clear)
+            for part, of_part in zip(found.parts, markers, strict=True):
+                self._write(part, now, of_part)
+            return AppendResult(
+                found.parts[0].first_offset if found.parts else first,
+                log.log_end_offset - 1,
+                -1,
+                log.log_start_offset,
+                found.count,
+                sum(len(part.data) for part in found.parts),
+            )
+
+    def begin_epoch(self, epoch: int) -> None:
+        """See `Log.begin_epoch`."""
+        log = self._log
+        with log.lock:
+            log.require_online()
+            if epoch == self._led_under:
+                return
+            latest = log.epochs.latest
+            if epoch < latest:
+                raise ProtocolError(
+                    f"{log.topic_partition} was led under epoch {latest}, this is {epoch}",
+                    code=ErrorCode.FENCED_LEADER_EPOCH,
+                )
+            if epoch > latest:
+                with log.directory.storage():
+                    self._offload(log.epochs.assign, epoch, log.log_end_offset)
+            self._policy = append_policy(log.config, epoch)
+            self._led_under = epoch
+
+    def roll(self, now_ms: int | None = None) -> Segment:
+        """See `Log.roll`."""
+        log = self._log
+        with log.lock:
+            log.require_online()
+            segment = log.segment_list.active
+            if segment.size == 0:
+                return segment
+            end = log.log_end_offset
+            with log.directory.storage():
+                write_snapshot(log.directory.fs, log.path, end, log.producers)
+                log.durability.names_changed()
+                segment = log.segment_list.roll(end, now_ms)
+            log.durability.rolled(segment)
+        logger.debug("log rolled partition=%s base_offset=%d", log.topic_partition, end)
+        log.durability.request(end)
+        return segment
+
+    def _write(
+        self, prepared: PreparedSet, now: int, markers: Mapping[int, Marker | None] | None = None
+    ) -> AppendResult:
+        """Write a validated set; every append ends here."""
+        log = self._log
+        zstd = tracked = False
+        for entry in prepared.batches:
+            zstd = zstd or entry.codec == _ZSTD
+            tracked = tracked or entry.producer_id >= 0
+        size = len(prepared.data)
+        segment = log.segment_list.active
+        try:
+            if segment.must_roll(prepared, size, now, self._segment_bytes, self._roll_ms):
+                segment = self.roll(now)
+            segment.append(prepared, size, zstd=zstd)
+            if tracked:
+                log.tracking.record(segment, prepared, markers)
+        except OSError as error:
+            raise log.directory.fail(error) from error
+        last = prepared.last_offset
+        log.log_end_offset = last + 1
+        log.durability.written(last + 1, now, self._flush_messages)
+        return AppendResult(
+            prepared.first_offset,
+            last,
+            now if self._policy.timestamp_type == LOG_APPEND_TIME else -1,
+            log.log_start_offset,
+            prepared.count,
+            size,
+        )
