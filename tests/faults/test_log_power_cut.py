@@ -80,14 +80,14 @@ class Story:
             self.append(log)
         elif action < 0.80:
             self.clock.advance(self.chosen.randint(1, 400))
-            manager.flush_due()
+            manager.upkeep.flush_due()
         elif action < 0.86:
-            manager.checkpoint()
+            manager.upkeep.checkpoint()
         elif action < 0.90:
-            manager.run_retention()
+            manager.upkeep.run_retention()
         elif action < 0.93:
             self.clock.advance(60)
-            manager.run_deletions()
+            manager.upkeep.run_deletions()
         elif action < 0.96:
             log.advance_start_to(self.chosen.randint(log.log_start_offset, log.log_end_offset))
         elif action < 0.975:

@@ -162,7 +162,7 @@ class RealLogs(LogManager):
 
     def release(self) -> None:
         """Give the directories up, as the end of a process does."""
-        for directory in self._directories:
+        for directory in self._directories.all:
             directory.close()
 
 

@@ -308,7 +308,7 @@ class Story:
         elif action < 0.96:
             self.compact()
         elif action < 0.975:
-            self.manager.checkpoint()
+            self.manager.upkeep.checkpoint()
         else:
             self.log.flush()
 

@@ -15,7 +15,7 @@ from zkbroker.log import LogManager, TopicPartition
 from zkbroker.log.cleaner import CleanStats, clean, cleanable_part, dry_run
 from zkbroker.log.cleaner.cleaning import PassSettings
 from zkbroker.log.log import Log
-from zkbroker.log.managed import wall_ms
+from zkbroker.log.manager import wall_ms
 
 
 @dataclass(frozen=True, slots=True)

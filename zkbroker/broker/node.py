@@ -41,7 +41,7 @@ from zkbroker.config.broker import BrokerConfig
 from zkbroker.controller import Controller
 from zkbroker.errors import RegistryError, ZkbrokerError
 from zkbroker.log import LogManager
-from zkbroker.log.managed import wall_ms
+from zkbroker.log.manager import wall_ms
 from zkbroker.network.client.inter_broker import InterBrokerConnection
 from zkbroker.network.server.server import Server
 from zkbroker.registry.broker_configs import BrokerConfigWatch

@@ -1,82 +1,136 @@
 """All logs of a broker, over several data directories.
 
+    directories     the data directories
+    settings        of topics
+    logs            open and unopened logs
+    loader          recovery and opening at the start
+    upkeep          flushes, checkpoints, retention, removal of files
+    cleaner         compaction
+
 Invariant: a partition's log lives in exactly one data directory. A directory that fails goes
-offline with its logs, which stay known and refuse every call; the others go on. A clean shutdown is
+offline with its logs, which stay and refuse every call; the others go on. A clean shutdown is
 marked only when everything was closed without an error.
 """
 
 import logging
+import sys
+import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from zkbroker.config.log import LogConfig
-from zkbroker.errors import ConfigError, StorageError
+from zkbroker.config.log import LogConfig, LogManagerConfig
+from zkbroker.errors import StorageError
 from zkbroker.log import names
-from zkbroker.log.checkpoints import MetaProperties
-from zkbroker.log.directory import DataDirectory, agree
+from zkbroker.log.cleaner import LogCleaner
+from zkbroker.log.directories import DataDirectories
+from zkbroker.log.directory import DataDirectory
+from zkbroker.log.fs import FileSystem
+from zkbroker.log.loader import LogLoader
 from zkbroker.log.log import Log
+from zkbroker.log.log_set import LogSet
 from zkbroker.log.names import TopicPartition
-from zkbroker.log.opening import OpenedLogs, TopicSettings
-from zkbroker.log.recovery.loading import load
 from zkbroker.log.recovery.scan import Cut
-from zkbroker.log.retention import make_policy
-from zkbroker.log.upkeep import LogUpkeep
+from zkbroker.log.segments.open_files import OpenFiles
+from zkbroker.log.topic_settings import ReadSettings, TopicSettings
+from zkbroker.log.upkeep import HighWatermarks, LogUpkeep
+from zkbroker.measures import Histogram
+from zkbroker.runtime import Runtime, get_runtime
 
 logger = logging.getLogger(__name__)
 
-_FIRST_RETENTION_MS = 30_000
+
+def wall_ms() -> int:
+    """Return the time in ms since 1970."""
+    return time.time_ns() // 1_000_000
 
 
-class LogManager(OpenedLogs, LogUpkeep):
-    """Opens, makes, deletes and looks after the logs of a broker."""
+class LogManager:
+    """Opens, makes, deletes and maintains the logs of a broker."""
+
+    def __init__(
+        self,
+        config: LogManagerConfig,
+        defaults: LogConfig,
+        *,
+        runtime: str | Runtime = "threads",
+        topic_overrides: Mapping[str, Mapping[str, str]] | None = None,
+        now_ms: Callable[[], int] = wall_ms,
+        fs: FileSystem | None = None,
+        open_limit: int = sys.maxsize,
+    ) -> None:
+        """Make a manager; `start` opens the directories.
+
+        Args:
+            config: settings of all logs together.
+            defaults: settings of a topic without its own.
+            runtime: concurrency.
+            topic_overrides: topic to its own settings, under topic-level names.
+            now_ms: the clock.
+            fs: the file system.
+            open_limit: how many logs may be open at the start; further ones are opened when they
+                are asked for.
+        """
+        self._config = config
+        self._runtime = get_runtime(runtime)
+        self._now_ms = now_ms
+        self.fs = fs if fs is not None else FileSystem()
+        self._open_files = OpenFiles(self._runtime, config.open_segments)
+        self._lock = self._runtime.lock()
+        self._offline_callbacks: list[Callable[[str, list[TopicPartition], str], None]] = []
+        self._settings = TopicSettings(config, defaults, topic_overrides or {})
+        self._directories = DataDirectories(config.log_dirs, self._make_directory)
+        self._logs = LogSet()
+        self._loader = LogLoader(
+            self._directories, self._logs, self._settings, self._runtime, open_limit
+        )
+        self.upkeep = LogUpkeep(
+            config, self._directories, self._logs, self._settings, self._runtime, now_ms
+        )
+        self.cleaner = LogCleaner(
+            config,
+            logs=self.upkeep.deletable,
+            present=self._logs.partitions_beside,
+            runtime=self._runtime,
+            now_ms=now_ms,
+        )
+        """Compacts logs, where `log.cleaner.enable` allows it."""
+
+    def _make_directory(self, root: Path) -> DataDirectory:
+        return DataDirectory(
+            root, self._runtime, self.fs, self._now_ms, self._open_files, self._went_offline
+        )
 
     def start(
-        self, *, broker_id: int | None = None, topic_settings: TopicSettings | None = None
+        self, *, broker_id: int | None = None, topic_settings: ReadSettings | None = None
     ) -> list[Cut]:
         """Lock the directories, recover what has to be, and start the background tasks.
 
         Args:
             broker_id: as configured; checked against `meta.properties`.
-            topic_settings: asked once, with the topics whose logs are to be recovered, for the
-                topics' own settings; what it leaves out is not known. A log whose settings are not
-                known is recovered as if it might be compacted, and nothing of it is deleted. None:
-                no topic has settings but those told when the manager was made.
+            topic_settings: called once with the topics whose logs are to be recovered; returns
+                the topics' own settings. A topic that it leaves out is unknown: its logs are
+                recovered as if they were compacted, and nothing of them is deleted. None: only
+                topics of `topic_overrides` have settings of their own.
 
         Returns:
             What recovery cut off; each was logged.
 
         Raises:
             StorageError: a directory is in use, none can be used, or a partition is in two.
-            ConfigError: the directories are another broker's.
+            ConfigError: the directories belong to another broker.
         """
-        make_policy(self._defaults, Path(self._config.log_dirs[0]))
+        self._settings.check_defaults()
         try:
-            for root in dict.fromkeys(self._config.log_dirs):
-                directory = DataDirectory(
-                    Path(root),
-                    self._runtime,
-                    self.fs,
-                    self._now_ms,
-                    self._open_files,
-                    self._went_offline,
-                )
-                self._directories.append(directory)
-                directory.open()
-            self._meta = agree(self._online(), broker_id)
-            cuts = self._load_all(topic_settings)
-            if not self._online():
-                raise StorageError(self._all_offline())
+            self._directories.open(broker_id)
+            cuts = self._loader.load_all(topic_settings)
+            self._directories.require_one()
         except BaseException:
             self.abandon()
             raise
-        for directory in self._online():
+        for directory in self._directories.online():
             directory.begin()
-        now = self._now_ms()
-        self._checkpoint_due_ms = now + self._config.recovery_checkpoint_ms
-        self._retention_due_ms = now + min(self._config.retention_check_ms, _FIRST_RETENTION_MS)
-        self._schedule.add(self._flush_in_time, name="log-flush")
-        self._schedule.add(self._maintain, name="log-upkeep")
+        self.upkeep.start()
         if self._config.cleaner_enable:
             self.cleaner.start()
         return cuts
@@ -86,47 +140,71 @@ class LogManager(OpenedLogs, LogUpkeep):
     @property
     def stored_broker_id(self) -> int | None:
         """Broker id in `meta.properties`, None in new directories."""
-        return self._meta.broker_id
+        return self._directories.meta.broker_id
 
     @property
     def stored_cluster_id(self) -> str | None:
         """Cluster id in `meta.properties`, None in new directories."""
-        return self._meta.cluster_id
+        return self._directories.meta.cluster_id
 
     @property
     def new_directories(self) -> list[str]:
-        """The data directories that were nobody's at the start, or lost what was in them."""
-        return [str(each.root) for each in self._online() if each.meta.broker_id is None]
+        """The data directories without a broker id: new ones, and ones that lost their files."""
+        online = self._directories.online()
+        return [str(each.root) for each in online if each.meta.broker_id is None]
 
     def write_meta(
         self, broker_id: int, cluster_id: str | None, *, new_directories: bool = True
     ) -> None:
-        """Note whose directories these are, in every directory.
+        """Write the broker's and the cluster's id into every directory.
 
         Args:
             broker_id: the broker.
             cluster_id: its cluster.
-            new_directories: also in those that have no such note yet.
+            new_directories: also into those without ids.
 
         Raises:
-            ConfigError: they are somebody else's.
+            ConfigError: they belong to another broker or cluster.
             StorageError: none of them can be written.
         """
-        agree(self._online(), broker_id)
-        stored = self._meta.cluster_id
-        if cluster_id is not None and stored is not None and stored != cluster_id:
-            raise ConfigError(
-                f"these log.dirs belong to cluster {stored}, and ZooKeeper to {cluster_id}: check "
-                "zookeeper.connect, or give other log.dirs"
-            )
-        self._meta = MetaProperties(broker_id, cluster_id or stored)
-        for directory in self._directories:
-            if new_directories or directory.meta.broker_id is not None:
-                directory.write_meta(self._meta)
-        if not self._online():
-            raise StorageError(self._all_offline())
+        self._directories.write_meta(broker_id, cluster_id, new_directories=new_directories)
 
     # Logs
+
+    def logs(self) -> dict[TopicPartition, Log]:
+        """Return every log, those of offline directories too."""
+        return dict(self._logs.open)
+
+    def by_directory(self) -> dict[str, dict[TopicPartition, Log]]:
+        """Return the logs of each data directory, by its path."""
+        return {str(each.root): self._logs.of(each) for each in self._directories.all}
+
+    def get(self, tp: TopicPartition) -> Log | None:
+        """Return a partition's log, None when there is none."""
+        return self._logs.open.get(tp)
+
+    def highest_producer_id(self) -> int:
+        """Return the highest id of an idempotent producer that a log knows, -1 for none."""
+        return self._logs.highest_producer_id()
+
+    def topic_config(self, topic: str) -> LogConfig:
+        """Return the effective settings of a topic.
+
+        Raises:
+            ConfigError: its overrides are not allowed.
+        """
+        return self._settings.of(topic)
+
+    def update_topic_config(self, topic: str, overrides: Mapping[str, str]) -> None:
+        """Replace a topic's own settings, for its logs now and later.
+
+        Raises:
+            ConfigError: they are not allowed; nothing changed.
+        """
+        config = self._settings.set(topic, overrides)
+        for tp, log in self._logs.all():
+            if tp.topic == topic:
+                log.update_config(config)
 
     def get_or_create(
         self,
@@ -144,52 +222,46 @@ class LogManager(OpenedLogs, LogUpkeep):
                 could not be read at the start: its log may be there.
 
         Raises:
-            StorageError: no directory can be used, or it is not known whether there is a log.
+            StorageError: no directory can be used, or the partition may have a log already.
             ConfigError: the overrides are not allowed.
             ValueError: no directory can have that name; the disks are not touched.
         """
         TopicPartition.parse(str(tp))
         if overrides is not None:
-            self._configured.add(tp.topic)
-            if dict(overrides) != self._overrides.get(tp.topic, {}):
+            self._settings.known.add(tp.topic)
+            if not self._settings.are(tp.topic, overrides):
                 self.update_topic_config(tp.topic, overrides)
         with self._lock:
             log = self.get(tp)
             if log is not None:
                 return log
-            self._configured.add(tp.topic)
+            self._settings.known.add(tp.topic)
             if not is_new:
-                self._require_all_read(tp)
-            config = self.topic_config(tp.topic)
-            found = self._unopened.get(tp)
-            if found is not None and found[0].offline is None:
-                log = self._logs[tp] = Log(tp, found[1], config, found[0], found[2])
-                del self._unopened[tp]
+                self._directories.require_all_read(tp)
+            found = self._logs.unopened.get(tp)
+            if found is not None and found.directory.offline is None:
+                log = self._loader.open(tp, found)
+                del self._logs.unopened[tp]
                 return log
-            while online := self._online():
-                held = Counter(id(log.directory) for log in self._logs.values())
+            while online := self._directories.online():
+                held = Counter(id(log.directory) for _, log in self._logs.all())
                 directory = min(online, key=lambda each: held[id(each)])
                 try:
-                    return self._create(tp, config, directory)
+                    return self._create(tp, directory)
                 except StorageError:
                     if directory.offline is None:
                         raise
-            raise StorageError(f"{tp} cannot be stored: {self._all_offline()}")
+            raise StorageError(f"{tp} cannot be stored: {self._directories.failure()}")
 
-    def _require_all_read(self, tp: TopicPartition) -> None:
-        unread = [str(each.root) for each in self._directories if not each.loaded]
-        if unread:
-            raise StorageError(f"{tp} may be in {unread}, which could not be read")
-
-    def _create(self, tp: TopicPartition, config: LogConfig, directory: DataDirectory) -> Log:
+    def _create(self, tp: TopicPartition, directory: DataDirectory) -> Log:
         path = directory.root / str(tp)
         directory.forget(tp)
         with directory.storage():
-            state, _ = load(self._plan(directory, tp, path, clean=False))
-            log = Log(tp, path, config, directory, state)
+            state, _ = self._loader.recover(directory, tp, path, clean=False)
+            log = Log(tp, path, self._settings.of(tp.topic), directory, state)
             self._runtime.offload(self.fs.fsync_dir, path)
             self._runtime.offload(self.fs.fsync_dir, directory.root)
-        self._logs[tp] = log
+        self._logs.open[tp] = log
         logger.info("log created partition=%s directory=%s", tp, path)
         return log
 
@@ -202,18 +274,17 @@ class LogManager(OpenedLogs, LogUpkeep):
             StorageError: the disk failed, or it is not known whether there is a log.
         """
         with self._lock:
-            log = self._logs.pop(tp, None)
-            unopened = self._unopened.pop(tp, None)
-            if log is not None:
-                directory, path, config = log.directory, log.path, log.config
-            elif unopened is not None:
-                directory, path, config = *unopened[:2], self.topic_config(tp.topic)
-            else:
-                self._require_all_read(tp)
+            log = self._logs.open.pop(tp, None)
+            unopened = self._logs.unopened.pop(tp, None)
+            found = log or unopened
+            if found is None:
+                self._directories.require_all_read(tp)
                 return
+            directory = found.directory
+            config = self._settings.of(tp.topic) if log is None else log.config
             doomed = directory.root / names.delete_directory_name(tp)
             try:
-                self.fs.rename(path, doomed)
+                self.fs.rename(found.path, doomed)
                 if log is not None:
                     log.mark_deleted()
                 self._runtime.offload(self.fs.fsync_dir, directory.root)
@@ -224,20 +295,53 @@ class LogManager(OpenedLogs, LogUpkeep):
             directory.discard(doomed, self._now_ms() + config.file_delete_delay_ms)
         logger.info("log deleted partition=%s directory=%s", tp, doomed)
 
-    def update_topic_config(self, topic: str, overrides: Mapping[str, str]) -> None:
-        """Give a topic other settings of its own, for its logs now and later.
+    # High watermarks
 
-        Raises:
-            ConfigError: they are not allowed; nothing changed.
+    def checkpointed_high_watermarks(self) -> dict[TopicPartition, int]:
+        """Return the high watermarks that the last broker of these directories wrote."""
+        return self.upkeep.checkpointed_high_watermarks()
+
+    def use_high_watermarks(self, read: HighWatermarks) -> None:
+        """Checkpoint these high watermarks from now on, and delete nothing behind them.
+
+        Args:
+            read: returns those that are known; it must not wait for a log.
         """
-        base = self._config.topic_overrides(topic)
-        config = self._defaults.with_topic_overrides(base | dict(overrides))
-        make_policy(config, Path(self._config.log_dirs[0]))
-        self._overrides[topic] = dict(overrides)
-        self._configured.add(topic)
-        for tp, log in self.logs().items():
-            if tp.topic == topic:
-                log.update_config(config)
+        self.upkeep.read_high_watermarks = read
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Write the high watermarks that changed, each directory's into it."""
+        self.upkeep.checkpoint_high_watermarks()
+
+    # Disks
+
+    def flush_times(self) -> dict[str, Histogram]:
+        """Return how long flushes took, by data directory."""
+        return {str(each.root): each.flush_times for each in self._directories.all}
+
+    def failure(self) -> StorageError | None:
+        """Return why nothing can be stored any more, None while one directory can be used."""
+        return self._directories.failure()
+
+    def offline_dirs(self) -> dict[str, str]:
+        """Return the directories that cannot be used, with the reason."""
+        return self._directories.offline()
+
+    def on_offline(self, callback: Callable[[str, list[TopicPartition], str], None]) -> None:
+        """Have a function called with path, partitions and reason when a directory fails.
+
+        It is called where the error occurred, perhaps in another thread: it must only set an
+        event.
+        """
+        self._offline_callbacks.append(callback)
+
+    def _went_offline(self, directory: DataDirectory) -> None:
+        lost = self._logs.of(directory)
+        reason = directory.offline or ""
+        for log in lost.values():
+            log.durability.fail(reason)
+        for callback in self._offline_callbacks:
+            callback(str(directory.root), list(lost), reason)
 
     # End
 
@@ -247,18 +351,18 @@ class LogManager(OpenedLogs, LogUpkeep):
         Raises:
             StorageError: a log could not be closed; its directory is not marked clean.
         """
-        self._schedule.stop(timeout_s)
+        self.upkeep.stop(timeout_s)
         self.cleaner.stop(timeout_s)
         failure: StorageError | None = None
         failed: set[int] = set()
-        for log in self.logs().values():
+        for _, log in self._logs.all():
             try:
                 log.close()
             except StorageError as error:
                 failed.add(id(log.directory))
                 failure = failure or error
-        for directory in self._online():
-            self._checkpoint(directory)
+        self.upkeep.checkpoint()
+        for directory in self._directories.online():
             if id(directory) not in failed:
                 directory.mark_clean()
         self.abandon()
@@ -267,9 +371,8 @@ class LogManager(OpenedLogs, LogUpkeep):
 
     def abandon(self) -> None:
         """Stop the tasks and unlock, and leave every file as it is: as a killed process would."""
-        self._schedule.stop(10.0)
+        self.upkeep.stop(10.0)
         self.cleaner.stop(10.0)
-        for log in self.logs().values():
+        for _, log in self._logs.all():
             log.segment_list.release_files()
-        for directory in self._directories:
-            directory.close()
+        self._directories.close()

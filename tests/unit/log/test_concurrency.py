@@ -49,8 +49,8 @@ def test_readers_go_on_while_segments_are_rolled_deleted_and_flushed(tmp_path):
         def delete():
             while not done.is_set():
                 log.advance_start_to(max(log.log_end_offset - 100, 0))
-                manager.run_deletions()
-                manager.checkpoint()
+                manager.upkeep.run_deletions()
+                manager.upkeep.checkpoint()
 
         def read():
             offset = 0

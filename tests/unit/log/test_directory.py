@@ -114,7 +114,7 @@ def test_high_watermarks_are_written_and_read_again(tmp_path):
         for _ in range(5):
             log.append_as_leader(message_set(2), leader_epoch=0)
         manager.use_high_watermarks(lambda: {TP: 7})
-        manager.checkpoint()
+        manager.upkeep.checkpoint()
         assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\nmy-topic 0 7\n"
     for _ in range(2):
         # One who knows nothing of replicas leaves what it finds.
@@ -132,12 +132,12 @@ def test_nothing_behind_the_high_watermark_is_deleted(tmp_path):
             log.append_as_leader(message_set(1, size=150), leader_epoch=0)
         marks = {}
         manager.use_high_watermarks(lambda: marks)
-        assert manager.run_retention() == 0
+        assert manager.upkeep.run_retention() == 0
         marks[TP] = 4
-        assert manager.run_retention() == 4
+        assert manager.upkeep.run_retention() == 4
         assert log.log_start_offset == 4
         marks[TP] = 10
-        manager.run_retention()
+        manager.upkeep.run_retention()
         assert log.log_start_offset == 10
 
 

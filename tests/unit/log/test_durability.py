@@ -128,11 +128,11 @@ def test_what_is_older_than_flush_ms_is_flushed(tmp_path):
         log.begin_epoch(0)
         log.append_as_leader(message_set(3), leader_epoch=0)
         clock.advance(999)
-        assert manager.flush_due() == clock.now + 1
+        assert manager.upkeep.flush_due() == clock.now + 1
         assert log.recovery_point == 0
         clock.advance(1)
         log.append_as_leader(message_set(1), leader_epoch=0)
-        assert manager.flush_due() is None
+        assert manager.upkeep.flush_due() is None
         assert log.recovery_point == 4
 
 

@@ -2,10 +2,11 @@ import random
 
 import pytest
 
+from tests.support.effort import entered_functions
 from tests.support.logs import TP, crash, make_manager, message_set, read_all, started
 from zkbroker.errors import CorruptMessage, ErrorCode, OffsetOutOfRange, ProtocolError
 from zkbroker.log import TopicPartition
-from zkbroker.records import Codec, iter_records
+from zkbroker.records import NOTHING, Codec, iter_records
 
 
 def test_what_is_appended_is_read_with_dense_offsets_over_many_segments(tmp_path):
@@ -131,3 +132,23 @@ def check_formats(log):
     log.append_as_leader(message_set(3, magic=2, codec=Codec.ZSTD), leader_epoch=0)
     assert traits(9) == (2, True)
     assert log.read(18, 100, end=log.log_end_offset).max_magic() == -1
+
+
+def test_an_append_and_a_read_are_few_plain_calls(tmp_path):
+    """Of one plain batch, on the runtime of the broker: a call is on the way of each request."""
+    with started(tmp_path, runtime="gevent") as manager:
+        log = manager.get_or_create(TP)
+        batches = [memoryview(bytearray(message_set(1))) for _ in range(30)]
+        for batch in batches[:-1]:
+            log.append_as_leader(batch, leader_epoch=0, now_ms=0, expanded=NOTHING)
+        end = log.log_end_offset
+        append = entered_functions(
+            lambda: log.append_as_leader(batches[-1], leader_epoch=0, now_ms=0, expanded=NOTHING)
+        )
+        assert "log/segments/segment.py:append" in append
+        assert len(append) <= 10
+        assert len({each.partition(":")[0] for each in append}) <= 7
+        read = entered_functions(lambda: log.read(end, 1000, end=end + 1).slice.close())
+        assert "log/segments/entries.py:find_entry" in read
+        assert len(read) <= 11
+        assert len({each.partition(":")[0] for each in read}) <= 9

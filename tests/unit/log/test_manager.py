@@ -165,7 +165,7 @@ def test_recovery_begins_at_the_recovery_point(tmp_path):
     for _ in range(20):
         log.append_as_leader(message_set(3), leader_epoch=0)
     log.flush()
-    manager.checkpoint()
+    manager.upkeep.checkpoint()
     for _ in range(5):
         log.append_as_leader(message_set(3), leader_epoch=0)
     path = log.segments[0].path(".log")
@@ -187,7 +187,7 @@ def test_a_compacted_log_loses_the_end_of_a_segment_with_all_that_follows(tmp_pa
     log = manager.get_or_create(TP)
     log.append_as_leader(message_set(3), leader_epoch=0)
     log.flush()
-    manager.checkpoint()
+    manager.upkeep.checkpoint()
     for _ in range(9):
         log.append_as_leader(message_set(3), leader_epoch=0)
     path, following = log.segments[1].path(".log"), log.segments[2].base_offset
@@ -217,7 +217,7 @@ def test_a_deleted_partition_is_gone_at_once_and_its_files_after_the_delay(tmp_p
         assert doomed.name.startswith("my-topic-0.")
         assert manager.get_or_create(TP).log_end_offset == 0
         clock.advance(1001)
-        manager.run_deletions()
+        manager.upkeep.run_deletions()
         assert list(tmp_path.glob("*-delete")) == []
         held.slice.close()
         manager.delete(TopicPartition("unknown", 0))
@@ -264,9 +264,9 @@ def test_a_failing_disk_takes_its_partitions_offline_and_the_rest_serves_on(tmp_
         )
     with pytest.raises(StorageError):
         manager.delete(broken[0])
-    manager.run_retention()
-    manager.flush_due()
-    manager.checkpoint()
+    manager.upkeep.run_retention()
+    manager.upkeep.flush_due()
+    manager.upkeep.checkpoint()
     manager.close()
     assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
     assert (tmp_path / "b" / ".kafka_cleanshutdown").exists()
@@ -465,7 +465,7 @@ def test_a_partition_made_again_under_an_old_name_inherits_nothing(tmp_path, cra
         log.append_as_leader(message_set(4), leader_epoch=0)
     log.flush()
     log.advance_start_to(26)
-    manager.checkpoint()
+    manager.upkeep.checkpoint()
     manager.delete(TP)
     if crashed_between:
         crash(manager)
@@ -518,7 +518,7 @@ def test_a_partition_that_is_made_while_a_checkpoint_is_taken_does_no_harm(tmp_p
             return read(durability)
 
         monkeypatch.setattr(Durability, "recovery_start", property(recovery_start))
-        manager.checkpoint()
+        manager.upkeep.checkpoint()
     assert "t 0 0" in (tmp_path / "recovery-point-offset-checkpoint").read_text()
 
 
@@ -534,7 +534,7 @@ def test_a_partition_that_finds_no_free_descriptor_at_the_start_is_not_open_and_
         assert sorted(manager.logs()) == [each for each in PARTITIONS if each != PARTITIONS[2]]
         with pytest.raises(StorageError):
             manager.get_or_create(PARTITIONS[2])
-        manager.checkpoint()
+        manager.upkeep.checkpoint()
         fs.on = False
         assert manager.get_or_create(PARTITIONS[2]).log_end_offset == 1
 

@@ -136,7 +136,7 @@ def test_recovery_under_gevent_leaves_the_hub_free(tmp_path):
     assert manager.start() == []
     assert len(read_all(manager.get(TP))) == 90
     manager.get(TP).append_as_leader(message_set(1), leader_epoch=0)
-    manager.checkpoint()
+    manager.upkeep.checkpoint()
     manager.close()
 
 

@@ -172,7 +172,7 @@ def test_a_plan_that_was_carried_out_does_not_come_back_with_the_power(tmp_path,
     log = manager.get_or_create(TP)
     fill(log)
     log.flush()
-    manager.checkpoint()
+    manager.upkeep.checkpoint()
     end, kept = every_third(log)
     replace(log, end, kept)
     found = read_all(log)

@@ -60,13 +60,13 @@ def test_old_segments_are_renamed_at_once_and_removed_after_the_delay(tmp_path):
             message_set(4, timestamp=clock.now - HOUR // 2),
         )
         clock.advance(HOUR // 2 + 1000)
-        assert manager.run_retention() == files - 1
+        assert manager.upkeep.run_retention() == files - 1
         assert log.log_start_offset == log.segments[0].base_offset == 40
         with pytest.raises(OffsetOutOfRange):
             log.read(0, 500, end=log.log_end_offset)
         assert len(list(log.path.glob("*.log.deleted"))) == files - 1
         clock.advance(60_001)
-        manager.run_deletions()
+        manager.upkeep.run_deletions()
         assert list(log.path.glob("*.deleted")) == []
         # The slice that was taken before still has its bytes.
         assert os.pread(held.slice.fd, len(first) - 16, 16) == first[16:]
@@ -80,7 +80,7 @@ def test_a_log_whose_every_segment_is_old_goes_on_empty_at_its_end(tmp_path):
         log = manager.get_or_create(TP)
         log.append_as_leader(message_set(4, timestamp=clock.now), leader_epoch=0)
         clock.advance(2 * HOUR)
-        assert manager.run_retention() == 1
+        assert manager.upkeep.run_retention() == 1
         assert (log.log_start_offset, log.log_end_offset) == (4, 4)
         assert (
             log.append_as_leader(message_set(1, timestamp=clock.now), leader_epoch=0).base_offset
@@ -100,11 +100,11 @@ def test_nothing_is_deleted_before_the_topic_s_own_settings_are_known(tmp_path):
     clock.advance(10 * HOUR)
     with started(tmp_path, clock=clock, retention_ms=HOUR) as manager:
         # The broker's default would delete what the topic wants to keep.
-        assert manager.run_retention() == 0
+        assert manager.upkeep.run_retention() == 0
         manager.update_topic_config(TP.topic, {"retention.ms": "-1"})
-        assert manager.run_retention() == 0
+        assert manager.upkeep.run_retention() == 0
         manager.update_topic_config(TP.topic, {})
-        assert manager.run_retention() == 1
+        assert manager.upkeep.run_retention() == 1
 
 
 def test_the_age_of_messages_without_timestamps_is_their_file_s(tmp_path):
@@ -112,16 +112,16 @@ def test_the_age_of_messages_without_timestamps_is_their_file_s(tmp_path):
     with started(tmp_path, clock=clock, retention_ms=HOUR) as manager:
         log = manager.get_or_create(TP)
         log.append_as_leader(message_set(4, magic=0), leader_epoch=0)
-        assert manager.run_retention() == 0
+        assert manager.upkeep.run_retention() == 0
         clock.advance(2 * HOUR)
-        assert manager.run_retention() == 1
+        assert manager.upkeep.run_retention() == 1
 
 
 def test_a_compacted_topic_keeps_its_segments(tmp_path):
     clock = Clock()
     with started(tmp_path, clock=clock, retention_ms=1, cleanup_policy="compact") as manager:
         manager.get_or_create(TP).append_as_leader(message_set(4, timestamp=1), leader_epoch=0)
-        assert manager.run_retention() == 0
+        assert manager.upkeep.run_retention() == 0
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
@@ -157,7 +157,7 @@ def test_what_was_deleted_is_not_held_open(tmp_path):
             log.append_as_leader(message_set(4), leader_epoch=0)
         assert len(read_all(log)) == 40  # opens every segment
         log.advance_start_to(log.log_end_offset)
-        manager.run_deletions()
+        manager.upkeep.run_deletions()
         assert held() == []
 
 
@@ -211,9 +211,9 @@ def test_a_policy_of_an_installed_package_is_found_by_its_name(tmp_path):
         for hour in range(0, 48, 4):
             log.append_as_leader(message_set(6, timestamp=midnight + hour * HOUR), leader_epoch=0)
         clock.now = midnight + 47 * HOUR
-        assert manager.run_retention() == 0
+        assert manager.upkeep.run_retention() == 0
         clock.now = midnight + 49 * HOUR
-        assert manager.run_retention() == 6
+        assert manager.upkeep.run_retention() == 6
         assert log.log_start_offset == 36
 
 
@@ -235,7 +235,7 @@ def test_a_policy_that_fails_stops_neither_the_other_topics_nor_the_disk(
             log = manager.get_or_create(TopicPartition(name, 0), overrides)
             log.append_as_leader(message_set(4, timestamp=clock.now), leader_epoch=0)
         clock.advance(2 * HOUR)
-        assert manager.run_retention() == 2
+        assert manager.upkeep.run_retention() == 2
         assert manager.offline_dirs() == {}
         assert manager.get(TopicPartition("b", 0)).log_start_offset == 0
     assert "retention failed partition=b-0" in caplog.text

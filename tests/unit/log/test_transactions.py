@@ -254,7 +254,7 @@ def test_what_was_aborted_and_flushed_stays_aborted_after_a_power_cut(tmp_path, 
     send(log)
     end(log, commit=False)
     log.flush()
-    manager.checkpoint()
+    manager.upkeep.checkpoint()
     # The next segment begins where the checkpoint says that all before is stable.
     log.durability.request = lambda end: None
     log.roll()

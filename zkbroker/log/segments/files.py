@@ -65,16 +65,21 @@ class SegmentFiles:
     def release(self) -> None:
         """Give up one hold."""
         with self._lock:
-            self.drop()
+            self.holders -= 1
+            if not self.holders:
+                self._close()
 
     def drop(self) -> None:
         """Give up one hold; the caller has the lock."""
         self.holders -= 1
         if not self.holders:
-            self.offsets.close()
-            if self._times is not None:
-                self._times.close()
-            self.fs.close(self.fd)
+            self._close()
+
+    def _close(self) -> None:
+        self.offsets.close()
+        if self._times is not None:
+            self._times.close()
+        self.fs.close(self.fd)
 
 
 class AppendedFile:

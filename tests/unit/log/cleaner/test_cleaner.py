@@ -209,7 +209,7 @@ def test_retention_of_compacted_logs_is_the_cleaners(opened):
         TP.topic, {"cleanup.policy": "compact,delete", "retention.ms": "1000"}
     )
     opened.clock.advance(10_000)
-    assert opened.manager.run_retention() == 0
+    assert opened.manager.upkeep.run_retention() == 0
     assert opened.manager.cleaner.delete_old_segments() > 0
     assert opened.log.log_start_offset > 0
 

@@ -139,7 +139,7 @@ class Story:
         elif action < 0.9:
             log.roll()
         elif action < 0.92:
-            self.manager.run_deletions(self.clock() + 10_000)
+            self.manager.upkeep.run_deletions(self.clock() + 10_000)
         else:
             before = self.walk(log, log.log_start_offset)[:8]
             self.passes += self.manager.cleaner.clean_one() is not None
