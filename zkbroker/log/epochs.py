@@ -36,11 +36,6 @@ class LeaderEpochs:
         """The last epoch, -1 before the first."""
         return self._epochs[-1][0] if self._epochs else -1
 
-    @property
-    def latest_start_offset(self) -> int:
-        """Where the last epoch begins, -1 before the first."""
-        return self._epochs[-1][1] if self._epochs else -1
-
     def all(self) -> list[tuple[int, int]]:
         """Return (epoch, start offset) of each, oldest first."""
         return list(self._epochs)

@@ -143,11 +143,6 @@ class LogManager:
         return self._directories.meta.broker_id
 
     @property
-    def stored_cluster_id(self) -> str | None:
-        """Cluster id in `meta.properties`, None in new directories."""
-        return self._directories.meta.cluster_id
-
-    @property
     def new_directories(self) -> list[str]:
         """The data directories without a broker id: new ones, and ones that lost their files."""
         online = self._directories.online()

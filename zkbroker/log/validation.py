@@ -138,7 +138,6 @@ def _part(view: memoryview, entries: list[tuple[EntryInfo, int]]) -> PreparedSet
     start = entries[0][0].position
     end = entries[-1][0].position + entries[-1][0].size
     newest = max((info for info, _ in entries), key=lambda info: info.max_timestamp)
-    magics = {info.magic for info, _ in entries}
     return PreparedSet(
         view[start:end],
         entries[0][1],
@@ -147,6 +146,5 @@ def _part(view: memoryview, entries: list[tuple[EntryInfo, int]]) -> PreparedSet
         newest.max_timestamp,
         newest.last_offset,
         [info._replace(position=info.position - start) for info, _ in entries if info.magic == 2],
-        min(magics),
-        max(magics),
+        max(info.magic for info, _ in entries),
     )

@@ -1,7 +1,7 @@
 """Message formats: bytes to records and back, for magic 0, 1 and 2; no sockets, no files."""
 
 from zkbroker.records.append import prepare_append
-from zkbroker.records.builder import MessageSetBuilder, encode_message_set, max_encoded_bytes
+from zkbroker.records.builder import MessageSetBuilder, encode_message_set
 from zkbroker.records.checksum import crc32, crc32c
 from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, Codec, compress, decompress
 from zkbroker.records.convert import convert
@@ -15,7 +15,6 @@ from zkbroker.records.decode import (
 )
 from zkbroker.records.entries import set_offsets
 from zkbroker.records.expand import (
-    DEFAULT_MAX_RECORDS,
     NOTHING,
     Expanded,
     RequestBudget,
@@ -28,7 +27,6 @@ from zkbroker.records.portable.walk import decode_entry
 from zkbroker.records.record import (
     CREATE_TIME,
     LOG_APPEND_TIME,
-    NO_TIMESTAMP,
     EntryInfo,
     PartialEntry,
     Record,
@@ -57,7 +55,6 @@ __all__ = [
     "CREATE_TIME",
     "LOG_APPEND_TIME",
     "MAX_DECOMPRESSED_BYTES",
-    "NO_TIMESTAMP",
     "Codec",
     "compress",
     "decompress",
@@ -77,13 +74,11 @@ __all__ = [
     "Columns",
     "MessageSetBuilder",
     "encode_message_set",
-    "max_encoded_bytes",
     "convert",
     "AppendPolicy",
     "PreparedSet",
     "check_produce",
     "prepare_append",
-    "DEFAULT_MAX_RECORDS",
     "RequestBudget",
     "expand_set",
     "is_one_batch",

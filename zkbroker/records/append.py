@@ -95,7 +95,6 @@ def prepare_append(
                 base_offset + (newest_at if newest > NO_TIMESTAMP else -1),
                 [batch],
                 2,
-                2,
             )
     return _Append(buffer, base_offset, policy, now_ms, expanded).run()
 

@@ -22,6 +22,7 @@ CRC-32C covers attributes..records, so a broker may assign offset and leader epo
 import struct
 from typing import Final
 
+SIZE_AT: Final = 8
 MAGIC_AT: Final = 16
 ENTRY_HEADER_BYTES: Final = 12
 SMALLEST_HEADER_BYTES: Final = 17  # as much as tells the magic
@@ -52,6 +53,7 @@ BASE_TIMESTAMP_AT: Final = 27
 MAX_TIMESTAMP_AT: Final = 35
 PRODUCER_AT: Final = 43
 PRODUCER: Final = struct.Struct(">qhi")  # id, epoch, base sequence
+COUNT_AT: Final = 57
 
 CODEC_MASK: Final = 0x07
 TIMESTAMP_TYPE_BIT: Final = 0x08

@@ -142,6 +142,5 @@ class SetOutput:
             self.max_timestamp,
             self.offset_of_max,
             self.batches,
-            min(self.magics, default=2),
             max(self.magics, default=2),
         )

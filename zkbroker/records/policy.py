@@ -70,7 +70,6 @@ class PreparedSet:
     max_timestamp: int
     offset_of_max_timestamp: int
     batches: list[EntryInfo]
-    min_magic: int
     max_magic: int
 
 

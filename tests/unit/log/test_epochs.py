@@ -19,7 +19,7 @@ def stored(path):
 
 def test_epochs_grow_and_are_kept(tmp_path):
     epochs = epochs_of(tmp_path, (0, 0), (2, 10), (2, 12))
-    assert (epochs.latest, epochs.latest_start_offset) == (2, 10)
+    assert epochs.all()[-1] == (epochs.latest, 10) == (2, 10)
     # Nothing was appended under 2.
     epochs.assign(3, 10)
     epochs.assign(5, 30)

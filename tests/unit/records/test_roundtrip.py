@@ -19,11 +19,11 @@ from zkbroker.records import (
     encode_message_set,
     iter_entries,
     iter_records,
-    max_encoded_bytes,
     offset_after,
     portable,
     prepare_append,
 )
+from zkbroker.records.builder import max_encoded_bytes
 from zkbroker.records.messages import wrap_message_set
 
 OFFSETS = st.sampled_from([0, 1, 63, 64, 2**31, 2**40, 2**62])

@@ -137,13 +137,6 @@ class LogCleaner:
         self._count(stats)
         return stats
 
-    def clean_all(self) -> list[CleanStats]:
-        """Compact until no log is worth it."""
-        done = []
-        while (stats := self.clean_one()) is not None:
-            done.append(stats)
-        return done
-
     def delete_old_segments(self) -> int:
         """Delete what retention lets go of compacted logs; returns how many segments."""
         deleted = 0

@@ -22,6 +22,7 @@ from zkbroker.records.layout import (
     ENTRY_HEADER_BYTES,
     INT32,
     MAGIC_AT,
+    SIZE_AT,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
 )
@@ -54,7 +55,7 @@ def packed_batch(plain: bytes, codec: Codec) -> bytearray:
 def _finish(batch: bytearray, codec: Codec) -> None:
     attributes = batch[ATTRIBUTES_V2_LOW_AT] & ~CODEC_MASK
     batch[ATTRIBUTES_V2_LOW_AT] = attributes | codec
-    INT32.pack_into(batch, 8, len(batch) - ENTRY_HEADER_BYTES)
+    INT32.pack_into(batch, SIZE_AT, len(batch) - ENTRY_HEADER_BYTES)
     seal_batch(batch)
 
 

@@ -22,12 +22,12 @@ from zkbroker.log import names
 from zkbroker.log.fs import FileSystem
 from zkbroker.log.segments.entries import SMALLEST_ENTRY
 from zkbroker.records import EntryInfo, PartialEntry, iter_records, verify_entry
+from zkbroker.records.layout import ENTRY_HEADER_BYTES, SIZE_AT
 
 logger = logging.getLogger(__name__)
 
 _CHUNK = 4 << 20
-_SIZE_AT = 8
-_PREFIX = 12
+_PREFIX = ENTRY_HEADER_BYTES
 _MAX_RELATIVE = 2**31 - 1
 _POSITION = re.compile(r" at position \d+")
 
@@ -110,13 +110,13 @@ class _Reader:
         return os.pread(self._fd, size, position)
 
     def _short(self, at: int) -> bool:
-        size = int.from_bytes(self._data[at + _SIZE_AT : at + _PREFIX], "big", signed=True)
+        size = int.from_bytes(self._data[at + SIZE_AT : at + _PREFIX], "big", signed=True)
         end = at + _PREFIX + size
         return end > len(self._data) and self._start + end <= self.size
 
     def _load(self, position: int) -> int:
         head = os.pread(self._fd, _PREFIX, position)
-        size = int.from_bytes(head[_SIZE_AT:_PREFIX], "big", signed=True)
+        size = int.from_bytes(head[SIZE_AT:_PREFIX], "big", signed=True)
         wanted = _CHUNK
         if len(head) == _PREFIX and size > 0 and position + _PREFIX + size <= self.size:
             wanted = max(wanted, _PREFIX + size)

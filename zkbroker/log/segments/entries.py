@@ -27,6 +27,7 @@ from zkbroker.records.layout import (
     MIN_SIZE_V0,
     MIN_SIZE_V1,
     MIN_SIZE_V2,
+    OFFSET,
     TIMESTAMP_V1_AT,
 )
 
@@ -144,12 +145,13 @@ def traits(fd: int, position: int, end: int) -> tuple[int, bool, int]:
 
 def first_timestamp(fd: int) -> int:
     """Return the timestamp (ms) of the first message of a file, -1 where there is none."""
-    head = os.pread(fd, BASE_TIMESTAMP_AT + 8, 0)
+    head = os.pread(fd, BASE_TIMESTAMP_AT + OFFSET.size, 0)
     magic = head[MAGIC_AT] if len(head) > MAGIC_AT else 0
     at = {1: TIMESTAMP_V1_AT, 2: BASE_TIMESTAMP_AT}.get(magic)
-    if at is None or len(head) < at + 8:
+    if at is None or len(head) < at + OFFSET.size:
         return -1
-    return int.from_bytes(head[at : at + 8], "big", signed=True)
+    timestamp: int = OFFSET.unpack_from(head, at)[0]
+    return timestamp
 
 
 def first_offset(entry: bytes) -> int:

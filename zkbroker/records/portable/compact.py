@@ -10,7 +10,6 @@ transaction unless it is asked for alone; any other entry ends the walk before i
 import hashlib
 import struct
 import sys
-from typing import Final
 
 from zkbroker.errors import CorruptMessage
 from zkbroker.records.checksum import crc32c
@@ -18,6 +17,7 @@ from zkbroker.records.entries import Data, check_crc, read_head
 from zkbroker.records.layout import (
     BASE_TIMESTAMP_AT,
     BATCH_HEADER_BYTES,
+    COUNT_AT,
     CRC_V2_AT,
     CRC_V2_FROM,
     ENTRY_HEADER_BYTES,
@@ -26,6 +26,7 @@ from zkbroker.records.layout import (
     MAX_TIMESTAMP,
     MAX_TIMESTAMP_AT,
     OFFSET,
+    SIZE_AT,
     SLOT_BYTES,
     UINT32,
 )
@@ -34,7 +35,6 @@ from zkbroker.records.portable.messages import decode_message
 from zkbroker.records.record import EntryInfo, PartialEntry, Record
 from zkbroker.records.varint import decode_varint, encode_varint
 
-_COUNT_AT: Final = 57
 _STORED = struct.Struct("=q")
 
 
@@ -210,9 +210,9 @@ def _rebuilt(data: Data, entry: EntryInfo, records: list[Record], stay: list[boo
         out += encode_varint(1 + len(delta) + position - rest)
         out += raw[begin : begin + 1] + delta + raw[rest:position]
     newest = entry.max_timestamp if entry.timestamp_type == 1 else max(-1, *kept)
-    INT32.pack_into(out, 8, len(out) - ENTRY_HEADER_BYTES)
+    INT32.pack_into(out, SIZE_AT, len(out) - ENTRY_HEADER_BYTES)
     OFFSET.pack_into(out, BASE_TIMESTAMP_AT, kept[0])
     OFFSET.pack_into(out, MAX_TIMESTAMP_AT, newest)
-    INT32.pack_into(out, _COUNT_AT, len(kept))
+    INT32.pack_into(out, COUNT_AT, len(kept))
     UINT32.pack_into(out, CRC_V2_AT, crc32c(memoryview(out)[CRC_V2_FROM:]))
     return out

@@ -171,7 +171,8 @@ class Story:
         assert log.log_end_offset >= self.flushed
         self.forget_lost(log)
         self.check(log)
-        self.manager.cleaner.clean_all()
+        while self.manager.cleaner.clean_one():
+            pass
         assert not self.manager.cleaner.uncleanable()
         self.check(log, whole=True)
         self.manager.close()
