@@ -95,7 +95,7 @@ def _read_rows(path: Path, columns: int) -> list[tuple[int, list[str]]]:
 
 
 def _number(text: str, most: int) -> int:
-    """Read a number that no damage made negative or too large to be told to anybody."""
+    """Read a number; a negative or too large one is damage."""
     number = int(text)
     if not 0 <= number <= most:
         raise ValueError(f"{number} is not in 0 to {most}")
@@ -113,7 +113,7 @@ def _malformed(path: Path, line: int) -> StorageError:
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """Whose data directory it is."""
+    """The broker and the cluster of a data directory."""
 
     broker_id: int | None
     cluster_id: str | None

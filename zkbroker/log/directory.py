@@ -60,7 +60,7 @@ class DataDirectory:
         self.offline: str | None = None
         """Why the directory cannot be used, None when it can."""
         self.flush_times = Histogram()
-        """How long the flushes of its logs took."""
+        """Durations of its logs' flushes."""
         self.meta = MetaProperties(None, None)
         self.clean = False
         """Whether its broker stopped cleanly."""
@@ -71,7 +71,7 @@ class DataDirectory:
         self.high_watermarks: Offsets = {}
         """As the checkpoints have them."""
         self.cleaned: Offsets = {}
-        """Up to where each log was compacted; of those alone that ever were."""
+        """The end of the compacted part of each log that was ever compacted."""
         self._discarded: list[tuple[int, Path]] = []
         self._writing = runtime.lock()
         self._lock: DirectoryLock | None = None
@@ -81,8 +81,8 @@ class DataDirectory:
     def fail(self, error: OSError, *, half_done: bool = False) -> StorageError:
         """Take the directory offline and return the error to raise.
 
-        A process that is out of file descriptors, or a single file that somebody took away, says
-        nothing of the disk: the call fails, and the directory stays.
+        A process without free file descriptors, or a single file that is missing, says nothing of
+        the disk: the call fails, and the directory stays.
 
         Args:
             error: what the system said.
@@ -115,7 +115,7 @@ class DataDirectory:
         """Lock the directory and read what lies beside the partitions.
 
         Raises:
-            StorageError: somebody else uses it. A disk that fails takes it offline instead.
+            StorageError: another process uses it. A disk that fails takes it offline instead.
         """
         try:
             self._make(self.root)

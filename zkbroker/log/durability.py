@@ -70,7 +70,7 @@ class Durability:
 
     @property
     def recovery_start(self) -> int:
-        """What a checkpoint says of the recovery point.
+        """The recovery point as a checkpoint stores it.
 
         It never goes past the base offset of the segment that is written: recovery reads that
         segment as a whole anyway, and while it is written its indexes are not stable. A recovery

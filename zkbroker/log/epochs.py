@@ -1,4 +1,4 @@
-"""Leader epochs of a log: under which leadership each range of offsets was appended.
+"""Leader epochs of a log and their start offsets.
 
 Invariant: epochs and start offsets grow; the file `leader-epoch-checkpoint` holds them all. An
 epoch ends where the next one begins.
@@ -27,7 +27,7 @@ class LeaderEpochs:
         try:
             self._epochs = read_epochs(self._path)
         except StorageError as error:
-            # A follower learns it again from its leader, a leader begins with the next epoch.
+            # A follower gets them from its leader again; a leader begins with the next epoch.
             logger.warning("leader epochs ignored reason=%s", error)
             self._epochs = []
 
@@ -48,7 +48,7 @@ class LeaderEpochs:
         return latest == epoch and start <= offset
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Begin an epoch at an offset; those that are as new, or begin as late, give way to it.
+        """Begin an epoch at an offset; epochs that are as new, or begin as late, are dropped.
 
         Raises:
             OSError: it cannot be written.

@@ -83,10 +83,10 @@ class FileSystem:
             path: the file; `<name>.tmp` beside it is used on the way.
             data: its whole content.
             durable: whether the new content must survive a power cut from now on; without, a
-                power cut may leave the file torn, which its reader must be able to tell.
+                power cut may leave the file torn, which its reader must notice.
         """
         temporary = path.with_name(path.name + ".tmp")
-        # What has that name is replaced and never followed: it may be somebody's link.
+        # A file of that name is replaced and a link is never followed.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW
         try:
             fd = self.open(temporary, flags)
@@ -115,7 +115,7 @@ class FileSystem:
     def remove_tree(self, path: Path) -> None:
         """Remove a directory of files with everything in it; one that is gone is no error.
 
-        Of a link only the link is removed: what is behind it may not be ours.
+        A link is removed, and its target stays.
         """
         if path.is_symlink():
             self.unlink(path)

@@ -21,7 +21,7 @@ class DirectoryLock:
     """The lock of a data directory, taken when made and given up by `release`.
 
     Raises:
-        StorageError: somebody else has it.
+        StorageError: another process has it.
         OSError: the file cannot be opened or locked.
     """
 

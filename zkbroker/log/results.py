@@ -52,7 +52,7 @@ class ReadResult(NamedTuple):
     """The result of a read; its receiver closes the slice.
 
     Args:
-        slice: whole or cut entries, the first of which holds the offset asked for; None where
+        slice: whole or cut entries, the first of which holds the requested offset; None where
             there is nothing to be read yet.
         log_start_offset: first offset of the log.
         segment: where the slice is from.

@@ -1,4 +1,4 @@
-"""Which segments may go.
+"""Retention policies: they say which segments have expired.
 
     [project.entry-points."zkbroker.retention_policies"]
     my-policy = "my_package:make_policy"
@@ -8,8 +8,8 @@
 An entry point is a callable `(config: LogConfig, directory: Path, argument: str) -> policy`; a
 policy's `expired(segments, now_ms)` says how many of the oldest segments may go.
 
-Invariant: segments leave a log only from its old end, so what remains is without holes. A policy is
-asked, it never deletes; what it raises leaves the log as it is.
+Invariant: segments leave a log only from its old end, so the rest has no holes. A policy decides,
+and never deletes; an error of a policy leaves the log as it is.
 """
 
 import logging
@@ -29,7 +29,7 @@ GROUP = "zkbroker.retention_policies"
 
 @dataclass(frozen=True, slots=True)
 class SegmentSummary:
-    """What a policy is told of a segment.
+    """A segment as a policy sees it.
 
     Args:
         base_offset: offset of its first message.

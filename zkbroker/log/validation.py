@@ -84,7 +84,7 @@ class LeaderSet:
     Args:
         parts: in order; none when not even one entry is whole.
         epochs: where the epoch of the entries changes, in order.
-        count: messages, as far as the entries tell: holes and compressed old entries count by
+        count: messages, as far as the entries say: holes and compressed old entries count by
             their offsets.
     """
 

@@ -1,4 +1,4 @@
-"""What the broker does to a message set before it is written: validate it, assign its offsets.
+"""Validation of a message set before it is written, and assignment of its offsets.
 
 Invariant: what comes out is whole, verified and dense from the base offset, whatever offsets the
 producer wrote; the bytes it sent are kept wherever the format allows it. Rewritten are only

@@ -1,4 +1,4 @@
-"""Building what a producer sends: one message set of one magic and codec.
+"""Building the message sets that producers send: one magic and one codec each.
 
 Invariant: `build` may be called again and gives the same bytes; a built set is never changed, so a
 retry sends what was sent.
@@ -137,7 +137,7 @@ class MessageSetBuilder:
 
     @property
     def count(self) -> int:
-        """How many records were appended."""
+        """The number of records that were appended."""
         return len(self._records)
 
     @property

@@ -1,4 +1,4 @@
-"""Conversion down, for readers older than what is stored.
+"""Conversion of stored entries to an older magic, for older readers.
 
     2 -> 1, 0   headers, producer id and control batches are dropped
     2, 1 -> 0   timestamps are dropped

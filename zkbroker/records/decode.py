@@ -1,4 +1,4 @@
-"""Records out of any mix of magics, as a reader meets them in a fetch.
+"""Decoding of records from any mix of magics, as fetches return them.
 
 Three shapes of the same walk: `iter_records` one by one, `decode_lists` a Python list for each
 column, `decode_columns` buffers as Arrow lays them out.

@@ -1,4 +1,4 @@
-"""The head of one entry, without a look at the records inside.
+"""The head of one entry; the records inside are not decoded.
 
 Invariant: `read_head` never reads beyond the data, and says `PartialEntry` exactly when more bytes
 could make the entry whole; anything that no further byte could mend is `CorruptMessage`.

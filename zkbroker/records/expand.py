@@ -1,4 +1,4 @@
-"""What the compressed entries of a set hold, looked at before a log takes the set.
+"""Decompression of a set's compressed entries before the log is locked for the append.
 
     head     the number of records is taken from the request's budget, before anything is decoded
     little   what expands to less than `INLINE_BYTES` is decompressed where it is asked for
@@ -35,7 +35,7 @@ Offload = Callable[..., Any]
 
 
 class RequestBudget:
-    """What the compressed entries of one request may still hold.
+    """The records and bytes that the compressed entries of a request may still hold.
 
     Args:
         max_bytes: bytes they may expand to, all together.

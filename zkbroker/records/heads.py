@@ -1,4 +1,4 @@
-"""Shallow walk over entries: what their heads say, one after the other.
+"""Shallow walk over entries: their heads, one after the other.
 
 Invariant: every entry that comes out is whole; with a CRC check asked for, its checksum is right.
 """

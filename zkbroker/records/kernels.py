@@ -1,4 +1,4 @@
-"""The inner loops as the rest of this room calls them: in C where that was built, else in Python.
+"""The inner loops of this room: in C where the extension was built, else in Python.
 
 `ZKBROKER_PURE_PYTHON=1` in the environment chooses Python; `NATIVE` says which it is.
 """

@@ -1,4 +1,4 @@
-"""The byte layouts of an entry, which is all that log, broker and clients ever exchange.
+"""The byte layouts of entries, in which log, broker and clients exchange records.
 
     entry               offset:int64  size:int32  body[size]
     body, magic 0       crc:uint32  magic:int8  attributes:int8  key:bytes  value:bytes

@@ -1,4 +1,4 @@
-"""The output of an append: what is kept where it lies, and what takes the place of the rest.
+"""The output of validation: entries that stay in place, and entries that were rewritten.
 
     received   | kept | replaced | kept | kept |
     written    | kept | new      | kept | kept |      joined only if something was replaced

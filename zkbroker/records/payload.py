@@ -1,4 +1,4 @@
-"""What is inside an entry: found, bounded, decompressed.
+"""The payload of an entry, decompressed within a limit.
 
 Invariant: every length is checked against the bytes that are there before it is believed.
 """

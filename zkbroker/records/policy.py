@@ -1,4 +1,4 @@
-"""What a partition takes, and what became of a set it took.
+"""The rules of a partition for appended sets, and a set that was validated by them.
 
 Invariant: the checks that concern a request alone (`check_produce`) are made before those that
 concern the partition (`prepare_append`).
@@ -19,7 +19,7 @@ DEFAULT_MAX_MESSAGE_BYTES: Final = 1_000_012
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendPolicy:
-    """What a partition takes and how it stores it.
+    """The rules of a partition for appended sets.
 
     Args:
         max_message_bytes: largest entry, with its 12 bytes of offset and length.

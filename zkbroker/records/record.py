@@ -1,4 +1,4 @@
-"""What the formats hold, whatever their magic: a record, and the head of a stored entry."""
+"""A record and the head of a stored entry, in a form that all magics share."""
 
 from typing import Final, NamedTuple
 

@@ -1,4 +1,4 @@
-"""A stored batch of magic 2 as a producer would have sent it, its records untouched.
+"""A stored batch of magic 2 in the form in which a producer sends it; its records stay.
 
     kept        attributes' codec and timestamp type, timestamps, count, records (compressed or not)
     written     base offset 0, leader epoch -1, producer id, epoch and sequence, CRC

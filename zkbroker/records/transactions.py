@@ -1,4 +1,4 @@
-"""Transactions as a reader of committed records meets them.
+"""Transactions for readers of committed records.
 
     control batch   one record  key { version:int16 = 0  type:int16 (0 abort, 1 commit) }
                                 value { version:int16 = 0  coordinator_epoch:int32 }
@@ -27,7 +27,7 @@ _VALUE = Struct(">hi")
 
 
 class Marker(NamedTuple):
-    """What a control batch says.
+    """The content of a control batch.
 
     Args:
         kind: `ABORT` or `COMMIT`, or what later versions may know.

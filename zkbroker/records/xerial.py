@@ -1,4 +1,4 @@
-r"""Snappy as Kafka's clients write it: the framing of xerial's SnappyOutputStream.
+r"""Snappy in the framing of xerial's SnappyOutputStream, which Kafka's clients use.
 
     \x82SNAPPY\x00  version:int32  compatible:int32  { length:int32  raw snappy block }*
 

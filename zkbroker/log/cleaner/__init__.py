@@ -1,4 +1,4 @@
-"""Compaction: of each key a log keeps its latest record.
+"""Compaction: a log keeps the latest record of each key.
 
     selection -> mapping (key -> last offset) -> grouping -> copying -> swap -> checkpoint
 

@@ -1,4 +1,4 @@
-"""What compacts the logs of a broker in the background.
+"""Background compaction of a broker's logs.
 
 Invariant: a log is compacted, or has its old segments deleted, by one task at a time. A log that
 cannot be compacted stays as it is until the restart, and stops nothing for the others.
@@ -138,7 +138,7 @@ class LogCleaner:
         return stats
 
     def delete_old_segments(self) -> int:
-        """Delete what retention lets go of compacted logs; returns how many segments."""
+        """Apply retention to compacted logs; returns how many segments were deleted."""
         deleted = 0
         for log, high_watermark in list(self._logs()):
             tp = log.topic_partition

@@ -39,7 +39,7 @@ class CleaningAborted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PassSettings:
-    """How a pass works.
+    """Settings of a pass.
 
     Args:
         map_bytes: memory of the offset map.
@@ -56,7 +56,7 @@ class PassSettings:
 
 @dataclass(slots=True)
 class CleanStats:
-    """What a pass did, or would do."""
+    """Results of a pass or of a dry run."""
 
     start_offset: int = 0
     end_offset: int = 0

@@ -1,4 +1,4 @@
-"""The second half of a pass: what the map leaves of segments, batch by batch.
+"""The second half of a pass: segments are copied batch by batch, without replaced records.
 
     all records stay        the bytes as they are
     some stay               rebuilt: same format, codec, offsets, producer and sequence
@@ -41,7 +41,7 @@ class Target(Protocol):
 
 @dataclass(slots=True)
 class CopyCounts:
-    """What a pass met and wrote."""
+    """Counts of a pass: records and batches read, bytes written."""
 
     records_seen: int = 0
     records_kept: int = 0

@@ -1,4 +1,4 @@
-"""Which neighbouring segments become one.
+"""Groups of neighbouring segments that become one segment.
 
 Invariant: what a group becomes is within the bounds of a segment: its bytes, those of each index,
 and offsets that fit 31 bits behind its base offset.
@@ -46,5 +46,5 @@ def _size(segment: Segment, suffix: str) -> int:
     try:
         return segment.path(suffix).stat().st_size
     except FileNotFoundError:
-        # It is made anew when somebody reads the segment.
+        # The next read of the segment rebuilds it.
         return 0

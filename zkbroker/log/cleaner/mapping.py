@@ -1,4 +1,4 @@
-"""The first half of a pass: the keys of the part that was not compacted, into the map.
+"""The first half of a pass: the keys of the dirty part go into the map.
 
 Invariant: what could stay nowhere is not mapped: aborted data, markers, records without a key. So
 nothing gives way to a record that is dropped itself.

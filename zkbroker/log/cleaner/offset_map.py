@@ -17,7 +17,7 @@ _LEAST_SLOTS = 8
 
 
 class Filtered(NamedTuple):
-    """What the map leaves of some entries.
+    """The entries that remain after a look-up of their keys in the map.
 
     Args:
         data: the entries as they are from now on.

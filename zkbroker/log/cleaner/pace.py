@@ -1,7 +1,7 @@
-"""How long compaction works without a rest.
+"""Rests of compaction between pieces of work.
 
 Invariant: a thread that compacts in a broker gives its processor away for a moment after every 0.3
-ms of work. It works for seconds on end otherwise, and whoever serves clients waits behind it
+ms of work. Otherwise it works for seconds on end, and requests of clients wait behind it
 wherever processors are few: a thread that wakes up is let in only when the one that runs sleeps, or
 at the end of the slice that the kernel gave it, some 3 ms.
 """
@@ -14,10 +14,10 @@ _REST_S = 0.0001
 
 
 class Pace:
-    """Makes whoever works rest now and then.
+    """Makes a working thread rest now and then.
 
     Args:
-        clock: seconds that the calling thread has worked; what it waited for does not count.
+        clock: seconds of CPU time of the calling thread; waits do not count.
         sleep: waits for seconds, in the thread that calls.
     """
 

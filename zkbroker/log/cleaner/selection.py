@@ -1,4 +1,4 @@
-"""Which part of a log is to be compacted, and how much that would be worth.
+"""The cleanable part of a log and its dirty ratio.
 
     | compacted before | dirty, cleanable | open transactions, young, active, not replicated |
     start              first dirty        end                                           log end

@@ -1,8 +1,8 @@
-"""How fast compaction reads and writes.
+"""The rate at which compaction reads and writes.
 
 Invariant: all threads together move as many bytes as the setting allows, and at most one second's
-worth of bytes more. The time that the work itself takes counts: who moved bytes for a second and
-worked for half of it waits for the other half. Each wait is short, so that a stop is seen soon.
+worth of bytes more. The time of the work counts: a thread that moved a second's worth of bytes in
+half a second waits for the other half. Each wait is short, so that a stop takes effect soon.
 """
 
 import threading
@@ -14,7 +14,7 @@ _CREDIT_S = 1.0
 
 
 class Throttle:
-    """Makes whoever moves bytes wait; called from any thread.
+    """Makes threads that move bytes wait.
 
     Args:
         bytes_per_s: that may go through.

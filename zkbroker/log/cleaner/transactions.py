@@ -1,4 +1,4 @@
-"""Transactions as a pass over a log meets them, batch by batch in the log's order.
+"""Transactions in a pass over a log, batch by batch in the log's order.
 
 Invariant: data of an aborted transaction never stays. Its marker stays as long as data of it was
 met before the marker in the same pass, and so does its entry in the transaction index; the same
@@ -31,7 +31,7 @@ def aborted_between(segments: Iterable[Segment], start: int, end: int) -> list[A
 
 
 class PassTransactions:
-    """What is known of transactions on the way through a log.
+    """The state of transactions at the present batch of a pass.
 
     Args:
         aborted: those of the log, by first offset.

@@ -1,4 +1,4 @@
-"""Compressed entries as plain ones, and back.
+"""Conversion of compressed entries into plain ones and back.
 
     magic 2     head with the codec taken out, records decompressed; rebuilt under the same codec
     magic 0, 1  the message set inside; its survivors are wrapped again by the same codec

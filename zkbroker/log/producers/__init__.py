@@ -1,1 +1,1 @@
-"""Idempotent and transactional producers, as a log knows them."""
+"""State of a log's idempotent and transactional producers."""

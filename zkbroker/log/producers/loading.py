@@ -1,7 +1,7 @@
 """Producers and transactions of a log that is being opened.
 
-Invariant: what is remembered of a producer is what the log says: a snapshot only saves reading the
-messages before it, and a transaction index only reading its segment.
+Invariant: the log is the truth about a producer: a snapshot only saves reading the messages before
+it, and a transaction index only saves reading its segment.
 """
 
 import logging
@@ -89,7 +89,7 @@ def open_before(directory: Path, segments: list[Segment], end: int) -> dict[int,
 
 
 def find_open_transactions(directory: Path) -> list[OpenTransaction]:
-    """Return the open transactions of a log that nobody writes, and change nothing.
+    """Return the open transactions of a log that is not in use, and change nothing.
 
     Raises:
         OSError: it cannot be read.
@@ -98,7 +98,7 @@ def find_open_transactions(directory: Path) -> list[OpenTransaction]:
 
 
 def highest_producer_id(directory: Path) -> int:
-    """Return the highest producer id that a log which nobody writes knows, -1 for none.
+    """Return the highest producer id in a log that is not in use, -1 for none.
 
     Raises:
         OSError: it cannot be read.
@@ -132,7 +132,7 @@ def load_transactions(
 ) -> None:
     """Read the transaction indexes of segments that were not recovered.
 
-    One that cannot be its segment's is written anew.
+    An index that does not fit its segment is rebuilt.
 
     Args:
         directory: of the partition.

@@ -1,12 +1,10 @@
-"""Up to where a log says how its transactions ended, and which transactions may begin in it.
+"""Transactions with a marker above the high watermark, and verifications under way.
 
-    last stable offset = min(high watermark, first offset of each transaction that is open, or
-                             whose marker is not below the high watermark)
-
-Invariants: an open transaction begins only where its coordinator was asked and no marker came
-between the question and the append; a batch that arrives late would otherwise open one that nobody
-ever ends (KIP-890). A marker that a restart finds above the high watermark holds nobody up: it was
-sent because the end of its transaction was on every replica of the coordinator's log.
+Invariants: a transaction begins only after its coordinator confirmed it, with no marker between the
+verification and the append; a late batch would otherwise begin a transaction that never ends
+(KIP-890). A marker that a restart finds above the high watermark does not hold the last stable
+offset back: it was sent because the end of its transaction was on every replica of the
+coordinator's log.
 """
 
 from collections import deque
@@ -14,30 +12,30 @@ from weakref import WeakValueDictionary
 
 
 class Verification:
-    """A question to a transaction's coordinator that is under way; good until the next marker."""
+    """A verification with a transaction's coordinator; valid until the next marker."""
 
     __slots__ = ("__weakref__",)
 
 
 class Verifications:
-    """Those of one log; each lives as long as the request that asked."""
+    """Verifications of one log; each lives as long as its request."""
 
     def __init__(self) -> None:
         self._begun: WeakValueDictionary[int, Verification] = WeakValueDictionary()
 
     def begin(self, producer_id: int) -> Verification:
-        """Return what an append has to show after the coordinator said yes."""
+        """Return the verification that an append must show once the coordinator has confirmed."""
         found = self._begun.get(producer_id)
         if found is None:
             found = self._begun[producer_id] = Verification()
         return found
 
     def holds(self, producer_id: int, verification: Verification | None) -> bool:
-        """Whether no marker of the producer was written since it began."""
+        """Whether no marker of the producer was written since the verification began."""
         return verification is not None and self._begun.get(producer_id) is verification
 
     def ended(self, producer_id: int) -> None:
-        """Note a marker of a producer."""
+        """Record a marker of a producer."""
         self._begun.pop(producer_id, None)
 
 
@@ -46,11 +44,11 @@ class EndedTransactions:
 
     def __init__(self) -> None:
         self._ended: deque[tuple[int, int]] = deque()
-        # Of these the ones that no later one begins before: the first of them begins first of all.
+        # Those without a later one that begins before them; the first of them begins first of all.
         self._least: deque[tuple[int, int]] = deque()
 
     def note(self, first_offset: int, marker_offset: int) -> None:
-        """Take one; markers come in the order of the log."""
+        """Record a transaction that ended; markers come in the order of the log."""
         self._ended.append((first_offset, marker_offset))
         self._note_least(first_offset, marker_offset)
 
@@ -67,7 +65,7 @@ class EndedTransactions:
         return self._least[0][0] if self._least else None
 
     def truncate_to(self, offset: int) -> None:
-        """Forget those whose markers were cut off: they are open again."""
+        """Forget transactions whose markers were cut off: they are open again."""
         while self._ended and self._ended[-1][1] >= offset:
             self._ended.pop()
         self._least.clear()

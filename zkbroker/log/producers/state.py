@@ -1,4 +1,4 @@
-"""What idempotent producers sent last, so that a batch that is sent twice is stored once.
+"""The last batches of idempotent producers, so that a batch that is sent twice is stored once.
 
     snapshot file `%020d.snapshot` (the number is the offset before which it holds):
     version:int16 = 1   crc:uint32 (CRC-32C of what follows)   count:int32
@@ -27,7 +27,7 @@ from zkbroker.records import EntryInfo, Marker, crc32c
 
 REMEMBERED_BATCHES = 5
 LAST_GIVEN_ID: Final = 2**62 - 1
-"""Ids are given out from 0 on: nobody comes so far, and beyond it half of them are left."""
+"""The highest producer id that is believed; ids are assigned from 0 on."""
 _SEQUENCES = 2**31
 _VERSION = 1
 _HEAD = Struct(">hI")
@@ -92,7 +92,7 @@ class ProducerState:
     def first_unstable_offset(self, log_start_offset: int) -> int | None:
         """Return where the first open transaction begins, None when none is open.
 
-        A transaction of which nothing is left in the log holds nobody up.
+        A transaction without data in the log does not count.
         """
         for known in self._open.values():
             if known.last_offset >= log_start_offset:
@@ -100,7 +100,7 @@ class ProducerState:
         return None
 
     def aborted_by(self, marker: EntryInfo) -> AbortedTransaction:
-        """Return the transaction that an ABORT marker ends; to be asked before `update`."""
+        """Return the transaction that an ABORT marker ends; call this before `update`."""
         known = self._open.get(marker.producer_id)
         others = (each.txn_first_offset for each in self._open.values() if each is not known)
         return AbortedTransaction(
@@ -111,7 +111,7 @@ class ProducerState:
         )
 
     def check(self, entry: EntryInfo, *, sequenced: bool = True) -> BatchMetadata | None:
-        """Judge a batch that wants to be stored.
+        """Check a batch before it is stored.
 
         A producer that is not known is accepted with any sequence, as by brokers from 2.5 on.
 
@@ -162,7 +162,7 @@ class ProducerState:
         return None
 
     def check_marker(self, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> None:
-        """Judge a marker that a coordinator wants to be stored.
+        """Check a marker of a coordinator before it is stored.
 
         Raises:
             ProtocolError: INVALID_PRODUCER_EPOCH (47) for a producer that was replaced,
@@ -189,11 +189,11 @@ class ProducerState:
         return known is not None and known.epoch == producer_epoch
 
     def update(self, entry: EntryInfo, marker: Marker | None = None) -> int:
-        """Note a stored batch.
+        """Record a stored batch.
 
         Args:
             entry: the batch.
-            marker: what it says, where it is one.
+            marker: its content if it is a marker.
 
         Returns:
             The first offset of the transaction that it ends, -1 when it ends none.
@@ -328,7 +328,7 @@ def snapshots(directory: Path) -> list[int]:
 
 
 def write_snapshot(fs: FileSystem, directory: Path, offset: int, state: ProducerState) -> None:
-    """Write the state before an offset; a power cut may lose it, its CRC tells a torn one."""
+    """Write the state before an offset; a power cut may lose or tear it, which its CRC shows."""
     path = directory / names.file_name(offset, names.SNAPSHOT)
     fs.write_file(path, state.to_snapshot(), durable=False)
 

@@ -1,4 +1,4 @@
-"""Transactions as the batches of a log tell of them.
+"""Open and aborted transactions, found from the batches of a log.
 
 A transaction begins with a producer's first transactional batch and ends with a marker, a control
 batch of the same producer that says COMMIT or ABORT. One without a marker is open: readers of

@@ -1,1 +1,1 @@
-"""Opening a log after a stop or a crash: what is valid is kept, what is not is put aside."""
+"""Opening a log after a stop or a crash: invalid bytes are cut off and kept in a file."""

@@ -39,12 +39,12 @@ from zkbroker.records import EntryInfo
 logger = logging.getLogger(__name__)
 
 ANYWHERE: Final = 2**63 - 1
-"""A log of which nobody knows what was compacted."""
+"""Any part of the log may have been compacted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
-    """How a partition's directory is to be opened.
+    """Instructions for opening a partition's directory.
 
     Args:
         fs: the file system.
@@ -276,7 +276,7 @@ class _IndexBuilder:
             return file.read(size)
 
     def write(self) -> None:
-        """Write the index files anew."""
+        """Write the index files."""
         segment = self._segment
         self._times.append((self._largest, self._at))
         room = 12 * (len(self._offsets) + 2)

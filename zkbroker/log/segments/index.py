@@ -8,11 +8,11 @@ append that starts at `position` (0.10 and later, and here) or its first offset 
 time entry holds the largest timestamp so far and an offset at or before which all messages have
 at most that timestamp. Both are strictly increasing.
 
-Invariant: an index is a hint, never the truth: whoever uses a position checks that an entry of the
-log is there, and rebuilds the index where it is not. While a segment is written its indexes are
+Invariant: an index is a hint, never the truth: the user of a position checks that an entry of the
+log is there, and rebuilds the index if there is none. While a segment is written its indexes are
 pre-allocated with zeros; they are trimmed when the segment is rolled or the log is closed. An open
 index has one descriptor, or none where it is small and read-only. It is written and read by that,
-some entries at a time, and never mapped: a full disk, or a file that somebody cuts, must be an
+some entries at a time, and never mapped: a full disk, or a file that was cut by hand, must be an
 error and not a SIGBUS. Entries that a crash takes are found again by recovery.
 """
 
@@ -131,7 +131,7 @@ class _SparseIndex:
         """Return the bytes of some written entries.
 
         Raises:
-            OSError: the disk failed, or somebody cut the file.
+            OSError: the disk failed, or the file was cut by hand.
             ValueError: the index is closed.
         """
         size = self.entry.size
@@ -289,7 +289,7 @@ class TimeIndex(_SparseIndex):
     def lookup_before(self, timestamp: int) -> int:
         """Return an offset before which every message is older than `timestamp` (ms).
 
-        The base offset is returned when the index cannot tell.
+        The base offset where the index has no entry for that.
         """
         at = self._count_below(0, timestamp)
         return self._base_offset + (self._at(at - 1)[1] + 1 if at else 0)

@@ -1,4 +1,4 @@
-"""Which files of segments stay open.
+"""The files of segments that stay open between two uses.
 
 Invariant: at most `limit` segments are held open for the next read, and at most 64 transaction
 indexes for the next aborted transaction. Segments that are being read and segments that are written

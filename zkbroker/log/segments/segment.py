@@ -3,7 +3,7 @@
 Invariant: every message in a segment has an offset of at least its base offset, which names its
 files, and offsets grow. Only `size` bytes of the file count; bytes behind them are not yet, or no
 longer, part of the log. The files of a segment that is not written are opened when read and kept
-open while anybody holds them, also after they were deleted.
+open while a reader holds them, also after they were deleted.
 """
 
 import contextlib
@@ -353,7 +353,7 @@ class Segment:
                 raise CorruptMessage("the position is not in the log")
             return find_entry(files.fd, position, self.size, offset, at_most=indexed)
         except CorruptMessage as error:
-            # Either the index or the log is wrong; a walk from the start tells, once.
+            # Either the index or the log is wrong: rebuild the index, and walk from the start once.
             logger.warning(
                 "index unusable file=%s position=%d reason=%s",
                 self.path(names.INDEX),

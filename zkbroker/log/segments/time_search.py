@@ -1,4 +1,4 @@
-"""Offsets by time.
+"""Search for offsets by time.
 
 Invariant: `first_at_or_after` finds the first message, in offset order, whose timestamp is at least
 the one asked for, whether or not timestamps grow. Messages of magic 0 have none and are never
