@@ -7,7 +7,7 @@ effect, which is logged when the key is given. One exception: an authorizer that
 is refused.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
@@ -32,6 +32,7 @@ from zkbroker.config.schema import (
     Str,
     from_properties,
     logger,
+    nearest,
     option,
     options,
     validate,
@@ -170,6 +171,26 @@ class BrokerConfig(
                 f"{LEVELS[0]}: followers of that level copy messages of magic 0 alone"
             )
         return config
+
+
+def refuse_unknown(properties: Iterable[str]) -> None:
+    """Check that a broker knows settings by name: those of programs, which no warning reaches.
+
+    Args:
+        properties: the names.
+
+    Raises:
+        ConfigError: some are unknown; each is named with the nearest known one.
+    """
+    known = _OWN_KEYS | LOG_KEYS | LEGACY07_KEYS | set(IGNORED) | {AUTHORIZER}
+    unknown = [
+        key
+        for key in properties
+        if key not in known and not key.startswith(tuple(IGNORED_PREFIXES))
+    ]
+    if unknown:
+        told = "; ".join(f"{key} is no setting of a broker{nearest(key, known)}" for key in unknown)
+        raise ConfigError(told)
 
 
 _OWN_KEYS = {key for _, declared in options(BrokerConfig) for key, _ in declared.keys}

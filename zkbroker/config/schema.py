@@ -268,10 +268,31 @@ def from_properties(
         if key in ignored:
             report(f"config key={key} has no effect: {ignored[key]}")
         elif key not in known:
-            near = difflib.get_close_matches(key, [*known, *ignored, *also_known], n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            hint = nearest(key, [*known, *ignored, *also_known])
             report(f"config key={key} is unknown and ignored{hint}")
     return config(**values)
+
+
+def nearest(key: str, known: Iterable[str]) -> str:
+    """Return the question for a known name where one is near to an unknown one, for a message."""
+    near = difflib.get_close_matches(key, list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def property_text(key: str, value: object) -> str:
+    """Return the value of a property that a program gave, as a property file has it.
+
+    Raises:
+        ConfigError: it is no text, number or truth value.
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise ConfigError(
+        f"{key}={value!r} is not allowed: give a text, a number, True or False, not a "
+        f"{type(value).__name__}"
+    )
 
 
 def _parse(kind: OptionKind, key: str, factor: int, text: str) -> Any:

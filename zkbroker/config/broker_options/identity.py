@@ -39,7 +39,9 @@ class IdentityOptions:
         "broker.rack",
         default="",
         kind=Str(),
-        doc="Rack or zone of this broker, for the assignment of replicas.",
+        doc="Rack or zone of this broker, for the assignment of replicas. Where only some brokers "
+        "name one, tools and CreateTopics refuse to assign replicas by racks; topics that are "
+        "created on demand are placed without regard to racks, with a warning in the log.",
     )
     zookeeper_connect: str = option(
         "zookeeper.connect",
