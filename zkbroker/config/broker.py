@@ -81,6 +81,9 @@ class BrokerConfig(
     legacy07: Legacy07Config = field(default_factory=Legacy07Config)
     """The listener for clients of Kafka 0.7, and its logs."""
 
+    given: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The properties that it was made of, as they were given."""
+
     IGNORED: ClassVar[Mapping[str, str]] = IGNORED
 
     def __post_init__(self) -> None:
@@ -164,6 +167,7 @@ class BrokerConfig(
             log=from_properties(LogConfig, of_log, warn=_quiet),
             log_manager=from_properties(LogManagerConfig, of_log, warn=_quiet),
             legacy07=legacy07,
+            given=dict(properties),
         )
         if config.inter_broker_protocol == LEVELS[0] and config.log.pinned_magic != 0:
             raise ConfigError(

@@ -226,7 +226,7 @@ def validate(config: _Declared) -> None:
         try:
             declared_option.kind.check(value)
         except ValueError:
-            raise _bad(declared_option.keys[0][0], value, declared_option.kind) from None
+            raise bad_value(declared_option.keys[0][0], value, declared_option.kind) from None
 
 
 def from_properties(
@@ -302,9 +302,10 @@ def _parse(kind: OptionKind, key: str, factor: int, text: str) -> Any:
             value *= factor
         kind.check(value)
     except ValueError:
-        raise _bad(key, text, kind) from None
+        raise bad_value(key, text, kind) from None
     return value
 
 
-def _bad(key: str, value: object, kind: OptionKind) -> ConfigError:
+def bad_value(key: str, value: object, kind: OptionKind) -> ConfigError:
+    """Return the error for a value that is not allowed."""
     return ConfigError(f"{key}={value!r} is not allowed: give {kind.allowed}")

@@ -239,6 +239,15 @@ class LogManager(OpenedLogs, LogUpkeep):
             if tp.topic == topic:
                 log.update_config(config)
 
+    def update_defaults(self, defaults: LogConfig) -> None:
+        """Take other settings for topics without their own, for logs now and later."""
+        if defaults == self._defaults:
+            return
+        make_policy(defaults, Path(self._config.log_dirs[0]))
+        self._defaults = defaults
+        for tp, log in self.logs().items():
+            log.update_config(self.topic_config(tp.topic))
+
     # End
 
     def close(self, timeout_s: float = 30.0) -> None:
