@@ -39,9 +39,12 @@ WITHOUT_EFFECT: Mapping[str, str] = {
 }
 """Settings that are accepted, as tools set them, and do nothing, with the reason."""
 
+_FIXED_DEFAULTS = {"log.message.format.version", "log.retention.policy"}
+"""Defaults of topics that need a restart: all brokers must know the format, or the policy."""
+
 CHANGEABLE = frozenset(
     {
-        *(set(BROKER_NAMES.values()) - {"log.message.format.version"}),
+        *(set(BROKER_NAMES.values()) - _FIXED_DEFAULTS),
         "log.cleaner.backoff.ms",
         "log.cleaner.dedupe.buffer.size",
         "log.cleaner.io.buffer.load.factor",

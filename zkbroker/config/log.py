@@ -263,9 +263,9 @@ class LogConfig:
         "min.insync.replicas",
         default=1,
         kind=Int(1),
-        doc="Replicas that must be in sync for acks=-1 (`all`). There is one, so from 2 on such "
-        "requests are answered 19 NOT_ENOUGH_REPLICAS and nothing of them is stored; acks 0 and 1, "
-        "and the offsets of groups, are not affected.",
+        doc="Replicas that must be in sync for acks=-1 (`all`), the leader included. With fewer in "
+        "sync such a request is answered 19 NOT_ENOUGH_REPLICAS and nothing of it is stored; "
+        "requests with acks 0 and 1 are stored.",
     )
     unclean_leader_election: bool = option(
         "unclean.leader.election.enable",

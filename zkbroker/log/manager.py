@@ -243,7 +243,6 @@ class LogManager(OpenedLogs, LogUpkeep):
         """Take other settings for topics without their own, for logs now and later."""
         if defaults == self._defaults:
             return
-        make_policy(defaults, Path(self._config.log_dirs[0]))
         self._defaults = defaults
         for tp, log in self.logs().items():
             log.update_config(self.topic_config(tp.topic))
