@@ -29,6 +29,7 @@ from zkbroker.config.levels import LEVELS
 from zkbroker.config.log import LOG_KEYS, LogConfig, LogManagerConfig
 from zkbroker.config.schema import (
     Int,
+    Int32,
     Str,
     from_properties,
     logger,
@@ -39,7 +40,6 @@ from zkbroker.config.schema import (
 )
 from zkbroker.errors import ConfigError
 
-_INT32_MAX = 2**31 - 1
 AUTHORIZER = "authorizer.class.name"
 
 
@@ -56,25 +56,15 @@ class BrokerConfig(
 ):
     """Settings of one broker. Sizes in bytes, times in milliseconds."""
 
-    admin_port: int = option(
-        "admin.port",
-        default=-1,
-        kind=Int(-1, 65535),
-        doc="Port of the HTTP page with metrics (/metrics, Prometheus form) and client versions "
-        "(/clients, JSON); 0 takes a free one, -1 opens none.",
-    )
-    admin_host: str = option(
-        "admin.host",
-        default="127.0.0.1",
-        kind=Str(empty=False),
-        doc="Address of the HTTP page.",
-    )
-    metrics_topics: int = option(
-        "metrics.topics.max",
-        default=1000,
-        kind=Int(0, _INT32_MAX),
-        doc="Topics with metrics of their own; the ones beyond are counted together.",
-    )
+    # fmt: off
+    admin_port: int = option("admin.port", Int(-1, 65535), -1,
+        "Port of the HTTP page with metrics (/metrics, Prometheus form) and client versions "
+        "(/clients, JSON); 0 takes a free one, -1 opens none.")
+    admin_host: str = option("admin.host", Str(empty=False), "127.0.0.1",
+        "Address of the HTTP page.")
+    metrics_topics: int = option("metrics.topics.max", Int32(0), 1000,
+        "Topics with metrics of their own; the ones beyond are counted together.")
+    # fmt: on
     log: LogConfig = field(default_factory=LogConfig)
     """Defaults of every topic's log."""
     log_manager: LogManagerConfig = field(default_factory=LogManagerConfig)

@@ -159,7 +159,7 @@ class BrokerKey:
     name: str
     default: str | None
     names: tuple[str, ...]
-    kind: OptionKind | None = None
+    kind: OptionKind[Any] | None = None
 
     @property
     def sensitive(self) -> bool:

@@ -21,7 +21,7 @@ from zkbroker.errors import ErrorCode, ProtocolError
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
 
-RATES: Mapping[str, OptionKind] = {
+RATES: Mapping[str, OptionKind[int]] = {
     LEADER_RATE: Int(0),
     FOLLOWER_RATE: Int(0),
     "replica.alter.log.dirs.io.max.bytes.per.second": Int(0),
