@@ -63,7 +63,7 @@ class BrokerConfig(
     admin_host: str = option("admin.host", Str(empty=False), "127.0.0.1",
         "Address of the HTTP page.")
     metrics_topics: int = option("metrics.topics.max", Int32(0), 1000,
-        "Topics with metrics of their own; the ones beyond are counted together.")
+        "Topics with metrics of their own; all others are counted together.")
     # fmt: on
     log: LogConfig = field(default_factory=LogConfig)
     """Defaults of every topic's log."""

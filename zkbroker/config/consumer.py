@@ -95,7 +95,7 @@ class ConsumerConfig:
     num_consumer_fetchers: int = option("num.consumer.fetchers", Int(1, 64), 1,
         "Fetchers (and connections) for each broker.")
     refresh_leader_backoff_ms: int = option("refresh.leader.backoff.ms", Ms(1), 200,
-        "Time between two looks for the leader of a partition that has none.")
+        "Time between two searches for the leader of a partition without one, in ms.")
     queued_max_message_chunks: int = shared.QUEUED_CHUNKS(
         "queued.max.message.chunks queuedchunks.max")
     auto_commit_enable: bool = shared.AUTO_COMMIT("auto.commit.enable autocommit.enable")
@@ -106,12 +106,12 @@ class ConsumerConfig:
     rebalance_max_retries: int = shared.REBALANCE_RETRIES(
         "rebalance.max.retries rebalance.retries.max")
     rebalance_backoff_ms: int = option("rebalance.backoff.ms", Ms(1), 2000,
-        "Longest time between two tries of a rebalance; the actual time is random below it.")
+        "Longest time between two attempts at a rebalance, in ms; the time itself is random.")
     rebalance_drain_ms: int = shared.REBALANCE_DRAIN_MS("rebalance.drain.ms")
     partition_assignment_strategy: str = option(
         "partition.assignment.strategy", Strategy(("range", "roundrobin")), "range",
-        "How partitions are shared; all members of a group must agree. An import path "
-        "(package.module:name) of a function of your own is taken too.")
+        "How partitions are assigned; all members of a group need the same. The import path "
+        "(package.module:name) of a function of your own is allowed too.")
     exclude_internal_topics: bool = shared.EXCLUDE_INTERNAL_TOPICS("exclude.internal.topics")
     offsets_storage: str = option("offsets.storage", Str(("zookeeper", "kafka")), "zookeeper",
         "Where the group's offsets are kept.")
@@ -119,12 +119,12 @@ class ConsumerConfig:
         "Commit to both storages, whichever offsets.storage names, and start at the larger offset; "
         "by default true with offsets.storage=kafka and false with zookeeper.")
     offsets_channel_backoff_ms: int = option("offsets.channel.backoff.ms", Ms(1), 1000,
-        "Time between two tries to reach the group's coordinator.")
+        "Time between two attempts to reach the group's coordinator, in ms.")
     offsets_channel_socket_timeout_ms: int = option(
         "offsets.channel.socket.timeout.ms", Ms(1), 10_000,
         "How long one read or commit of offsets looks for the coordinator and waits for it.")
     offsets_commit_max_retries: int = option("offsets.commit.max.retries", Int(0), 5,
-        "How often a commit at shutdown is tried again, offsets.channel.backoff.ms apart.")
+        "Retries of a commit at shutdown, offsets.channel.backoff.ms apart.")
     # fmt: on
 
     def __post_init__(self) -> None:

@@ -75,12 +75,13 @@ class GroupConsumerConfig:
     client_id: str = option("client.id", Str(), "zkbroker",
         "Sent with every request; member ids begin with it.")
     session_timeout_ms: int = option("session.timeout.ms", Int32(1), 10_000,
-        "Silence after which the coordinator counts this member as dead.")
+        "Time without a heartbeat after which the coordinator takes this member for dead, in ms.")
     heartbeat_interval_ms: int = option("heartbeat.interval.ms", Int32(1), 3000,
-        "Time between two heartbeats, below the session time-out; a third of it is a good choice, "
-        "so that one that is lost does not cost the membership.")
+        "Time between two heartbeats, in ms; less than the session time-out. A third of it is a "
+        "good choice: the loss of one heartbeat does no harm then.")
     max_poll_interval_ms: int = option("max.poll.interval.ms", Int32(1), 300_000,
-        "Longest time between two polls; who takes longer leaves the group until it polls.")
+        "Longest time between two polls, in ms; a member that takes longer leaves the group until "
+        "its next poll.")
     max_poll_records: int = option("max.poll.records", Int32(1), 500,
         "Messages that one poll returns at most.")
     isolation_level: str = shared.ISOLATION_LEVEL("isolation.level")
@@ -89,9 +90,9 @@ class GroupConsumerConfig:
     fetch_max_bytes: int = option("fetch.max.bytes", Int32(1), 50 * 1024 * 1024,
         "Bytes of one answer over all its partitions.")
     max_partition_fetch_bytes: int = option("max.partition.fetch.bytes", Int32(1), 1024 * 1024,
-        "Bytes asked of one partition in one fetch; a larger message comes all the same.")
+        "Bytes of one partition in one fetch; a larger message is returned nevertheless.")
     enable_auto_commit: bool = option("enable.auto.commit", Bool(), True,
-        "Whether to commit what earlier polls returned from time to time.")
+        "Whether the offsets of messages from earlier polls are committed regularly.")
     auto_commit_interval_ms: int = option("auto.commit.interval.ms", Int32(1), 5000,
         "Time between two automatic commits.")
     auto_offset_reset: str = option(
@@ -102,11 +103,11 @@ class GroupConsumerConfig:
         "or an import path (package.module:Name) of one of your own.")
     exclude_internal_topics: bool = shared.EXCLUDE_INTERNAL_TOPICS("exclude.internal.topics")
     metadata_max_age_ms: int = option("metadata.max.age.ms", Ms(1), 300_000,
-        "Time after which topics and partitions are looked at anew without a cause.")
+        "Age at which metadata is refreshed, in ms.")
     request_timeout_ms: int = option("request.timeout.ms", Int32(1), 30_000,
         "How long to wait for an answer, beyond the wait asked of the broker.")
     retry_backoff_ms: int = option("retry.backoff.ms", Int32(1), 100,
-        "Time between two tries of a request.")
+        "Time between two attempts at a request, in ms.")
     receive_buffer_bytes: int = option("receive.buffer.bytes", Int32(-1), -1,
         "Receive buffer of each connection; -1 leaves it to the system.")
     # fmt: on

@@ -56,7 +56,7 @@ class ConsumerConfig07:
     queued_chunks: int = shared.QUEUED_CHUNKS("queuedchunks.max queued.max.message.chunks", 10)
     rebalance_retries: int = shared.REBALANCE_RETRIES("rebalance.retries.max rebalance.max.retries")
     rebalance_backoff_ms: int = option("rebalance.backoff.ms", Ms(-1), -1,
-        "Longest time between two tries of a rebalance; -1: as zk.synctime.ms.")
+        "Longest time between two attempts at a rebalance, in ms; -1 is zk.synctime.ms.")
     rebalance_drain_ms: int = shared.REBALANCE_DRAIN_MS("rebalance.drain.ms")
     autooffset_reset: str = shared.OFFSET_RESET(
         "autooffset.reset auto.offset.reset", shared.SMALLEST)

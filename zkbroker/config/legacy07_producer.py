@@ -76,7 +76,7 @@ class ProducerConfig07:
     socket_timeout_ms: int = option("socket.timeout.ms", Int32(1), 30_000,
         "How long a broker may take no more bytes before the connection is given up, in ms.")
     reconnect_interval: int = option("reconnect.interval", Int32(-1), 30_000,
-        "After so many requests a connection is replaced by another one; -1: never.")
+        "Requests after which a connection is replaced by another one; -1: never.")
     reconnect_time_ms: int = option("reconnect.time.interval.ms", Int32(-1), 10_000_000,
         "After this time a connection is replaced by another one, in ms; -1: never.")
     max_message_bytes: int = option(
@@ -88,12 +88,12 @@ class ProducerConfig07:
     enqueue_timeout_ms: int = shared.ENQUEUE_TIMEOUT_MS(
         "queue.enqueueTimeout.ms queue.enqueue.timeout.ms", 0)
     batch_messages: int = option("batch.size batch.num.messages", Int32(1), 200,
-        "With so many messages for a partition a set leaves in async mode.")
+        "In async mode a set is sent once it holds this many messages for a partition.")
     event_handler: str = option("event.handler", Str(), "",
-        "What takes messages off the queue instead of the default handler.")
+        "Event handler, which takes messages off the queue instead of the default one.")
     event_handler_properties: str = shared.EVENT_HANDLER_PROPERTIES("event.handler.props")
     callback_handler: str = option("callback.handler", Str(), "",
-        "What is called at each stage of the queue.")
+        "Callback handler, called at each stage of the queue.")
     callback_handler_properties: str = shared.CALLBACK_HANDLER_PROPERTIES("callback.handler.props")
     zookeeper_session_timeout_ms: int = shared.PRODUCER_SESSION_MS(
         "zk.sessiontimeout.ms zookeeper.session.timeout.ms")

@@ -114,11 +114,12 @@ class LogConfig:
 
     # fmt: off
     segment_bytes: int = option("log.segment.bytes log.file.size", Int32(14), 1024**3,
-        "Size in bytes at which a new segment file is begun.")
+        "Size in bytes at which a log begins a new segment.")
     roll_ms: int = option("log.roll.ms log.roll.hours", Ms(1), _WEEK_MS,
-        "Age in ms of a segment's first message at which a new segment file is begun.")
+        "Age in ms of a segment's first message at which a log begins a new segment.")
     roll_jitter_ms: int = option("log.roll.jitter.ms log.roll.jitter.hours", Ms(0), 0,
-        "Largest random time in ms taken off `log.roll.ms`, so that logs do not roll at once.")
+        "Largest random time in ms by which `log.roll.ms` is shortened, so that logs do not all "
+        "roll at the same time.")
     index_max_bytes: int = option("log.index.size.max.bytes", Int32(12), 10 * 1024**2,
         "Size in bytes of a pre-allocated index; a full index begins a new segment.")
     index_interval_bytes: int = option("log.index.interval.bytes", Int32(0), 4096,
@@ -131,29 +132,30 @@ class LogConfig:
     retention_policy: str = option("log.retention.policy", Str(empty=False), "time-and-size",
         "Deletion policy, a name of the entry point group `zkbroker.retention_policies`.")
     cleanup_policy: str = option("log.cleanup.policy", CleanupPolicy(), "delete",
-        "delete: old segments are deleted; compact: of each key the latest message is kept, and "
-        "messages need keys; both may be given.")
+        "delete: old segments are deleted. compact: the latest message of each key is kept, and "
+        "messages need keys. Both may be given.")
     delete_retention_ms: int = option("log.cleaner.delete.retention.ms", Ms(0), 86_400_000,
-        "Time in ms that a compacted log keeps messages without a value and transaction markers "
-        "after the pass that met them first.")
+        "Time in ms that a compacted log keeps messages without a value, and transaction markers, "
+        "after the pass that first reached them.")
     min_cleanable_ratio: float = option("log.cleaner.min.cleanable.ratio", Float(0.0, 1.0), 0.5,
-        "A log is compacted when more than this part of its bytes was not compacted yet.")
+        "A log is compacted once more than this fraction of its bytes is not compacted.")
     min_compaction_lag_ms: int = option("log.cleaner.min.compaction.lag.ms", Ms(0), 0,
-        "Time in ms that a message stays uncompacted.")
+        "Time in ms before a message may be compacted.")
     flush_messages: int = option(
         "log.flush.interval.messages log.flush.interval", Int(1), _LONG_MAX,
-        "An acknowledgement waits until fewer than this many messages are not yet on disk.")
+        "An acknowledgement waits until fewer messages than this are not flushed to disk.")
     flush_ms: int = option(
         "log.flush.interval.ms log.default.flush.interval.ms log.flush.scheduler.interval.ms "
         "log.default.flush.scheduler.interval.ms", Ms(1), _LONG_MAX,
-        "Longest time in ms that a written message stays out of stable storage.")
+        "Longest time in ms before a message is flushed to disk.")
     max_message_bytes: int = option("message.max.bytes max.message.size", Int32(0), 1_000_012,
-        "Largest message (with its offset and size fields), or batch, that is taken.")
+        "Largest message (with its offset and size fields) or batch that may be appended, in "
+        "bytes.")
     file_delete_delay_ms: int = option(
         "log.segment.delete.delay.ms log.delete.delay.ms", Ms(0), 60_000,
-        "Time in ms between a segment's leaving the log and the removal of its files.")
+        "Time in ms between the deletion of a segment and the removal of its files.")
     message_format_version: str = option("log.message.format.version", MessageFormat(), "producer",
-        "Format messages are stored in: `producer` stores what was sent and converts nothing.")
+        "Format in which messages are stored; `producer` keeps the format in which they were sent.")
     timestamp_type: str = option(
         "log.message.timestamp.type", Str(("CreateTime", "LogAppendTime")), "CreateTime",
         "Whether a message keeps its producer's timestamp or gets the broker's.")
@@ -163,19 +165,20 @@ class LogConfig:
     compression_type: str = option(
         "compression.type",
         Str(("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")), "producer",
-        "Codec messages are stored with: `producer` keeps the one they were sent with.")
+        "Codec with which messages are stored; `producer` keeps the codec with which they were "
+        "sent.")
     message_downconversion_enable: bool = option("log.message.downconversion.enable", Bool(), True,
-        "Whether messages are converted for readers older than their format; where not, such a "
-        "reader gets error 35 (UNSUPPORTED_VERSION).")
+        "Whether messages are converted for readers that are older than their format; otherwise "
+        "such a reader gets error 35 (UNSUPPORTED_VERSION).")
     preallocate: bool = option("log.preallocate", Bool(), False,
-        "Reserve the disk space of a segment file when it is begun (`segment.bytes`).")
+        "Whether the disk space of a new segment (`log.segment.bytes`) is reserved at once.")
     min_insync_replicas: int = option("min.insync.replicas", Int(1), 1,
         "Replicas that must be in sync for acks=-1 (`all`), the leader included. With fewer in "
         "sync such a request is answered 19 NOT_ENOUGH_REPLICAS and nothing of it is stored; "
         "requests with acks 0 and 1 are stored.")
     unclean_leader_election: bool = option("unclean.leader.election.enable", Bool(), False,
-        "Whether a replica that is not in sync may become leader when no other lives; acknowledged "
-        "messages are lost then (true was the default up to 0.10).")
+        "Whether a replica out of sync may become leader when no replica in sync is alive; "
+        "acknowledged messages are lost then (true was the default up to 0.10).")
     # fmt: on
     leader_throttled_replicas: str = ""
     """Followers that the leader holds back: `*` or `partition:broker,…`; of topics alone."""
@@ -277,34 +280,34 @@ class LogManagerConfig:
         "Data directories, separated by commas; partitions are spread over them.")
     flush_scheduler_ms: int = option(
         "log.flush.scheduler.interval.ms log.default.flush.scheduler.interval.ms", Ms(1), _LONG_MAX,
-        "Longest time in ms between two looks for logs to flush; sooner where one is due.")
+        "Longest time in ms between two searches for logs to flush.")
     retention_check_ms: int = option(
         "log.retention.check.interval.ms log.cleanup.interval.mins", Ms(1), 300_000,
-        "Time in ms between two looks for segments to delete.")
+        "Time in ms between two searches for segments to delete.")
     recovery_checkpoint_ms: int = option("log.flush.offset.checkpoint.interval.ms", Ms(1), 60_000,
         "Time in ms between two writes of the recovery points.")
     open_segments: int = option("log.open.segments", Int(1), 256,
-        "Segments besides the active ones whose files are kept open between reads.")
+        "Segments, besides the active ones, whose files stay open between reads.")
     cleaner_enable: bool = option("log.cleaner.enable", Bool(), True,
-        "Whether logs are compacted; where not, nothing of a compacted topic is compacted or "
-        "deleted.")
+        "Whether logs are compacted; otherwise compacted topics only grow.")
     cleaner_threads: int = option("log.cleaner.threads", Int(1, 64), 1,
-        "Logs that are compacted at the same time.")
+        "Tasks that compact logs, one log each at a time.")
     cleaner_backoff_ms: int = option("log.cleaner.backoff.ms", Ms(0), 15_000,
-        "Time in ms until the next look when no log was worth compacting.")
+        "Time in ms between two searches for a log to compact, while there is none.")
     cleaner_dedupe_bytes: int = option("log.cleaner.dedupe.buffer.size", Int(1), 134_217_728,
-        "Memory in bytes for the keys of the logs being compacted, of all threads together; 24 "
-        "bytes a key. More than 1 MiB a thread.")
+        "Memory in bytes for the keys of logs that are compacted, for all tasks together: 24 bytes "
+        "a key, and more than 1 MiB a task.")
     cleaner_load_factor: float = option("log.cleaner.io.buffer.load.factor", Float(0.01, 1.0), 0.9,
-        "How full that memory may become; what does not fit is left for the next pass.")
+        "Fraction of that memory that may be used; keys that do not fit are left for the next "
+        "pass.")
     cleaner_io_bytes: int = option("log.cleaner.io.buffer.size", Int32(1), 524_288,
-        "Bytes that are read at once, of all threads together; more where a message is larger.")
+        "Bytes that are read at once, by all tasks together; more where a message is larger.")
     cleaner_bytes_per_s: float = option(
         "log.cleaner.io.max.bytes.per.second", Float(1.0), 1.7976931348623157e308,
-        "Bytes a second that compaction reads and writes at most, of all threads together.")
+        "Bytes a second that compaction may read and write, all tasks together.")
     producer_id_expiration_ms: int = option("transactional.id.expiration.ms", Ms(1), 604_800_000,
-        "Time in ms after which a transactional id that is not used, and the state of a silent "
-        "idempotent producer, is forgotten.")
+        "Time in ms after which an unused transactional id, and the state of a silent idempotent "
+        "producer, expires.")
     topic_segment_bytes: Mapping[str, int] = option(
         "log.segment.bytes.per.topic topic.log.file.size", StrMap(), {},
         "Segment sizes of single topics, `topic:bytes` (0.7 and 0.8.0).")

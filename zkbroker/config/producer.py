@@ -136,9 +136,9 @@ class ProducerConfig:
     enqueue_timeout_ms: int = shared.ENQUEUE_TIMEOUT_MS(
         "queue.enqueue.timeout.ms queue.enqueueTimeout.ms max.block.ms")
     batch_messages: int | None = option("batch.num.messages batch.size", Int32(1), None,
-        "In async mode a batch leaves as soon as this many messages wait for its partition, and "
-        "holds no more. Unset: a batch leaves with 200, and takes more, up to batch.max.bytes, "
-        "where they came in faster than they left.")
+        "In async mode a batch is sent once it holds this many messages, and it holds no more. "
+        "Unset: it is sent with 200, and may hold more, up to batch.max.bytes, where messages "
+        "arrive faster than they are sent.")
     batch_max_bytes: int = option("batch.max.bytes", Int32(1), 900_000,
         "Most bytes of one batch before compression; keep it below the brokers' message.max.bytes. "
         "A larger single message goes in a batch of its own.")
@@ -170,15 +170,15 @@ class ProducerConfig:
         "Number the batches so that a retry is never stored twice; needs acks other than 0 and "
         "brokers that speak message format 2.")
     transactional_id: str = option("transactional.id", Str(), "",
-        "Name under which this program sends in transactions, the same after each of its restarts; "
-        "a producer that begins under it ends what the one before left open, and shuts that one "
-        "out. Implies enable.idempotence=true and acks=all.")
+        "Name under which this program sends in transactions, the same after each restart. A "
+        "producer that starts under it ends the open transaction of its predecessor and fences it. "
+        "Implies enable.idempotence=true and acks=all.")
     transaction_timeout_ms: int = option("transaction.timeout.ms", Int32(1), 60_000,
-        "A transaction that is open for longer is aborted by its coordinator, and its producer "
-        "shut out, in ms; brokers allow transaction.max.timeout.ms at most.")
+        "Time in ms after which the coordinator aborts an open transaction and fences its "
+        "producer; brokers allow transaction.max.timeout.ms at most.")
     metadata_max_age_ms: int = option(
         "topic.metadata.refresh.interval.ms metadata.max.age.ms", Int32(-1), 600_000,
-        "Age at which metadata is read again without a cause, in ms; -1: only after failures.")
+        "Age at which metadata is refreshed, in ms; -1 refreshes it only after failures.")
     send_buffer_bytes: int = shared.SEND_BUFFER_BYTES("send.buffer.bytes buffer.size")
     receive_buffer_bytes: int = option("receive.buffer.bytes", Int32(-1), -1,
         "Receive buffer of the sockets, in bytes; -1 leaves the system's.")
@@ -190,11 +190,12 @@ class ProducerConfig:
     partitioner: str = option("partitioner.class", Str(empty=False), "DefaultPartitioner",
         "Partitioner: as for serializer.class, entry points of zkbroker.partitioners.")
     event_handler: str = option("event.handler", Str(), "",
-        "What takes batches off the queue instead of the default handler; entry points of "
-        "zkbroker.event_handlers.")
+        "Event handler, which takes batches off the queue instead of the default one; entry points "
+        "of zkbroker.event_handlers.")
     event_handler_properties: str = shared.EVENT_HANDLER_PROPERTIES("event.handler.props")
     callback_handler: str = option("callback.handler", Str(), "",
-        "What is called at each stage of the queue; entry points of zkbroker.callback_handlers.")
+        "Callback handler, called at each stage of the queue; entry points of "
+        "zkbroker.callback_handlers.")
     callback_handler_properties: str = shared.CALLBACK_HANDLER_PROPERTIES("callback.handler.props")
     interceptors: tuple[str, ...] = option("interceptor.classes", StrList(), (),
         "Interceptors, called in this order; entry points of zkbroker.interceptors.")

@@ -78,26 +78,26 @@ CONSUMER_SESSION_MS = Shared(Ms(100), 6_000,
     "How long ZooKeeper waits for this member before it gives its partitions away.")
 CONSUMER_ID = Shared(Str(), "", "Replaces the generated host-time-random part of this member's id.")
 CONSUMER_TIMEOUT_MS = Shared(Ms(-1), -1,
-    "A stream without a message for so long raises ConsumerTimeout; -1 waits for ever.")
+    "Time in ms without a message after which a stream raises ConsumerTimeout; -1 waits for ever.")
 REBALANCE_DRAIN_MS = Shared(Ms(0), 300,
     "How long a rebalance waits for messages in hand, so that they are not redelivered.")
 REBALANCE_RETRIES = Shared(Int(0), 4,
-    "Tries of one rebalance before a warning is logged; it is then tried on, for ever.")
+    "Attempts at one rebalance before a warning is logged; further attempts follow without end.")
 QUEUED_CHUNKS = Shared(Int(1), 2,
     "Fetched chunks that wait in one stream; each partition may always have one.")
 AUTO_COMMIT = Shared(Bool(), True,
-    "Whether to commit the offsets of consumed messages from time to time.")
+    "Whether the offsets of consumed messages are committed regularly.")
 AUTO_COMMIT_MS = Shared(Ms(1), 60_000, "Time between two automatic commits.")
 OFFSET_RESET = Shared(
     Str((SMALLEST, LARGEST, FAIL), spellings=_NEWER_RESET), LARGEST,
     "Where to start when the group has no offset, or one that is not in the log.")
 FETCH_BYTES = Shared(Int32(1), 1024 * 1024, "Bytes asked of one partition in one fetch.")
 FETCH_LIMIT_BYTES = Shared(Int32(1), 64 * 1024 * 1024,
-    "How far the fetch size is doubled for a message that does not fit.")
+    "Size in bytes up to which the fetch size is doubled for a message that does not fit.")
 FETCH_MIN_BYTES = Shared(Int32(0), 1,
-    "A fetch is answered when so many bytes are there, or when its longest wait is over.")
+    "Bytes that a fetch waits for; after its longest wait it returns with fewer.")
 FETCH_WAIT_MS = Shared(Int32(0), 100,
-    "Longest time that a broker holds a fetch for which too little is there.")
+    "Longest time that a fetch waits for these bytes, in ms.")
 EXCLUDE_INTERNAL_TOPICS = Shared(Bool(), True,
     "Whether patterns of topics leave out topics such as __consumer_offsets.")
 ISOLATION_LEVEL = Shared(Str((READ_UNCOMMITTED, READ_COMMITTED)), READ_UNCOMMITTED,

@@ -11,23 +11,23 @@ class ControllerOptions:
 
     # fmt: off
     auto_leader_rebalance: bool = option("auto.leader.rebalance.enable", Bool(), True,
-        "Whether the controller makes preferred replicas leaders again by itself.")
+        "Whether the controller elects preferred replicas as leaders without being asked.")
     leader_imbalance_percentage: int = option(
         "leader.imbalance.per.broker.percentage", Int(0, 100), 10,
-        "Share, in percent, of the partitions that a broker is preferred for and does not lead, "
-        "above which the controller elects it.")
+        "The controller elects a broker once it does not lead more than this percentage of the "
+        "partitions whose preferred replica it is.")
     leader_imbalance_check_s: int = option("leader.imbalance.check.interval.seconds", Int32(1), 300,
-        "Time in seconds between two looks at that share.")
+        "Time in seconds between two checks of that percentage.")
     controller_socket_timeout_ms: int = option("controller.socket.timeout.ms", Int32(1), 30_000,
-        "Time in ms that the controller waits for a broker's answer before it sends again.")
+        "Time in ms that the controller waits for a broker's response before it retries.")
     controller_queue_size: int = option("controller.message.queue.size", Int32(10), 1000,
-        "Requests of the controller that may wait for one broker; above it they are replaced by "
-        "one that says everything anew.")
+        "Requests of the controller that may wait for one broker. When there are more, they are "
+        "replaced by one set of requests with the whole state.")
     controlled_shutdown: bool = option("controlled.shutdown.enable", Bool(), True,
-        "Whether a broker that stops has the controller move what it leads first.")
+        "Whether a broker that stops first asks the controller to move its leaderships to others.")
     controlled_shutdown_retries: int = option("controlled.shutdown.max.retries", Int32(1), 3,
-        "How often it asks before it stops all the same.")
+        "How often a broker asks for a controlled shutdown before it stops without one.")
     controlled_shutdown_backoff_ms: int = option(
         "controlled.shutdown.retry.backoff.ms", Int32(0), 5000,
-        "Time in ms between two of these.")
+        "Time in ms between two such requests.")
     # fmt: on

@@ -19,13 +19,13 @@ class GroupOptions:
         "Time in ms that committed offsets of a group without members are kept (1440 minutes, "
         "counted from each commit, up to 1.1).")
     offsets_retention_check_ms: int = option("offsets.retention.check.interval.ms", Ms(1), 600_000,
-        "Time in ms between two looks for expired offsets.")
+        "Time in ms between two searches for expired offsets.")
     offsets_topic_partitions: int = option("offsets.topic.num.partitions", Int32(1), 50,
         "Partitions of `__consumer_offsets`, fixed when the topic is created.")
     offsets_topic_replication_factor: int = option(
         "offsets.topic.replication.factor", Int(1, 32767), 3,
-        "Replicas of `__consumer_offsets`, fixed when the topic is created; no more than there are "
-        "brokers then, with a warning where that is fewer.")
+        "Replicas of `__consumer_offsets`, fixed when the topic is created. With fewer brokers at "
+        "that time it gets as many as there are, with a warning.")
     offsets_topic_segment_bytes: int = option(
         "offsets.topic.segment.bytes", Int32(14), 100 * 1024**2,
         "Segment size of `__consumer_offsets`.")

@@ -37,12 +37,12 @@ class IdentityOptions:
         "Time in ms to reach ZooKeeper at the start; -1 is the session time-out.")
     partition_state_znodes: str = option(
         "partition.state.znodes", Str(choices=("ephemeral", "persistent")), "ephemeral",
-        "How leaders stand in `/brokers/topics/[t]/partitions/[n]/state`: ephemeral, as the design "
-        "documents have it, or persistent, as genuine brokers keep it (set it to join a cluster of "
-        "those).")
+        "Whether `/brokers/topics/[t]/partitions/[n]/state` is ephemeral, as in the design "
+        "documents, or persistent, as genuine brokers keep it. Set persistent to join a cluster of "
+        "genuine brokers.")
     inter_broker_protocol: str = option(
         "inter.broker.protocol.version",
         Str(choices=tuple(LEVELS), spellings=LEVEL_SPELLINGS), "2.3",
-        "Which versions of requests brokers send each other; the same at every broker of a "
-        "cluster.")
+        "Version of Kafka that fixes the requests between brokers; all brokers of a cluster need "
+        "the same.")
     # fmt: on

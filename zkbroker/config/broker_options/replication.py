@@ -18,7 +18,7 @@ class ReplicationOptions:
         "Time in ms after which a replica that has not caught up with its leader counts as out of "
         "sync.")
     replica_fetchers: int = option("num.replica.fetchers", Int32(1), 1,
-        "Tasks that copy partitions from each other broker, each with a connection.")
+        "Fetchers for each other broker, each with a connection of its own.")
     replica_fetch_max_bytes: int = option("replica.fetch.max.bytes", Int32(1), 1024 * 1024,
         "Bytes of one partition that a follower asks for at once; one batch may be larger.")
     replica_fetch_response_max_bytes: int = option(
@@ -27,11 +27,12 @@ class ReplicationOptions:
     replica_fetch_min_bytes: int = option("replica.fetch.min.bytes", Int32(0), 1,
         "Bytes that a leader waits for before it answers a follower.")
     replica_fetch_wait_ms: int = option("replica.fetch.wait.max.ms", Int32(0), 500,
-        "Longest time in ms that it waits for them; at most `replica.lag.time.max.ms`.")
+        "Longest time in ms that a leader waits for those bytes; at most "
+        "`replica.lag.time.max.ms`.")
     replica_fetch_backoff_ms: int = option("replica.fetch.backoff.ms", Int32(1), 1000,
-        "Longest time in ms until a follower tries again what failed; the first tries come sooner.")
+        "Longest time in ms between two retries of a follower; the first ones come sooner.")
     replica_socket_timeout_ms: int = option("replica.socket.timeout.ms", Int32(1), 30_000,
-        "Time in ms that a follower waits for an answer; at least `replica.fetch.wait.max.ms`.")
+        "Time in ms that a follower waits for a response; at least `replica.fetch.wait.max.ms`.")
     replica_receive_buffer_bytes: int = option(
         "replica.socket.receive.buffer.bytes", Int32(-1), 64 * 1024,
         "SO_RCVBUF of a follower's connections; -1 lets the system adapt it.")
@@ -41,7 +42,7 @@ class ReplicationOptions:
     replication_quota_windows: int = option("replication.quota.window.num", Int32(1), 11,
         "Windows over which throttled replication is measured.")
     replication_quota_window_s: int = option("replication.quota.window.size.seconds", Int32(1), 1,
-        "Length of each in seconds.")
+        "Length of each of these windows in seconds.")
     # fmt: on
 
     def _check_follower_times(self) -> None:
