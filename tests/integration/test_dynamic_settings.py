@@ -196,6 +196,19 @@ def test_connections_of_one_address_are_limited_while_a_broker_runs(
     assert log_lines(broker, "limit=max.connections.per.ip") > before
 
 
+def test_fetchers_and_the_cleaner_are_given_other_settings(
+    cluster: LocalCluster, first: BrokerConnection
+) -> None:
+    broker = cluster.brokers[0]
+    create_on(first, "copied", 2)
+    changed = alter(first, "1", num_replica_fetchers="3", log_cleaner_threads="2")
+    assert changed.error_code == 0
+    until(lambda: log_lines(broker, "fetchers of each leader before=1 now=3") > 0)
+    contradiction = alter(first, "1", log_cleaner_dedupe_buffer_size="2", log_cleaner_threads="2")
+    assert contradiction.error_code == ErrorCode.INVALID_CONFIG
+    assert "is too small for log.cleaner.threads=2" in str(contradiction.error_message)
+
+
 def test_settings_that_a_tool_writes_into_zookeeper_take_effect(
     cluster: LocalCluster, first: BrokerConnection, session: ZkSession
 ) -> None:

@@ -56,9 +56,10 @@ class ConfigsHandlers:
     def describe_configs(
         self, request: DescribeConfigsRequest, context: RequestContext
     ) -> DescribeConfigsResponse:
+        layers = self._layers()
         return DescribeConfigsResponse(
             resources=[
-                self._describe(resource, synonyms=request.include_synonyms)
+                self._describe(resource, layers, synonyms=request.include_synonyms)
                 for resource in context.paced(_once(request.resources))
             ]
         )
@@ -73,15 +74,17 @@ class ConfigsHandlers:
             ]
         )
 
-    def _describe(self, resource: DescribeConfigsResource, *, synonyms: bool) -> DescribedConfigs:
+    def _describe(
+        self, resource: DescribeConfigsResource, layers: Layers, *, synonyms: bool
+    ) -> DescribedConfigs:
         answer = DescribedConfigs(0, None, resource.resource_type, resource.resource_name)
         try:
             if resource.resource_type == ConfigResourceType.TOPIC:
-                entries = self._topic_entries(resource.resource_name)
+                entries = self._topic_entries(resource.resource_name, layers)
             elif self._is_own(resource.resource_type, resource.resource_name):
-                entries = self._broker_entries()
+                entries = _broker_entries(layers)
             else:
-                entries = self._entries_of_all()
+                entries = _entries_of_all(layers)
         except ZkbrokerError as error:
             answer.error_code = error_code(error)
             answer.error_message = error_message(error)
@@ -106,10 +109,9 @@ class ConfigsHandlers:
             (ConfigSource.DEFAULT, DEFAULTS),
         )
 
-    def _topic_entries(self, topic: str) -> list[ConfigEntry]:
+    def _topic_entries(self, topic: str, layers: Layers) -> list[ConfigEntry]:
         own = self._services.topics.settings(topic)
         values = self._services.dynamic.config.log.with_topic_overrides(own).topic_values()
-        layers = self._layers()
         entries = []
         for name, value in values.items():
             broker_name = BROKER_NAMES.get(name)
@@ -125,17 +127,6 @@ class ConfigsHandlers:
                 ConfigEntry(name, value, is_default=is_default, source=source, synonyms=found)
             )
         return entries
-
-    def _broker_entries(self) -> list[ConfigEntry]:
-        layers = self._layers()
-        names = {name for _, values in layers for name in values}
-        return [_broker_entry(name, layers) for name in sorted(names | SHOWN.keys())]
-
-    def _entries_of_all(self) -> list[ConfigEntry]:
-        layers = tuple(
-            layer for layer in self._layers() if layer[0] == ConfigSource.DYNAMIC_DEFAULT_BROKER
-        )
-        return [_broker_entry(name, layers) for _, values in layers for name in sorted(values)]
 
     def _alter(self, resource: AlterConfigsResource, *, validate_only: bool) -> AlteredConfigs:
         answer = AlteredConfigs(0, None, resource.resource_type, resource.resource_name)
@@ -203,6 +194,17 @@ def _from_name(name: str, synonyms: list[ConfigSynonym]) -> list[ConfigSynonym]:
     """Leave out what stands before the first value under a name, as genuine brokers do."""
     first = next((number for number, each in enumerate(synonyms) if each.name == name), None)
     return [] if first is None else synonyms[first:]
+
+
+def _broker_entries(layers: Layers) -> list[ConfigEntry]:
+    names = {name for _, values in layers for name in values}
+    return [_broker_entry(name, layers) for name in sorted(names | SHOWN.keys())]
+
+
+def _entries_of_all(layers: Layers) -> list[ConfigEntry]:
+    """Return the settings of all brokers; genuine brokers tell nothing else of them."""
+    of_all = tuple(layer for layer in layers if layer[0] == ConfigSource.DYNAMIC_DEFAULT_BROKER)
+    return [_broker_entry(name, of_all) for _, values in of_all for name in sorted(values)]
 
 
 def _broker_entry(name: str, layers: Layers) -> ConfigEntry:
