@@ -47,12 +47,12 @@ class DynamicConfig:
         """Take what ZooKeeper has for this broker."""
         if settings == self._taken:
             return
-        self._taken = settings
         allowed = allowed_settings(settings, logger.warning)
         try:
             config = changed_config(self.static, allowed.of_all, allowed.own)
         except ConfigError as error:
             logger.warning("broker settings not applied error=%s", error)
+            self._taken = settings
             return
         before = self.changed
         self.config, self.settings = config, allowed
@@ -63,6 +63,8 @@ class DynamicConfig:
                 logger.warning("config key=%s has no effect: %s", key, WITHOUT_EFFECT[key])
         for part in self._parts:
             part(self)
+        # Where a part fails, the watch has them taken again.
+        self._taken = settings
 
     def check(self, of_all: Mapping[str, str], own: Mapping[str, str]) -> None:
         """Check settings that somebody wants to store.

@@ -6,7 +6,7 @@ import pytest
 
 from zkbroker.broker.dynamic_config import DynamicConfig
 from zkbroker.config.broker import BrokerConfig
-from zkbroker.errors import ConfigError, ProtocolError
+from zkbroker.errors import ConfigError, ProtocolError, StorageError
 from zkbroker.registry.broker_configs import BrokerSettings
 
 
@@ -63,3 +63,20 @@ def test_a_setting_without_effect_is_named_once(dynamic, caplog):
 def test_what_may_not_change_is_refused(dynamic):
     with pytest.raises(ProtocolError, match="needs a restart"):
         dynamic.check({"num.partitions": "3"}, {})
+
+
+def test_settings_that_a_part_could_not_take_are_taken_again(dynamic):
+    seen = []
+
+    def part(now):
+        seen.append(now.config.log.retention_ms)
+        if len(seen) == 2:
+            raise StorageError("the disk is away")
+
+    dynamic.on_change(part)
+    settings = BrokerSettings({"log.retention.ms": "5"}, {})
+    with pytest.raises(StorageError):
+        dynamic.take(settings)
+    dynamic.take(settings)
+    dynamic.take(settings)
+    assert seen == [604_800_000, 5, 5]

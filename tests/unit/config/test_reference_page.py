@@ -16,7 +16,7 @@ from zkbroker.config.schema import options
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 MODULES = [
     *(each.name for each in pkgutil.walk_packages(zkbroker.config.__path__, "zkbroker.config.")),
-    "zkbroker.mirror.config",
+    "zkbroker.mirror.options",
 ]
 
 
