@@ -58,6 +58,20 @@ def test_a_node_that_is_unreadable_is_named_and_has_no_settings(caplog):
     assert "/config/brokers/<default> holds no settings" in caplog.text
 
 
+def test_settings_that_a_genuine_broker_wrote_are_read():
+    session = InstantSession()
+    session.ensure_path(paths.broker_config(0))
+    session.set(
+        paths.broker_config(0),
+        b'{"version":1,"config":{"message.max.bytes":"900000","log.cleaner.threads":"2"}}',
+    )
+    session.ensure_path(paths.broker_config(None))
+    session.set(paths.broker_config(None), b'{"version":1,"config":{"background.threads":"9"}}')
+    assert broker_settings(session, 0) == BrokerSettings(
+        {"background.threads": "9"}, {"message.max.bytes": "900000", "log.cleaner.threads": "2"}
+    )
+
+
 def test_without_zookeeper_there_is_an_error_and_not_an_empty_answer():
     session = InstantSession()
     session.suspend()
