@@ -14,6 +14,8 @@ from pathlib import Path
 import click
 
 from zkbroker.cli.main import cli
+from zkbroker.config.dynamic import CHANGEABLE, FOLLOWER_RATE, LEADER_RATE, WITHOUT_EFFECT
+from zkbroker.config.ignored_broker_keys import IGNORED_PREFIXES
 from zkbroker.config.schema import options
 from zkbroker.protocol.table import protocol_markdown
 
@@ -22,6 +24,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 CONFIGURATIONS = (
     ("Broker", "zkbroker.config.broker", "BrokerConfig"),
     ("Log and topics", "zkbroker.config.log", "LogConfig"),
+    ("All logs of a broker", "zkbroker.config.log", "LogManagerConfig"),
     ("Listener for Kafka 0.7", "zkbroker.config.legacy07", "Legacy07Config"),
     ("Producer", "zkbroker.config.producer", "ProducerConfig"),
     ("Consumer", "zkbroker.config.consumer", "ConsumerConfig"),
@@ -30,6 +33,23 @@ CONFIGURATIONS = (
     ("Producer for Kafka 0.7", "zkbroker.config.legacy07_producer", "ProducerConfig07"),
     ("Consumer for Kafka 0.7", "zkbroker.config.legacy07_consumer", "ConsumerConfig07"),
 )
+
+
+OF_TOPICS = "At once, for topics without a setting of their own."
+_CLEANER = "From the next log on that is compacted."
+EFFECTS = {
+    "log.cleaner.backoff.ms": _CLEANER,
+    "log.cleaner.dedupe.buffer.size": _CLEANER,
+    "log.cleaner.io.buffer.load.factor": _CLEANER,
+    "log.cleaner.io.buffer.size": _CLEANER,
+    "log.cleaner.io.max.bytes.per.second": "At once.",
+    "log.cleaner.threads": _CLEANER,
+    "max.connections.per.ip": "For new connections.",
+    "max.connections.per.ip.overrides": "For new connections.",
+    "num.replica.fetchers": "At once: partitions move to other fetchers.",
+    LEADER_RATE: "At once: bytes a second that replicas out of sync may copy from this broker.",
+    FOLLOWER_RATE: "At once: bytes a second that this broker may copy for replicas out of sync.",
+}
 
 
 def configuration_markdown() -> str:
@@ -65,10 +85,28 @@ def configuration_markdown() -> str:
                 f"| {names} | {_shown(default)} | {_cell(option.kind.allowed)} "
                 f"| {_cell(option.doc)} |"
             )
-        ignored = getattr(config, "IGNORED", {})
+        ignored = dict(getattr(config, "IGNORED", {}))
+        if name == "BrokerConfig":
+            ignored |= {f"{prefix}…": reason for prefix, reason in IGNORED_PREFIXES.items()}
         if ignored:
             lines += ["", "Known and without effect:", "", "| Name | Why |", "|---|---|"]
             lines += [f"| `{key}` | {_cell(reason)} |" for key, reason in ignored.items()]
+    lines += [
+        "",
+        "## Settings that change while a broker runs",
+        "",
+        "`AlterConfigs` (`kafka-configs --bootstrap-server … --entity-type brokers`) writes them",
+        "into `/config/brokers/[id]`, or `/config/brokers/<default>` for all brokers; tools may",
+        "write there too. A broker's own setting wins over that of all brokers, and both over the",
+        "properties file. Any other setting is refused with the reason: it needs a restart.",
+        "",
+        "| Name | Effect |",
+        "|---|---|",
+        *(
+            f"| `{key}` | {_cell(WITHOUT_EFFECT.get(key) or EFFECTS.get(key) or OF_TOPICS)} |"
+            for key in sorted(CHANGEABLE)
+        ),
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from spark_loader.load.options import LoadOptions
-from spark_loader.reading.options import ISOLATION_LEVELS, parse_duration_ms
+from spark_loader.reading.options import ISOLATION_LEVELS
 from spark_loader.reading.positions import (
     EARLIEST_BOUND,
     LATEST_BOUND,
@@ -21,6 +21,7 @@ from spark_loader.reading.reader import POLICIES
 from spark_loader.sink.event_time import EventTime
 from spark_loader.sink.partition import FALLBACKS
 from spark_loader.sink.rows import FORMATS
+from zkbroker.config.durations import parse_duration_ms
 from zkbroker.errors import ConfigError
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}

@@ -24,6 +24,7 @@ from spark_loader.reading.positions import (
     parse_assignment,
     parse_partition_numbers,
 )
+from zkbroker.config.durations import parse_duration_ms
 from zkbroker.config.generation import parse_generation
 from zkbroker.config.shared_options import READ_COMMITTED, READ_UNCOMMITTED
 from zkbroker.errors import ConfigError
@@ -226,19 +227,6 @@ def _isolation(given: Mapping[str, str]) -> str:
     if len(set(levels)) > 1:
         raise ConfigError("isolation.level and kafka.isolation.level differ: give one of them")
     return levels[0].strip().lower() if levels else READ_UNCOMMITTED
-
-
-def parse_duration_ms(text: str) -> int:
-    """Parse `15m`, `30s`, `250ms`, `2h`, `1d` or a bare number of milliseconds.
-
-    Raises:
-        ConfigError: it is none of these.
-    """
-    units = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-    match = re.fullmatch(r"\s*(\d+)\s*(ms|s|min|m|h|d)?\s*", text)
-    if match is None:
-        raise ConfigError(f"{text!r} is not a duration: give a number with ms, s, m, h or d")
-    return int(match[1]) * units[match[2] or "ms"]
 
 
 def _refuse(given: Mapping[str, str]) -> None:

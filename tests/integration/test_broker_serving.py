@@ -15,15 +15,19 @@ from tests.support.broker_requests import (
     produce,
     values,
 )
+from tests.support.brokers import connect
+from zkbroker.cluster import BrokerProcess
 from zkbroker.errors import ErrorCode, NetworkError
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import (
     ApiVersionsRequest,
     CreateTopicsRequest,
+    FetchRequest,
     MetadataRequest,
     ProduceRequest,
 )
+from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
 from zkbroker.protocol.messages.produce import (
     ProduceRequestPartition,
     ProduceRequestTopic,
@@ -267,3 +271,25 @@ def test_api_versions_lists_what_is_served(connection: BrokerConnection) -> None
     assert connection.guess is None
     assert connection.versions[ApiKey.FETCH] == (0, 10)
     assert connection.versions[ApiKey.PRODUCE] == (0, 7)
+
+
+def test_clients_that_leave_in_a_long_poll_are_no_warning(broker: BrokerProcess) -> None:
+    before = broker.log_path.stat().st_size
+    with connect(broker) as asking:
+        name = f"left-{uuid.uuid4().hex[:8]}"
+        asking.request(CreateTopicsRequest(topics=[NewTopic(name, 3, 1)]))
+        parts = [FetchRequestPartition(number, -1, 0, -1, 1000) for number in range(3)]
+        poll = FetchRequest(
+            max_wait_ms=60_000, min_bytes=1, topics=[FetchRequestTopic(name, parts)]
+        )
+        with connect(broker) as leaving:
+            waiting = leaving.send(poll)
+            # Its answer would come first, if the poll did not wait.
+            assert metadata(asking, name, 1).error_code == 0
+            assert not waiting.done
+        # This wakes the fetch, before the next request is read.
+        assert produce(asking, name, message_set(2, [b"x"])).error_code == 0
+        assert len(values(fetch(asking, name, 0))) == 1
+    with broker.log_path.open("rb") as log:
+        log.seek(before)
+        assert b"WARNING" not in log.read()

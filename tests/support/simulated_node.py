@@ -141,6 +141,7 @@ class SimNode:
         nothing: Any = None
         services = BrokerServices(
             config=config,
+            dynamic=nothing,
             broker_id=broker_id,
             runtime=self.runtime,  # type: ignore[arg-type]
             session=nothing,

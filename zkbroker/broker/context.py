@@ -109,7 +109,7 @@ class RequestContext:
         produce: use `give_way` there.
 
         Raises:
-            CloseConnection: the client went; nobody reads the answer.
+            CloseConnection: the client left, and nobody reads the answer.
         """
         return items if len(items) < 2 else self._paced(items)
 
@@ -117,4 +117,4 @@ class RequestContext:
         for item in items:
             yield item
             if self.give_way() and self._session.peer_closed():
-                raise CloseConnection("the client went before its request was done")
+                raise CloseConnection("the client left before its request was done", quiet=True)

@@ -236,9 +236,10 @@ class BrokerCollector(Collector):
 
 
 class _Handler(WSGIHandler):  # type: ignore[misc]
-    """Answers what cannot be an HTTP request with 400, without a traceback in the log.
+    """Answers what cannot be an HTTP request with 400.
 
-    A peer that is slow to send or to read is hung up on, so that the others get in.
+    A peer that is slow to send or to read is disconnected, so that the others get in. What a peer
+    did wrong is a DEBUG line, never a traceback: anybody can send half a request, often.
     """
 
     ignored_socket_errors = (*WSGIHandler.ignored_socket_errors, errno.EBADF)
@@ -248,6 +249,8 @@ class _Handler(WSGIHandler):  # type: ignore[misc]
         deadline = gevent.spawn_later(_EXCHANGE_TIMEOUT_S, _hang_up, self.socket)
         try:
             super().handle()
+        except OSError as error:
+            self.log_error("peer %s left: %s", self.client_address, error)
         finally:
             deadline.kill(block=False)
 
@@ -257,6 +260,17 @@ class _Handler(WSGIHandler):  # type: ignore[misc]
         except HTTPException as error:
             # More than 100 headers, or one of more than 64 KiB.
             raise ValueError(f"the request cannot be read: {error}") from None
+
+    def _handle_client_error(self, ex: Exception) -> tuple[str, bytes] | None:
+        if isinstance(ex, OSError):
+            # Nobody is left to answer; without a result the connection is closed.
+            self.log_error("peer %s left within a request: %s", self.client_address, ex)
+            return None
+        answer: tuple[str, bytes] = super()._handle_client_error(ex)
+        return answer
+
+    def log_error(self, msg: str, *args: object) -> None:
+        logger.debug("admin page: %s", msg % args if args else msg)
 
 
 def _hang_up(peer: Any) -> None:

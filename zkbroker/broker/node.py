@@ -10,9 +10,11 @@ Invariant: a start that fails undoes what it did and raises; a broker that retur
 serves every partition that was assigned to it then.
 """
 
+import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,6 +25,7 @@ from zkbroker.broker.capacity import PartitionCapacity
 from zkbroker.broker.clients import ClientVersions, save_often
 from zkbroker.broker.coordination import Coordination
 from zkbroker.broker.dispatcher import Dispatcher
+from zkbroker.broker.dynamic_config import DynamicConfig
 from zkbroker.broker.found_logs import look_for_lost_logs, raise_epochs
 from zkbroker.broker.handler_table import handler_table
 from zkbroker.broker.handlers.replication import ReplicationHandlers
@@ -33,7 +36,7 @@ from zkbroker.broker.peer_levels import PeerLevels
 from zkbroker.broker.peers import PeerKnowledge
 from zkbroker.broker.replica_copying import ReplicaCopying, monotonic_ms
 from zkbroker.broker.services import BrokerServices
-from zkbroker.broker.topic_settings import TopicSettings, when_connected
+from zkbroker.broker.topic_settings import Settings, TopicSettings, when_connected
 from zkbroker.broker.topics import Topics
 from zkbroker.broker.transactions import TransactionCoordination
 from zkbroker.broker.view import ClusterView
@@ -44,7 +47,7 @@ from zkbroker.log import LogManager
 from zkbroker.log.manager import wall_ms
 from zkbroker.network.client.inter_broker import InterBrokerConnection
 from zkbroker.network.server.server import Server
-from zkbroker.registry.broker_configs import BrokerConfigWatch
+from zkbroker.registry.broker_configs import BrokerConfigWatch, broker_settings
 from zkbroker.registry.brokers import BrokerInfo, BrokersWatch, next_broker_id
 from zkbroker.registry.cluster_id import cluster_id
 from zkbroker.registry.partition_states import PartitionStates
@@ -84,6 +87,7 @@ class BrokerNode:
         self._topics_listeners: list[Callable[[], object]] = []
         self._timeout_s = config.controlled_shutdown_ms / 1000
         self._runtime = get_runtime("gevent")
+        self._dynamic = DynamicConfig(config)
         self.broker_id = config.broker_id
         self.failed = self._runtime.event()
         """Set when the last data directory failed: there is nothing left to serve."""
@@ -165,6 +169,9 @@ class BrokerNode:
                 self.failed.set()
 
         logs.on_offline(directory_failed)
+        dynamic = self._dynamic
+        dynamic.on_change(lambda now: logs.update_defaults(now.config.log))
+        dynamic.on_change(lambda now: logs.cleaner.reconfigure(now.config.log_manager))
 
         def connected() -> ZkSession:
             connecting.join()
@@ -173,10 +180,20 @@ class BrokerNode:
                 raise RegistryError(str(failure))
             return session
 
+        read_topic_settings = when_connected(connected)
+
+        def topic_settings(topics: Set[str]) -> Settings:
+            # Nothing is recovered, or deleted, by defaults that were changed since.
+            known = config.broker_id if config.broker_id >= 0 else logs.stored_broker_id
+            with contextlib.suppress(RegistryError):
+                if known is not None:
+                    dynamic.take(broker_settings(connected(), known))
+            return read_topic_settings(topics)
+
         try:
             logs.start(
                 broker_id=config.broker_id if config.broker_id >= 0 else None,
-                topic_settings=when_connected(connected),
+                topic_settings=topic_settings,
             )
             self._undo.append(("logs", logs.close))
         finally:
@@ -185,6 +202,8 @@ class BrokerNode:
         if failure is not None:
             raise failure
         self.broker_id = self._own_id(logs, session)
+        settings = self._patiently(session, lambda: broker_settings(session, self.broker_id))
+        dynamic.take(settings)
         cluster = self._patiently(session, lambda: cluster_id(session))
         logs.write_meta(self.broker_id, cluster, new_directories=False)
         self._patiently(
@@ -291,7 +310,8 @@ class BrokerNode:
             ),
         )
         self.services = BrokerServices(
-            config=config,
+            config=self._dynamic.config,
+            dynamic=self._dynamic,
             broker_id=self.broker_id,
             runtime=runtime,
             session=session,
@@ -371,7 +391,8 @@ class BrokerNode:
         self._undo.append(("brokers watch", lambda: brokers_watch.close(patience_s())))
         self._writer.start()
         self._undo.append(("leader states", lambda: self._writer.close(patience_s())))
-        settings_watch = BrokerConfigWatch(session, self.broker_id, self._copying.settings_changed)
+        self._dynamic.on_change(lambda now: self._reconfigure(now, server))
+        settings_watch = BrokerConfigWatch(session, self.broker_id, self._dynamic.take)
         self._patiently(session, settings_watch.start)
         self._undo.append(("settings watch", lambda: settings_watch.close(patience_s())))
         peers = PeerKnowledge(view, membership.session_over, self._peer, runtime=self._runtime)
@@ -402,6 +423,18 @@ class BrokerNode:
             )
         self._coordination.start()
         self._transactions.start()
+
+    def _reconfigure(self, now: DynamicConfig, server: Server) -> None:
+        """Give the parts that are composed what holds now."""
+        config = self.services.config = now.config
+        self._copying.settings_changed(now.changed)
+        self._copying.fetchers.resize(config.replica_fetchers)
+        self._controller.set_unclean_default(config.log.unclean_leader_election)
+        server.limits = replace(
+            server.limits,
+            max_connections_per_ip=config.max_connections_per_ip,
+            max_connections_overrides=config.max_connections_overrides,
+        )
 
     def _told_everything(self) -> bool:
         """Whether the controller told of all that is assigned here, and of who leads it.

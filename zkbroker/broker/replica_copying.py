@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from zkbroker.broker.view import ClusterView
 from zkbroker.config.broker import BrokerConfig
+from zkbroker.config.dynamic import FOLLOWER_RATE, LEADER_RATE
 from zkbroker.errors import NetworkError
 from zkbroker.network.client.inter_broker import InterBrokerConnection
 from zkbroker.replica.fetcher_manager import FetcherManager
@@ -58,9 +59,9 @@ class ReplicaCopying:
         )
 
     def settings_changed(self, settings: Mapping[str, str]) -> None:
-        """Take what `/config/brokers/[id]` says: how fast replicas may be copied."""
-        self.leader_throttle.set_rate(settings.get("leader.replication.throttled.rate"))
-        self.fetchers.throttle.set_rate(settings.get("follower.replication.throttled.rate"))
+        """Take from the settings in ZooKeeper how fast replicas are copied."""
+        self.leader_throttle.set_rate(settings.get(LEADER_RATE))
+        self.fetchers.throttle.set_rate(settings.get(FOLLOWER_RATE))
 
     def _connect(self, broker_id: int, number: int) -> InterBrokerConnection:
         broker = self._view.brokers.get(broker_id)

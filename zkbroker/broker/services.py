@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from zkbroker.broker.clients import ClientVersions
+from zkbroker.broker.dynamic_config import DynamicConfig
 from zkbroker.broker.metrics import BrokerMetrics
 from zkbroker.broker.topics import Topics
 from zkbroker.broker.view import ClusterView
@@ -27,6 +28,7 @@ class BrokerServices:
     """The parts of a running broker.
 
     Args:
+        config: what holds now; see `dynamic`.
         now_ms: wall clock in milliseconds.
         controller_id: the broker that is controller now, None while there is none.
         controller_metrics: what this broker's controller counts; zeros while it is not elected.
@@ -36,6 +38,7 @@ class BrokerServices:
     """
 
     config: BrokerConfig
+    dynamic: DynamicConfig
     broker_id: int
     runtime: Runtime
     session: ZkSession

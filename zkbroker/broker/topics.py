@@ -21,6 +21,7 @@ from zkbroker.registry.topic_rules import (
     check_topic_name,
     plan_growth,
     plan_topic,
+    some_without_rack,
     topic_exists,
 )
 from zkbroker.registry.topics import (
@@ -140,12 +141,13 @@ class Topics:
                 "unclean.leader.election.enable": "false",
             }
         try:
-            # Nobody is there to be told about racks: they count where every broker names one.
             self.create(
                 name,
                 partitions=partitions,
                 replication_factor=factor,
                 settings=settings,
+                # As genuine brokers create topics on demand: the client that asks for one cannot
+                # be expected to name the racks of the cluster.
                 racks=Racks.USED_IF_COMPLETE,
             )
         except ProtocolError as error:
@@ -153,6 +155,13 @@ class Topics:
                 raise
             return
         logger.info("topic created automatically topic=%s partitions=%d", name, partitions)
+        without = some_without_rack(self._racks())
+        if without:
+            logger.warning(
+                "topic=%s was placed without regard to racks: set broker.rack on brokers %s too",
+                name,
+                ", ".join(map(str, without)),
+            )
 
     def add_partitions(
         self,

@@ -9,25 +9,23 @@ import click
 
 from zkbroker.cli.connection import cluster_options, open_cluster
 from zkbroker.cli.output import json_option, print_json, print_table, say
-from zkbroker.errors import ClientError
+from zkbroker.errors import ClientError, ConfigError
 
 if TYPE_CHECKING:
     from zkbroker.admin.open_transactions import Judged
     from zkbroker.admin.transactional_ids import TransactionalId
 
 _NAMED = 5
-_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def duration_ms(ctx: click.Context, param: click.Parameter, text: str) -> int:
     """Turn a time with its unit, as `15m`, into milliseconds."""
-    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz")
-    unit = text[len(digits) :]
-    if not digits.isdecimal() or unit not in _UNITS:
-        raise click.BadParameter(
-            f"{text!r} is no duration: give a number with ms, s, m, h or d, as 15m"
-        )
-    return int(digits) * _UNITS[unit]
+    from zkbroker.config.durations import parse_duration_ms
+
+    try:
+        return parse_duration_ms(text, bare=False)
+    except ConfigError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 @click.group(

@@ -18,6 +18,8 @@ from zkbroker.cluster.broker_properties import check_shared, properties_of
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.cluster.replication import replication_properties
 from zkbroker.cluster.watchdog import Watchdog, WatchedProcess
+from zkbroker.config.broker import refuse_unknown
+from zkbroker.config.schema import property_text
 from zkbroker.errors import ConfigError, ZkbrokerError
 from zkbroker.zookeeper.embedded import EmbeddedZooKeeper, server_mode
 
@@ -74,8 +76,8 @@ class ClusterProcesses:
         zookeeper: `host:port[,host:port][/chroot]` of an external ensemble; embedded without it.
         zookeeper_port: port of the embedded ZooKeeper, 0 for a free one.
         ports: one port a broker; free ones without it.
-        properties: properties for every broker; see `broker_properties` for those that several
-            cannot share.
+        properties: properties for every broker; numbers and truth values may be given as such. See
+            `broker_properties` for those that several cannot share.
         replication: replicas of new topics; 3, or as many as there are brokers, without it.
         min_insync_replicas: see `replication_properties`.
         make_broker: makes a broker of a directory and properties; a process by default.
@@ -89,7 +91,7 @@ class ClusterProcesses:
         zookeeper: str | None = None,
         zookeeper_port: int = 0,
         ports: Sequence[int] | None = None,
-        properties: Mapping[str, str] | None = None,
+        properties: Mapping[str, str | float] | None = None,
         replication: int | None = None,
         min_insync_replicas: int | None = None,
         make_broker: Callable[[Path, Mapping[str, str]], Broker] = BrokerProcess,
@@ -98,6 +100,8 @@ class ClusterProcesses:
             raise ConfigError(f"brokers={brokers} is not allowed: give a whole number from 1")
         if ports is not None and len(ports) != brokers:
             raise ConfigError(f"give one port for each of the {brokers} brokers, not {len(ports)}")
+        given = {key: property_text(key, value) for key, value in (properties or {}).items()}
+        refuse_unknown(given)
         replicated = replication_properties(brokers, replication, min_insync_replicas)
         self.directory = Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -108,7 +112,7 @@ class ClusterProcesses:
         )
         self._external = zookeeper
         self._ports = ports
-        self._properties = {**replicated, **(properties or {})}
+        self._properties = {**replicated, **given}
         self._count = brokers
         check_shared(self._properties, brokers)
         self._make_broker = make_broker

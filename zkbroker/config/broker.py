@@ -7,7 +7,7 @@ effect, which is logged when the key is given. One exception: an authorizer that
 is refused.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
@@ -29,16 +29,17 @@ from zkbroker.config.levels import LEVELS
 from zkbroker.config.log import LOG_KEYS, LogConfig, LogManagerConfig
 from zkbroker.config.schema import (
     Int,
+    Int32,
     Str,
     from_properties,
     logger,
+    nearest,
     option,
     options,
     validate,
 )
 from zkbroker.errors import ConfigError
 
-_INT32_MAX = 2**31 - 1
 AUTHORIZER = "authorizer.class.name"
 
 
@@ -55,30 +56,23 @@ class BrokerConfig(
 ):
     """Settings of one broker. Sizes in bytes, times in milliseconds."""
 
-    admin_port: int = option(
-        "admin.port",
-        default=-1,
-        kind=Int(-1, 65535),
-        doc="Port of the HTTP page with metrics (/metrics, Prometheus form) and client versions "
-        "(/clients, JSON); 0 takes a free one, -1 opens none.",
-    )
-    admin_host: str = option(
-        "admin.host",
-        default="127.0.0.1",
-        kind=Str(empty=False),
-        doc="Address of the HTTP page.",
-    )
-    metrics_topics: int = option(
-        "metrics.topics.max",
-        default=1000,
-        kind=Int(0, _INT32_MAX),
-        doc="Topics with metrics of their own; the ones beyond are counted together.",
-    )
+    # fmt: off
+    admin_port: int = option("admin.port", Int(-1, 65535), -1,
+        "Port of the HTTP page with metrics (/metrics, Prometheus form) and client versions "
+        "(/clients, JSON); 0 takes a free one, -1 opens none.")
+    admin_host: str = option("admin.host", Str(empty=False), "127.0.0.1",
+        "Address of the HTTP page.")
+    metrics_topics: int = option("metrics.topics.max", Int32(0), 1000,
+        "Topics with metrics of their own; all others are counted together.")
+    # fmt: on
     log: LogConfig = field(default_factory=LogConfig)
     """Defaults of every topic's log."""
     log_manager: LogManagerConfig = field(default_factory=LogManagerConfig)
     legacy07: Legacy07Config = field(default_factory=Legacy07Config)
     """The listener for clients of Kafka 0.7, and its logs."""
+
+    given: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The properties that it was made of, as they were given."""
 
     IGNORED: ClassVar[Mapping[str, str]] = IGNORED
 
@@ -163,6 +157,7 @@ class BrokerConfig(
             log=from_properties(LogConfig, of_log, warn=_quiet),
             log_manager=from_properties(LogManagerConfig, of_log, warn=_quiet),
             legacy07=legacy07,
+            given=dict(properties),
         )
         if config.inter_broker_protocol == LEVELS[0] and config.log.pinned_magic != 0:
             raise ConfigError(
@@ -170,6 +165,26 @@ class BrokerConfig(
                 f"{LEVELS[0]}: followers of that level copy messages of magic 0 alone"
             )
         return config
+
+
+def refuse_unknown(properties: Iterable[str]) -> None:
+    """Check that a broker knows settings by name: those of programs, which no warning reaches.
+
+    Args:
+        properties: the names.
+
+    Raises:
+        ConfigError: some are unknown; each is named with the nearest known one.
+    """
+    known = _OWN_KEYS | LOG_KEYS | LEGACY07_KEYS | set(IGNORED) | {AUTHORIZER}
+    unknown = [
+        key
+        for key in properties
+        if key not in known and not key.startswith(tuple(IGNORED_PREFIXES))
+    ]
+    if unknown:
+        told = "; ".join(f"{key} is no setting of a broker{nearest(key, known)}" for key in unknown)
+        raise ConfigError(told)
 
 
 _OWN_KEYS = {key for _, declared in options(BrokerConfig) for key, _ in declared.keys}

@@ -8,16 +8,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from zkbroker.config import shared_options
+from zkbroker.config import shared_options as shared
 from zkbroker.config.import_path import is_import_path
 from zkbroker.config.refused_client_keys import refuse_unsupported
-from zkbroker.config.schema import Bool, Int, Str, from_properties, option, validate
+from zkbroker.config.schema import (
+    Bool,
+    Int,
+    Int32,
+    Ms,
+    Str,
+    from_properties,
+    option,
+    required,
+    validate,
+)
+from zkbroker.config.shared_options import FAIL as FAIL
+from zkbroker.config.shared_options import LARGEST as LARGEST
 from zkbroker.config.shared_options import READ_COMMITTED
+from zkbroker.config.shared_options import SMALLEST as SMALLEST
 from zkbroker.errors import ConfigError
-
-SMALLEST = "smallest"
-LARGEST = "largest"
-FAIL = "fail"
 
 _DEFAULTS_OF_0_7 = {
     "autooffset.reset": SMALLEST,
@@ -58,178 +67,65 @@ class ConsumerConfig:
         "kafka.csv.metrics.dir": "metrics are read from the connector",
     }
 
-    group_id: str = shared_options.group_id("group.id", "groupid")
-    zookeeper_connect: str = option(
-        "zookeeper.connect",
-        "zk.connect",
-        kind=Str(empty=False),
-        doc="ZooKeeper servers as host:port,host:port with an optional /chroot at the end.",
-    )
-    consumer_id: str = shared_options.consumer_id("consumer.id", "consumerid")
-    client_id: str = option(
-        "client.id",
-        default="",
-        kind=Str(),
-        doc="Sent with every request, for the broker's logs; the group id when empty.",
-    )
-    zookeeper_session_timeout_ms: int = shared_options.consumer_session_timeout_ms(
-        "zookeeper.session.timeout.ms", "zk.sessiontimeout.ms"
-    )
+    # fmt: off
+    group_id: str = shared.group_id("group.id groupid")
+    zookeeper_connect: str = required("zookeeper.connect zk.connect", Str(empty=False),
+        "ZooKeeper servers as host:port,host:port with an optional /chroot at the end.")
+    consumer_id: str = shared.CONSUMER_ID("consumer.id consumerid")
+    client_id: str = option("client.id", Str(), "",
+        "Sent with every request, for the broker's logs; the group id when empty.")
+    zookeeper_session_timeout_ms: int = shared.CONSUMER_SESSION_MS(
+        "zookeeper.session.timeout.ms zk.sessiontimeout.ms")
     zookeeper_connection_timeout_ms: int = option(
-        "zookeeper.connection.timeout.ms",
-        "zk.connectiontimeout.ms",
-        default=6000,
-        kind=Int(1),
-        doc="How long the start waits for a connection to ZooKeeper.",
-    )
-    socket_timeout_ms: int = option(
-        "socket.timeout.ms",
-        default=30_000,
-        kind=Int(1),
-        doc="How long to wait for a broker's answer, beyond the wait asked of it.",
-    )
+        "zookeeper.connection.timeout.ms zk.connectiontimeout.ms", Ms(1), 6000,
+        "How long the start waits for a connection to ZooKeeper.")
+    socket_timeout_ms: int = option("socket.timeout.ms", Ms(1), 30_000,
+        "How long to wait for a broker's answer, beyond the wait asked of it.")
     socket_receive_buffer_bytes: int = option(
-        "socket.receive.buffer.bytes",
-        "socket.buffersize",
-        default=-1,
-        kind=Int(-1),
-        doc="Receive buffer of each connection; -1 lets the system adapt it, which is faster than "
-        "any fixed size (65536 was the default of genuine consumers).",
-    )
-    fetch_message_max_bytes: int = option(
-        "fetch.message.max.bytes",
-        "fetch.size",
-        default=1024 * 1024,
-        kind=Int(1, 2**31 - 1),
-        doc="Bytes asked of one partition in one fetch.",
-    )
-    fetch_message_limit_bytes: int = option(
-        "fetch.message.limit.bytes",
-        default=64 * 1024 * 1024,
-        kind=Int(1, 2**31 - 1),
-        doc="How far the fetch size is doubled for a message that does not fit.",
-    )
-    fetch_response_max_bytes: int = option(
-        "fetch.response.max.bytes",
-        default=32 * 1024 * 1024,
-        kind=Int(1, 2**31 - 1),
-        doc="Bytes of one answer over all its partitions, from brokers that know the limit.",
-    )
-    isolation_level: str = shared_options.isolation_level()
-    fetch_min_bytes: int = option(
-        "fetch.min.bytes",
-        default=1,
-        kind=Int(0, 2**31 - 1),
-        doc="A fetch is answered when so many bytes are there, or fetch.wait.max.ms passed.",
-    )
-    fetch_wait_max_ms: int = option(
-        "fetch.wait.max.ms",
-        default=100,
-        kind=Int(0, 2**31 - 1),
-        doc="Longest time that a broker holds a fetch for which too little is there.",
-    )
-    num_consumer_fetchers: int = option(
-        "num.consumer.fetchers",
-        default=1,
-        kind=Int(1, 64),
-        doc="Fetchers (and connections) for each broker.",
-    )
-    refresh_leader_backoff_ms: int = option(
-        "refresh.leader.backoff.ms",
-        default=200,
-        kind=Int(1),
-        doc="Time between two looks for the leader of a partition that has none.",
-    )
-    queued_max_message_chunks: int = option(
-        "queued.max.message.chunks",
-        "queuedchunks.max",
-        default=2,
-        kind=Int(1),
-        doc="Fetched chunks that wait in one stream; each partition may always have one.",
-    )
-    auto_commit_enable: bool = option(
-        "auto.commit.enable",
-        "autocommit.enable",
-        default=True,
-        kind=Bool(),
-        doc="Whether to commit the offsets of consumed messages from time to time.",
-    )
-    auto_commit_interval_ms: int = option(
-        "auto.commit.interval.ms",
-        "autocommit.interval.ms",
-        default=60_000,
-        kind=Int(1),
-        doc="Time between two automatic commits.",
-    )
-    auto_offset_reset: str = option(
-        "auto.offset.reset",
-        "autooffset.reset",
-        default=LARGEST,
-        kind=Str(
-            (SMALLEST, LARGEST, FAIL),
-            spellings={"earliest": SMALLEST, "latest": LARGEST, "none": FAIL},
-        ),
-        doc="Where to start when the group has no offset, or one that is not in the log.",
-    )
-    consumer_timeout_ms: int = shared_options.consumer_timeout_ms()
-    rebalance_max_retries: int = option(
-        "rebalance.max.retries",
-        "rebalance.retries.max",
-        default=4,
-        kind=Int(0),
-        doc="Tries of one rebalance before a warning is logged; it is then tried on, for ever.",
-    )
-    rebalance_backoff_ms: int = option(
-        "rebalance.backoff.ms",
-        default=2000,
-        kind=Int(1),
-        doc="Longest time between two tries of a rebalance; the actual time is random below it.",
-    )
-    rebalance_drain_ms: int = shared_options.rebalance_drain_ms()
+        "socket.receive.buffer.bytes socket.buffersize", Int(-1), -1,
+        "Receive buffer of each connection; -1 lets the system adapt it, which is faster than any "
+        "fixed size (65536 was the default of genuine consumers).")
+    fetch_message_max_bytes: int = shared.FETCH_BYTES("fetch.message.max.bytes fetch.size")
+    fetch_message_limit_bytes: int = shared.FETCH_LIMIT_BYTES("fetch.message.limit.bytes")
+    fetch_response_max_bytes: int = option("fetch.response.max.bytes", Int32(1), 32 * 1024 * 1024,
+        "Bytes of one answer over all its partitions, from brokers that know the limit.")
+    isolation_level: str = shared.ISOLATION_LEVEL("isolation.level")
+    fetch_min_bytes: int = shared.FETCH_MIN_BYTES("fetch.min.bytes")
+    fetch_wait_max_ms: int = shared.FETCH_WAIT_MS("fetch.wait.max.ms")
+    num_consumer_fetchers: int = option("num.consumer.fetchers", Int(1, 64), 1,
+        "Fetchers (and connections) for each broker.")
+    refresh_leader_backoff_ms: int = option("refresh.leader.backoff.ms", Ms(1), 200,
+        "Time between two searches for the leader of a partition without one, in ms.")
+    queued_max_message_chunks: int = shared.QUEUED_CHUNKS(
+        "queued.max.message.chunks queuedchunks.max")
+    auto_commit_enable: bool = shared.AUTO_COMMIT("auto.commit.enable autocommit.enable")
+    auto_commit_interval_ms: int = shared.AUTO_COMMIT_MS(
+        "auto.commit.interval.ms autocommit.interval.ms")
+    auto_offset_reset: str = shared.OFFSET_RESET("auto.offset.reset autooffset.reset")
+    consumer_timeout_ms: int = shared.CONSUMER_TIMEOUT_MS("consumer.timeout.ms")
+    rebalance_max_retries: int = shared.REBALANCE_RETRIES(
+        "rebalance.max.retries rebalance.retries.max")
+    rebalance_backoff_ms: int = option("rebalance.backoff.ms", Ms(1), 2000,
+        "Longest time between two attempts at a rebalance, in ms; the time itself is random.")
+    rebalance_drain_ms: int = shared.REBALANCE_DRAIN_MS("rebalance.drain.ms")
     partition_assignment_strategy: str = option(
-        "partition.assignment.strategy",
-        default="range",
-        kind=Strategy(("range", "roundrobin")),
-        doc="How partitions are shared; all members of a group must agree. An import path "
-        "(package.module:name) of a function of your own is taken too.",
-    )
-    exclude_internal_topics: bool = option(
-        "exclude.internal.topics",
-        default=True,
-        kind=Bool(),
-        doc="Whether topic filters leave out topics such as __consumer_offsets.",
-    )
-    offsets_storage: str = option(
-        "offsets.storage",
-        default="zookeeper",
-        kind=Str(("zookeeper", "kafka")),
-        doc="Where the group's offsets are kept.",
-    )
-    dual_commit_enabled: bool | None = option(
-        "dual.commit.enabled",
-        default=None,
-        kind=Bool(),
-        doc="Commit to both storages, whichever offsets.storage names, and start at the larger "
-        "offset; by default true with offsets.storage=kafka and false with zookeeper.",
-    )
-    offsets_channel_backoff_ms: int = option(
-        "offsets.channel.backoff.ms",
-        default=1000,
-        kind=Int(1),
-        doc="Time between two tries to reach the group's coordinator.",
-    )
+        "partition.assignment.strategy", Strategy(("range", "roundrobin")), "range",
+        "How partitions are assigned; all members of a group need the same. The import path "
+        "(package.module:name) of a function of your own is allowed too.")
+    exclude_internal_topics: bool = shared.EXCLUDE_INTERNAL_TOPICS("exclude.internal.topics")
+    offsets_storage: str = option("offsets.storage", Str(("zookeeper", "kafka")), "zookeeper",
+        "Where the group's offsets are kept.")
+    dual_commit_enabled: bool | None = option("dual.commit.enabled", Bool(), None,
+        "Commit to both storages, whichever offsets.storage names, and start at the larger offset; "
+        "by default true with offsets.storage=kafka and false with zookeeper.")
+    offsets_channel_backoff_ms: int = option("offsets.channel.backoff.ms", Ms(1), 1000,
+        "Time between two attempts to reach the group's coordinator, in ms.")
     offsets_channel_socket_timeout_ms: int = option(
-        "offsets.channel.socket.timeout.ms",
-        default=10_000,
-        kind=Int(1),
-        doc="How long one read or commit of offsets looks for the coordinator and waits for it.",
-    )
-    offsets_commit_max_retries: int = option(
-        "offsets.commit.max.retries",
-        default=5,
-        kind=Int(0),
-        doc="How often a commit at shutdown is tried again, offsets.channel.backoff.ms apart.",
-    )
+        "offsets.channel.socket.timeout.ms", Ms(1), 10_000,
+        "How long one read or commit of offsets looks for the coordinator and waits for it.")
+    offsets_commit_max_retries: int = option("offsets.commit.max.retries", Int(0), 5,
+        "Retries of a commit at shutdown, offsets.channel.backoff.ms apart.")
+    # fmt: on
 
     def __post_init__(self) -> None:
         validate(self)

@@ -8,18 +8,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from zkbroker.config import shared_options
+from zkbroker.config import shared_options as shared
 from zkbroker.config.consumer import FAIL, LARGEST, SMALLEST, ConsumerConfig
 from zkbroker.config.refused_client_keys import refuse_unsupported
-from zkbroker.config.schema import Bool, Int, Str, StrList, from_properties, option, validate
+from zkbroker.config.schema import Bool, Int32, Ms, Str, StrList, from_properties, option, validate
 from zkbroker.errors import ConfigError
 
 EARLIEST = "earliest"
 LATEST = "latest"
 NONE = "none"
 
-_INT32_MAX = 2**31 - 1
 _OLDER_RESET = {EARLIEST: SMALLEST, LATEST: LARGEST, NONE: FAIL}
+_NEWER_RESET = {older: newer for newer, older in _OLDER_RESET.items()}
 _FETCH_LIMIT_BYTES = 64 * 1024 * 1024
 _JAVA_ASSIGNORS = "org.apache.kafka.clients.consumer."
 
@@ -65,138 +65,52 @@ class GroupConsumerConfig:
         "metrics.sample.window.ms": "measures are counted since the start",
     }
 
-    bootstrap_servers: tuple[str, ...] = option(
-        "bootstrap.servers",
-        default=(),
-        kind=StrList(),
-        doc="Brokers to learn the others from, host:port separated by commas.",
-    )
-    zookeeper_connect: str = option(
-        "zookeeper.connect",
-        default="",
-        kind=Str(),
-        doc="ZooKeeper to learn the brokers from, in place of bootstrap.servers.",
-    )
-    group_id: str = option(
-        "group.id",
-        default="",
-        kind=Str(),
-        doc="Name of the group; needed to subscribe and to commit.",
-    )
-    client_id: str = option(
-        "client.id",
-        default="zkbroker",
-        kind=Str(),
-        doc="Sent with every request; member ids begin with it.",
-    )
-    session_timeout_ms: int = option(
-        "session.timeout.ms",
-        default=10_000,
-        kind=Int(1, _INT32_MAX),
-        doc="Silence after which the coordinator counts this member as dead.",
-    )
-    heartbeat_interval_ms: int = option(
-        "heartbeat.interval.ms",
-        default=3000,
-        kind=Int(1, _INT32_MAX),
-        doc="Time between two heartbeats, below the session time-out; a third of it is a good "
-        "choice, so that one that is lost does not cost the membership.",
-    )
-    max_poll_interval_ms: int = option(
-        "max.poll.interval.ms",
-        default=300_000,
-        kind=Int(1, _INT32_MAX),
-        doc="Longest time between two polls; who takes longer leaves the group until it polls.",
-    )
-    max_poll_records: int = option(
-        "max.poll.records",
-        default=500,
-        kind=Int(1, _INT32_MAX),
-        doc="Messages that one poll returns at most.",
-    )
-    isolation_level: str = shared_options.isolation_level()
-    fetch_min_bytes: int = option(
-        "fetch.min.bytes",
-        default=1,
-        kind=Int(0, _INT32_MAX),
-        doc="A fetch is answered when so many bytes are there, or fetch.max.wait.ms passed.",
-    )
-    fetch_max_wait_ms: int = option(
-        "fetch.max.wait.ms",
-        default=500,
-        kind=Int(0, _INT32_MAX),
-        doc="Longest time that a broker holds a fetch for which too little is there.",
-    )
-    fetch_max_bytes: int = option(
-        "fetch.max.bytes",
-        default=50 * 1024 * 1024,
-        kind=Int(1, _INT32_MAX),
-        doc="Bytes of one answer over all its partitions.",
-    )
-    max_partition_fetch_bytes: int = option(
-        "max.partition.fetch.bytes",
-        default=1024 * 1024,
-        kind=Int(1, _INT32_MAX),
-        doc="Bytes asked of one partition in one fetch; a larger message comes all the same.",
-    )
-    enable_auto_commit: bool = option(
-        "enable.auto.commit",
-        default=True,
-        kind=Bool(),
-        doc="Whether to commit what earlier polls returned from time to time.",
-    )
-    auto_commit_interval_ms: int = option(
-        "auto.commit.interval.ms",
-        default=5000,
-        kind=Int(1, _INT32_MAX),
-        doc="Time between two automatic commits.",
-    )
+    # fmt: off
+    bootstrap_servers: tuple[str, ...] = option("bootstrap.servers", StrList(), (),
+        "Brokers to learn the others from, host:port separated by commas.")
+    zookeeper_connect: str = option("zookeeper.connect", Str(), "",
+        "ZooKeeper to learn the brokers from, in place of bootstrap.servers.")
+    group_id: str = option("group.id", Str(), "",
+        "Name of the group; needed to subscribe and to commit.")
+    client_id: str = option("client.id", Str(), "zkbroker",
+        "Sent with every request; member ids begin with it.")
+    session_timeout_ms: int = option("session.timeout.ms", Int32(1), 10_000,
+        "Time without a heartbeat after which the coordinator takes this member for dead, in ms.")
+    heartbeat_interval_ms: int = option("heartbeat.interval.ms", Int32(1), 3000,
+        "Time between two heartbeats, in ms; less than the session time-out. A third of it is a "
+        "good choice: the loss of one heartbeat does no harm then.")
+    max_poll_interval_ms: int = option("max.poll.interval.ms", Int32(1), 300_000,
+        "Longest time between two polls, in ms; a member that takes longer leaves the group until "
+        "its next poll.")
+    max_poll_records: int = option("max.poll.records", Int32(1), 500,
+        "Messages that one poll returns at most.")
+    isolation_level: str = shared.ISOLATION_LEVEL("isolation.level")
+    fetch_min_bytes: int = shared.FETCH_MIN_BYTES("fetch.min.bytes")
+    fetch_max_wait_ms: int = shared.FETCH_WAIT_MS("fetch.max.wait.ms", 500)
+    fetch_max_bytes: int = option("fetch.max.bytes", Int32(1), 50 * 1024 * 1024,
+        "Bytes of one answer over all its partitions.")
+    max_partition_fetch_bytes: int = option("max.partition.fetch.bytes", Int32(1), 1024 * 1024,
+        "Bytes of one partition in one fetch; a larger message is returned nevertheless.")
+    enable_auto_commit: bool = option("enable.auto.commit", Bool(), True,
+        "Whether the offsets of messages from earlier polls are committed regularly.")
+    auto_commit_interval_ms: int = option("auto.commit.interval.ms", Int32(1), 5000,
+        "Time between two automatic commits.")
     auto_offset_reset: str = option(
-        "auto.offset.reset",
-        default=LATEST,
-        kind=Str(
-            (EARLIEST, LATEST, NONE),
-            spellings={older: newer for newer, older in _OLDER_RESET.items()},
-        ),
-        doc="Where to start when the group has no offset, or one that is not in the log.",
-    )
-    strategies: tuple[str, ...] = option(
-        "partition.assignment.strategy",
-        default=("range",),
-        kind=Strategies(1),
-        doc="Assignors that this member supports, the preferred one first: range, roundrobin, "
-        "sticky, or an import path (package.module:Name) of one of your own.",
-    )
-    exclude_internal_topics: bool = option(
-        "exclude.internal.topics",
-        default=True,
-        kind=Bool(),
-        doc="Whether patterns leave out topics such as __consumer_offsets.",
-    )
-    metadata_max_age_ms: int = option(
-        "metadata.max.age.ms",
-        default=300_000,
-        kind=Int(1),
-        doc="Time after which topics and partitions are looked at anew without a cause.",
-    )
-    request_timeout_ms: int = option(
-        "request.timeout.ms",
-        default=30_000,
-        kind=Int(1, _INT32_MAX),
-        doc="How long to wait for an answer, beyond the wait asked of the broker.",
-    )
-    retry_backoff_ms: int = option(
-        "retry.backoff.ms",
-        default=100,
-        kind=Int(1, _INT32_MAX),
-        doc="Time between two tries of a request.",
-    )
-    receive_buffer_bytes: int = option(
-        "receive.buffer.bytes",
-        default=-1,
-        kind=Int(-1, _INT32_MAX),
-        doc="Receive buffer of each connection; -1 leaves it to the system.",
-    )
+        "auto.offset.reset", Str((EARLIEST, LATEST, NONE), spellings=_NEWER_RESET), LATEST,
+        "Where to start when the group has no offset, or one that is not in the log.")
+    strategies: tuple[str, ...] = option("partition.assignment.strategy", Strategies(1), ("range",),
+        "Assignors that this member supports, the preferred one first: range, roundrobin, sticky, "
+        "or an import path (package.module:Name) of one of your own.")
+    exclude_internal_topics: bool = shared.EXCLUDE_INTERNAL_TOPICS("exclude.internal.topics")
+    metadata_max_age_ms: int = option("metadata.max.age.ms", Ms(1), 300_000,
+        "Age at which metadata is refreshed, in ms.")
+    request_timeout_ms: int = option("request.timeout.ms", Int32(1), 30_000,
+        "How long to wait for an answer, beyond the wait asked of the broker.")
+    retry_backoff_ms: int = option("retry.backoff.ms", Int32(1), 100,
+        "Time between two attempts at a request, in ms.")
+    receive_buffer_bytes: int = option("receive.buffer.bytes", Int32(-1), -1,
+        "Receive buffer of each connection; -1 leaves it to the system.")
+    # fmt: on
 
     def __post_init__(self) -> None:
         validate(self)

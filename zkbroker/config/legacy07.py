@@ -13,6 +13,8 @@ from zkbroker.config.listeners import Endpoint, parse_endpoint
 from zkbroker.config.schema import (
     Bool,
     Int,
+    Int32,
+    Ms,
     Str,
     StrMap,
     from_properties,
@@ -22,7 +24,6 @@ from zkbroker.config.schema import (
 )
 from zkbroker.errors import ConfigError
 
-_INT32_MAX = 2**31 - 1
 _HOUR_MS = 3_600_000
 _MINUTE_MS = 60_000
 NAME = "LEGACY07"
@@ -39,187 +40,76 @@ def beside(log_dir: str) -> str:
 class Legacy07Config:
     """Settings of the 0.7 listener and its logs. Sizes in bytes, times in milliseconds."""
 
-    listener: str = option(
-        LISTENER,
-        default="",
-        kind=Str(),
-        doc="`host:port` on which clients of Kafka 0.7 are served; empty serves none. Port 0 takes "
-        "a free one, 6667 was the default of 0.7.",
-    )
-    advertised_listener: str = option(
-        "legacy07.advertised.listener",
-        default="",
-        kind=Str(),
-        doc="`host:port` that 0.7 clients are told; what is listened on when empty. IPv6 addresses "
-        "cannot be told to them.",
-    )
-    log_dir: str = option(
-        LOG_DIR,
-        default="",
-        kind=Str(),
-        doc="Directory of the 0.7 logs: the `log.dir` of a 0.7 broker, or a new one. It cannot be "
-        "one of `log.dirs`; when empty it lies beside the first of them, with `-07` at its end.",
-    )
-    chroot: str = option(
-        "legacy07.zookeeper.chroot",
-        default="/kafka07",
-        kind=Str(empty=False),
-        doc="Where the 0.7 registry lies in ZooKeeper, from the root of the servers in "
+    # fmt: off
+    listener: str = option(LISTENER, Str(), "",
+        "`host:port` on which clients of Kafka 0.7 are served; empty serves none. Port 0 takes a "
+        "free one, 6667 was the default of 0.7.")
+    advertised_listener: str = option("legacy07.advertised.listener", Str(), "",
+        "`host:port` that 0.7 clients are told; what is listened on when empty. IPv6 addresses "
+        "cannot be told to them.")
+    log_dir: str = option(LOG_DIR, Str(), "",
+        "Directory of the 0.7 logs: the `log.dir` of a 0.7 broker, or a new one. It cannot be one "
+        "of `log.dirs`; when empty it lies beside the first of them, with `-07` at its end.")
+    chroot: str = option("legacy07.zookeeper.chroot", Str(empty=False), "/kafka07",
+        "Where the 0.7 registry lies in ZooKeeper, from the root of the servers in "
         "`zookeeper.connect`; `/` is the root itself. It cannot be the chroot of "
-        "`zookeeper.connect`.",
-    )
-    broker_id: int = option(
-        "legacy07.broker.id",
-        default=-1,
-        kind=Int(-1, _INT32_MAX),
-        doc="Id of this broker in the 0.7 registry; -1 is `broker.id`. It must stay what it was: "
-        "the offsets of 0.7 groups name it.",
-    )
-    max_logs: int = option(
-        "legacy07.logs.max",
-        default=10_000,
-        kind=Int(1, _INT32_MAX),
-        doc="0.7 logs that producers may make; a set that would need one more closes its "
-        "connection.",
-    )
-    topics: str = option(
-        "legacy07.topics",
-        default="",
-        kind=Str(),
-        doc="Regular expression of newer topics that clients of 0.7 read and write too: each "
-        "partition gets a view here, at the broker that was its first replica. It must match the "
-        "whole name; empty matches none.",
-    )
-    share_new_topics: bool = option(
-        "legacy07.share.new.topics",
-        default=True,
-        kind=Bool(),
-        doc="A topic that is first written through 0.7 becomes a newer topic with a view; without, "
-        "a 0.7 log of its own, which newer clients do not see.",
-    )
-    message_magic: int = option(
-        "legacy07.message.magic",
-        default=1,
-        kind=Int(0, 1),
-        doc="Magic of the messages that clients of 0.7 are given of what newer producers wrote. 0 "
-        "is for clients that know nothing else.",
-    )
-    pending_bytes: int = option(
-        "legacy07.pending.max.bytes",
-        default=16 * 1024**2,
-        kind=Int(0, _INT32_MAX),
-        doc="Bytes of each partition that 0.7 producers sent and that are kept as they came until "
-        "every replica in sync has them; what is more is shown uncompressed.",
-    )
-    forward_timeout_ms: int = option(
-        "legacy07.forward.timeout.ms",
-        default=10_000,
-        kind=Int(1, _INT32_MAX),
-        doc="Time for another broker that leads a partition to take what was produced to its view "
-        "here; after it the producer's connection is closed.",
-    )
-    num_partitions: int = option(
-        "num.partitions",
-        default=1,
-        kind=Int(1, _INT32_MAX),
-        doc="Partitions of a topic on each broker.",
-    )
-    topic_partitions: Mapping[str, int] = option(
-        "topic.partition.count.map",
-        default_factory=dict,
-        kind=StrMap(),
-        doc="Partitions of single topics, `topic:number`.",
-    )
-    max_topic_length: int = option(
-        "max.topic.name.length",
-        default=255,
-        kind=Int(1, _INT32_MAX),
-        doc="Longest name of a 0.7 topic, in characters.",
-    )
-    max_message_bytes: int = option(
-        "max.message.size",
-        default=1_000_000,
-        kind=Int(0, _INT32_MAX),
-        doc="Largest payload in bytes; a set with a larger one is dropped.",
-    )
-    file_bytes: int = option(
-        "log.file.size",
-        default=1024**3,
-        kind=Int(1, _INT32_MAX),
-        doc="Size in bytes above which a log gets a new file.",
-    )
-    topic_file_bytes: Mapping[str, int] = option(
-        "topic.log.file.size",
-        default_factory=dict,
-        kind=StrMap(),
-        doc="File sizes of single topics.",
-    )
-    roll_ms: int = option(
-        ("log.roll.hours", _HOUR_MS),
-        default=168 * _HOUR_MS,
-        kind=Int(1),
-        doc="Age above which a log gets a new file, counted from its first append since the start.",
-    )
-    topic_roll_hours: Mapping[str, int] = option(
-        "topic.log.roll.hours",
-        default_factory=dict,
-        kind=StrMap(),
-        doc="Roll ages of single topics, in hours.",
-    )
-    retention_ms: int = option(
-        ("log.retention.hours", _HOUR_MS),
-        default=168 * _HOUR_MS,
-        kind=Int(-1),
-        doc="Time after its last append for which a file is kept; -1 is for ever.",
-    )
-    topic_retention_hours: Mapping[str, int] = option(
-        "topic.log.retention.hours",
-        default_factory=dict,
-        kind=StrMap(),
-        doc="Retention times of single topics, in hours.",
-    )
-    retention_bytes: int = option(
-        "log.retention.size",
-        default=-1,
-        kind=Int(-1),
-        doc="Size to which a log is kept, in whole files; -1 is any size.",
-    )
-    topic_retention_bytes: Mapping[str, int] = option(
-        "topic.log.retention.size",
-        default_factory=dict,
-        kind=StrMap(),
-        doc="Retention sizes of single topics.",
-    )
-    cleanup_ms: int = option(
-        ("log.cleanup.interval.mins", _MINUTE_MS),
-        default=10 * _MINUTE_MS,
-        kind=Int(1),
-        doc="Time between two looks for files to delete.",
-    )
-    flush_messages: int = option(
-        "log.flush.interval",
-        default=500,
-        kind=Int(1, _INT32_MAX),
-        doc="Messages after which a log is flushed; readers see what is flushed.",
-    )
-    flush_check_ms: int = option(
-        "log.default.flush.scheduler.interval.ms",
-        default=3000,
-        kind=Int(1),
-        doc="Time between two looks for logs to flush.",
-    )
-    flush_ms: int = option(
-        "log.default.flush.interval.ms",
-        default=-1,
-        kind=Int(-1),
-        doc="Time after which a log is flushed; -1 is that of the scheduler.",
-    )
-    topic_flush_ms: Mapping[str, int] = option(
-        "topic.flush.intervals.ms",
-        default_factory=dict,
-        kind=StrMap(),
-        doc="Flush intervals of single topics.",
-    )
+        "`zookeeper.connect`.")
+    broker_id: int = option("legacy07.broker.id", Int32(-1), -1,
+        "Id of this broker in the 0.7 registry; -1 is `broker.id`. It must stay what it was: the "
+        "offsets of 0.7 groups name it.")
+    max_logs: int = option("legacy07.logs.max", Int32(1), 10_000,
+        "0.7 logs that producers may make; a set that would need one more closes its connection.")
+    topics: str = option("legacy07.topics", Str(), "",
+        "Regular expression of newer topics that clients of 0.7 read and write too: each partition "
+        "gets a view here, at the broker that was its first replica. It must match the whole name; "
+        "empty matches none.")
+    share_new_topics: bool = option("legacy07.share.new.topics", Bool(), True,
+        "A topic that is first written through 0.7 becomes a newer topic with a view; without, a "
+        "0.7 log of its own, which newer clients do not see.")
+    message_magic: int = option("legacy07.message.magic", Int(0, 1), 1,
+        "Magic of the messages that clients of 0.7 are given of what newer producers wrote. 0 is "
+        "for clients that know nothing else.")
+    pending_bytes: int = option("legacy07.pending.max.bytes", Int32(0), 16 * 1024**2,
+        "Bytes of each partition that 0.7 producers sent and that are kept as they came until "
+        "every replica in sync has them; what is more is shown uncompressed.")
+    forward_timeout_ms: int = option("legacy07.forward.timeout.ms", Int32(1), 10_000,
+        "Time for another broker that leads a partition to take what was produced to its view "
+        "here; after it the producer's connection is closed.")
+    num_partitions: int = option("num.partitions", Int32(1), 1,
+        "Partitions of a topic on each broker.")
+    topic_partitions: Mapping[str, int] = option("topic.partition.count.map", StrMap(), {},
+        "Partitions of single topics, `topic:number`.")
+    max_topic_length: int = option("max.topic.name.length", Int32(1), 255,
+        "Longest name of a 0.7 topic, in characters.")
+    max_message_bytes: int = option("max.message.size", Int32(0), 1_000_000,
+        "Largest payload in bytes; a set with a larger one is dropped.")
+    file_bytes: int = option("log.file.size", Int32(1), 1024**3,
+        "Size in bytes above which a log gets a new file.")
+    topic_file_bytes: Mapping[str, int] = option("topic.log.file.size", StrMap(), {},
+        "File sizes of single topics.")
+    roll_ms: int = option("log.roll.hours", Ms(1), 168 * _HOUR_MS,
+        "Age above which a log gets a new file, counted from its first append since the start.")
+    topic_roll_hours: Mapping[str, int] = option("topic.log.roll.hours", StrMap(), {},
+        "Roll ages of single topics, in hours.")
+    retention_ms: int = option("log.retention.hours", Ms(-1), 168 * _HOUR_MS,
+        "Time after its last append for which a file is kept; -1 is for ever.")
+    topic_retention_hours: Mapping[str, int] = option("topic.log.retention.hours", StrMap(), {},
+        "Retention times of single topics, in hours.")
+    retention_bytes: int = option("log.retention.size", Int(-1), -1,
+        "Size to which a log is kept, in whole files; -1 is any size.")
+    topic_retention_bytes: Mapping[str, int] = option("topic.log.retention.size", StrMap(), {},
+        "Retention sizes of single topics.")
+    cleanup_ms: int = option("log.cleanup.interval.mins", Ms(1), 10 * _MINUTE_MS,
+        "Time between two looks for files to delete.")
+    flush_messages: int = option("log.flush.interval", Int32(1), 500,
+        "Messages after which a log is flushed; readers see what is flushed.")
+    flush_check_ms: int = option("log.default.flush.scheduler.interval.ms", Ms(1), 3000,
+        "Time between two looks for logs to flush.")
+    flush_ms: int = option("log.default.flush.interval.ms", Ms(-1), -1,
+        "Time after which a log is flushed; -1 is that of the scheduler.")
+    topic_flush_ms: Mapping[str, int] = option("topic.flush.intervals.ms", StrMap(), {},
+        "Flush intervals of single topics.")
+    # fmt: on
 
     def __post_init__(self) -> None:
         validate(self)

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from zkbroker.config import shared_options
-from zkbroker.config.consumer import FAIL, LARGEST, SMALLEST, ConsumerConfig
+from zkbroker.config import shared_options as shared
+from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.config.generation import GENERATION, without_generation
 from zkbroker.config.refused_client_keys import refuse_unsupported
-from zkbroker.config.schema import Bool, Int, Str, from_properties, option, validate
+from zkbroker.config.schema import Bool, Int, Ms, Str, from_properties, option, required, validate
 from zkbroker.errors import ConfigError
 
 _MIRROR = "zkbroker mirror takes it, a consumer does not"
@@ -28,117 +28,42 @@ class ConsumerConfig07:
         "mirror.consumer.numthreads": _MIRROR,
     }
 
-    group_id: str = shared_options.group_id("groupid", "group.id")
-    zookeeper_connect: str = option(
-        "zk.connect",
-        "zookeeper.connect",
-        kind=Str(empty=False),
-        doc="ZooKeeper servers of the 0.7 cluster as host:port,host:port with an optional /chroot.",
-    )
-    consumer_id: str = shared_options.consumer_id("consumerid", "consumer.id")
-    zookeeper_session_timeout_ms: int = shared_options.consumer_session_timeout_ms(
-        "zk.sessiontimeout.ms", "zookeeper.session.timeout.ms"
-    )
+    # fmt: off
+    group_id: str = shared.group_id("groupid group.id")
+    zookeeper_connect: str = required("zk.connect zookeeper.connect", Str(empty=False),
+        "ZooKeeper servers of the 0.7 cluster as host:port,host:port with an optional /chroot.")
+    consumer_id: str = shared.CONSUMER_ID("consumerid consumer.id")
+    zookeeper_session_timeout_ms: int = shared.CONSUMER_SESSION_MS(
+        "zk.sessiontimeout.ms zookeeper.session.timeout.ms")
     zookeeper_connection_timeout_ms: int = option(
-        "zk.connectiontimeout.ms",
-        "zookeeper.connection.timeout.ms",
-        default=-1,
-        kind=Int(-1),
-        doc="How long the start waits for a connection to ZooKeeper; -1: as zk.sessiontimeout.ms.",
-    )
-    zookeeper_sync_time_ms: int = option(
-        "zk.synctime.ms",
-        "zookeeper.sync.time.ms",
-        default=2000,
-        kind=Int(1),
-        doc="The default of rebalance.backoff.ms, and nothing else: watches tell of a change.",
-    )
-    socket_timeout_ms: int = option(
-        "socket.timeout.ms",
-        default=30_000,
-        kind=Int(1),
-        doc="How long to wait for a broker's answer.",
-    )
+        "zk.connectiontimeout.ms zookeeper.connection.timeout.ms", Ms(-1), -1,
+        "How long the start waits for a connection to ZooKeeper; -1: as zk.sessiontimeout.ms.")
+    zookeeper_sync_time_ms: int = option("zk.synctime.ms zookeeper.sync.time.ms", Ms(1), 2000,
+        "The default of rebalance.backoff.ms, and nothing else: watches tell of a change.")
+    socket_timeout_ms: int = option("socket.timeout.ms", Ms(1), 30_000,
+        "How long to wait for a broker's answer.")
     socket_buffer_bytes: int = option(
-        "socket.buffersize",
-        "socket.receive.buffer.bytes",
-        default=65_536,
-        kind=Int(-1),
-        doc="Receive buffer of each connection; -1 lets the system adapt it.",
-    )
-    fetch_bytes: int = option(
-        "fetch.size",
-        "fetch.message.max.bytes",
-        default=1024 * 1024,
-        kind=Int(1, 2**31 - 1),
-        doc="Bytes asked of one partition in one fetch.",
-    )
-    fetch_limit_bytes: int = option(
-        "fetch.message.limit.bytes",
-        default=64 * 1024 * 1024,
-        kind=Int(1, 2**31 - 1),
-        doc="How far the fetch size is doubled for a message that does not fit.",
-    )
-    fetcher_backoff_ms: int = option(
-        "fetcher.backoff.ms",
-        "backoff.increment.ms",
-        default=1000,
-        kind=Int(0),
-        doc="How long a fetcher waits after an answer without data, since brokers of 0.7 answer at "
-        "once.",
-    )
-    autocommit_enable: bool = option(
-        "autocommit.enable",
-        "auto.commit.enable",
-        default=True,
-        kind=Bool(),
-        doc="Whether to commit the positions of consumed messages from time to time.",
-    )
-    autocommit_interval_ms: int = option(
-        "autocommit.interval.ms",
-        "auto.commit.interval.ms",
-        default=10_000,
-        kind=Int(1),
-        doc="Time between two automatic commits.",
-    )
-    queued_chunks: int = option(
-        "queuedchunks.max",
-        "queued.max.message.chunks",
-        default=10,
-        kind=Int(1),
-        doc="Fetched chunks that wait in one stream; each partition may always have one.",
-    )
-    rebalance_retries: int = option(
-        "rebalance.retries.max",
-        "rebalance.max.retries",
-        default=4,
-        kind=Int(0),
-        doc="Tries of one rebalance before a warning is logged; it is then tried on, for ever.",
-    )
-    rebalance_backoff_ms: int = option(
-        "rebalance.backoff.ms",
-        default=-1,
-        kind=Int(-1),
-        doc="Longest time between two tries of a rebalance; -1: as zk.synctime.ms.",
-    )
-    rebalance_drain_ms: int = shared_options.rebalance_drain_ms()
-    autooffset_reset: str = option(
-        "autooffset.reset",
-        "auto.offset.reset",
-        default=SMALLEST,
-        kind=Str(
-            (SMALLEST, LARGEST, FAIL),
-            spellings={"earliest": SMALLEST, "latest": LARGEST, "none": FAIL},
-        ),
-        doc="Where to start when the group has no position, or one that is not in the log.",
-    )
-    consumer_timeout_ms: int = shared_options.consumer_timeout_ms()
-    shallow_iterator: bool = option(
-        "shallowiterator.enable",
-        default=False,
-        kind=Bool(),
-        doc="Only false: streams always deliver single messages, never compressed ones.",
-    )
+        "socket.buffersize socket.receive.buffer.bytes", Int(-1), 65_536,
+        "Receive buffer of each connection; -1 lets the system adapt it.")
+    fetch_bytes: int = shared.FETCH_BYTES("fetch.size fetch.message.max.bytes")
+    fetch_limit_bytes: int = shared.FETCH_LIMIT_BYTES("fetch.message.limit.bytes")
+    fetcher_backoff_ms: int = option("fetcher.backoff.ms backoff.increment.ms", Ms(0), 1000,
+        "How long a fetcher waits after an answer without data, since brokers of 0.7 answer at "
+        "once.")
+    autocommit_enable: bool = shared.AUTO_COMMIT("autocommit.enable auto.commit.enable")
+    autocommit_interval_ms: int = shared.AUTO_COMMIT_MS(
+        "autocommit.interval.ms auto.commit.interval.ms", 10_000)
+    queued_chunks: int = shared.QUEUED_CHUNKS("queuedchunks.max queued.max.message.chunks", 10)
+    rebalance_retries: int = shared.REBALANCE_RETRIES("rebalance.retries.max rebalance.max.retries")
+    rebalance_backoff_ms: int = option("rebalance.backoff.ms", Ms(-1), -1,
+        "Longest time between two attempts at a rebalance, in ms; -1 is zk.synctime.ms.")
+    rebalance_drain_ms: int = shared.REBALANCE_DRAIN_MS("rebalance.drain.ms")
+    autooffset_reset: str = shared.OFFSET_RESET(
+        "autooffset.reset auto.offset.reset", shared.SMALLEST)
+    consumer_timeout_ms: int = shared.CONSUMER_TIMEOUT_MS("consumer.timeout.ms")
+    shallow_iterator: bool = option("shallowiterator.enable", Bool(), False,
+        "Only false: streams always deliver single messages, never compressed ones.")
+    # fmt: on
 
     def __post_init__(self) -> None:
         validate(self)

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from zkbroker.config import shared_options
+from zkbroker.config import shared_options as shared
 from zkbroker.config.generation import GENERATION, without_generation
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.config.refused_client_keys import refuse_unsupported
-from zkbroker.config.schema import Int, Str, StrList, from_properties, option, validate
+from zkbroker.config.schema import Int, Int32, Str, StrList, from_properties, option, validate
 from zkbroker.errors import ConfigError
 
 _FOREVER = 2**31 - 1
@@ -21,6 +21,10 @@ _BROKER = re.compile(r"(\d+):([^:,\s]+):(\d{1,5})", re.ASCII)
 _OVERHEAD_BYTES = 40
 # Room for what a codec may add: the broker drops a wrapper above max.message.size in silence.
 _BATCH_SHARE = 10
+
+
+_CODECS = {"0": "none", "1": "gzip", "2": "snappy"}
+_OLD_CODECS = {**_CODECS, "uncompressed": "none"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,173 +35,71 @@ class ProducerConfig07:
     when it was written to the connection, and what was written to one that then breaks is lost.
     """
 
-    IGNORED: ClassVar[Mapping[str, str]] = shared_options.KEPT_CURRENT
+    IGNORED: ClassVar[Mapping[str, str]] = shared.KEPT_CURRENT
 
-    zookeeper_connect: str = option(
-        "zk.connect",
-        "zookeeper.connect",
-        default="",
-        kind=Str(),
-        doc="ZooKeeper servers of the 0.7 cluster, with an optional /chroot; brokers and their "
-        "partitions are found there. Either this or broker.list.",
-    )
-    broker_list: tuple[str, ...] = option(
-        "broker.list",
-        default=(),
-        kind=StrList(),
-        doc="Brokers as id:host:port,id:host:port: each message goes to a random one, which picks "
-        "the partition. Either this or zk.connect.",
-    )
-    host: str = option(
-        "host",
-        default="",
-        kind=Str(),
-        doc="With port: the one broker to send to, as 0.7's SyncProducer has it.",
-    )
-    port: int = option("port", default=0, kind=Int(0, 65_535), doc="See host.")
-    producer_type: str = option(
-        "producer.type",
-        default="sync",
-        kind=Str(choices=("sync", "async")),
-        doc="sync: send returns when the message is written. async: send puts it on a queue.",
-    )
-    partitioner: str = option(
-        "partitioner.class",
-        default="",
-        kind=Str(),
-        doc="Chooses among the partitions of all brokers by the key. Default: the Java hash code "
-        "of the key, a random one without a key. Not with broker.list.",
-    )
-    encoder: str = option(
-        "serializer.class",
-        default="DefaultEncoder",
-        kind=Str(empty=False),
-        doc="Encoder of the messages.",
-    )
-    key_encoder: str = option(
-        "key.serializer.class",
-        default="",
-        kind=Str(),
-        doc="Encoder of keys for a partitioner.class that sees bytes; that of the messages when "
-        "empty. Keys are not stored.",
-    )
+    # fmt: off
+    zookeeper_connect: str = option("zk.connect zookeeper.connect", Str(), "",
+        "ZooKeeper servers of the 0.7 cluster, with an optional /chroot; brokers and their "
+        "partitions are found there. Either this or broker.list.")
+    broker_list: tuple[str, ...] = option("broker.list", StrList(), (),
+        "Brokers as id:host:port,id:host:port: each message goes to a random one, which picks the "
+        "partition. Either this or zk.connect.")
+    host: str = option("host", Str(), "",
+        "With port: the one broker to send to, as 0.7's SyncProducer has it.")
+    port: int = option("port", Int(0, 65_535), 0, "See host.")
+    producer_type: str = option("producer.type", Str(choices=("sync", "async")), "sync",
+        "sync: send returns when the message is written. async: send puts it on a queue.")
+    partitioner: str = option("partitioner.class", Str(), "",
+        "Chooses among the partitions of all brokers by the key. Default: the Java hash code of "
+        "the key, a random one without a key. Not with broker.list.")
+    encoder: str = option("serializer.class", Str(empty=False), "DefaultEncoder",
+        "Encoder of the messages.")
+    key_encoder: str = option("key.serializer.class", Str(), "",
+        "Encoder of keys for a partitioner.class that sees bytes; that of the messages when empty. "
+        "Keys are not stored.")
     compression_codec: str = option(
-        "compression.codec",
-        default="none",
-        kind=Str(
-            ("none", "gzip", "snappy"),
-            spellings={"0": "none", "1": "gzip", "2": "snappy", "uncompressed": "none"},
-        ),
-        doc="Codec of the sets that are sent: 0 none, 1 gzip, 2 snappy.",
-    )
-    compressed_topics: tuple[str, ...] = option(
-        "compressed.topics",
-        default=(),
-        kind=StrList(),
-        doc="With producer.type=async: topics to compress; all where the list is empty.",
-    )
-    required_acks: int = option(
-        "request.required.acks",
-        "acks",
-        default=0,
-        kind=Int(-1, 1),
-        doc="0: a message is sent when it is written. 1 or -1: when the broker answered a request "
-        "that was written behind it, for which it has to have taken the message.",
-    )
-    retries: int = option(
-        "num.retries",
-        "message.send.max.retries",
-        default=0,
-        kind=Int(0, _FOREVER),
-        doc="With producer.type=async: how often a set that could not be written is tried again.",
-    )
-    retry_backoff_ms: int = option(
-        "retry.backoff.ms",
-        default=100,
-        kind=Int(0, _FOREVER),
-        doc="Wait before each retry, in ms.",
-    )
-    delivery_timeout_ms: int = option(
-        "delivery.timeout.ms",
-        default=120_000,
-        kind=Int(1, _FOREVER),
-        doc="A message that is not sent this long after send fails, in ms.",
-    )
-    send_buffer_bytes: int = shared_options.send_buffer_bytes("buffer.size")
-    connect_timeout_ms: int = shared_options.broker_connect_timeout_ms()
-    socket_timeout_ms: int = option(
-        "socket.timeout.ms",
-        default=30_000,
-        kind=Int(1, _FOREVER),
-        doc="How long a broker may take no more bytes before the connection is given up, in ms.",
-    )
-    reconnect_interval: int = option(
-        "reconnect.interval",
-        default=30_000,
-        kind=Int(-1, _FOREVER),
-        doc="After so many requests a connection is replaced by another one; -1: never.",
-    )
-    reconnect_time_ms: int = option(
-        "reconnect.time.interval.ms",
-        default=10_000_000,
-        kind=Int(-1, _FOREVER),
-        doc="After this time a connection is replaced by another one, in ms; -1: never.",
-    )
+        "compression.codec", Str(tuple(_CODECS.values()), spellings=_OLD_CODECS), "none",
+        "Codec of the sets that are sent: 0 none, 1 gzip, 2 snappy.")
+    compressed_topics: tuple[str, ...] = option("compressed.topics", StrList(), (),
+        "With producer.type=async: topics to compress; all where the list is empty.")
+    required_acks: int = option("request.required.acks acks", Int(-1, 1), 0,
+        "0: a message is sent when it is written. 1 or -1: when the broker answered a request that "
+        "was written behind it, for which it has to have taken the message.")
+    retries: int = option("num.retries message.send.max.retries", Int32(0), 0,
+        "With producer.type=async: how often a set that could not be written is tried again.")
+    retry_backoff_ms: int = option("retry.backoff.ms", Int32(0), 100,
+        "Wait before each retry, in ms.")
+    delivery_timeout_ms: int = option("delivery.timeout.ms", Int32(1), 120_000,
+        "A message that is not sent this long after send fails, in ms.")
+    send_buffer_bytes: int = shared.SEND_BUFFER_BYTES("buffer.size")
+    connect_timeout_ms: int = shared.CONNECT_TIMEOUT_MS("connect.timeout.ms")
+    socket_timeout_ms: int = option("socket.timeout.ms", Int32(1), 30_000,
+        "How long a broker may take no more bytes before the connection is given up, in ms.")
+    reconnect_interval: int = option("reconnect.interval", Int32(-1), 30_000,
+        "Requests after which a connection is replaced by another one; -1: never.")
+    reconnect_time_ms: int = option("reconnect.time.interval.ms", Int32(-1), 10_000_000,
+        "After this time a connection is replaced by another one, in ms; -1: never.")
     max_message_bytes: int = option(
-        "max.message.size",
-        default=1_000_000,
-        kind=Int(1, _FOREVER - _OVERHEAD_BYTES),
-        doc="Largest message, in bytes; a broker drops larger ones in silence.",
-    )
-    linger_ms: int = option(
-        "queue.time",
-        "queue.buffering.max.ms",
-        default=5_000,
-        kind=Int(0, _FOREVER),
-        doc="How long a message may wait in async mode for others to share its set, in ms.",
-    )
-    queue_max_messages: int = option(
-        "queue.size",
-        "queue.buffering.max.messages",
-        default=10_000,
-        kind=Int(1, _FOREVER),
-        doc="Most messages that may wait in async mode.",
-    )
-    enqueue_timeout_ms: int = option(
-        "queue.enqueueTimeout.ms",
-        "queue.enqueue.timeout.ms",
-        default=0,
-        kind=Int(-1, _FOREVER),
-        doc="How long send waits in async mode while the queue is full, in ms: 0 fails at once, -1 "
-        "waits as long as it takes.",
-    )
-    batch_messages: int = option(
-        "batch.size",
-        "batch.num.messages",
-        default=200,
-        kind=Int(1, _FOREVER),
-        doc="With so many messages for a partition a set leaves in async mode.",
-    )
-    event_handler: str = option(
-        "event.handler",
-        default="",
-        kind=Str(),
-        doc="What takes messages off the queue instead of the default handler.",
-    )
-    event_handler_properties: str = shared_options.event_handler_properties()
-    callback_handler: str = option(
-        "callback.handler",
-        default="",
-        kind=Str(),
-        doc="What is called at each stage of the queue.",
-    )
-    callback_handler_properties: str = shared_options.callback_handler_properties()
-    zookeeper_session_timeout_ms: int = shared_options.producer_session_timeout_ms(
-        "zk.sessiontimeout.ms", "zookeeper.session.timeout.ms"
-    )
-    zookeeper_connect_timeout_ms: int = shared_options.producer_zookeeper_timeout_ms(
-        "zk.connectiontimeout.ms", "zookeeper.connection.timeout.ms"
-    )
+        "max.message.size", Int(1, _FOREVER - _OVERHEAD_BYTES), 1_000_000,
+        "Largest message, in bytes; a broker drops larger ones in silence.")
+    linger_ms: int = shared.LINGER_MS("queue.time queue.buffering.max.ms")
+    queue_max_messages: int = option("queue.size queue.buffering.max.messages", Int32(1), 10_000,
+        "Most messages that may wait in async mode.")
+    enqueue_timeout_ms: int = shared.ENQUEUE_TIMEOUT_MS(
+        "queue.enqueueTimeout.ms queue.enqueue.timeout.ms", 0)
+    batch_messages: int = option("batch.size batch.num.messages", Int32(1), 200,
+        "In async mode a set is sent once it holds this many messages for a partition.")
+    event_handler: str = option("event.handler", Str(), "",
+        "Event handler, which takes messages off the queue instead of the default one.")
+    event_handler_properties: str = shared.EVENT_HANDLER_PROPERTIES("event.handler.props")
+    callback_handler: str = option("callback.handler", Str(), "",
+        "Callback handler, called at each stage of the queue.")
+    callback_handler_properties: str = shared.CALLBACK_HANDLER_PROPERTIES("callback.handler.props")
+    zookeeper_session_timeout_ms: int = shared.PRODUCER_SESSION_MS(
+        "zk.sessiontimeout.ms zookeeper.session.timeout.ms")
+    zookeeper_connect_timeout_ms: int = shared.PRODUCER_ZOOKEEPER_MS(
+        "zk.connectiontimeout.ms zookeeper.connection.timeout.ms")
+    # fmt: on
 
     def __post_init__(self) -> None:
         validate(self)

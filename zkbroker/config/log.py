@@ -15,6 +15,8 @@ from zkbroker.config.schema import (
     Bool,
     Float,
     Int,
+    Int32,
+    Ms,
     OptionKind,
     Str,
     StrList,
@@ -25,10 +27,8 @@ from zkbroker.config.schema import (
 )
 from zkbroker.errors import ConfigError
 
-_INT32_MAX = 2**31 - 1
 _LONG_MAX = 2**63 - 1
 _HOUR_MS = 3_600_000
-_MINUTE_MS = 60_000
 _WEEK_MS = 168 * _HOUR_MS
 
 _VERSION = re.compile(r"(?:(0)\.(\d+)|([1-9]\d*)\.\d+)(?:[.\-].*)?$")
@@ -112,168 +112,74 @@ class ThrottledReplicas:
 class LogConfig:
     """Effective settings of one topic's logs. Sizes in bytes, times in milliseconds."""
 
-    segment_bytes: int = option(
-        "log.segment.bytes",
-        "log.file.size",
-        default=1024**3,
-        kind=Int(14, _INT32_MAX),
-        doc="Size in bytes at which a new segment file is begun.",
-    )
-    roll_ms: int = option(
-        "log.roll.ms",
-        ("log.roll.hours", _HOUR_MS),
-        default=_WEEK_MS,
-        kind=Int(1),
-        doc="Age in ms of a segment's first message at which a new segment file is begun.",
-    )
-    roll_jitter_ms: int = option(
-        "log.roll.jitter.ms",
-        ("log.roll.jitter.hours", _HOUR_MS),
-        default=0,
-        kind=Int(0),
-        doc="Largest random time in ms taken off `log.roll.ms`, so that logs do not roll at once.",
-    )
-    index_max_bytes: int = option(
-        "log.index.size.max.bytes",
-        default=10 * 1024**2,
-        kind=Int(12, _INT32_MAX),
-        doc="Size in bytes of a pre-allocated index; a full index begins a new segment.",
-    )
-    index_interval_bytes: int = option(
-        "log.index.interval.bytes",
-        default=4096,
-        kind=Int(0, _INT32_MAX),
-        doc="Bytes of log between two entries of the sparse indexes.",
-    )
+    # fmt: off
+    segment_bytes: int = option("log.segment.bytes log.file.size", Int32(14), 1024**3,
+        "Size in bytes at which a log begins a new segment.")
+    roll_ms: int = option("log.roll.ms log.roll.hours", Ms(1), _WEEK_MS,
+        "Age in ms of a segment's first message at which a log begins a new segment.")
+    roll_jitter_ms: int = option("log.roll.jitter.ms log.roll.jitter.hours", Ms(0), 0,
+        "Largest random time in ms by which `log.roll.ms` is shortened, so that logs do not all "
+        "roll at the same time.")
+    index_max_bytes: int = option("log.index.size.max.bytes", Int32(12), 10 * 1024**2,
+        "Size in bytes of a pre-allocated index; a full index begins a new segment.")
+    index_interval_bytes: int = option("log.index.interval.bytes", Int32(0), 4096,
+        "Bytes of log between two entries of the sparse indexes.")
     retention_ms: int = option(
-        "log.retention.ms",
-        ("log.retention.minutes", _MINUTE_MS),
-        ("log.retention.hours", _HOUR_MS),
-        default=_WEEK_MS,
-        kind=Int(-1),
-        doc="Age in ms after which a segment may be deleted; -1 keeps for ever.",
-    )
-    retention_bytes: int = option(
-        "log.retention.bytes",
-        "log.retention.size",
-        default=-1,
-        kind=Int(-1),
-        doc="Bytes of log kept for each partition; -1 is without limit.",
-    )
-    retention_policy: str = option(
-        "log.retention.policy",
-        default="time-and-size",
-        kind=Str(empty=False),
-        doc="Deletion policy, a name of the entry point group `zkbroker.retention_policies`.",
-    )
-    cleanup_policy: str = option(
-        "log.cleanup.policy",
-        default="delete",
-        kind=CleanupPolicy(),
-        doc="delete: old segments are deleted; compact: of each key the latest message is kept, "
-        "and messages need keys; both may be given.",
-    )
-    delete_retention_ms: int = option(
-        "log.cleaner.delete.retention.ms",
-        default=86_400_000,
-        kind=Int(0),
-        doc="Time in ms that a compacted log keeps messages without a value and transaction "
-        "markers after the pass that met them first.",
-    )
-    min_cleanable_ratio: float = option(
-        "log.cleaner.min.cleanable.ratio",
-        default=0.5,
-        kind=Float(0.0, 1.0),
-        doc="A log is compacted when more than this part of its bytes was not compacted yet.",
-    )
-    min_compaction_lag_ms: int = option(
-        "log.cleaner.min.compaction.lag.ms",
-        default=0,
-        kind=Int(0),
-        doc="Time in ms that a message stays uncompacted.",
-    )
+        "log.retention.ms log.retention.minutes log.retention.hours", Ms(-1), _WEEK_MS,
+        "Age in ms after which a segment may be deleted; -1 keeps for ever.")
+    retention_bytes: int = option("log.retention.bytes log.retention.size", Int(-1), -1,
+        "Bytes of log kept for each partition; -1 is without limit.")
+    retention_policy: str = option("log.retention.policy", Str(empty=False), "time-and-size",
+        "Deletion policy, a name of the entry point group `zkbroker.retention_policies`.")
+    cleanup_policy: str = option("log.cleanup.policy", CleanupPolicy(), "delete",
+        "delete: old segments are deleted. compact: the latest message of each key is kept, and "
+        "messages need keys. Both may be given.")
+    delete_retention_ms: int = option("log.cleaner.delete.retention.ms", Ms(0), 86_400_000,
+        "Time in ms that a compacted log keeps messages without a value, and transaction markers, "
+        "after the pass that first reached them.")
+    min_cleanable_ratio: float = option("log.cleaner.min.cleanable.ratio", Float(0.0, 1.0), 0.5,
+        "A log is compacted once more than this fraction of its bytes is not compacted.")
+    min_compaction_lag_ms: int = option("log.cleaner.min.compaction.lag.ms", Ms(0), 0,
+        "Time in ms before a message may be compacted.")
     flush_messages: int = option(
-        "log.flush.interval.messages",
-        "log.flush.interval",
-        default=_LONG_MAX,
-        kind=Int(1),
-        doc="An acknowledgement waits until fewer than this many messages are not yet on disk.",
-    )
+        "log.flush.interval.messages log.flush.interval", Int(1), _LONG_MAX,
+        "An acknowledgement waits until fewer messages than this are not flushed to disk.")
     flush_ms: int = option(
-        "log.flush.interval.ms",
-        "log.default.flush.interval.ms",
-        "log.flush.scheduler.interval.ms",
-        "log.default.flush.scheduler.interval.ms",
-        default=_LONG_MAX,
-        kind=Int(1),
-        doc="Longest time in ms that a written message stays out of stable storage.",
-    )
-    max_message_bytes: int = option(
-        "message.max.bytes",
-        "max.message.size",
-        default=1_000_012,
-        kind=Int(0, _INT32_MAX),
-        doc="Largest message (with its offset and size fields), or batch, that is taken.",
-    )
+        "log.flush.interval.ms log.default.flush.interval.ms log.flush.scheduler.interval.ms "
+        "log.default.flush.scheduler.interval.ms", Ms(1), _LONG_MAX,
+        "Longest time in ms before a message is flushed to disk.")
+    max_message_bytes: int = option("message.max.bytes max.message.size", Int32(0), 1_000_012,
+        "Largest message (with its offset and size fields) or batch that may be appended, in "
+        "bytes.")
     file_delete_delay_ms: int = option(
-        "log.segment.delete.delay.ms",
-        "log.delete.delay.ms",
-        default=60_000,
-        kind=Int(0),
-        doc="Time in ms between a segment's leaving the log and the removal of its files.",
-    )
-    message_format_version: str = option(
-        "log.message.format.version",
-        default="producer",
-        kind=MessageFormat(),
-        doc="Format messages are stored in: `producer` stores what was sent and converts nothing.",
-    )
+        "log.segment.delete.delay.ms log.delete.delay.ms", Ms(0), 60_000,
+        "Time in ms between the deletion of a segment and the removal of its files.")
+    message_format_version: str = option("log.message.format.version", MessageFormat(), "producer",
+        "Format in which messages are stored; `producer` keeps the format in which they were sent.")
     timestamp_type: str = option(
-        "log.message.timestamp.type",
-        default="CreateTime",
-        kind=Str(("CreateTime", "LogAppendTime")),
-        doc="Whether a message keeps its producer's timestamp or gets the broker's.",
-    )
+        "log.message.timestamp.type", Str(("CreateTime", "LogAppendTime")), "CreateTime",
+        "Whether a message keeps its producer's timestamp or gets the broker's.")
     timestamp_difference_max_ms: int = option(
-        "log.message.timestamp.difference.max.ms",
-        default=_LONG_MAX,
-        kind=Int(0),
-        doc="Largest difference in ms between a CreateTime and the broker's clock.",
-    )
+        "log.message.timestamp.difference.max.ms", Ms(0), _LONG_MAX,
+        "Largest difference in ms between a CreateTime and the broker's clock.")
     compression_type: str = option(
         "compression.type",
-        default="producer",
-        kind=Str(("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")),
-        doc="Codec messages are stored with: `producer` keeps the one they were sent with.",
-    )
-    message_downconversion_enable: bool = option(
-        "log.message.downconversion.enable",
-        default=True,
-        kind=Bool(),
-        doc="Whether messages are converted for readers older than their format; where not, such "
-        "a reader gets error 35 (UNSUPPORTED_VERSION).",
-    )
-    preallocate: bool = option(
-        "log.preallocate",
-        default=False,
-        kind=Bool(),
-        doc="Reserve the disk space of a segment file when it is begun (`segment.bytes`).",
-    )
-    min_insync_replicas: int = option(
-        "min.insync.replicas",
-        default=1,
-        kind=Int(1),
-        doc="Replicas that must be in sync for acks=-1 (`all`). There is one, so from 2 on such "
-        "requests are answered 19 NOT_ENOUGH_REPLICAS and nothing of them is stored; acks 0 and 1, "
-        "and the offsets of groups, are not affected.",
-    )
-    unclean_leader_election: bool = option(
-        "unclean.leader.election.enable",
-        default=False,
-        kind=Bool(),
-        doc="Whether a replica that is not in sync may become leader when no other lives; "
-        "acknowledged messages are lost then (true was the default up to 0.10).",
-    )
+        Str(("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")), "producer",
+        "Codec with which messages are stored; `producer` keeps the codec with which they were "
+        "sent.")
+    message_downconversion_enable: bool = option("log.message.downconversion.enable", Bool(), True,
+        "Whether messages are converted for readers that are older than their format; otherwise "
+        "such a reader gets error 35 (UNSUPPORTED_VERSION).")
+    preallocate: bool = option("log.preallocate", Bool(), False,
+        "Whether the disk space of a new segment (`log.segment.bytes`) is reserved at once.")
+    min_insync_replicas: int = option("min.insync.replicas", Int(1), 1,
+        "Replicas that must be in sync for acks=-1 (`all`), the leader included. With fewer in "
+        "sync such a request is answered 19 NOT_ENOUGH_REPLICAS and nothing of it is stored; "
+        "requests with acks 0 and 1 are stored.")
+    unclean_leader_election: bool = option("unclean.leader.election.enable", Bool(), False,
+        "Whether a replica out of sync may become leader when no replica in sync is alive; "
+        "acknowledged messages are lost then (true was the default up to 0.10).")
+    # fmt: on
     leader_throttled_replicas: str = ""
     """Followers that the leader holds back: `*` or `partition:broker,…`; of topics alone."""
     follower_throttled_replicas: str = ""
@@ -352,7 +258,7 @@ class LogConfig:
 _OPTIONS = tuple(options(LogConfig))
 
 
-def _parse_override(name: str, text: str, kind: OptionKind) -> Any:
+def _parse_override(name: str, text: str, kind: OptionKind[Any]) -> Any:
     try:
         value = kind.parse(text)
         kind.check(value)
@@ -369,125 +275,55 @@ def _text(value: object) -> str:
 class LogManagerConfig:
     """Settings of all logs of a broker together."""
 
-    log_dirs: tuple[str, ...] = option(
-        "log.dirs",
-        "log.dir",
-        default=("/tmp/kafka-logs",),  # noqa: S108 - the genuine default
-        kind=StrList(1),
-        doc="Data directories, separated by commas; partitions are spread over them.",
-    )
+    # fmt: off
+    log_dirs: tuple[str, ...] = option("log.dirs log.dir", StrList(1), ("/tmp/kafka-logs",),  # noqa: S108
+        "Data directories, separated by commas; partitions are spread over them.")
     flush_scheduler_ms: int = option(
-        "log.flush.scheduler.interval.ms",
-        "log.default.flush.scheduler.interval.ms",
-        default=_LONG_MAX,
-        kind=Int(1),
-        doc="Longest time in ms between two looks for logs to flush; sooner where one is due.",
-    )
+        "log.flush.scheduler.interval.ms log.default.flush.scheduler.interval.ms", Ms(1), _LONG_MAX,
+        "Longest time in ms between two searches for logs to flush.")
     retention_check_ms: int = option(
-        "log.retention.check.interval.ms",
-        ("log.cleanup.interval.mins", _MINUTE_MS),
-        default=300_000,
-        kind=Int(1),
-        doc="Time in ms between two looks for segments to delete.",
-    )
-    recovery_checkpoint_ms: int = option(
-        "log.flush.offset.checkpoint.interval.ms",
-        default=60_000,
-        kind=Int(1),
-        doc="Time in ms between two writes of the recovery points.",
-    )
-    open_segments: int = option(
-        "log.open.segments",
-        default=256,
-        kind=Int(1),
-        doc="Segments besides the active ones whose files are kept open between reads.",
-    )
-    cleaner_enable: bool = option(
-        "log.cleaner.enable",
-        default=True,
-        kind=Bool(),
-        doc="Whether logs are compacted; where not, nothing of a compacted topic is compacted or "
-        "deleted.",
-    )
-    cleaner_threads: int = option(
-        "log.cleaner.threads",
-        default=1,
-        kind=Int(1, 64),
-        doc="Logs that are compacted at the same time.",
-    )
-    cleaner_backoff_ms: int = option(
-        "log.cleaner.backoff.ms",
-        default=15_000,
-        kind=Int(0),
-        doc="Time in ms until the next look when no log was worth compacting.",
-    )
-    cleaner_dedupe_bytes: int = option(
-        "log.cleaner.dedupe.buffer.size",
-        default=134_217_728,
-        kind=Int(1),
-        doc="Memory in bytes for the keys of the logs being compacted, of all threads together; "
-        "24 bytes a key. More than 1 MiB a thread.",
-    )
-    cleaner_load_factor: float = option(
-        "log.cleaner.io.buffer.load.factor",
-        default=0.9,
-        kind=Float(0.01, 1.0),
-        doc="How full that memory may become; what does not fit is left for the next pass.",
-    )
-    cleaner_io_bytes: int = option(
-        "log.cleaner.io.buffer.size",
-        default=524_288,
-        kind=Int(1, _INT32_MAX),
-        doc="Bytes that are read at once, of all threads together; more where a message is larger.",
-    )
+        "log.retention.check.interval.ms log.cleanup.interval.mins", Ms(1), 300_000,
+        "Time in ms between two searches for segments to delete.")
+    recovery_checkpoint_ms: int = option("log.flush.offset.checkpoint.interval.ms", Ms(1), 60_000,
+        "Time in ms between two writes of the recovery points.")
+    open_segments: int = option("log.open.segments", Int(1), 256,
+        "Segments, besides the active ones, whose files stay open between reads.")
+    cleaner_enable: bool = option("log.cleaner.enable", Bool(), True,
+        "Whether logs are compacted; otherwise compacted topics only grow.")
+    cleaner_threads: int = option("log.cleaner.threads", Int(1, 64), 1,
+        "Tasks that compact logs, one log each at a time.")
+    cleaner_backoff_ms: int = option("log.cleaner.backoff.ms", Ms(0), 15_000,
+        "Time in ms between two searches for a log to compact, while there is none.")
+    cleaner_dedupe_bytes: int = option("log.cleaner.dedupe.buffer.size", Int(1), 134_217_728,
+        "Memory in bytes for the keys of logs that are compacted, for all tasks together: 24 bytes "
+        "a key, and more than 1 MiB a task.")
+    cleaner_load_factor: float = option("log.cleaner.io.buffer.load.factor", Float(0.01, 1.0), 0.9,
+        "Fraction of that memory that may be used; keys that do not fit are left for the next "
+        "pass.")
+    cleaner_io_bytes: int = option("log.cleaner.io.buffer.size", Int32(1), 524_288,
+        "Bytes that are read at once, by all tasks together; more where a message is larger.")
     cleaner_bytes_per_s: float = option(
-        "log.cleaner.io.max.bytes.per.second",
-        default=1.7976931348623157e308,
-        kind=Float(1.0),
-        doc="Bytes a second that compaction reads and writes at most, of all threads together.",
-    )
-    producer_id_expiration_ms: int = option(
-        "transactional.id.expiration.ms",
-        default=604_800_000,
-        kind=Int(1),
-        doc="Time in ms after which a transactional id that is not used, and the state of a silent "
-        "idempotent producer, is forgotten.",
-    )
+        "log.cleaner.io.max.bytes.per.second", Float(1.0), 1.7976931348623157e308,
+        "Bytes a second that compaction may read and write, all tasks together.")
+    producer_id_expiration_ms: int = option("transactional.id.expiration.ms", Ms(1), 604_800_000,
+        "Time in ms after which an unused transactional id, and the state of a silent idempotent "
+        "producer, expires.")
     topic_segment_bytes: Mapping[str, int] = option(
-        "log.segment.bytes.per.topic",
-        "topic.log.file.size",
-        default_factory=dict,
-        kind=StrMap(),
-        doc="Segment sizes of single topics, `topic:bytes` (0.7 and 0.8.0).",
-    )
+        "log.segment.bytes.per.topic topic.log.file.size", StrMap(), {},
+        "Segment sizes of single topics, `topic:bytes` (0.7 and 0.8.0).")
     topic_roll_hours: Mapping[str, int] = option(
-        "log.roll.hours.per.topic",
-        "topic.log.roll.hours",
-        default_factory=dict,
-        kind=StrMap(),
-        doc="Roll ages of single topics, `topic:hours` (0.7 and 0.8.0).",
-    )
+        "log.roll.hours.per.topic topic.log.roll.hours", StrMap(), {},
+        "Roll ages of single topics, `topic:hours` (0.7 and 0.8.0).")
     topic_retention_hours: Mapping[str, int] = option(
-        "log.retention.hours.per.topic",
-        "topic.log.retention.hours",
-        default_factory=dict,
-        kind=StrMap(),
-        doc="Retention times of single topics, `topic:hours` (0.7 and 0.8.0).",
-    )
+        "log.retention.hours.per.topic topic.log.retention.hours", StrMap(), {},
+        "Retention times of single topics, `topic:hours` (0.7 and 0.8.0).")
     topic_retention_bytes: Mapping[str, int] = option(
-        "log.retention.bytes.per.topic",
-        "topic.log.retention.size",
-        default_factory=dict,
-        kind=StrMap(),
-        doc="Retention sizes of single topics, `topic:bytes` (0.7 and 0.8.0).",
-    )
+        "log.retention.bytes.per.topic topic.log.retention.size", StrMap(), {},
+        "Retention sizes of single topics, `topic:bytes` (0.7 and 0.8.0).")
     topic_flush_ms: Mapping[str, int] = option(
-        "log.flush.interval.ms.per.topic",
-        "topic.flush.intervals.ms",
-        default_factory=dict,
-        kind=StrMap(),
-        doc="Flush intervals of single topics, `topic:ms` (0.7 and 0.8.0).",
-    )
+        "log.flush.interval.ms.per.topic topic.flush.intervals.ms", StrMap(), {},
+        "Flush intervals of single topics, `topic:ms` (0.7 and 0.8.0).")
+    # fmt: on
 
     IGNORED: ClassVar[Mapping[str, str]] = {
         "num.recovery.threads.per.data.dir": "each data directory is recovered by one task",

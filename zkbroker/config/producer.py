@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from zkbroker.config import schema, shared_options
+from zkbroker.config import schema
+from zkbroker.config import shared_options as shared
 from zkbroker.config.refused_client_keys import refuse_unsupported
-from zkbroker.config.schema import Bool, Int, Str, StrList, option
+from zkbroker.config.schema import Bool, Int, Int32, Str, StrList, option
 from zkbroker.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -81,7 +82,7 @@ class ProducerConfig:
     """How a producer finds brokers, batches, retries and gives up."""
 
     IGNORED: ClassVar[Mapping[str, str]] = {
-        **shared_options.KEPT_CURRENT,
+        **shared.KEPT_CURRENT,
         "reconnect.interval": "a connection is used until it breaks",
         "reconnect.time.interval.ms": "a connection is used until it breaks",
         "producer.retry.count": "message.send.max.retries is the name",
@@ -99,261 +100,106 @@ class ProducerConfig:
         "group.id": _OLD_CONSUMER_SIDE,
     }
 
-    zookeeper_connect: str = option(
-        "zookeeper.connect",
-        "zk.connect",
-        default="",
-        kind=Str(),
-        doc="ZooKeeper servers as host:port pairs separated by commas, with an optional /chroot at "
-        "the end; brokers and topics are then found there and kept current by watches.",
-    )
+    # fmt: off
+    zookeeper_connect: str = option("zookeeper.connect zk.connect", Str(), "",
+        "ZooKeeper servers as host:port pairs separated by commas, with an optional /chroot at the "
+        "end; brokers and topics are then found there and kept current by watches.")
     broker_list: tuple[str, ...] = option(
-        "metadata.broker.list",
-        "broker.list",
-        "bootstrap.servers",
-        default=(),
-        kind=_Addresses(),
-        doc="Brokers to ask for the cluster's metadata, as host:port pairs (0.7's id:host:port is "
-        "understood); an alternative to zookeeper.connect.",
-    )
-    broker_address: tuple[str, ...] = option(
-        "broker.address",
-        default=(),
-        kind=_Addresses(),
-        doc="One host:port of a TCP load balancer: everything goes over a single connection to "
-        "the broker behind it, and only topics that this broker hosts can be sent to.",
-    )
-    client_id: str = option(
-        "client.id",
-        "clientid",
-        default="zkbroker-producer",
-        kind=Str(),
-        doc="Name sent with each request, for the broker's log.",
-    )
-    producer_type: str = option(
-        "producer.type",
-        default="sync",
-        kind=Str(choices=("sync", "async")),
-        doc="sync: send returns when the broker answered. async: send puts the message on a queue "
-        "and returns a future.",
-    )
-    required_acks: int = option(
-        "request.required.acks",
-        "acks",
-        default=1,
-        kind=_Acks(),
-        doc="0: the broker does not answer; 1: the leader has stored the message; -1 or all: all "
-        "in-sync replicas have. The 0.8 producer's default was 0.",
-    )
+        "metadata.broker.list broker.list bootstrap.servers", _Addresses(), (),
+        "Brokers to ask for the cluster's metadata, as host:port pairs (0.7's id:host:port is "
+        "understood); an alternative to zookeeper.connect.")
+    broker_address: tuple[str, ...] = option("broker.address", _Addresses(), (),
+        "One host:port of a TCP load balancer: everything goes over a single connection to the "
+        "broker behind it, and only topics that this broker hosts can be sent to.")
+    client_id: str = option("client.id clientid", Str(), "zkbroker-producer",
+        "Name sent with each request, for the broker's log.")
+    producer_type: str = option("producer.type", Str(choices=("sync", "async")), "sync",
+        "sync: send returns when the broker answered. async: send puts the message on a queue and "
+        "returns a future.")
+    required_acks: int = option("request.required.acks acks", _Acks(), 1,
+        "0: the broker does not answer; 1: the leader has stored the message; -1 or all: all "
+        "in-sync replicas have. The 0.8 producer's default was 0.")
     request_timeout_ms: int = option(
-        "request.timeout.ms",
-        "socket.timeout.ms",
-        "timeout.ms",
-        default=10_000,
-        kind=Int(1, _FOREVER),
-        doc="How long to wait for the answer to a request, in ms.",
-    )
-    connect_timeout_ms: int = shared_options.broker_connect_timeout_ms()
-    zookeeper_session_timeout_ms: int = shared_options.producer_session_timeout_ms(
-        "zookeeper.session.timeout.ms", "zk.sessiontimeout.ms"
-    )
-    zookeeper_connect_timeout_ms: int = shared_options.producer_zookeeper_timeout_ms(
-        "zookeeper.connection.timeout.ms", "zk.connectiontimeout.ms"
-    )
-    linger_ms: int = option(
-        "queue.buffering.max.ms",
-        "queue.time",
-        "linger.ms",
-        default=5_000,
-        kind=Int(0, _FOREVER),
-        doc="How long a message may wait in async mode for others to share its batch, in ms.",
-    )
-    queue_max_messages: int = option(
-        "queue.buffering.max.messages",
-        "queue.size",
-        default=10_000,
-        kind=Int(1, _FOREVER),
-        doc="Most messages that may be unresolved (queued or in flight).",
-    )
+        "request.timeout.ms socket.timeout.ms timeout.ms", Int32(1), 10_000,
+        "How long to wait for the answer to a request, in ms.")
+    connect_timeout_ms: int = shared.CONNECT_TIMEOUT_MS("connect.timeout.ms")
+    zookeeper_session_timeout_ms: int = shared.PRODUCER_SESSION_MS(
+        "zookeeper.session.timeout.ms zk.sessiontimeout.ms")
+    zookeeper_connect_timeout_ms: int = shared.PRODUCER_ZOOKEEPER_MS(
+        "zookeeper.connection.timeout.ms zk.connectiontimeout.ms")
+    linger_ms: int = shared.LINGER_MS("queue.buffering.max.ms queue.time linger.ms")
+    queue_max_messages: int = option("queue.buffering.max.messages queue.size", Int32(1), 10_000,
+        "Most messages that may be unresolved (queued or in flight).")
     queue_max_bytes: int = option(
-        "queue.buffering.max.bytes",
-        "buffer.memory",
-        default=64 * 1024 * 1024,
-        kind=Int(1),
-        doc="Most bytes of keys and values that may be unresolved (queued or in flight).",
-    )
-    enqueue_timeout_ms: int = option(
-        "queue.enqueue.timeout.ms",
-        "queue.enqueueTimeout.ms",
-        "max.block.ms",
-        default=-1,
-        kind=Int(-1, _FOREVER),
-        doc="How long send waits while the queue is full, in ms: 0 fails at once, -1 waits as "
-        "long as it takes.",
-    )
-    batch_messages: int | None = option(
-        "batch.num.messages",
-        "batch.size",
-        default=None,
-        kind=Int(1, _FOREVER),
-        doc="In async mode a batch leaves as soon as this many messages wait for its partition, "
-        "and holds no more. Unset: a batch leaves with 200, and takes more, up to "
-        "batch.max.bytes, where they came in faster than they left.",
-    )
-    batch_max_bytes: int = option(
-        "batch.max.bytes",
-        default=900_000,
-        kind=Int(1, _FOREVER),
-        doc="Most bytes of one batch before compression; keep it below the brokers' "
-        "message.max.bytes. A larger single message goes in a batch of its own.",
-    )
-    max_request_bytes: int = option(
-        "max.request.size",
-        "max.message.size",
-        default=8 * 1024 * 1024,
-        kind=Int(1, _FOREVER),
-        doc="Most bytes of one message before compression (a larger one fails at once), and "
-        "about the most of one request.",
-    )
+        "queue.buffering.max.bytes buffer.memory", Int(1), 64 * 1024 * 1024,
+        "Most bytes of keys and values that may be unresolved (queued or in flight).")
+    enqueue_timeout_ms: int = shared.ENQUEUE_TIMEOUT_MS(
+        "queue.enqueue.timeout.ms queue.enqueueTimeout.ms max.block.ms")
+    batch_messages: int | None = option("batch.num.messages batch.size", Int32(1), None,
+        "In async mode a batch is sent once it holds this many messages, and it holds no more. "
+        "Unset: it is sent with 200, and may hold more, up to batch.max.bytes, where messages "
+        "arrive faster than they are sent.")
+    batch_max_bytes: int = option("batch.max.bytes", Int32(1), 900_000,
+        "Most bytes of one batch before compression; keep it below the brokers' message.max.bytes. "
+        "A larger single message goes in a batch of its own.")
+    max_request_bytes: int = option("max.request.size max.message.size", Int32(1), 8 * 1024 * 1024,
+        "Most bytes of one message before compression (a larger one fails at once), and about the "
+        "most of one request.")
     compression_codec: str = option(
-        "compression.codec",
-        "compression.type",
-        default="none",
-        kind=Str(_CODECS, spellings=_OLD_CODECS),
-        doc="Codec of the batches.",
-    )
-    compressed_topics: tuple[str, ...] = option(
-        "compressed.topics",
-        default=(),
-        kind=StrList(),
-        doc="Topics to compress; all where the list is empty.",
-    )
-    compression_level: int = option(
-        "compression.level",
-        default=-1,
-        kind=Int(-1, 22),
-        doc="Level of the codec; -1 is the codec's own default.",
-    )
-    message_format: str = option(
-        "message.format",
-        default="auto",
-        kind=Str(choices=("auto", "0", "1", "2")),
-        doc="Message format (magic) to write; auto takes the newest that the broker understands.",
-    )
-    max_retries: int = option(
-        "message.send.max.retries",
-        "num.retries",
-        "retries",
-        default=-1,
-        kind=Int(-1, _FOREVER),
-        doc="How often a batch is sent again after a failure that may pass. -1: 3 times, not "
-        "counting those while its partition has no leader (for request.timeout.ms at most); with "
-        "enable.idempotence as often as delivery.timeout.ms allows.",
-    )
-    retry_backoff_ms: int = option(
-        "retry.backoff.ms",
-        default=100,
-        kind=Int(0, _FOREVER),
-        doc="Wait before each retry, in which the metadata is refreshed, in ms.",
-    )
-    delivery_timeout_ms: int = option(
-        "delivery.timeout.ms",
-        default=120_000,
-        kind=Int(1, _FOREVER),
-        doc="A message that is not acknowledged this long after send fails, in ms.",
-    )
-    close_timeout_ms: int = option(
-        "close.timeout.ms",
-        default=30_000,
-        kind=Int(0, _FOREVER),
-        doc="How long close waits for queued messages when it is given no time-out, and the "
-        "interpreter's exit for producers that were not closed, in ms.",
-    )
-    max_in_flight: int = option(
-        "max.in.flight.requests.per.connection",
-        default=5,
-        kind=Int(1, 1_000),
-        doc="Most unanswered requests to one broker. Order within a partition is kept in any case.",
-    )
-    idempotence: bool = option(
-        "enable.idempotence",
-        default=False,
-        kind=Bool(),
-        doc="Number the batches so that a retry is never stored twice; needs acks other than 0 "
-        "and brokers that speak message format 2.",
-    )
-    transactional_id: str = option(
-        "transactional.id",
-        default="",
-        kind=Str(),
-        doc="Name under which this program sends in transactions, the same after each of its "
-        "restarts; a producer that begins under it ends what the one before left open, and shuts "
-        "that one out. Implies enable.idempotence=true and acks=all.",
-    )
-    transaction_timeout_ms: int = option(
-        "transaction.timeout.ms",
-        default=60_000,
-        kind=Int(1, _FOREVER),
-        doc="A transaction that is open for longer is aborted by its coordinator, and its "
-        "producer shut out, in ms; brokers allow transaction.max.timeout.ms at most.",
-    )
+        "compression.codec compression.type", Str(_CODECS, spellings=_OLD_CODECS), "none",
+        "Codec of the batches.")
+    compressed_topics: tuple[str, ...] = shared.COMPRESSED_TOPICS("compressed.topics")
+    compression_level: int = option("compression.level", Int(-1, 22), -1,
+        "Level of the codec; -1 is the codec's own default.")
+    message_format: str = option("message.format", Str(choices=("auto", "0", "1", "2")), "auto",
+        "Message format (magic) to write; auto takes the newest that the broker understands.")
+    max_retries: int = option("message.send.max.retries num.retries retries", Int32(-1), -1,
+        "How often a batch is sent again after a failure that may pass. -1: 3 times, not counting "
+        "those while its partition has no leader (for request.timeout.ms at most); with "
+        "enable.idempotence as often as delivery.timeout.ms allows.")
+    retry_backoff_ms: int = option("retry.backoff.ms", Int32(0), 100,
+        "Wait before each retry, in which the metadata is refreshed, in ms.")
+    delivery_timeout_ms: int = option("delivery.timeout.ms", Int32(1), 120_000,
+        "A message that is not acknowledged this long after send fails, in ms.")
+    close_timeout_ms: int = option("close.timeout.ms", Int32(0), 30_000,
+        "How long close waits for queued messages when it is given no time-out, and the "
+        "interpreter's exit for producers that were not closed, in ms.")
+    max_in_flight: int = option("max.in.flight.requests.per.connection", Int(1, 1_000), 5,
+        "Most unanswered requests to one broker. Order within a partition is kept in any case.")
+    idempotence: bool = option("enable.idempotence", Bool(), False,
+        "Number the batches so that a retry is never stored twice; needs acks other than 0 and "
+        "brokers that speak message format 2.")
+    transactional_id: str = option("transactional.id", Str(), "",
+        "Name under which this program sends in transactions, the same after each restart. A "
+        "producer that starts under it ends the open transaction of its predecessor and fences it. "
+        "Implies enable.idempotence=true and acks=all.")
+    transaction_timeout_ms: int = option("transaction.timeout.ms", Int32(1), 60_000,
+        "Time in ms after which the coordinator aborts an open transaction and fences its "
+        "producer; brokers allow transaction.max.timeout.ms at most.")
     metadata_max_age_ms: int = option(
-        "topic.metadata.refresh.interval.ms",
-        "metadata.max.age.ms",
-        default=600_000,
-        kind=Int(-1, _FOREVER),
-        doc="Age at which metadata is read again without a cause, in ms; -1: only after failures.",
-    )
-    send_buffer_bytes: int = shared_options.send_buffer_bytes("send.buffer.bytes", "buffer.size")
-    receive_buffer_bytes: int = option(
-        "receive.buffer.bytes",
-        default=-1,
-        kind=Int(-1, _FOREVER),
-        doc="Receive buffer of the sockets, in bytes; -1 leaves the system's.",
-    )
-    encoder: str = option(
-        "serializer.class",
-        "value.serializer",
-        default="DefaultEncoder",
-        kind=Str(empty=False),
-        doc="Encoder of values: a name of ours, a Java class known to us, an import path "
-        "(package.module:Name) or an entry point of zkbroker.encoders.",
-    )
-    key_encoder: str = option(
-        "key.serializer.class",
-        "key.serializer",
-        default="",
-        kind=Str(),
-        doc="Encoder of keys; that of the values when empty.",
-    )
-    partitioner: str = option(
-        "partitioner.class",
-        default="DefaultPartitioner",
-        kind=Str(empty=False),
-        doc="Partitioner: as for serializer.class, entry points of zkbroker.partitioners.",
-    )
-    event_handler: str = option(
-        "event.handler",
-        default="",
-        kind=Str(),
-        doc="What takes batches off the queue instead of the default handler; entry points of "
-        "zkbroker.event_handlers.",
-    )
-    event_handler_properties: str = shared_options.event_handler_properties()
-    callback_handler: str = option(
-        "callback.handler",
-        default="",
-        kind=Str(),
-        doc="What is called at each stage of the queue; entry points of "
-        "zkbroker.callback_handlers.",
-    )
-    callback_handler_properties: str = shared_options.callback_handler_properties()
-    interceptors: tuple[str, ...] = option(
-        "interceptor.classes",
-        default=(),
-        kind=StrList(),
-        doc="Interceptors, called in this order; entry points of zkbroker.interceptors.",
-    )
+        "topic.metadata.refresh.interval.ms metadata.max.age.ms", Int32(-1), 600_000,
+        "Age at which metadata is refreshed, in ms; -1 refreshes it only after failures.")
+    send_buffer_bytes: int = shared.SEND_BUFFER_BYTES("send.buffer.bytes buffer.size")
+    receive_buffer_bytes: int = option("receive.buffer.bytes", Int32(-1), -1,
+        "Receive buffer of the sockets, in bytes; -1 leaves the system's.")
+    encoder: str = option("serializer.class value.serializer", Str(empty=False), "DefaultEncoder",
+        "Encoder of values: a name of ours, a Java class known to us, an import path "
+        "(package.module:Name) or an entry point of zkbroker.encoders.")
+    key_encoder: str = option("key.serializer.class key.serializer", Str(), "",
+        "Encoder of keys; that of the values when empty.")
+    partitioner: str = option("partitioner.class", Str(empty=False), "DefaultPartitioner",
+        "Partitioner: as for serializer.class, entry points of zkbroker.partitioners.")
+    event_handler: str = option("event.handler", Str(), "",
+        "Event handler, which takes batches off the queue instead of the default one; entry points "
+        "of zkbroker.event_handlers.")
+    event_handler_properties: str = shared.EVENT_HANDLER_PROPERTIES("event.handler.props")
+    callback_handler: str = option("callback.handler", Str(), "",
+        "Callback handler, called at each stage of the queue; entry points of "
+        "zkbroker.callback_handlers.")
+    callback_handler_properties: str = shared.CALLBACK_HANDLER_PROPERTIES("callback.handler.props")
+    interceptors: tuple[str, ...] = option("interceptor.classes", StrList(), (),
+        "Interceptors, called in this order; entry points of zkbroker.interceptors.")
+    # fmt: on
 
     def __post_init__(self) -> None:
         """Check each option and the combinations that cannot work."""

@@ -3,8 +3,14 @@
     @dataclass(frozen=True, slots=True, kw_only=True)
     class BrokerConfig:
         IGNORED: ClassVar[Mapping[str, str]] = {"num.io.threads": "greenlets need no count"}
-        port: int = option("port", default=9092, kind=Int(0, 65535), doc="Port to listen on.")
-        roll_ms: int = option("log.roll.ms", ("log.roll.hours", 3_600_000), default=..., ...)
+        group: str = required("group.id groupid", Str(empty=False), "Name of the group.")
+        port: int = option("port", Int(0, 65535), 9092, "Port to listen on.")
+        roll_ms: int = option("log.roll.ms log.roll.hours", Ms(1), 604_800_000,
+            "Age in ms at which a segment is rolled.")
+
+A setting is one line: its names, the preferred one first, what it takes, the default, the text; a
+text that does not fit stands below. Tables of settings are laid out by hand, between `fmt: off` and
+`fmt: on`.
 
 Invariant: a built configuration is complete and valid; no reader checks it again. Of several
 spellings of one option the first in declaration order that is present wins (as `log.dirs` over
@@ -24,10 +30,17 @@ logger = logging.getLogger(__name__)
 _METADATA = "zkbroker.option"
 
 
-class OptionKind(Protocol):
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+D = TypeVar("D")
+
+_UNITS_MS: Mapping[str, int] = {"hours": 3_600_000, "minutes": 60_000, "mins": 60_000}
+
+
+class OptionKind(Protocol[T_co]):
     """What values an option takes."""
 
-    def parse(self, text: str) -> Any:
+    def parse(self, text: str) -> T_co:
         """Turn the text of a properties file into a value; raise ValueError when it is not one."""
 
     def check(self, value: Any) -> None:
@@ -57,6 +70,18 @@ class Int:
         low = "" if self.minimum == -(2**63) else f" from {self.minimum}"
         high = "" if self.maximum == 2**63 - 1 else f" up to {self.maximum}"
         return f"a whole number{low}{high}"
+
+
+@dataclass(frozen=True, slots=True)
+class Int32(Int):
+    """A whole number that fits into 32 bits."""
+
+    maximum: int = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ms(Int):
+    """A time in ms; under a name that ends in `.hours`, `.minutes` or `.mins` in that unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,32 +195,39 @@ class Option:
     """One option: its spellings (with the factor of their unit), kind and documentation."""
 
     keys: tuple[tuple[str, int], ...]
-    kind: OptionKind
+    kind: OptionKind[Any]
     doc: str
 
 
-def option(
-    *keys: str | tuple[str, int],
-    kind: OptionKind,
-    doc: str,
-    default: Any = MISSING,
-    default_factory: Any = MISSING,
-) -> Any:
+def option(names: str, kind: OptionKind[T], default: D, doc: str) -> T | D:
     """Declare a field that properties can set.
 
     Args:
-        keys: spellings, the preferred one first; `(key, factor)` multiplies the number given
-            under that spelling, for keys in another unit (`("log.roll.hours", 3_600_000)`).
+        names: its spellings, separated by spaces, the preferred one first.
         kind: what values it takes.
+        default: value when no spelling is present.
         doc: one or two sentences with the unit; they become the reference manual.
-        default: value when no spelling is present; without one the option is required.
-        default_factory: as in `dataclasses.field`.
     """
-    spellings = tuple(key if isinstance(key, tuple) else (key, 1) for key in keys)
-    metadata = {_METADATA: Option(spellings, kind, doc)}
-    if default_factory is not MISSING:
-        return field(default_factory=default_factory, metadata=metadata)
-    return field(default=default, metadata=metadata)
+    metadata = {_METADATA: _option(names, kind, doc)}
+    if isinstance(default, dict):
+        made: Any = field(default_factory=dict, metadata=metadata)
+    else:
+        made = field(default=default, metadata=metadata)
+    declared: T | D = made
+    return declared
+
+
+def required(names: str, kind: OptionKind[T], doc: str) -> T:
+    """Declare a field that properties must set; see `option`."""
+    made: Any = field(metadata={_METADATA: _option(names, kind, doc)})
+    declared: T = made
+    return declared
+
+
+def _option(names: str, kind: OptionKind[Any], doc: str) -> Option:
+    units = _UNITS_MS if isinstance(kind, Ms) else {}
+    keys = tuple((name, units.get(name.rpartition(".")[2], 1)) for name in names.split())
+    return Option(keys, kind, doc)
 
 
 class _Declared(Protocol):
@@ -226,7 +258,7 @@ def validate(config: _Declared) -> None:
         try:
             declared_option.kind.check(value)
         except ValueError:
-            raise _bad(declared_option.keys[0][0], value, declared_option.kind) from None
+            raise bad_value(declared_option.keys[0][0], value, declared_option.kind) from None
 
 
 def from_properties(
@@ -268,22 +300,44 @@ def from_properties(
         if key in ignored:
             report(f"config key={key} has no effect: {ignored[key]}")
         elif key not in known:
-            near = difflib.get_close_matches(key, [*known, *ignored, *also_known], n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            hint = nearest(key, [*known, *ignored, *also_known])
             report(f"config key={key} is unknown and ignored{hint}")
     return config(**values)
 
 
-def _parse(kind: OptionKind, key: str, factor: int, text: str) -> Any:
+def nearest(key: str, known: Iterable[str]) -> str:
+    """Return the question for a known name where one is near to an unknown one, for a message."""
+    near = difflib.get_close_matches(key, list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def property_text(key: str, value: object) -> str:
+    """Return the value of a property that a program gave, as a property file has it.
+
+    Raises:
+        ConfigError: it is no text, number or truth value.
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise ConfigError(
+        f"{key}={value!r} is not allowed: give a text, a number, True or False, not a "
+        f"{type(value).__name__}"
+    )
+
+
+def _parse(kind: OptionKind[Any], key: str, factor: int, text: str) -> Any:
     try:
         value = kind.parse(text)
         if factor != 1 and value >= 0:
             value *= factor
         kind.check(value)
     except ValueError:
-        raise _bad(key, text, kind) from None
+        raise bad_value(key, text, kind) from None
     return value
 
 
-def _bad(key: str, value: object, kind: OptionKind) -> ConfigError:
+def bad_value(key: str, value: object, kind: OptionKind[Any]) -> ConfigError:
+    """Return the error for a value that is not allowed."""
     return ConfigError(f"{key}={value!r} is not allowed: give {kind.allowed}")

@@ -1,16 +1,25 @@
-"""Options that mean the same in several clients' configurations, whatever their generation.
+"""Settings that mean the same in several clients, whatever their generation.
 
-Invariant: default, bounds and text stand here once; a configuration gives the spellings, since the
-first one counts when several are given, and that is its own generation's.
+    linger_ms: int = LINGER_MS("queue.buffering.max.ms queue.time linger.ms")
+    linger_ms: int = LINGER_MS("queue.time queue.buffering.max.ms", 1_000)
+
+Invariant: what a setting takes, its default and its text stand here once. A client gives the names,
+since of several that are given the first one counts, and that is its own generation's; it gives a
+default where its generation has another one.
 """
 
-from typing import Any, Final
+from typing import Final, Generic, TypeVar
 
-from zkbroker.config.schema import Int, Str, option
+from zkbroker.config.schema import Bool, Int, Int32, Ms, OptionKind, Str, StrList, option, required
 
-_FOREVER = 2**31 - 1
+T = TypeVar("T")
+
 READ_UNCOMMITTED: Final = "read_uncommitted"
 READ_COMMITTED: Final = "read_committed"
+SMALLEST: Final = "smallest"
+LARGEST: Final = "largest"
+FAIL: Final = "fail"
+_NEWER_RESET = {"earliest": SMALLEST, "latest": LARGEST, "none": FAIL}
 
 KEPT_CURRENT: Final = dict.fromkeys(
     ("zk.read.num.retries", "zk.synctime.ms", "zookeeper.sync.time.ms"),
@@ -19,126 +28,78 @@ KEPT_CURRENT: Final = dict.fromkeys(
 """How 0.7's producer learned of partitions, without effect: part of a configuration's `IGNORED`."""
 
 
+class Shared(Generic[T]):
+    """A setting of several clients; a call declares it in one of them.
+
+    Args:
+        kind: what values it takes.
+        default: where a client gives none.
+        doc: its text in the reference manual.
+    """
+
+    def __init__(self, kind: OptionKind[T], default: T, doc: str) -> None:
+        self._kind = kind
+        self._default = default
+        self._doc = doc
+
+    def __call__(self, names: str, default: T | None = None) -> T:
+        """Declare it under these names, separated by spaces."""
+        return option(names, self._kind, self._default if default is None else default, self._doc)
+
+
+def group_id(names: str) -> str:
+    """Declare the group of a member in ZooKeeper; it must be given."""
+    doc = "Name of the consumer group; its members share the partitions."
+    return required(names, Str(empty=False), doc)
+
+
+# fmt: off
 # -- of producers
-
-
-def broker_connect_timeout_ms() -> Any:
-    """How long a producer waits for a connection."""
-    return option(
-        "connect.timeout.ms",
-        default=5_000,
-        kind=Int(1, _FOREVER),
-        doc="How long to wait for a connection to a broker, in ms.",
-    )
-
-
-def send_buffer_bytes(*keys: str) -> Any:
-    """SO_SNDBUF of a producer's sockets."""
-    return option(
-        *keys,
-        default=100 * 1024,
-        kind=Int(-1, _FOREVER),
-        doc="Send buffer of the sockets, in bytes; -1 leaves the system's.",
-    )
-
-
-def producer_session_timeout_ms(*keys: str) -> Any:
-    """ZooKeeper session of a producer."""
-    return option(
-        *keys,
-        default=6_000,
-        kind=Int(1, _FOREVER),
-        doc="Time-out of the ZooKeeper session, in ms.",
-    )
-
-
-def producer_zookeeper_timeout_ms(*keys: str) -> Any:
-    """How long a producer's start waits for ZooKeeper."""
-    return option(
-        *keys,
-        default=6_000,
-        kind=Int(1, _FOREVER),
-        doc="How long to wait for ZooKeeper at the start, in ms.",
-    )
-
-
-def event_handler_properties() -> Any:
-    """What an event handler is made with."""
-    return option(
-        "event.handler.props",
-        default="",
-        kind=Str(),
-        doc="Properties file given to the event handler's init.",
-    )
-
-
-def callback_handler_properties() -> Any:
-    """What a callback handler is made with."""
-    return option(
-        "callback.handler.props",
-        default="",
-        kind=Str(),
-        doc="Properties file given to the callback handler's init.",
-    )
-
+CONNECT_TIMEOUT_MS = Shared(Int32(1), 5_000,
+    "How long to wait for a connection to a broker, in ms.")
+SEND_BUFFER_BYTES = Shared(Int32(-1), 100 * 1024,
+    "Send buffer of the sockets, in bytes; -1 leaves the system's.")
+PRODUCER_SESSION_MS = Shared(Int32(1), 6_000, "Time-out of the ZooKeeper session, in ms.")
+PRODUCER_ZOOKEEPER_MS = Shared(Int32(1), 6_000,
+    "How long to wait for ZooKeeper at the start, in ms.")
+LINGER_MS = Shared(Int32(0), 5_000,
+    "How long a message may wait in async mode for others to share its batch, in ms.")
+ENQUEUE_TIMEOUT_MS = Shared(Int32(-1), -1,
+    "How long send waits while the queue is full, in ms: 0 fails at once, -1 waits as long as it "
+    "takes.")
+COMPRESSED_TOPICS: Shared[tuple[str, ...]] = Shared(StrList(), (),
+    "Topics to compress; all where the list is empty.")
+EVENT_HANDLER_PROPERTIES = Shared(Str(), "", "Properties file given to the event handler's init.")
+CALLBACK_HANDLER_PROPERTIES = Shared(Str(), "",
+    "Properties file given to the callback handler's init.")
 
 # -- of consumers
-
-
-def consumer_session_timeout_ms(*keys: str) -> Any:
-    """ZooKeeper session of a member of a group."""
-    return option(
-        *keys,
-        default=6_000,
-        kind=Int(100),
-        doc="How long ZooKeeper waits for this member before it gives its partitions away.",
-    )
-
-
-def group_id(*keys: str) -> Any:
-    """The group of a member in ZooKeeper."""
-    return option(
-        *keys,
-        kind=Str(empty=False),
-        doc="Name of the consumer group; its members share the partitions.",
-    )
-
-
-def consumer_id(*keys: str) -> Any:
-    """What a member is called."""
-    return option(
-        *keys,
-        default="",
-        kind=Str(),
-        doc="Replaces the generated host-time-random part of this member's id.",
-    )
-
-
-def consumer_timeout_ms() -> Any:
-    """How long a stream waits for a message."""
-    return option(
-        "consumer.timeout.ms",
-        default=-1,
-        kind=Int(-1),
-        doc="A stream without a message for so long raises ConsumerTimeout; -1 waits for ever.",
-    )
-
-
-def rebalance_drain_ms() -> Any:
-    """How long a rebalance waits for a stream's reader."""
-    return option(
-        "rebalance.drain.ms",
-        default=300,
-        kind=Int(0),
-        doc="How long a rebalance waits for messages in hand, so that they are not redelivered.",
-    )
-
-
-def isolation_level() -> Any:
-    """What of transactions is read."""
-    return option(
-        "isolation.level",
-        default=READ_UNCOMMITTED,
-        kind=Str((READ_UNCOMMITTED, READ_COMMITTED)),
-        doc="Whether messages of transactions that were aborted, or are open, are read.",
-    )
+CONSUMER_SESSION_MS = Shared(Ms(100), 6_000,
+    "How long ZooKeeper waits for this member before it gives its partitions away.")
+CONSUMER_ID = Shared(Str(), "", "Replaces the generated host-time-random part of this member's id.")
+CONSUMER_TIMEOUT_MS = Shared(Ms(-1), -1,
+    "Time in ms without a message after which a stream raises ConsumerTimeout; -1 waits for ever.")
+REBALANCE_DRAIN_MS = Shared(Ms(0), 300,
+    "How long a rebalance waits for messages in hand, so that they are not redelivered.")
+REBALANCE_RETRIES = Shared(Int(0), 4,
+    "Attempts at one rebalance before a warning is logged; further attempts follow without end.")
+QUEUED_CHUNKS = Shared(Int(1), 2,
+    "Fetched chunks that wait in one stream; each partition may always have one.")
+AUTO_COMMIT = Shared(Bool(), True,
+    "Whether the offsets of consumed messages are committed regularly.")
+AUTO_COMMIT_MS = Shared(Ms(1), 60_000, "Time between two automatic commits.")
+OFFSET_RESET = Shared(
+    Str((SMALLEST, LARGEST, FAIL), spellings=_NEWER_RESET), LARGEST,
+    "Where to start when the group has no offset, or one that is not in the log.")
+FETCH_BYTES = Shared(Int32(1), 1024 * 1024, "Bytes asked of one partition in one fetch.")
+FETCH_LIMIT_BYTES = Shared(Int32(1), 64 * 1024 * 1024,
+    "Size in bytes up to which the fetch size is doubled for a message that does not fit.")
+FETCH_MIN_BYTES = Shared(Int32(0), 1,
+    "Bytes that a fetch waits for; after its longest wait it returns with fewer.")
+FETCH_WAIT_MS = Shared(Int32(0), 100,
+    "Longest time that a fetch waits for these bytes, in ms.")
+EXCLUDE_INTERNAL_TOPICS = Shared(Bool(), True,
+    "Whether patterns of topics leave out topics such as __consumer_offsets.")
+ISOLATION_LEVEL = Shared(Str((READ_UNCOMMITTED, READ_COMMITTED)), READ_UNCOMMITTED,
+    "Whether messages of transactions that were aborted, or are open, are read.")
+# fmt: on

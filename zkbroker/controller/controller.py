@@ -10,7 +10,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 from zkbroker.config.broker import BrokerConfig
@@ -279,6 +279,18 @@ class Controller:
             raise call.error
         answer: Answer = call.answer
         return answer
+
+    def set_unclean_default(self, unclean: bool) -> None:
+        """Take `unclean.leader.election.enable` of topics that do not say, for terms now and later.
+
+        Where it is switched on, partitions without a leader are elected at once.
+        """
+        if unclean == self._settings.unclean_default:
+            return
+        self._settings = replace(self._settings, unclean_default=unclean)
+        term = self._term
+        if term is not None:
+            self._post(lambda: term.set_unclean_default(unclean))
 
     # -- what happens; these only leave a mark for the task
 

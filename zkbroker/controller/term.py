@@ -318,7 +318,18 @@ class ControllerTerm:
             context.states |= self._partitions.states.read(new)
             self._tell_known(new)
             self._partitions.elect_missing(new)
-        for topic in sorted(context.assignments.keys() - unclean):
+        self._elect_newly_unclean(unclean)
+
+    def set_unclean_default(self, unclean: bool) -> None:
+        """Take what topics do that do not say whether a replica out of sync may lead."""
+        before = {topic for topic in self.context.assignments if self.context.unclean(topic)}
+        self.context.unclean_default = unclean
+        self._elect_newly_unclean(before)
+        self._flush()
+
+    def _elect_newly_unclean(self, before: set[str]) -> None:
+        context = self.context
+        for topic in sorted(context.assignments.keys() - before):
             if context.unclean(topic):
                 self._partitions.elect_missing(context.partitions(topic))
 

@@ -338,6 +338,14 @@ class LogManager:
         for callback in self._offline_callbacks:
             callback(str(directory.root), list(lost), reason)
 
+    def update_defaults(self, defaults: LogConfig) -> None:
+        """Take other settings for topics without their own, for logs now and later."""
+        if defaults == self._defaults:
+            return
+        self._defaults = defaults
+        for tp, log in self.logs().items():
+            log.update_config(self.topic_config(tp.topic))
+
     # End
 
     def close(self, timeout_s: float = 30.0) -> None:

@@ -190,6 +190,16 @@ def _check_count(partitions: int) -> None:
         )
 
 
+def some_without_rack(brokers: Mapping[int, str | None]) -> list[int]:
+    """Return the brokers that name no rack where others do.
+
+    Args:
+        brokers: id → rack, None where the broker names none.
+    """
+    without = sorted(broker for broker, rack in brokers.items() if rack is None)
+    return without if len(without) < len(brokers) else []
+
+
 def check_racks(brokers: Mapping[int, str | None]) -> None:
     """Check that all brokers name their rack, or none does.
 
@@ -199,8 +209,8 @@ def check_racks(brokers: Mapping[int, str | None]) -> None:
     Raises:
         ProtocolError: some do (-1).
     """
-    without = sorted(broker for broker, rack in brokers.items() if rack is None)
-    if 0 < len(without) < len(brokers):
+    without = some_without_rack(brokers)
+    if without:
         raise ProtocolError(
             "Not all brokers have rack information for replica rack aware assignment: set "
             f"broker.rack on brokers {', '.join(map(str, without))} too, or on none; the tools "

@@ -101,6 +101,13 @@ class ReplicaFetcher:
         """Copy a partition no more; does not wait. What is under way for it is dropped."""
         self._followed.forget(key)
 
+    def followed(self) -> list[tuple[Partition, bool]]:
+        """Return the partitions that are copied, with whether their logs are still to be cut."""
+        return [
+            (each.partition, each.stage is Stage.TRUNCATING)
+            for each in self._followed.by_key.values()
+        ]
+
     @property
     def idle(self) -> bool:
         """Whether nothing is followed."""

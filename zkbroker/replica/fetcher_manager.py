@@ -60,24 +60,39 @@ class FetcherManager:
         """Copy these from the leaders that they name, and from no others."""
         for partition in partitions:
             self._take_out(partition.key)
-            if self._closed:
-                continue
-            number = self._number(partition.key)
-            place = (partition.leader, number)
-            fetcher = self._fetchers.get(place)
-            if fetcher is None:
-                fetcher = self._fetchers[place] = ReplicaFetcher(
-                    self._broker_id,
-                    partition.leader,
-                    number,
-                    self._connect,
-                    self._settings,
-                    runtime=self._runtime,
-                    clock_ms=self._clock_ms,
-                    throttle=self.throttle,
-                )
-            fetcher.follow(partition, truncate=self._may_part(partition))
+            if not self._closed:
+                self._give(partition, truncate=self._may_part(partition))
         self._end_idle()
+
+    def resize(self, fetchers: int) -> None:
+        """Spread the partitions of each leader over another number of fetchers."""
+        if fetchers == self._settings.fetchers:
+            return
+        logger.info("fetchers of each leader before=%d now=%d", self._settings.fetchers, fetchers)
+        self._settings = replace(self._settings, fetchers=fetchers)
+        for place, fetcher in list(self._fetchers.items()):
+            for partition, truncate in fetcher.followed():
+                if self._number(partition.key) != place[1]:
+                    fetcher.forget(partition.key)
+                    self._give(partition, truncate=truncate)
+        self._end_idle()
+
+    def _give(self, partition: Partition, *, truncate: bool) -> None:
+        number = self._number(partition.key)
+        place = (partition.leader, number)
+        fetcher = self._fetchers.get(place)
+        if fetcher is None:
+            fetcher = self._fetchers[place] = ReplicaFetcher(
+                self._broker_id,
+                partition.leader,
+                number,
+                self._connect,
+                self._settings,
+                runtime=self._runtime,
+                clock_ms=self._clock_ms,
+                throttle=self.throttle,
+            )
+        fetcher.follow(partition, truncate=truncate)
 
     def forget(self, keys: Iterable[TopicPartition]) -> None:
         """Copy these no more; what is under way meets the partition's new role. Does not wait."""

@@ -36,7 +36,8 @@ class LocalCluster:
 
     Args:
         brokers: how many.
-        properties: properties for every broker, over those that suit tests.
+        properties: properties for every broker, over those that suit tests; numbers and truth
+            values may be given as such.
         replication: replicas of new topics; 1 without it.
         min_insync_replicas: replicas that have to hold what was acknowledged with acks=all; 2 of 3
             or more by default.
@@ -50,7 +51,7 @@ class LocalCluster:
         self,
         brokers: int = 1,
         *,
-        properties: Mapping[str, str] | None = None,
+        properties: Mapping[str, str | float] | None = None,
         replication: int | None = None,
         min_insync_replicas: int | None = None,
         zookeeper: str | None = None,
@@ -60,15 +61,20 @@ class LocalCluster:
         self._temporary = directory is None
         self._replication = replication or 1
         self.directory = Path(directory or tempfile.mkdtemp(prefix="zkbroker-"))
-        self._processes = ClusterProcesses(
-            self.directory,
-            brokers=brokers,
-            replication=self._replication,
-            min_insync_replicas=min_insync_replicas,
-            zookeeper=zookeeper,
-            properties={**_PROPERTIES, **(properties or {})},
-            make_broker=InProcessBroker if in_process else BrokerProcess,
-        )
+        try:
+            self._processes = ClusterProcesses(
+                self.directory,
+                brokers=brokers,
+                replication=self._replication,
+                min_insync_replicas=min_insync_replicas,
+                zookeeper=zookeeper,
+                properties={**_PROPERTIES, **(properties or {})},
+                make_broker=InProcessBroker if in_process else BrokerProcess,
+            )
+        except ZkbrokerError:
+            if self._temporary:
+                shutil.rmtree(self.directory)
+            raise
         self._pid = os.getpid()
 
     @property

@@ -269,6 +269,27 @@ final class AdminChecks {
         Checks.same(ConfigEntry.ConfigSource.STATIC_BROKER_CONFIG, config.get("broker.id").source());
         Checks.holds(config.get("log.retention.ms") != null, "no log.retention.ms");
         Checks.holds(config.entries().stream().allMatch(entry -> !entry.name().isEmpty()), "an empty name");
+        Checks.same("-1", config.get("log.retention.hours").value());
+        Checks.holds(config.get("num.partitions").isReadOnly(), "num.partitions may not change");
+        Checks.holds(!config.get("message.max.bytes").isReadOnly(), "message.max.bytes may change");
+        ConfigResource all = new ConfigResource(ConfigResource.Type.BROKER, "");
+        if (!alterConfigs(resource, new ConfigEntry("message.max.bytes", "900000"))) {
+            return;
+        }
+        alterConfigs(all, new ConfigEntry("message.max.bytes", "800000"));
+        ConfigEntry largest = config(resource).get("message.max.bytes");
+        Checks.same("900000", largest.value());
+        Checks.same(ConfigEntry.ConfigSource.DYNAMIC_BROKER_CONFIG, largest.source());
+        Checks.same(
+                List.of(ConfigEntry.ConfigSource.DYNAMIC_BROKER_CONFIG,
+                        ConfigEntry.ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG,
+                        ConfigEntry.ConfigSource.DEFAULT_CONFIG),
+                largest.synonyms().stream().map(ConfigEntry.ConfigSynonym::source).toList());
+        Checks.same(1, config(all).entries().size());
+        alterConfigs(resource);
+        alterConfigs(all);
+        Checks.same(ConfigEntry.ConfigSource.DEFAULT_CONFIG, config(resource).get("message.max.bytes").source());
+        Checks.raises(InvalidRequestException.class, () -> alterConfigs(resource, new ConfigEntry("broker.id", "5")));
     }
 
     private static void listOffsets() throws Exception {

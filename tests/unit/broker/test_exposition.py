@@ -1,13 +1,15 @@
 """The admin page: when its port is taken, and what it answers while there is nothing to tell."""
 
 import socket
+import struct
 import sys
 
 import gevent
+import gevent.event
 import pytest
 
 from zkbroker.broker import BrokerNode
-from zkbroker.broker.exposition import MetricsPage
+from zkbroker.broker.exposition import MetricsPage, _Handler
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.errors import ConfigError, StorageError
 
@@ -78,6 +80,38 @@ def test_too_many_headers_are_refused_without_a_traceback(page, headers, capfd, 
     answer = ask(page, b"GET /metrics HTTP/1.0\r\n" + headers + b"\r\n")
     assert answer.startswith("HTTP/1.1 400 ")
     assert "Traceback" not in capfd.readouterr().err + caplog.text
+
+
+@pytest.mark.parametrize(
+    "half", [b"GET /met", b"GET /metrics HTTP/1.1\r\nHo", b"GET /metrics HTTP/1.1\r\nHost: x\r\n"]
+)
+@pytest.mark.parametrize("end", ["reset", "closed", "silent"])
+def test_half_a_request_leaves_nothing_in_the_log(page, monkeypatch, capfd, caplog, half, end):
+    caplog.set_level("INFO")
+    monkeypatch.setattr("zkbroker.broker.exposition._EXCHANGE_TIMEOUT_S", 0.1)
+    ended = gevent.event.Event()
+    handle = _Handler.handle
+
+    def handled(handler):
+        try:
+            handle(handler)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(_Handler, "handle", handled)
+    peer = gevent.socket.create_connection(("127.0.0.1", page.port))
+    peer.sendall(half)
+    if end == "reset":
+        # The handler waits for the rest by now: what comes before the reset is read.
+        gevent.sleep(0.02)
+        linger = struct.pack("ii", 1, 0)
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    if end != "silent":
+        peer.close()
+    assert ended.wait(10)
+    gevent.sleep(0)
+    assert capfd.readouterr().err + caplog.text == ""
+    peer.close()
 
 
 def shown(page, monkeypatch, body=b"figures"):

@@ -41,8 +41,11 @@ def test_a_span_is_told_in_the_units_that_matter(ms, text):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("find-hanging", "--older-than", "15"), "'15' is no duration: give a number with ms, s"),
-        (("find-hanging", "--older-than", "soon"), "'soon' is no duration"),
+        (
+            ("find-hanging", "--older-than", "15"),
+            "'15' is not a duration: give a number with ms, s",
+        ),
+        (("find-hanging", "--older-than", "soon"), "'soon' is not a duration"),
         (("find-hanging", "-p", "0"), "--partition needs --topic"),
         (("list", "--state", "Open"), "'Open' is no state: give one of Empty, Ongoing"),
         (("abort",), "which transaction? give a TRANSACTIONAL_ID"),

@@ -7,11 +7,13 @@ from zkbroker.config.schema import (
     Bool,
     Float,
     Int,
+    Ms,
     Str,
     StrList,
     StrMap,
     from_properties,
     option,
+    required,
     validate,
 )
 from zkbroker.errors import ConfigError
@@ -21,22 +23,17 @@ from zkbroker.errors import ConfigError
 class Sample:
     IGNORED: ClassVar = {"num.io.threads": "greenlets need no count"}
 
-    group: str = option("group.id", "groupid", kind=Str(empty=False), doc="The group.")
-    port: int = option("port", default=9092, kind=Int(0, 65535), doc="Port.")
-    roll_ms: int = option(
-        "log.roll.ms",
-        ("log.roll.hours", 3_600_000),
-        default=604_800_000,
-        kind=Int(1),
-        doc="Age at which a segment is rolled, in milliseconds.",
-    )
-    dirs: tuple[str, ...] = option(
-        "log.dirs", "log.dir", default=("/tmp",), kind=StrList(1), doc="Directories."
-    )
-    enabled: bool = option("enabled", default=True, kind=Bool(), doc="Switch.")
-    codec: str = option("codec", default="none", kind=Str(("none", "GZIP")), doc="Codec.")
-    ratio: float = option("ratio", default=0.5, kind=Float(0, 1), doc="Ratio.")
-    topics: dict[str, int] = option("topics", default_factory=dict, kind=StrMap(), doc="Topics.")
+    # fmt: off
+    group: str = required("group.id groupid", Str(empty=False), "The group.")
+    port: int = option("port", Int(0, 65535), 9092, "Port.")
+    roll_ms: int = option("log.roll.ms log.roll.hours", Ms(1), 604_800_000,
+        "Age at which a segment is rolled, in milliseconds.")
+    dirs: tuple[str, ...] = option("log.dirs log.dir", StrList(1), ("/tmp",), "Directories.")
+    enabled: bool = option("enabled", Bool(), True, "Switch.")
+    codec: str = option("codec", Str(("none", "GZIP")), "none", "Codec.")
+    ratio: float = option("ratio", Float(0, 1), 0.5, "Ratio.")
+    topics: dict[str, int] = option("topics", StrMap(), {}, "Topics.")
+    # fmt: on
 
     def __post_init__(self):
         validate(self)

@@ -775,3 +775,20 @@ def test_a_broker_that_refuses_metadata_of_a_deposed_controller_ends_the_term(re
     replicated.topic("u", [1, 0])
     with pytest.raises(ControllerMoved):
         replicated.settle()
+
+
+def test_a_partition_without_leader_is_elected_when_the_default_allows_it(cluster):
+    cluster.topic("t", [0, 1])
+    cluster.topic("strict", [0, 1], unclean_leader_election_enable="false")
+    cluster.settle()
+    cluster.isr_changed(T0, 0)
+    cluster.isr_changed(("strict", 0), 0)
+    cluster.settle()
+    cluster.kill(0)
+    cluster.settle()
+    assert cluster.led(T0)[0] == -1
+    cluster.term.set_unclean_default(True)
+    assert cluster.led(T0)[0] == 1
+    assert cluster.led(("strict", 0))[0] == -1
+    cluster.term.set_unclean_default(False)
+    assert cluster.led(T0)[0] == 1

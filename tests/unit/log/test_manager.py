@@ -16,6 +16,7 @@ from tests.support.logs import (
     read_all,
     started,
 )
+from zkbroker.config.log import LogConfig
 from zkbroker.errors import ConfigError, StorageError
 from zkbroker.log import FileSystem, TopicPartition
 from zkbroker.log.checkpoints import read_meta
@@ -580,3 +581,14 @@ def test_new_directories_are_told_until_they_are_marked(tmp_path):
         assert not (new / "meta.properties").exists()
         manager.write_meta(1, "c")
         assert (new / "meta.properties").exists()
+
+
+def test_defaults_change_for_topics_without_their_own(tmp_path):
+    manager = make_manager(tmp_path, overrides={"own": {"retention.ms": "7"}})
+    manager.start()
+    own, other = (manager.get_or_create(TopicPartition(name, 0)) for name in ("own", "other"))
+    manager.update_defaults(LogConfig(retention_ms=5, max_message_bytes=9))
+    assert (own.config.retention_ms, own.config.max_message_bytes) == (7, 9)
+    assert (other.config.retention_ms, other.config.max_message_bytes) == (5, 9)
+    assert manager.get_or_create(TopicPartition("later", 0)).config.retention_ms == 5
+    manager.close()

@@ -107,3 +107,20 @@ def test_at_level_0_8_2_a_leader_that_stays_cuts_nothing(led_meanwhile):
     one.become_follower(told(3, 3))
     fetchers.follow([one])
     assert fetchers._fetchers[3, 0]._followed.by_key[one.key].stage is Stage.TRUNCATING
+
+
+def test_partitions_spread_anew_over_another_number_of_fetchers():
+    fetchers = manager(fetchers=1)
+    followers = [follower(number) for number in range(6)]
+    fetchers.follow(followers)
+    by_key = fetchers._fetchers[1, 0]._followed.by_key
+    by_key[followers[0].key].stage = Stage.FETCHING
+    for count in (3, 2, 2, 1):
+        fetchers.resize(count)
+        assert placed(fetchers) == {n: (1, (31 * 116 + n) % count) for n in range(6)}
+        assert fetchers.fetchers == count
+    # What was to be cut still is, and what was not is not.
+    stages = {
+        key.partition: each.stage for key, each in fetchers._fetchers[1, 0]._followed.by_key.items()
+    }
+    assert stages == {0: Stage.FETCHING} | dict.fromkeys(range(1, 6), Stage.TRUNCATING)

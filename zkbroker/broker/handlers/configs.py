@@ -1,21 +1,26 @@
-"""DescribeConfigs and AlterConfigs, and InitProducerId.
+"""DescribeConfigs and AlterConfigs, of topics and of brokers.
 
-Topics have settings that can be changed; a broker's are shown and are changed in its properties
-file.
+A topic's settings can all be changed. A broker's come from four places, the first one wins: its own
+settings in ZooKeeper, those of all brokers there, its properties file, and the defaults.
+
+Invariant: what was changed is described at once: ZooKeeper is asked, although what the broker acts
+on follows some milliseconds later.
 """
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from zkbroker.broker.context import RequestContext
+from zkbroker.broker.dynamic_config import allowed_settings
 from zkbroker.broker.errors import error_code, error_message
 from zkbroker.broker.services import BrokerServices
-from zkbroker.config.broker import BrokerConfig
-from zkbroker.config.log import LogConfig, LogManagerConfig
-from zkbroker.config.schema import options
+from zkbroker.config.broker_keys import BROKER_NAMES, DEFAULTS, SHOWN, shown_as_given
+from zkbroker.config.dynamic import CHANGEABLE, RATES
 from zkbroker.errors import (
     ErrorCode,
     ProtocolError,
+    RegistryError,
     ZkbrokerError,
 )
 from zkbroker.protocol.messages import (
@@ -34,8 +39,11 @@ from zkbroker.protocol.messages.configs import (
     DescribeConfigsResource,
     DescribedConfigs,
 )
+from zkbroker.registry.broker_configs import broker_settings, set_broker_config
 
 Resource = TypeVar("Resource", DescribeConfigsResource, AlterConfigsResource)
+Layers = tuple[tuple[ConfigSource, Mapping[str, str]], ...]
+"""Where values of a broker's settings come from; the first one wins."""
 
 
 class ConfigsHandlers:
@@ -43,13 +51,15 @@ class ConfigsHandlers:
 
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
+        self._given = shown_as_given(services.dynamic.static.given)
 
     def describe_configs(
         self, request: DescribeConfigsRequest, context: RequestContext
     ) -> DescribeConfigsResponse:
+        layers = self._layers()
         return DescribeConfigsResponse(
             resources=[
-                self._describe(resource, synonyms=request.include_synonyms)
+                self._describe(resource, layers, synonyms=request.include_synonyms)
                 for resource in context.paced(_once(request.resources))
             ]
         )
@@ -64,89 +74,94 @@ class ConfigsHandlers:
             ]
         )
 
-    def _describe(self, resource: DescribeConfigsResource, *, synonyms: bool) -> DescribedConfigs:
+    def _describe(
+        self, resource: DescribeConfigsResource, layers: Layers, *, synonyms: bool
+    ) -> DescribedConfigs:
         answer = DescribedConfigs(0, None, resource.resource_type, resource.resource_name)
         try:
             if resource.resource_type == ConfigResourceType.TOPIC:
-                entries = self._topic_entries(resource.resource_name, synonyms=synonyms)
+                entries = self._topic_entries(resource.resource_name, layers)
+            elif self._is_own(resource.resource_type, resource.resource_name):
+                entries = _broker_entries(layers)
             else:
-                self._check_broker(resource.resource_type, resource.resource_name)
-                entries = self._broker_entries()
+                entries = _entries_of_all(layers)
         except ZkbrokerError as error:
             answer.error_code = error_code(error)
             answer.error_message = error_message(error)
             return answer
         wanted = None if resource.config_names is None else set(resource.config_names)
         answer.entries = [entry for entry in entries if wanted is None or entry.name in wanted]
+        if not synonyms:
+            for entry in answer.entries:
+                entry.synonyms = []
         return answer
 
-    def _topic_entries(self, topic: str, *, synonyms: bool) -> list[ConfigEntry]:
-        own = self._services.topics.settings(topic)
-        defaults = self._services.config.log
-        genuine = LogConfig().topic_values()
-        values = defaults.with_topic_overrides(own).topic_values()
-        base = defaults.topic_values()
-        return [
-            _entry(name, value, own, base, genuine, synonyms=synonyms)
-            for name, value in values.items()
-        ]
-
-    def _broker_entries(self) -> list[ConfigEntry]:
-        config = self._services.config
-        entries: list[ConfigEntry] = []
-        parts: tuple[tuple[type, object], ...] = (
-            (BrokerConfig, config),
-            (LogConfig, config.log),
-            (LogManagerConfig, config.log_manager),
+    def _layers(self) -> Layers:
+        settings = self._services.dynamic.settings
+        # Without ZooKeeper what holds is told.
+        with contextlib.suppress(RegistryError):
+            stored = broker_settings(self._services.session, self._services.broker_id)
+            settings = allowed_settings(stored)
+        return (
+            (ConfigSource.DYNAMIC_BROKER, settings.own),
+            (ConfigSource.DYNAMIC_DEFAULT_BROKER, settings.of_all),
+            (ConfigSource.STATIC_BROKER, self._given),
+            (ConfigSource.DEFAULT, DEFAULTS),
         )
-        defaults = {
-            LogConfig: LogConfig(),
-            LogManagerConfig: LogManagerConfig(),
-            BrokerConfig: BrokerConfig(zookeeper_connect=config.zookeeper_connect),
-        }
-        for kind, values in parts:
-            for declared, declared_option in options(kind):
-                name, factor = declared_option.keys[0]
-                value = getattr(values, declared.name)
-                # `zookeeper.connect` has no default: the configuration below borrows its value.
-                default = name != "zookeeper.connect" and value == getattr(
-                    defaults[kind], declared.name
-                )
-                entries.append(
-                    ConfigEntry(
-                        name,
-                        # in the unit that the name says
-                        _text(value // factor if factor != 1 else value),
-                        read_only=True,
-                        is_default=default,
-                        source=ConfigSource.DEFAULT if default else ConfigSource.STATIC_BROKER,
-                    )
-                )
-        return sorted(entries, key=lambda entry: entry.name)
+
+    def _topic_entries(self, topic: str, layers: Layers) -> list[ConfigEntry]:
+        own = self._services.topics.settings(topic)
+        values = self._services.dynamic.config.log.with_topic_overrides(own).topic_values()
+        entries = []
+        for name, value in values.items():
+            broker_name = BROKER_NAMES.get(name)
+            found = [] if broker_name is None else _synonyms(SHOWN[broker_name].names, layers)
+            source = found[0].source if found else ConfigSource.DEFAULT
+            if broker_name is not None:
+                found = _from_name(broker_name, found)
+            if name in own:
+                source = ConfigSource.TOPIC
+                found.insert(0, ConfigSynonym(name, value, source))
+            is_default = name not in own
+            entries.append(
+                ConfigEntry(name, value, is_default=is_default, source=source, synonyms=found)
+            )
+        return entries
 
     def _alter(self, resource: AlterConfigsResource, *, validate_only: bool) -> AlteredConfigs:
         answer = AlteredConfigs(0, None, resource.resource_type, resource.resource_name)
+        settings = {
+            setting.name: setting.value for setting in resource.configs if setting.value is not None
+        }
         try:
-            if resource.resource_type != ConfigResourceType.TOPIC:
-                self._check_broker(resource.resource_type, resource.resource_name)
-                raise ProtocolError(
-                    "A broker's configuration is changed in its properties file.",
-                    code=ErrorCode.INVALID_REQUEST,
+            if resource.resource_type == ConfigResourceType.TOPIC:
+                self._services.topics.configure(
+                    resource.resource_name, settings, validate_only=validate_only
                 )
-            settings = {
-                setting.name: setting.value
-                for setting in resource.configs
-                if setting.value is not None
-            }
-            self._services.topics.configure(
-                resource.resource_name, settings, validate_only=validate_only
-            )
+            else:
+                own = self._is_own(resource.resource_type, resource.resource_name)
+                self._alter_broker(settings, own=own, validate_only=validate_only)
         except ZkbrokerError as error:
             answer.error_code = error_code(error)
             answer.error_message = error_message(error)
         return answer
 
-    def _check_broker(self, kind: int, name: str) -> None:
+    def _alter_broker(self, settings: Mapping[str, str], *, own: bool, validate_only: bool) -> None:
+        dynamic = self._services.dynamic
+        if own:
+            dynamic.check(dynamic.settings.of_all, settings)
+        else:
+            dynamic.check(settings, dynamic.settings.own)
+        if not validate_only:
+            broker_id = self._services.broker_id if own else None
+            set_broker_config(self._services.session, broker_id, settings)
+
+    def _is_own(self, kind: int, name: str) -> bool:
+        """Whether a resource is this broker; False for all brokers, which have no name.
+
+        Raises:
+            ProtocolError: it is another broker, or no broker.
+        """
         if kind != ConfigResourceType.BROKER:
             raise ProtocolError(
                 f"Resource type {kind} has no configuration.", code=ErrorCode.INVALID_REQUEST
@@ -157,60 +172,59 @@ class ConfigsHandlers:
                 f"configuration.",
                 code=ErrorCode.INVALID_REQUEST,
             )
+        return bool(name)
 
 
 def _once(resources: Iterable[Resource]) -> list[Resource]:
-    """Take the last of each resource; to name one a thousand times is not to be worth it."""
+    """Take the last of each resource, so that a thousand times the same one costs nothing."""
     return list({(each.resource_type, each.resource_name): each for each in resources}.values())
 
 
-def _entry(
-    name: str,
-    value: str,
-    own: Mapping[str, str],
-    base: Mapping[str, str],
-    genuine: Mapping[str, str],
-    *,
-    synonyms: bool,
-) -> ConfigEntry:
-    configured = base[name] != genuine[name]
-    if name in own:
-        source = ConfigSource.TOPIC
-    elif configured:
-        source = ConfigSource.STATIC_BROKER
-    else:
-        source = ConfigSource.DEFAULT
-    entry = ConfigEntry(name, value, is_default=name not in own, source=source)
-    if synonyms:
-        if name in own:
-            entry.synonyms.append(ConfigSynonym(name, value, ConfigSource.TOPIC))
-        broker_name = _BROKER_NAMES.get(name)
-        if broker_name is not None and configured:
-            entry.synonyms.append(
-                ConfigSynonym(broker_name, base[name], ConfigSource.STATIC_BROKER)
-            )
-        if broker_name is not None and broker_name not in _WITHOUT_DEFAULT:
-            entry.synonyms.append(ConfigSynonym(broker_name, genuine[name], ConfigSource.DEFAULT))
-    return entry
+def _synonyms(names: Iterable[str], layers: Layers) -> list[ConfigSynonym]:
+    """Return every value of a broker's setting, under any of its names, the one that wins first."""
+    return [
+        ConfigSynonym(each, values[each], source)
+        for source, values in layers
+        for each in names
+        if each in values
+    ]
 
 
-_BROKER_NAMES: Mapping[str, str] = {
-    name: declared_option.keys[0][0]
-    for name, attribute in LogConfig.TOPIC_FIELDS.items()
-    for declared, declared_option in options(LogConfig)
-    if declared.name == attribute
-}
-"""Topic-level name → the broker's name for the same setting."""
-
-_WITHOUT_DEFAULT = frozenset({"log.retention.ms", "log.roll.ms", "log.roll.jitter.ms"})
-"""Names whose default genuine brokers have under the name of another unit, and do not list."""
+def _from_name(name: str, synonyms: list[ConfigSynonym]) -> list[ConfigSynonym]:
+    """Leave out what stands before the first value under a name, as genuine brokers do."""
+    first = next((number for number, each in enumerate(synonyms) if each.name == name), None)
+    return [] if first is None else synonyms[first:]
 
 
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    if isinstance(value, Mapping):
-        return ",".join(f"{name}:{number}" for name, number in value.items())
-    return str(value)
+def _broker_entries(layers: Layers) -> list[ConfigEntry]:
+    names = {name for _, values in layers for name in values}
+    return [_broker_entry(name, layers) for name in sorted(names | SHOWN.keys())]
+
+
+def _entries_of_all(layers: Layers) -> list[ConfigEntry]:
+    """Return the settings of all brokers; genuine brokers tell nothing else of them."""
+    of_all = tuple(layer for layer in layers if layer[0] == ConfigSource.DYNAMIC_DEFAULT_BROKER)
+    return [_broker_entry(name, of_all) for _, values in of_all for name in sorted(values)]
+
+
+def _broker_entry(name: str, layers: Layers) -> ConfigEntry:
+    key = SHOWN.get(name)
+    # The value of a key that nobody knows may be a password.
+    sensitive = key.sensitive if key is not None else name not in RATES
+    names = key.names if key is not None else (name,)
+    found = _from_name(name, _synonyms(names, layers))
+    value = found[0].value if found else None
+    source = found[0].source if found else ConfigSource.DEFAULT
+    if sensitive:
+        value = None
+        for each in found:
+            each.value = None
+    return ConfigEntry(
+        name,
+        value,
+        read_only=CHANGEABLE.isdisjoint(names),
+        is_default=source == ConfigSource.DEFAULT,
+        source=source,
+        is_sensitive=sensitive,
+        synonyms=found,
+    )

@@ -86,7 +86,7 @@ class _Answer(Generic[Result]):
                 self._event.wait()
         if self._result is None:
             gone()
-            raise CloseConnection("the client went while it waited for its group")
+            raise CloseConnection("the client left while it waited for its group", quiet=True)
         return self._result
 
 

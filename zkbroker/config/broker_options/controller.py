@@ -2,62 +2,32 @@
 
 from dataclasses import dataclass
 
-from zkbroker.config.schema import Bool, Int, option
-
-_INT32_MAX = 2**31 - 1
+from zkbroker.config.schema import Bool, Int, Int32, option
 
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerOptions:
     """Leaders that move back, requests to brokers, a stop in order."""
 
-    auto_leader_rebalance: bool = option(
-        "auto.leader.rebalance.enable",
-        default=True,
-        kind=Bool(),
-        doc="Whether the controller makes preferred replicas leaders again by itself.",
-    )
+    # fmt: off
+    auto_leader_rebalance: bool = option("auto.leader.rebalance.enable", Bool(), True,
+        "Whether the controller elects preferred replicas as leaders without being asked.")
     leader_imbalance_percentage: int = option(
-        "leader.imbalance.per.broker.percentage",
-        default=10,
-        kind=Int(0, 100),
-        doc="Share, in percent, of the partitions that a broker is preferred for and does not "
-        "lead, above which the controller elects it.",
-    )
-    leader_imbalance_check_s: int = option(
-        "leader.imbalance.check.interval.seconds",
-        default=300,
-        kind=Int(1, _INT32_MAX),
-        doc="Time in seconds between two looks at that share.",
-    )
-    controller_socket_timeout_ms: int = option(
-        "controller.socket.timeout.ms",
-        default=30_000,
-        kind=Int(1, _INT32_MAX),
-        doc="Time in ms that the controller waits for a broker's answer before it sends again.",
-    )
-    controller_queue_size: int = option(
-        "controller.message.queue.size",
-        default=1000,
-        kind=Int(10, _INT32_MAX),
-        doc="Requests of the controller that may wait for one broker; above it they are replaced "
-        "by one that says everything anew.",
-    )
-    controlled_shutdown: bool = option(
-        "controlled.shutdown.enable",
-        default=True,
-        kind=Bool(),
-        doc="Whether a broker that stops has the controller move what it leads first.",
-    )
-    controlled_shutdown_retries: int = option(
-        "controlled.shutdown.max.retries",
-        default=3,
-        kind=Int(1, _INT32_MAX),
-        doc="How often it asks before it stops all the same.",
-    )
+        "leader.imbalance.per.broker.percentage", Int(0, 100), 10,
+        "The controller elects a broker once it does not lead more than this percentage of the "
+        "partitions whose preferred replica it is.")
+    leader_imbalance_check_s: int = option("leader.imbalance.check.interval.seconds", Int32(1), 300,
+        "Time in seconds between two checks of that percentage.")
+    controller_socket_timeout_ms: int = option("controller.socket.timeout.ms", Int32(1), 30_000,
+        "Time in ms that the controller waits for a broker's response before it retries.")
+    controller_queue_size: int = option("controller.message.queue.size", Int32(10), 1000,
+        "Requests of the controller that may wait for one broker. When there are more, they are "
+        "replaced by one set of requests with the whole state.")
+    controlled_shutdown: bool = option("controlled.shutdown.enable", Bool(), True,
+        "Whether a broker that stops first asks the controller to move its leaderships to others.")
+    controlled_shutdown_retries: int = option("controlled.shutdown.max.retries", Int32(1), 3,
+        "How often a broker asks for a controlled shutdown before it stops without one.")
     controlled_shutdown_backoff_ms: int = option(
-        "controlled.shutdown.retry.backoff.ms",
-        default=5000,
-        kind=Int(0, _INT32_MAX),
-        doc="Time in ms between two of these.",
-    )
+        "controlled.shutdown.retry.backoff.ms", Int32(0), 5000,
+        "Time in ms between two such requests.")
+    # fmt: on

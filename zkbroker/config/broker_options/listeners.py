@@ -22,62 +22,28 @@ from zkbroker.errors import ConfigError
 class ListenerOptions:
     """Where clients and other brokers reach it."""
 
-    host: str = option(
-        "host.name",
-        "hostname",
-        default="",
-        kind=Str(),
-        doc="Host or address to listen on where `listeners` is not given; empty is every address.",
-    )
-    port: int = option(
-        "port",
-        default=9092,
-        kind=Int(0, 65535),
-        doc="Port to listen on where `listeners` is not given; 0 takes a free one.",
-    )
-    advertised_host: str = option(
-        "advertised.host.name",
-        default="",
-        kind=Str(),
-        doc="Host clients are told to connect to; `host.name`, or this machine's, when empty.",
-    )
-    advertised_port: int = option(
-        "advertised.port",
-        default=-1,
-        kind=Int(-1, 65535),
-        doc="Port clients are told to connect to; -1 is the port listened on.",
-    )
-    listeners: tuple[str, ...] = option(
-        "listeners",
-        default=(),
-        kind=StrList(),
-        doc="What to listen on, `NAME://host:port` separated by commas.",
-    )
-    advertised_listeners: tuple[str, ...] = option(
-        "advertised.listeners",
-        default=(),
-        kind=StrList(),
-        doc="What clients of each listener are told to connect to.",
-    )
-    listener_protocols: tuple[str, ...] = option(
-        "listener.security.protocol.map",
-        default=(),
-        kind=StrList(),
-        doc="`NAME:PROTOCOL` pairs; every protocol in use must be PLAINTEXT.",
-    )
-    inter_broker_listener: str = option(
-        "inter.broker.listener.name",
-        default="",
-        kind=Str(),
-        doc="Brokers use the first of `listeners` of each other; another name is refused.",
-    )
+    # fmt: off
+    host: str = option("host.name hostname", Str(), "",
+        "Host or address to listen on where `listeners` is not given; empty is every address.")
+    port: int = option("port", Int(0, 65535), 9092,
+        "Port to listen on where `listeners` is not given; 0 takes a free one.")
+    advertised_host: str = option("advertised.host.name", Str(), "",
+        "Host that clients connect to; when empty `host.name`, or else the name of this machine.")
+    advertised_port: int = option("advertised.port", Int(-1, 65535), -1,
+        "Port that clients connect to; -1 is the port of the listener.")
+    listeners: tuple[str, ...] = option("listeners", StrList(), (),
+        "Listeners of this broker, `NAME://host:port` separated by commas.")
+    advertised_listeners: tuple[str, ...] = option("advertised.listeners", StrList(), (),
+        "Address that clients of each listener connect to, `NAME://host:port` separated by commas.")
+    listener_protocols: tuple[str, ...] = option("listener.security.protocol.map", StrList(), (),
+        "`NAME:PROTOCOL` pairs; every protocol in use must be PLAINTEXT.")
+    inter_broker_listener: str = option("inter.broker.listener.name", Str(), "",
+        "Listener that brokers use among themselves. It must be the first of `listeners`.")
     security_inter_broker: str = option(
-        "security.inter.broker.protocol",
-        default="PLAINTEXT",
-        kind=Str(choices=("PLAINTEXT",)),
-        doc="Brokers speak plain text to each other: PLAINTEXT is without effect, and any other "
-        "protocol is refused; put a TLS proxy or a private network between them.",
-    )
+        "security.inter.broker.protocol", Str(choices=("PLAINTEXT",)), "PLAINTEXT",
+        "Only PLAINTEXT, which is without effect; any other protocol is refused. Put a TLS proxy "
+        "or a private network between brokers.")
+    # fmt: on
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:

@@ -5,91 +5,45 @@ Invariant: a follower that waits for messages is neither out of sync nor out of 
 
 from dataclasses import dataclass
 
-from zkbroker.config.schema import Int, option
+from zkbroker.config.schema import Int32, Ms, option
 from zkbroker.errors import ConfigError
-
-_INT32_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplicationOptions:
     """Followers, and what leaders expect of them."""
 
-    replica_lag_ms: int = option(
-        "replica.lag.time.max.ms",
-        default=10_000,
-        kind=Int(1, _INT32_MAX),
-        doc="Time in ms after which a replica that has not caught up with its leader counts as out "
-        "of sync.",
-    )
-    replica_fetchers: int = option(
-        "num.replica.fetchers",
-        default=1,
-        kind=Int(1, _INT32_MAX),
-        doc="Tasks that copy partitions from each other broker, each with a connection.",
-    )
-    replica_fetch_max_bytes: int = option(
-        "replica.fetch.max.bytes",
-        default=1024 * 1024,
-        kind=Int(1, _INT32_MAX),
-        doc="Bytes of one partition that a follower asks for at once; one batch may be larger.",
-    )
+    # fmt: off
+    replica_lag_ms: int = option("replica.lag.time.max.ms", Int32(1), 10_000,
+        "Time in ms after which a replica that has not caught up with its leader counts as out of "
+        "sync.")
+    replica_fetchers: int = option("num.replica.fetchers", Int32(1), 1,
+        "Fetchers for each other broker, each with a connection of its own.")
+    replica_fetch_max_bytes: int = option("replica.fetch.max.bytes", Int32(1), 1024 * 1024,
+        "Bytes of one partition that a follower asks for at once; one batch may be larger.")
     replica_fetch_response_max_bytes: int = option(
-        "replica.fetch.response.max.bytes",
-        default=10 * 1024 * 1024,
-        kind=Int(1, _INT32_MAX),
-        doc="Bytes of all partitions that a follower asks for at once; one batch may be larger.",
-    )
-    replica_fetch_min_bytes: int = option(
-        "replica.fetch.min.bytes",
-        default=1,
-        kind=Int(0, _INT32_MAX),
-        doc="Bytes that a leader waits for before it answers a follower.",
-    )
-    replica_fetch_wait_ms: int = option(
-        "replica.fetch.wait.max.ms",
-        default=500,
-        kind=Int(0, _INT32_MAX),
-        doc="Longest time in ms that it waits for them; at most `replica.lag.time.max.ms`.",
-    )
-    replica_fetch_backoff_ms: int = option(
-        "replica.fetch.backoff.ms",
-        default=1000,
-        kind=Int(1, _INT32_MAX),
-        doc="Longest time in ms until a follower tries again what failed; the first tries come "
-        "sooner.",
-    )
-    replica_socket_timeout_ms: int = option(
-        "replica.socket.timeout.ms",
-        default=30_000,
-        kind=Int(1, _INT32_MAX),
-        doc="Time in ms that a follower waits for an answer; at least `replica.fetch.wait.max.ms`.",
-    )
+        "replica.fetch.response.max.bytes", Int32(1), 10 * 1024 * 1024,
+        "Bytes of all partitions that a follower asks for at once; one batch may be larger.")
+    replica_fetch_min_bytes: int = option("replica.fetch.min.bytes", Int32(0), 1,
+        "Bytes that a leader waits for before it answers a follower.")
+    replica_fetch_wait_ms: int = option("replica.fetch.wait.max.ms", Int32(0), 500,
+        "Longest time in ms that a leader waits for those bytes; at most "
+        "`replica.lag.time.max.ms`.")
+    replica_fetch_backoff_ms: int = option("replica.fetch.backoff.ms", Int32(1), 1000,
+        "Longest time in ms between two retries of a follower; the first ones come sooner.")
+    replica_socket_timeout_ms: int = option("replica.socket.timeout.ms", Int32(1), 30_000,
+        "Time in ms that a follower waits for a response; at least `replica.fetch.wait.max.ms`.")
     replica_receive_buffer_bytes: int = option(
-        "replica.socket.receive.buffer.bytes",
-        default=64 * 1024,
-        kind=Int(-1, _INT32_MAX),
-        doc="SO_RCVBUF of a follower's connections; -1 lets the system adapt it.",
-    )
+        "replica.socket.receive.buffer.bytes", Int32(-1), 64 * 1024,
+        "SO_RCVBUF of a follower's connections; -1 lets the system adapt it.")
     high_watermark_checkpoint_ms: int = option(
-        "replica.high.watermark.checkpoint.interval.ms",
-        default=5000,
-        kind=Int(1),
-        doc="Time in ms between two writes of the high watermarks to "
-        "`replication-offset-checkpoint`.",
-    )
-    replication_quota_windows: int = option(
-        "replication.quota.window.num",
-        default=11,
-        kind=Int(1, _INT32_MAX),
-        doc="Windows over which throttled replication is measured.",
-    )
-    replication_quota_window_s: int = option(
-        "replication.quota.window.size.seconds",
-        default=1,
-        kind=Int(1, _INT32_MAX),
-        doc="Length of each in seconds.",
-    )
+        "replica.high.watermark.checkpoint.interval.ms", Ms(1), 5000,
+        "Time in ms between two writes of the high watermarks to `replication-offset-checkpoint`.")
+    replication_quota_windows: int = option("replication.quota.window.num", Int32(1), 11,
+        "Windows over which throttled replication is measured.")
+    replication_quota_window_s: int = option("replication.quota.window.size.seconds", Int32(1), 1,
+        "Length of each of these windows in seconds.")
+    # fmt: on
 
     def _check_follower_times(self) -> None:
         wait_ms = self.replica_fetch_wait_ms

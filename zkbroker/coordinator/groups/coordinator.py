@@ -23,7 +23,6 @@ from zkbroker.coordinator.groups.member import (
 from zkbroker.coordinator.groups.partitions import (
     CoordinatorSettings,
     GroupPartitions,
-    storage_error,
 )
 from zkbroker.coordinator.groups.upkeep import Upkeep
 from zkbroker.coordinator.stored_log import PartitionLog
@@ -231,7 +230,7 @@ class GroupCoordinator:
         try:
             partition.store.commit(group_id, offsets, self._wall_ms(), park)
         except (ProtocolError, StorageError) as failure:
-            return storage_error("commit", group_id, failure)
+            return self._partitions.storage_error("commit", group_id, failure)
         return ErrorCode.NONE
 
     def commit_transactional(
@@ -271,7 +270,7 @@ class GroupCoordinator:
                 group_id, producer, offsets, self._wall_ms(), verification, park
             )
         except (ProtocolError, StorageError) as failure:
-            return storage_error("commit", group_id, failure)
+            return self._partitions.storage_error("commit", group_id, failure)
         return ErrorCode.NONE
 
     def end_transaction(

@@ -17,6 +17,7 @@ from zkbroker.coordinator.stored_log import PartitionLog
 from zkbroker.errors import ErrorCode, ProtocolError, StorageError
 from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC, GroupValue
 from zkbroker.runtime import Park, Runtime, unparked
+from zkbroker.runtime.repeated_lines import RepeatedLines
 from zkbroker.types import PartitionKey
 
 _OF_THE_PRODUCER = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE})
@@ -100,6 +101,7 @@ class GroupPartitions:
         self._sooner = sooner
         self.deadlines: DeadlineHeap[Group] = DeadlineHeap()
         self.memory = GroupMemory(settings.metadata_bytes)
+        self._failures = RepeatedLines(clock=lambda: clock_ms() / 1000)
         self.hosted: HostedPartitions[GroupPartition] = HostedPartitions(
             OFFSETS_TOPIC,
             self._read,
@@ -193,7 +195,7 @@ class GroupPartitions:
         try:
             partition.store.remove(group_id, keys, self._wall_ms(), metadata=metadata, park=park)
         except (ProtocolError, StorageError) as failure:
-            return storage_error("remove", group_id, failure)
+            return self.storage_error("remove", group_id, failure)
         return ErrorCode.NONE
 
     def _read(self, partition: GroupPartition) -> int:
@@ -214,7 +216,7 @@ class GroupPartitions:
         try:
             last_offset = partition.store.store_group(group_id, value, self._wall_ms())
         except (ProtocolError, StorageError) as failure:
-            stored(storage_error("store_group", group_id, failure), self._clock_ms())
+            stored(self.storage_error("store_group", group_id, failure), self._clock_ms())
             return
         if not value.members:
             stored(ErrorCode.NONE, self._clock_ms())
@@ -231,27 +233,37 @@ class GroupPartitions:
         try:
             partition.store.wait_durable(last_offset)
         except (ProtocolError, StorageError) as failure:
-            error = storage_error("store_group", group_id, failure)
+            error = self.storage_error("store_group", group_id, failure)
         stored(error, self._clock_ms())
         group = partition.groups.get(group_id)
         if group is not None and self.hosted.holds(partition):
             self.schedule(group)
 
+    def storage_error(self, what: str, group_id: str, failure: Exception) -> ErrorCode:
+        """Log that a record could not be written, and return the error code for the member.
 
-def storage_error(what: str, group_id: str, failure: Exception) -> ErrorCode:
-    """Log that a record could not be written, and say what the member is told."""
-    passes = isinstance(failure, ProtocolError) and failure.code in _PASSING
-    logger.log(
-        logging.INFO if passes else logging.ERROR,
-        "offsets_topic_write_failed operation=%s group=%s reason=%s",
-        what,
-        group_id,
-        failure,
-    )
-    if isinstance(failure, ProtocolError) and failure.code is ErrorCode.MESSAGE_TOO_LARGE:
-        if what == "commit":
-            return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-        return ErrorCode.UNKNOWN_SERVER_ERROR
-    if isinstance(failure, ProtocolError) and failure.code in _OF_THE_PRODUCER:
-        return failure.code
-    return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        Members try again, often at once: one line a minute tells of equal failures of a group.
+        """
+        code = failure.code if isinstance(failure, ProtocolError) else None
+        left_out = self._failures.admit((what, group_id, code))
+        if left_out is not None:
+            level = logging.ERROR
+            if code is ErrorCode.MESSAGE_TOO_LARGE and what == "commit":
+                level = logging.WARNING  # the member asks for too much
+            elif code in _PASSING:
+                level = logging.INFO
+            logger.log(
+                level,
+                "offsets_topic_write_failed operation=%s group=%s left_out=%d reason=%s",
+                what,
+                group_id,
+                left_out,
+                failure,
+            )
+        if code is ErrorCode.MESSAGE_TOO_LARGE:
+            if what == "commit":
+                return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        if code is not None and code in _OF_THE_PRODUCER:
+            return code
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE

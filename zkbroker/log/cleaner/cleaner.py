@@ -22,6 +22,15 @@ from zkbroker.runtime import Runtime, Task
 logger = logging.getLogger(__name__)
 
 
+def _pass_settings(config: LogManagerConfig) -> PassSettings:
+    return PassSettings(
+        config.cleaner_dedupe_bytes // config.cleaner_threads,
+        config.cleaner_load_factor,
+        max(config.cleaner_io_bytes // config.cleaner_threads, 1),
+        paced=True,
+    )
+
+
 @dataclass(slots=True)
 class CleanerMetrics:
     """Counts of the cleaner; those of the last round are gauges."""
@@ -63,35 +72,46 @@ class LogCleaner:
         self._runtime = runtime
         self._now_ms = now_ms
         self._throttle = Throttle(config.cleaner_bytes_per_s)
-        self._settings = PassSettings(
-            config.cleaner_dedupe_bytes // config.cleaner_threads,
-            config.cleaner_load_factor,
-            max(config.cleaner_io_bytes // config.cleaner_threads, 1),
-            paced=True,
-        )
+        self._settings = _pass_settings(config)
         self._lock = runtime.lock()
         self._busy: set[TopicPartition] = set()
         self._uncleanable: dict[Log, str] = {}
         self._stopping = runtime.event()
-        self._tasks: list[Task] = []
+        self._tasks: dict[int, Task] = {}
         self.metrics = CleanerMetrics()
 
     # Tasks
 
     def start(self) -> None:
         """Start the tasks."""
-        for number in range(self._config.cleaner_threads):
-            self._tasks.append(self._runtime.spawn(self._repeat, name=f"log-cleaner-{number}"))
+        with self._lock:
+            for number in range(self._config.cleaner_threads):
+                if number not in self._tasks:
+                    name = f"log-cleaner-{number}"
+                    self._tasks[number] = self._runtime.spawn(self._repeat, number, name=name)
+
+    def reconfigure(self, config: LogManagerConfig) -> None:
+        """Take other settings; a pass that runs goes on with those it began with."""
+        self._config = config
+        self._settings = _pass_settings(config)
+        self._throttle.set_rate(config.cleaner_bytes_per_s)
+        if self._tasks and not self._stopping.is_set():
+            self.start()
 
     def stop(self, timeout_s: float) -> None:
         """Stop the tasks; a pass ends at its next block."""
         self._stopping.set()
         deadline = time.monotonic() + timeout_s
-        for task in self._tasks:
+        for task in list(self._tasks.values()):
             task.join(max(deadline - time.monotonic(), 0.1))
 
-    def _repeat(self) -> None:
+    def _repeat(self, number: int) -> None:
         while not self._stopping.is_set():
+            with self._lock:
+                if number >= self._config.cleaner_threads:
+                    # Fewer are wanted now; `reconfigure` starts it again when more are.
+                    del self._tasks[number]
+                    return
             worked = self.clean_one() is not None
             self.delete_old_segments()
             if not worked and self._stopping.wait(self._config.cleaner_backoff_ms / 1000):

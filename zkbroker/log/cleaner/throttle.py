@@ -34,6 +34,10 @@ class Throttle:
         self._lock = threading.Lock()
         self._free_at = clock()
 
+    def set_rate(self, bytes_per_s: float) -> None:
+        """Let other bytes a second through from now on."""
+        self._bytes_per_s = bytes_per_s
+
     def take(self, count: int, check: Callable[[], None]) -> None:
         """Let bytes through, and wait for as long as they take.
 

@@ -5,10 +5,10 @@ import logging
 import pytest
 
 from tests.support.memory_log import MemoryLog
-from zkbroker.coordinator.groups.partitions import storage_error
 from zkbroker.coordinator.stored_log import key_partition
 from zkbroker.errors import (
     ErrorCode,
+    MessageSizeTooLarge,
     NotEnoughReplicas,
     NotLeaderForPartition,
     StorageError,
@@ -103,7 +103,23 @@ class TestExpiry:
 )
 def test_what_a_change_of_leaders_brings_with_it_is_no_error_of_the_broker(caplog, failure, level):
     with caplog.at_level(logging.INFO):
-        assert storage_error("commit", "g", failure) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        error = Desk().coordinator._partitions.storage_error("commit", "g", failure)
+        assert error is ErrorCode.COORDINATOR_NOT_AVAILABLE
     (record,) = caplog.records
     assert record.levelno == level
     assert str(failure) in record.message
+
+
+def test_a_commit_that_is_too_large_is_one_warning_a_minute(caplog):
+    desk = Desk()
+    failure = MessageSizeTooLarge("2000 bytes are more than message.max.bytes=1000")
+    with caplog.at_level(logging.INFO):
+        for _ in range(500):
+            error = desk.coordinator._partitions.storage_error("commit", "g", failure)
+            assert error is ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+        desk.clock += 60_000
+        desk.coordinator._partitions.storage_error("commit", "g", failure)
+        desk.coordinator._partitions.storage_error("commit", "other", failure)
+    assert [record.levelno for record in caplog.records] == [logging.WARNING] * 3
+    told = [record.message.partition("left_out=")[2].split()[0] for record in caplog.records]
+    assert told == ["0", "499", "0"]

@@ -447,3 +447,21 @@ def test_a_wrapper_around_older_messages_is_written_in_one_format(tmp_path, code
         found = opened.log.read_bytes(offset, 1, end=opened.log.log_end_offset)
         assert next(iter_entries(found)).last_offset == 3
     opened.manager.close()
+
+
+def test_other_settings_hold_from_the_next_pass_on(tmp_path):
+    opened = Opened(tmp_path)
+    cleaner = opened.manager.cleaner
+    cleaner.start()
+    before = len(cleaner._tasks)
+    cleaner.reconfigure(
+        LogManagerConfig(cleaner_threads=3, cleaner_dedupe_bytes=6 << 20, cleaner_bytes_per_s=5.0)
+    )
+    assert (before, sorted(cleaner._tasks)) == (1, [0, 1, 2])
+    assert cleaner._settings.map_bytes == 2 << 20
+    assert cleaner._throttle._bytes_per_s == 5.0
+    cleaner.reconfigure(LogManagerConfig())
+    # A task too many ends when its turn comes.
+    cleaner._repeat(2)
+    assert sorted(cleaner._tasks) == [0, 1]
+    opened.manager.close()

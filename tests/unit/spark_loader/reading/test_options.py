@@ -1,6 +1,6 @@
 import pytest
 
-from spark_loader.reading.options import ConnectOptions, SourceOptions, parse_duration_ms
+from spark_loader.reading.options import ConnectOptions, SourceOptions
 from spark_loader.reading.positions import (
     EARLIEST_BOUND,
     LATEST_BOUND,
@@ -108,17 +108,6 @@ def test_subscriptions_by_name_assignment_and_pattern():
     assert pattern.subscription.pattern == "a.*"
     with pytest.raises(ConfigError, match="not a regex"):
         SourceOptions.parse({**cluster, "subscribePattern": "("}, streaming=False)
-
-
-def test_durations_have_units():
-    assert [parse_duration_ms(text) for text in ("250", "250ms", "3s", "15m", "2h", "1d")] == [
-        250,
-        250,
-        3000,
-        900_000,
-        7_200_000,
-        86_400_000,
-    ]
 
 
 def test_numbers_per_partition_survive_json():

@@ -1,0 +1,97 @@
+"""Which settings of a broker may change while it runs."""
+
+import re
+
+import pytest
+
+from zkbroker.config.broker import BrokerConfig
+from zkbroker.config.dynamic import CHANGEABLE, WITHOUT_EFFECT, changed_config, check_change
+from zkbroker.errors import ConfigError, ErrorCode, ProtocolError
+
+# Defaults of topics, the cleaner, threads, connections and throttles, as in 2.1. Listeners, TLS
+# and reporters of metrics are missing.
+_EXPECTED = """
+background.threads compression.type follower.replication.throttled.rate
+leader.replication.throttled.rate log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size
+log.cleaner.delete.retention.ms log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
+log.cleaner.io.max.bytes.per.second log.cleaner.min.cleanable.ratio
+log.cleaner.min.compaction.lag.ms log.cleaner.threads log.cleanup.policy
+log.flush.interval.messages log.flush.interval.ms log.index.interval.bytes
+log.index.size.max.bytes log.message.downconversion.enable
+log.message.timestamp.difference.max.ms log.message.timestamp.type log.preallocate
+log.retention.bytes log.retention.ms log.roll.jitter.ms log.roll.ms
+log.segment.bytes log.segment.delete.delay.ms max.connections.per.ip
+max.connections.per.ip.overrides message.max.bytes min.insync.replicas num.io.threads
+num.network.threads num.recovery.threads.per.data.dir num.replica.fetchers
+replica.alter.log.dirs.io.max.bytes.per.second unclean.leader.election.enable
+"""
+EXPECTED = _EXPECTED.split()
+
+
+def static(**given):
+    return BrokerConfig.from_properties({"zookeeper.connect": "z", **given})
+
+
+def test_what_may_change():
+    assert sorted(CHANGEABLE) == EXPECTED
+    assert WITHOUT_EFFECT.keys() < CHANGEABLE
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        (
+            "broker.id",
+            "broker.id needs a restart of the broker: set it in the broker's properties file, and",
+        ),
+        (
+            "log.retention.hours",
+            "log.retention.hours needs a restart of the broker; set log.retention.ms, which may",
+        ),
+        (
+            "ssl.protocol",
+            "ssl.protocol has no effect on this broker, and may not change while it runs",
+        ),
+        ("log.retention.m", "log.retention.m is no setting of a broker; did you mean log.retent"),
+        ("x", "x is no setting of a broker"),
+    ],
+)
+def test_what_may_not_change_is_refused_with_the_reason(key, told):
+    with pytest.raises(ProtocolError, match="^" + re.escape(told)) as raised:
+        check_change(key, "1")
+    assert raised.value.code is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("log.retention.ms", "soon"),
+        ("leader.replication.throttled.rate", "-1"),
+        ("background.threads", "0"),
+        ("log.cleanup.policy", "shred"),
+        ("max.connections.per.ip.overrides", "1.2.3.4"),
+    ],
+)
+def test_a_bad_value_is_refused(key, text):
+    with pytest.raises(ConfigError, match=f"^{re.escape(key)}='{text}' is not allowed: give "):
+        check_change(key, text)
+
+
+def test_a_broker_its_own_settings_come_first_and_the_properties_file_last():
+    config = static(**{"log.retention.hours": "1", "message.max.bytes": "100"})
+    changed = changed_config(
+        config,
+        {"log.retention.ms": "5", "log.cleaner.threads": "2"},
+        {"log.cleaner.threads": "3", "leader.replication.throttled.rate": "9"},
+    )
+    assert changed.log.retention_ms == 5
+    assert changed.log.max_message_bytes == 100
+    assert changed.log_manager.cleaner_threads == 3
+    assert changed_config(config, {}, {"follower.replication.throttled.rate": "9"}) is config
+
+
+def test_settings_that_contradict_each_other_are_refused():
+    with pytest.raises(ConfigError, match=r"log\.cleaner\.dedupe\.buffer\.size=2000000 is too sma"):
+        changed_config(
+            static(), {"log.cleaner.dedupe.buffer.size": "2000000"}, {"log.cleaner.threads": "2"}
+        )

@@ -1,0 +1,103 @@
+"""The configuration of a running broker, with what changed since its start.
+
+    ZooKeeper (`/config/brokers`) --take--> checked, merged --> `config` --> every part
+
+Invariant: a setting that is not allowed changes nothing; it is named in the log, and the others
+count. Every part is given each new configuration, in the order in which it registered.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+
+from zkbroker.config.broker import BrokerConfig
+from zkbroker.config.dynamic import WITHOUT_EFFECT, changed_config, check_change
+from zkbroker.errors import ConfigError, ProtocolError
+from zkbroker.registry.broker_configs import BrokerSettings
+
+logger = logging.getLogger(__name__)
+
+
+class DynamicConfig:
+    """What holds now.
+
+    Args:
+        static: the configuration that the broker was started with.
+    """
+
+    def __init__(self, static: BrokerConfig) -> None:
+        self.static = static
+        self.config = static
+        """The configuration that holds now."""
+        self.settings = BrokerSettings()
+        """The settings of ZooKeeper in it, those that are allowed."""
+        self._taken = BrokerSettings()
+        self._parts: list[Callable[[DynamicConfig], object]] = []
+
+    @property
+    def changed(self) -> Mapping[str, str]:
+        """The settings of ZooKeeper that hold now."""
+        return {**self.settings.of_all, **self.settings.own}
+
+    def on_change(self, part: Callable[["DynamicConfig"], object]) -> None:
+        """Have a part given what holds: now, and after each change."""
+        self._parts.append(part)
+        part(self)
+
+    def take(self, settings: BrokerSettings) -> None:
+        """Take what ZooKeeper has for this broker."""
+        if settings == self._taken:
+            return
+        allowed = allowed_settings(settings, logger.warning)
+        try:
+            config = changed_config(self.static, allowed.of_all, allowed.own)
+        except ConfigError as error:
+            logger.warning("broker settings not applied error=%s", error)
+            self._taken = settings
+            return
+        before = self.changed
+        self.config, self.settings = config, allowed
+        if self.changed != before:
+            logger.info("broker settings changed settings=%s", dict(sorted(self.changed.items())))
+        for key in sorted(self.changed.keys() & WITHOUT_EFFECT.keys()):
+            if self.changed[key] != before.get(key):
+                logger.warning("config key=%s has no effect: %s", key, WITHOUT_EFFECT[key])
+        for part in self._parts:
+            part(self)
+        # Where a part fails, the watch has them taken again.
+        self._taken = settings
+
+    def check(self, of_all: Mapping[str, str], own: Mapping[str, str]) -> None:
+        """Check settings that somebody wants to store.
+
+        Raises:
+            ProtocolError: INVALID_REQUEST: one of them may not change while a broker runs.
+            ConfigError: a value is not allowed, or they contradict each other.
+        """
+        for key, text in {**of_all, **own}.items():
+            check_change(key, text)
+        changed_config(self.static, of_all, own)
+
+
+def allowed_settings(
+    settings: BrokerSettings, warn: Callable[[str, str, Exception], object] | None = None
+) -> BrokerSettings:
+    """Return the settings that are allowed.
+
+    Args:
+        settings: as ZooKeeper has them, perhaps written by a tool that checks nothing.
+        warn: called with a format, a key and the reason for each that is not allowed.
+    """
+
+    def allowed(given: Mapping[str, str]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for key, text in given.items():
+            try:
+                check_change(key, text)
+            except (ProtocolError, ConfigError) as error:
+                if warn is not None:
+                    warn("broker setting ignored key=%s error=%s", key, error)
+            else:
+                found[key] = text
+        return found
+
+    return BrokerSettings(allowed(settings.of_all), allowed(settings.own))
