@@ -340,11 +340,9 @@ class LogManager:
 
     def update_defaults(self, defaults: LogConfig) -> None:
         """Take other settings for topics without their own, for logs now and later."""
-        if defaults == self._defaults:
-            return
-        self._defaults = defaults
-        for tp, log in self.logs().items():
-            log.update_config(self.topic_config(tp.topic))
+        if self._settings.replace_defaults(defaults):
+            for tp, log in self.logs().items():
+                log.update_config(self.topic_config(tp.topic))
 
     # End
 

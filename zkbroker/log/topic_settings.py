@@ -45,6 +45,11 @@ class TopicSettings:
         """Raise ConfigError if the broker's retention policy cannot be loaded."""
         make_policy(self._defaults, Path(self._config.log_dirs[0]))
 
+    def replace_defaults(self, defaults: LogConfig) -> bool:
+        """Replace the settings of topics without their own; False where they are the same."""
+        changed, self._defaults = defaults != self._defaults, defaults
+        return changed
+
     def of(self, topic: str) -> LogConfig:
         """Return the effective settings of a topic.
 
