@@ -181,3 +181,9 @@ def test_a_reader_that_has_seen_enough_is_no_mistake(cluster, command):
         check=False,
     )
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_a_misspelt_setting_of_every_broker(mistake, tmp_path):
+    said = mistake("up", "--data", tmp_path / "data", "--set", "num.partitons=4")
+    assert said == "error: num.partitons is no setting of a broker; did you mean num.partitions?"
+    assert not (tmp_path / "data").exists()
