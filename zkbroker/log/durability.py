@@ -6,13 +6,16 @@ recovery verifies none of that. Both grow, except in a truncation. Waiters that 
 runs share the next one. A failed fsync is never retried: it fails every waiter, for good.
 """
 
+import contextlib
 import itertools
+import os
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from zkbroker.errors import RequestTimedOut, StorageError
+from zkbroker.log import names
 from zkbroker.log.directory import DataDirectory
 from zkbroker.log.results import LogState
 from zkbroker.log.segments.segment import Segment
@@ -228,11 +231,22 @@ class Durability:
 
     def _sync(self, fds: list[int], rolled: list[Segment], names_unsynced: bool) -> None:
         for segment in rolled:
-            segment.sync_indexes()
+            self._sync_indexes(segment)
         for fd in fds:
             self._directory.fs.fsync(fd)
         if names_unsynced:
             self._directory.fs.fsync_dir(self._path)
+
+    def _sync_indexes(self, segment: Segment) -> None:
+        fs = self._directory.fs
+        for suffix in names.INDEX_SUFFIXES:
+            # An index of a segment that left the log meanwhile need not be stable.
+            with contextlib.suppress(FileNotFoundError):
+                fd = fs.open(segment.path(suffix), os.O_RDONLY)
+                try:
+                    fs.fsync(fd)
+                finally:
+                    fs.close(fd)
 
     def _flush_wanted(self) -> None:
         while True:

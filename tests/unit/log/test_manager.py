@@ -2,6 +2,7 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -21,6 +22,7 @@ from zkbroker.errors import ConfigError, StorageError
 from zkbroker.log import FileSystem, TopicPartition
 from zkbroker.log.checkpoints import read_meta
 from zkbroker.log.durability import Durability
+from zkbroker.log.upkeep import LogUpkeep
 from zkbroker.records import iter_entries
 
 PARTITIONS = [TopicPartition("t", at) for at in range(6)]
@@ -592,3 +594,24 @@ def test_defaults_change_for_topics_without_their_own(tmp_path):
     assert (other.config.retention_ms, other.config.max_message_bytes) == (5, 9)
     assert manager.get_or_create(TopicPartition("later", 0)).config.retention_ms == 5
     manager.close()
+
+
+def test_a_step_of_the_upkeep_that_fails_is_repeated(tmp_path, monkeypatch):
+    done, left = threading.Event(), [RuntimeError("once")]
+
+    def step(upkeep):
+        if left:
+            raise left.pop()
+        done.set()
+
+    monkeypatch.setattr(LogUpkeep, "checkpoint", step)
+    with started(tmp_path, manager={"recovery_checkpoint_ms": 1}, clock=RunningClock()):
+        assert done.wait(60)
+
+
+class RunningClock(Clock):
+    """A clock that moves by a second with each look."""
+
+    def __call__(self) -> int:
+        self.advance(1000)
+        return self.now

@@ -285,20 +285,6 @@ class Segment:
             self.fs.truncate(files.fd, self.size)
             self._reserved = False
 
-    def sync_indexes(self) -> None:
-        """Make the indexes stable; files that are gone need not be.
-
-        Raises:
-            OSError: the disk failed.
-        """
-        for suffix in (names.INDEX, names.TIMEINDEX, names.TXNINDEX):
-            with contextlib.suppress(FileNotFoundError):
-                fd = self.fs.open(self.path(suffix), os.O_RDONLY)
-                try:
-                    self.fs.fsync(fd)
-                finally:
-                    self.fs.close(fd)
-
     # Reading
 
     def open_for_read(self, lock: Lock) -> SegmentFiles:
