@@ -239,8 +239,8 @@ class _Connection:
 class _Pending:
     def __init__(self, connection: _Connection, request: Any, version: int) -> None:
         self._connection = connection
-        self._request = request
+        self.request = request
         self.version = version
 
     def result(self, timeout_s: float | None = None) -> Any:
-        return self._connection.request(self._request, self.version, timeout_s)
+        return self._connection.request(self.request, self.version, timeout_s)

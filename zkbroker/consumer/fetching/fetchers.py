@@ -2,16 +2,16 @@
 
     new or given back --> pending --(leader known)--> the fetcher of that broker
 
-Invariants: a partition that is not revoked is either pending or with one fetcher. A partition
-without a leader is looked for again every `refresh.leader.backoff.ms`. Once another leader is known
-it goes there at once, also from a fetcher whose broker stands still.
+Invariants: a partition that is not revoked is either pending or with one fetcher. A leader that is
+missing is looked for every `leader_backoff_ms`. Once another leader is known the partition goes
+there at once, also from a fetcher whose broker hangs.
 """
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
 
 from zkbroker.client.view import Leaders
-from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.config.fetching import FetchSettings
 from zkbroker.consumer.fetching.fetch_loop import FetchLoop
 from zkbroker.consumer.fetching.fetcher import BrokerFetcher
 from zkbroker.consumer.fetching.partition import ConsumedPartition
@@ -30,7 +30,7 @@ class Fetchers:
 
     Args:
         cluster: tells leaders and gives connections.
-        config: the consumer's settings.
+        settings: of all its fetches.
         runtime: the connector's.
         make: makes a fetcher that fits the cluster, with the arguments of `BrokerFetcher`.
     """
@@ -38,13 +38,13 @@ class Fetchers:
     def __init__(
         self,
         cluster: Leaders,
-        config: ConsumerConfig,
+        settings: FetchSettings,
         runtime: Runtime,
         make: Callable[..., FetchLoop] = BrokerFetcher,
     ) -> None:
         self._cluster = cluster
         self._make = make
-        self._config = config
+        self._settings = settings
         self._runtime = runtime
         self._lock = runtime.lock()
         self._pending: dict[PartitionKey, ConsumedPartition] = {}
@@ -117,7 +117,7 @@ class Fetchers:
             except Exception:
                 # A fault of this library: tell it whole, and go on looking.
                 logger.exception("search for leaders failed")
-                self._stopping.wait(self._config.refresh_leader_backoff_ms / 1000)
+                self._stopping.wait(self._settings.leader_backoff_ms / 1000)
 
     def _note_change(self) -> None:
         self._leaders_changed = True
@@ -145,7 +145,7 @@ class Fetchers:
         if not pending:
             self._work.wait(_IDLE_S)
             return
-        backoff_s = self._config.refresh_leader_backoff_ms / 1000
+        backoff_s = self._settings.leader_backoff_ms / 1000
         if given_back:
             # What was known of leaders has just proved wrong; give the cluster time to elect.
             self._stopping.wait(backoff_s)
@@ -170,7 +170,7 @@ class Fetchers:
         leader = self._cluster.leader(*partition.key)
         if leader is None:
             return False
-        number = (hash(partition.topic) + partition.partition) % self._config.num_consumer_fetchers
+        number = (hash(partition.topic) + partition.partition) % self._settings.fetchers
         with self._lock:
             if self._stopping.is_set() or self._pending.get(partition.key) is not partition:
                 return True
@@ -181,7 +181,7 @@ class Fetchers:
                     leader,
                     number,
                     cluster=self._cluster,
-                    config=self._config,
+                    settings=self._settings,
                     runtime=self._runtime,
                     give_back=self._give_back,
                     times=self._times,
