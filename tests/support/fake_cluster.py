@@ -110,7 +110,13 @@ class FakeCluster:
     def refresh(self, topics: list[str] | None = None) -> None:
         self.refreshed += 1
         self.on_refresh()
-        self._known = {key: (log.leader, log.epoch) for key, log in self.logs.items()}
+        before, self._known = (
+            self._known,
+            {key: (log.leader, log.epoch) for key, log in self.logs.items()},
+        )
+        if self._known != before:
+            for callback in list(self.watchers):
+                callback()
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
         self.watchers.append(callback)

@@ -8,6 +8,7 @@ there at once, also from a fetcher whose broker hangs.
 """
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator
 
 from zkbroker.client.view import Leaders
@@ -23,6 +24,8 @@ from zkbroker.types import PartitionKey
 logger = logging.getLogger(__name__)
 
 _IDLE_S = 1.0
+_UNANSWERED_S = 2.0
+"""How long an answer may be late before it is asked who leads by now."""
 
 
 class Fetchers:
@@ -143,6 +146,7 @@ class Fetchers:
             pending = [p for p in self._pending.values() if not p.revoked]
             self._pending = {p.key: p for p in pending}
         if not pending:
+            self._look_behind_silence()
             self._work.wait(_IDLE_S)
             return
         backoff_s = self._settings.leader_backoff_ms / 1000
@@ -151,7 +155,7 @@ class Fetchers:
             self._stopping.wait(backoff_s)
         unknown = [p for p in pending if self._cluster.leader(*p.key) is None]
         if given_back or unknown:
-            self._refresh(pending)
+            self._refresh(partition.topic for partition in pending)
         missing = [p for p in pending if not self._assign(p)]
         if missing:
             logger.info(
@@ -159,9 +163,23 @@ class Fetchers:
             )
             self._stopping.wait(backoff_s)
 
-    def _refresh(self, partitions: Iterable[ConsumedPartition]) -> None:
+    def _look_behind_silence(self) -> None:
+        """Learn whether others lead what a broker does not answer for; they get it at once."""
+        now = time.monotonic()
+        late_s = self._settings.max_wait_ms / 1000 + _UNANSWERED_S
+        with self._lock:
+            fetchers = list(self._fetchers.values())
+        silent: set[str] = set()
+        for fetcher in fetchers:
+            since = fetcher.asking_since
+            if since is not None and now - since > late_s:
+                silent |= fetcher.topics()
+        if silent:
+            self._refresh(silent)
+
+    def _refresh(self, topics: Iterable[str]) -> None:
         try:
-            self._cluster.refresh(sorted({partition.topic for partition in partitions}))
+            self._cluster.refresh(sorted(set(topics)))
         except (ProtocolError, ClientError, RegistryError) as error:
             logger.warning("leaders not refreshed error=%s", error)
 

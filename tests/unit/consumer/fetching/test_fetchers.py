@@ -9,6 +9,7 @@ from tests.support.fake_cluster import FakeCluster, FakeLog
 from tests.support.message_sets import message_set
 from zkbroker.config.fetching import FetchSettings
 from zkbroker.consumer import ConsumerTimeout, KafkaStream
+from zkbroker.consumer.fetching import fetchers
 from zkbroker.consumer.fetching.fetchers import Fetchers
 from zkbroker.consumer.fetching.partition import Chunk, ConsumedPartition
 from zkbroker.errors import ErrorCode, MessageSizeTooLarge, OffsetOutOfRange, ProtocolError
@@ -316,6 +317,25 @@ def test_a_partition_leaves_a_broker_that_stands_still_when_its_leader_is_known(
     one.cluster.move(("t", 0), leader=1)
     assert one.read(2) == [("t", 0, 2), ("t", 0, 3)]
     assert one.cluster.fetches[-1][0] == 1
+
+
+def test_who_leads_is_asked_where_a_broker_does_not_answer(
+    setting: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetchers, "_UNANSWERED_S", 0.05)
+    monkeypatch.setattr(fetchers, "_IDLE_S", 0.01)
+    log = log_with(2)
+    one = setting({("t", 0): log})
+    one.start({("t", 0): 0})
+    assert one.read(2) == [("t", 0, 0), ("t", 0, 1)]
+    one.cluster.still.add(0)
+    while one.cluster.waiting_at_still == 0:
+        one.runtime.sleep(0.001)
+    log.append(message_set(2, 2, base=2))
+    # Nobody tells the client, as in a cluster that it found by a list of brokers.
+    log.leader, log.epoch = 1, 1
+    assert one.read(2) == [("t", 0, 2), ("t", 0, 3)]
+    assert one.cluster.refreshed > 0
 
 
 def test_a_former_leader_whose_log_ends_earlier_does_not_reset_the_offset(setting: Make) -> None:
