@@ -76,7 +76,7 @@ class CoordinatorConnection:
         key: the group, or the transactional id.
         runtime: for the pauses.
         backoff_ms: time between two tries.
-        lane: a name for its connections, so that nobody else's long poll blocks them.
+        lane: a name for its connections, so that no other long poll blocks them.
         key_type: `GROUP_COORDINATOR` or `TRANSACTION_COORDINATOR`.
         attempt_timeout_ms: how long `ask` waits for one answer; for all of its time by default.
     """

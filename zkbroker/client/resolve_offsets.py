@@ -3,7 +3,7 @@
     known leaders ──ask all at once──▶ answers ──some leader moved──▶ refresh ──▶ ask for the rest
 
 Invariant: an answer is taken only from the leader of the partition. One that moved, or is not there
-yet, is looked for anew, for the partitions that are left: once at least, and until the time given
+yet, is looked for again, for the partitions that are left: once at least, and until the time given
 is over.
 """
 
@@ -30,7 +30,7 @@ def resolve_offsets(
     """Return an offset for a time in each partition.
 
     Args:
-        cluster: tells leaders and gives connections.
+        cluster: knows leaders and gives connections.
         times: milliseconds, `LATEST_TIME` or `EARLIEST_TIME` for each partition.
         read_committed: a log ends at its last stable offset.
         timeout_s: how long to look for leaders that move; with 0 fresh metadata is tried once.

@@ -28,7 +28,7 @@ class AssignedConsumer:
     """Iterates over the messages of given partitions, in order within each.
 
     Args:
-        cluster: tells leaders and gives connections; not closed here.
+        cluster: knows leaders and gives connections; not closed here.
         starts: partition -> first offset; None for `auto_offset_reset` of `settings`.
         stop: partition -> the offset before which to end. Partitions without one are read on for
             ever; the iteration ends when all partitions have a stop and reached it.

@@ -326,7 +326,7 @@ class Completion:
     ) -> None:
         self.counts["failed_messages"] += len(futures)
         if isinstance(error, TransactionAborted):
-            return  # of its transaction's fate the user is told, once
+            return  # the calls of its transaction raise the reason, once
         for future in futures if self._transactions is None else ():
             if self.closing:
                 future.queued.observed.discard(future.index)

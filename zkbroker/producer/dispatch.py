@@ -35,7 +35,7 @@ class Dispatcher:
     Args:
         config: of the producer.
         runtime: runs the channels.
-        cluster: tells leaders.
+        cluster: knows leaders.
         hooks: see batches before they leave.
         accumulator: where batches wait.
         completion: takes back what was sent.

@@ -1,6 +1,6 @@
 """The producer: one class, sync and async, on threads and on greenlets.
 
-Invariant: every message that `send` accepted ends as stored or as an error that somebody gets: by
+Invariant: every message that `send` accepted ends as stored or as an error that is seen: by
 its future, by the exception of a sync `send`, by the callback handler, or by the exception of
 `close`.
 """
@@ -194,10 +194,10 @@ class Producer:
         return future
 
     def send_batch(self, batch: EncodedBatch) -> None:
-        """Send a whole batch to its partition; for those who pass on what is encoded.
+        """Send a whole batch to its partition; for callers that pass on what is encoded.
 
-        It waits for nothing and counts against no bound: who calls it has one. Batches of one
-        partition are stored in the order of the calls. The outcome is told to the batch.
+        It waits for nothing and counts against no bound: the caller has one. Batches of one
+        partition are stored in the order of the calls. The batch reports its outcome.
 
         Raises:
             ProducerClosed: the producer was closed.
@@ -219,7 +219,7 @@ class Producer:
     def init_transactions(self, timeout_s: float | None = None) -> None:
         """End what is open under the transactional id, and shut out the producer before.
 
-        The first `begin` does it where nobody did. Who goes on from committed offsets calls it
+        The first `begin` does it otherwise. A program that goes on from committed offsets calls it
         before reading them: only then nothing can be added to them.
 
         Args:
@@ -358,7 +358,7 @@ class Producer:
         try:
             self.close()
         except ClientError as error:
-            # Nobody is left to catch it.
+            # No caller is left to catch it.
             logger.error("messages lost at exit error=%s", error)  # noqa: TRY400
 
     def abandon_after_fork(self) -> None:

@@ -94,7 +94,7 @@ class FetchLoop(ABC):
     def take_moved(self) -> list[ConsumedPartition]:
         """Take away the partitions that another broker leads by now; does not wait.
 
-        A request for them may be under way, to a broker that stands still: when nothing is left
+        A request for them may be under way, to a broker that hangs: when nothing is left
         to it, its connection is closed.
         """
         with self._lock:
@@ -141,7 +141,7 @@ class FetchLoop(ABC):
                     self._lose(error)
                 continue
             except Exception as error:
-                # A fault of this library: tell it whole, and let the partitions be tried again.
+                # A fault of this library: log it whole, and try the partitions again.
                 logger.exception("fetcher failed broker=%d", self._broker_id)
                 self._lose(error)
                 continue

@@ -6,7 +6,7 @@ Invariants, beside those of `fetch_loop`:
 - What a broker answers for a partition that was taken from it meanwhile is dropped.
 - While partitions without room are left out, the others are asked without waiting at the broker.
 - Requests name the leader epoch they were addressed under, so that a broker that was deposed and
-  does not know it refuses them. That an offset is not in the log is believed when it was told
+  does not know it refuses them. That an offset is not in the log is believed when it was answered
   twice, the second time after fresh metadata, and the log's range bears it out.
 """
 

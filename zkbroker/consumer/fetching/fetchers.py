@@ -32,7 +32,7 @@ class Fetchers:
     """All fetchers of one connector.
 
     Args:
-        cluster: tells leaders and gives connections.
+        cluster: knows leaders and gives connections.
         settings: of all its fetches.
         runtime: the connector's.
         make: makes a fetcher that fits the cluster, with the arguments of `BrokerFetcher`.
@@ -118,7 +118,7 @@ class Fetchers:
             try:
                 self._find_some()
             except Exception:
-                # A fault of this library: tell it whole, and go on looking.
+                # A fault of this library: log it whole, and go on looking.
                 logger.exception("search for leaders failed")
                 self._stopping.wait(self._settings.leader_backoff_ms / 1000)
 

@@ -130,7 +130,7 @@ class GroupConsumer:
         Args:
             topics: names; or a pattern, as a compiled regular expression or as a text that begins
                 with `^`, for all topics there are now or later.
-            listener: told of partitions that come and go.
+            listener: called with partitions that are assigned, revoked or lost.
 
         Raises:
             ClientError: partitions were assigned by hand, or there is no group id.
@@ -205,7 +205,7 @@ class GroupConsumer:
         return self._held.hand_out()
 
     def poll_chunks(self, timeout_s: float = 1.0, max_bytes: int = 2**31) -> list[Chunk]:
-        """Return message sets as they were fetched, for those who pass them on undecoded.
+        """Return message sets as they were fetched, for callers that pass them on undecoded.
 
         A set may begin with messages before its `offset` and end with a cut one. Not to be mixed
         with `poll`.

@@ -78,7 +78,7 @@ class JoinExchange:
         config: settings.
         coordinator: asks the coordinator.
         assignors: the strategies supported, the preferred one first.
-        partitions_of: tells the leader what there is to share out, for topics.
+        partitions_of: returns the partitions that the leader assigns, for topics.
         wake: set when an answer comes, or when there is something else to look at.
         closing: whether to give up.
     """

@@ -12,7 +12,7 @@ class OffsetQueries:
     """Asks for offsets.
 
     Args:
-        cluster: tells leaders and gives connections.
+        cluster: knows leaders and gives connections.
         read_committed: whether a log ends where its first open transaction begins.
         timeout_s: how long leaders are looked for.
     """
