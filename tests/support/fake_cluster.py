@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from zkbroker.client import PartitionInfo
-from zkbroker.errors import ErrorCode, LeaderNotAvailable, NetworkError
+from zkbroker.errors import ErrorCode, LeaderNotAvailable, NetworkError, RequestTimedOut
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import (
     FetchRequest,
@@ -149,6 +149,10 @@ class _Connection:
     def best_version(self, api_key: ApiKey, at_most: int | None = None) -> int:
         return {ApiKey.FETCH: 10, ApiKey.LIST_OFFSETS: 4}[api_key]
 
+    @property
+    def stands_still(self) -> bool:
+        return self._broker_id in self._cluster.still
+
     def close(self) -> None:
         self.closed = True
 
@@ -248,5 +252,10 @@ class _Pending:
         self.request = request
         self.version = version
 
+    def wait(self, timeout_s: float) -> bool:
+        return not self._connection.stands_still
+
     def result(self, timeout_s: float | None = None) -> Any:
+        if timeout_s == 0 and self._connection.stands_still:
+            raise RequestTimedOut("no answer")
         return self._connection.request(self.request, self.version, timeout_s)

@@ -115,7 +115,10 @@ class StoredCluster:
         self.asked.append(request)
         answer = self.answers[request.api_key](request)
         return SimpleNamespace(
-            request=request, version=version, result=lambda timeout_s=None: answer
+            request=request,
+            version=version,
+            wait=lambda timeout_s: True,
+            result=lambda timeout_s=None: answer,
         )
 
     def request(
