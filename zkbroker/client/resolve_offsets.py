@@ -88,9 +88,9 @@ def _ask_leaders(
             asked.append((leader, wanted, pending))
         except (ProtocolError, ClientError) as failure:
             error = error or failure
-    for leader, wanted, pending in asked:
+    for leader, keys, pending in asked:
         try:
-            _leave_if_moved(cluster, leader, wanted, pending)
+            _leave_if_moved(cluster, leader, keys, pending)
             answers = listed_offsets(pending)
         except ProtocolError as failure:
             error = error or failure
