@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.client.list_offsets import LATEST_TIME
 from zkbroker.client.resolve_offsets import resolve_offsets
-from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.config.fetching import FetchSettings
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.consumer import AssignedConsumer, GroupConsumer
@@ -228,16 +228,14 @@ def _ends(view: Cluster, topic: str, *, stable: bool = False) -> dict[tuple[str,
 
 def _committed(view: Cluster, count: int) -> list[bytes | None]:
     """Return what is committed, once it is as much as is awaited and nothing is open."""
-    reading = ConsumerConfig(
-        group_id="none", zookeeper_connect="none", isolation_level="read_committed"
-    )
+    reading = FetchSettings(read_committed=True)
     found: list[bytes | None] = []
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         stable = _ends(view, "out", stable=True)
         if _ends(view, "out") == stable:
             begin = dict.fromkeys(stable, 0)
-            with AssignedConsumer(view, begin, stop=stable, config=reading) as consumer:
+            with AssignedConsumer(view, begin, stop=stable, settings=reading) as consumer:
                 found = [message.value for message in consumer]
             if len(found) >= count:
                 break

@@ -22,6 +22,7 @@ NOTHING_TO_DECIDE = {
     "zkbroker/broker/services.py": "data",
     "zkbroker/client/view.py": "data and protocols",
     "zkbroker/cluster/broker.py": "data",
+    "zkbroker/config/fetching.py": "data",
     "zkbroker/config/ignored_broker_keys.py": "a table",
     "zkbroker/config/levels.py": "a table",
     "zkbroker/config/shared_options.py": "a table",

@@ -8,14 +8,17 @@ time, not the load. Drivers find brokers by ZooKeeper or by addresses; workers g
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from spark_loader.reading.options import ConnectOptions
 from spark_loader.reading.positions import EARLIEST, LATEST, TopicPartition
 from spark_loader.reading.reader import Fetched, PendingFetch
 from zkbroker.client import Cluster, StaticSource, ZooKeeperSource
+from zkbroker.client.fetch import Wanted, answer_of_one, send_fetch
 from zkbroker.client.group_offsets import commit_offsets, fetch_offsets
 from zkbroker.client.resolve_offsets import resolve_offsets
+from zkbroker.config.fetching import FetchSettings
 from zkbroker.errors import (
     ClientError,
     CorruptMessage,
@@ -24,17 +27,8 @@ from zkbroker.errors import (
     ProtocolError,
     RegistryError,
     UnknownTopicOrPartition,
-    protocol_error,
 )
 from zkbroker.network.client.connection import BrokerConnection, Pending
-from zkbroker.protocol.messages.fetch import (
-    READ_COMMITTED,
-    FetchRequest,
-    FetchRequestPartition,
-    FetchRequestTopic,
-    FetchResponse,
-    FetchResponsePartition,
-)
 from zkbroker.records import iter_entries, offset_after
 from zkbroker.registry import groups
 from zkbroker.registry.topics import created_ms
@@ -104,6 +98,17 @@ class BrokerClient:
         times = dict.fromkeys(partitions, LATEST)
         found = self.offsets(times, read_committed=self.connect.read_committed)
         return {source: offset or 0 for source, offset in found.items()}
+
+    def settings(self, max_bytes: int) -> FetchSettings:
+        """Return the settings of fetches of so many bytes."""
+        connect = self.connect
+        return FetchSettings(
+            partition_bytes=max_bytes,
+            response_bytes=max_bytes,
+            max_wait_ms=connect.max_wait_ms,
+            timeout_ms=connect.request_timeout_ms,
+            read_committed=connect.read_committed,
+        )
 
     def repeat(self, topics: Sequence[str], attempt: Callable[[], T]) -> T:
         """Call `attempt` until it succeeds, as long as repeating may help."""
@@ -181,8 +186,8 @@ class _PendingFetch:
         self._client = client
         self._source = source
         self._offset = offset
-        self._max_bytes = max_bytes
-        self._asked_anew = False
+        self._settings = client.settings(max_bytes)
+        self._asked_again = False
         self._pending: Pending | None = None
         try:
             self._pending = self._send()
@@ -194,32 +199,19 @@ class _PendingFetch:
         return self._client.repeat([self._source.topic], self._attempt)
 
     def _send(self, *, read_committed: bool | None = None) -> Pending:
-        if read_committed is None:
-            read_committed = self._client.connect.read_committed
+        settings = self._settings
+        if read_committed is not None:
+            settings = replace(settings, read_committed=read_committed)
         connection, epoch = self._client.leader(self._source)
-        partition = FetchRequestPartition(
-            partition=self._source.partition,
-            # A broker that was deposed and does not know it yet refuses a newer epoch.
-            current_leader_epoch=epoch,
-            fetch_offset=self._offset,
-            max_bytes=self._max_bytes,
-        )
-        request = FetchRequest(
-            max_wait_ms=self._client.connect.max_wait_ms,
-            min_bytes=1,
-            max_bytes=self._max_bytes,
-            isolation_level=READ_COMMITTED if read_committed else 0,
-            topics=[FetchRequestTopic(topic=self._source.topic, partitions=[partition])],
-        )
-        return connection.send(request)
+        want = Wanted(self._offset, settings.partition_bytes, epoch)
+        return send_fetch(connection, {self._source: want}, settings)
 
     def _attempt(self) -> Fetched:
         pending, self._pending = self._pending or self._send(), None
-        answer = self._answer(pending)
-        if answer.error_code == OffsetOutOfRange.code:
-            raise self._out_of_range()
-        if answer.error_code:
-            raise protocol_error(answer.error_code, f"fetch of {self._source}")
+        try:
+            answer = answer_of_one(pending, self._settings)
+        except OffsetOutOfRange:
+            raise self._out_of_range() from None
         records = answer.records
         assert isinstance(records, bytes | memoryview | None)
         if not records and answer.high_watermark <= self._offset:
@@ -244,13 +236,6 @@ class _PendingFetch:
             answer.last_stable_offset if answer.last_stable_offset >= 0 else None,
         )
 
-    def _answer(self, pending: Pending) -> FetchResponsePartition:
-        response = pending.result()
-        assert isinstance(response, FetchResponse)
-        if response.error_code:
-            raise protocol_error(response.error_code, f"fetch of {self._source}")
-        return response.topics[0].partitions[0]
-
     def _beyond(self, stable: int) -> bytes | memoryview:
         """Return the first entry at or above the last stable offset: none is left below it.
 
@@ -260,7 +245,7 @@ class _PendingFetch:
         Raises:
             LeaderNotAvailable: there is an entry below it, which the broker did not show.
         """
-        answer = self._answer(self._send(read_committed=False))
+        answer = answer_of_one(self._send(read_committed=False), self._settings)
         records = answer.records if isinstance(answer.records, bytes | memoryview) else b""
         first = next(iter_entries(records), None)
         if first is None or first.base_offset < stable:
@@ -273,8 +258,8 @@ class _PendingFetch:
         It is believed of a leader that is known to lead, and only where the range bears it out.
         """
         where = f"{self._source} offset {self._offset}"
-        if not self._asked_anew:
-            self._asked_anew = True
+        if not self._asked_again:
+            self._asked_again = True
             return LeaderNotAvailable(f"{where}: not in the log of a broker that may lead no more")
         earliest = self._client.ends([self._source], EARLIEST)[self._source]
         latest = self._client.ends([self._source], LATEST)[self._source]
@@ -347,7 +332,9 @@ class BrokerView:
             commit_in_zookeeper(zookeeper, group, offsets)
             return
         cluster = self._client.cluster
-        self._client.repeat([], lambda: commit_offsets(cluster.any_connection(), group, offsets))
+        self._client.repeat(
+            [], lambda: cluster.ask_any(lambda c, _: commit_offsets(c, group, offsets))
+        )
 
     def group_offsets(
         self, group: str, partitions: Sequence[TopicPartition]
@@ -357,6 +344,6 @@ class BrokerView:
             return committed_in_zookeeper(zookeeper, group, partitions)
         cluster = self._client.cluster
         found = self._client.repeat(
-            [], lambda: fetch_offsets(cluster.any_connection(), group, partitions)
+            [], lambda: cluster.ask_any(lambda c, _: fetch_offsets(c, group, partitions))
         )
         return {TopicPartition(*tp): offset for tp, offset in found.items() if offset is not None}

@@ -23,6 +23,7 @@ from zkbroker.client import Cluster, StaticSource
 from zkbroker.client.list_offsets import LATEST_TIME
 from zkbroker.client.resolve_offsets import resolve_offsets
 from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.config.fetching import FetchSettings
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.consumer import (
@@ -212,9 +213,9 @@ def test_group_consumer(written: Written, level: str, subscribe: bool) -> None:
 def test_assigned_consumer(written: Written, level: str) -> None:
     def read() -> list[bytes | None]:
         key = (written.topic, 0)
-        config = ConsumerConfig(group_id="-", zookeeper_connect="-", isolation_level=level)
+        settings = FetchSettings(read_committed=level == "read_committed")
         stop = {key: written.end(level)}
-        with AssignedConsumer(written.view, {key: 0}, stop=stop, config=config) as consumer:
+        with AssignedConsumer(written.view, {key: 0}, stop=stop, settings=settings) as consumer:
             return [message.value for message in consumer]
 
     assert read() == BEFORE[level]

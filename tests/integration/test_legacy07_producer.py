@@ -181,7 +181,7 @@ def test_connections_are_replaced_after_so_many_requests(tmp_path, chroot, tree)
         with Producer(config(tree, reconnect_interval=2)) as producer:
             for n in range(7):
                 producer.send(KeyedMessage("t", b"%d" % n))
-            channel = producer._sender._channels[0]
+            channel = producer._sender._dispatcher._channels[0]
             assert channel._requests == 1
         until(lambda: count(tree, "t") == 8)
 

@@ -12,7 +12,7 @@ from tests.support.zookeeper import until
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.client.list_offsets import LATEST_TIME
 from zkbroker.client.resolve_offsets import resolve_offsets
-from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.config.fetching import FetchSettings
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.consumer import AssignedConsumer, SimpleConsumer
 from zkbroker.coordinator.stored_log import key_partition
@@ -68,8 +68,8 @@ def read(view: Cluster, topic: str, level: str = "read_committed") -> list[bytes
         read_committed=level == "read_committed",
         timeout_s=30,
     )
-    config = ConsumerConfig(group_id="none", zookeeper_connect="none", isolation_level=level)
-    with AssignedConsumer(view, dict.fromkeys(keys, 0), stop=ends, config=config) as consumer:
+    settings = FetchSettings(read_committed=level == "read_committed")
+    with AssignedConsumer(view, dict.fromkeys(keys, 0), stop=ends, settings=settings) as consumer:
         return [message.value for message in consumer]
 
 

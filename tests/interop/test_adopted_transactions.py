@@ -14,7 +14,7 @@ from zkbroker.cli.main import cli
 from zkbroker.client import Cluster, ZooKeeperSource
 from zkbroker.client.resolve_offsets import resolve_offsets
 from zkbroker.cluster import BrokerProcess
-from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.config.fetching import FetchSettings
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer import AssignedConsumer, GroupConsumer, SimpleConsumer
 from zkbroker.consumer.message_set import FetchRequest
@@ -88,14 +88,14 @@ def by_simple(adopted, topic, level, end):
 
 
 def by_assigned(adopted, topic, level, end):
-    config = ConsumerConfig(group_id="none", zookeeper_connect="none", isolation_level=level)
+    settings = FetchSettings(read_committed=level == COMMITTED)
     with (
         Cluster(ZooKeeperSource(adopted.chroot)) as cluster,
         AssignedConsumer(
             cluster,
             {(topic, 0): 0},
             stop=resolve_offsets(cluster, {(topic, 0): -1}, read_committed=level == COMMITTED),
-            config=config,
+            settings=settings,
         ) as consumer,
     ):
         return [message.offset for message in consumer]

@@ -20,7 +20,7 @@ from tests.support import java_clients
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.client.list_offsets import LATEST_TIME
 from zkbroker.client.resolve_offsets import resolve_offsets
-from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.config.fetching import FetchSettings
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.consumer import AssignedConsumer
 from zkbroker.coordinator.stored_log import key_partition
@@ -202,11 +202,9 @@ JAVA = java_clients.versions()[-1:]
 
 def read_ours(rounds: Rounds) -> list[bytes]:
     stop = {key: end or 0 for key, end in rounds.ends(stable=True).items()}
-    config = ConsumerConfig(
-        group_id="none", zookeeper_connect="none", isolation_level="read_committed"
-    )
+    settings = FetchSettings(read_committed=True)
     begin = dict.fromkeys(stop, 0)
-    with AssignedConsumer(rounds.view, begin, stop=stop, config=config) as consumer:
+    with AssignedConsumer(rounds.view, begin, stop=stop, settings=settings) as consumer:
         return [message.value or b"" for message in consumer]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from zkbroker.client import PartitionInfo
-from zkbroker.errors import ErrorCode, LeaderNotAvailable, NetworkError
+from zkbroker.errors import ErrorCode, LeaderNotAvailable, NetworkError, RequestTimedOut
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import (
     FetchRequest,
@@ -110,7 +110,13 @@ class FakeCluster:
     def refresh(self, topics: list[str] | None = None) -> None:
         self.refreshed += 1
         self.on_refresh()
-        self._known = {key: (log.leader, log.epoch) for key, log in self.logs.items()}
+        before, self._known = (
+            self._known,
+            {key: (log.leader, log.epoch) for key, log in self.logs.items()},
+        )
+        if self._known != before:
+            for callback in list(self.watchers):
+                callback()
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
         self.watchers.append(callback)
@@ -142,6 +148,10 @@ class _Connection:
 
     def best_version(self, api_key: ApiKey, at_most: int | None = None) -> int:
         return {ApiKey.FETCH: 10, ApiKey.LIST_OFFSETS: 4}[api_key]
+
+    @property
+    def stands_still(self) -> bool:
+        return self._broker_id in self._cluster.still
 
     def close(self) -> None:
         self.closed = True
@@ -239,8 +249,13 @@ class _Connection:
 class _Pending:
     def __init__(self, connection: _Connection, request: Any, version: int) -> None:
         self._connection = connection
-        self._request = request
+        self.request = request
         self.version = version
 
+    def wait(self, timeout_s: float) -> bool:
+        return not self._connection.stands_still
+
     def result(self, timeout_s: float | None = None) -> Any:
-        return self._connection.request(self._request, self.version, timeout_s)
+        if timeout_s == 0 and self._connection.stands_still:
+            raise RequestTimedOut("no answer")
+        return self._connection.request(self.request, self.version, timeout_s)

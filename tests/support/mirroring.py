@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.support.process import wait_until
 from zkbroker.client import Cluster, StaticSource, ZooKeeperSource
-from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.config.fetching import FetchSettings
 from zkbroker.consumer import (
     EARLIEST_TIME,
     LATEST_TIME,
@@ -69,16 +69,11 @@ def connect(where: str) -> Cluster:
     return Cluster(ZooKeeperSource(where) if "/" in where else StaticSource(where.split(",")))
 
 
-COMMITTED = ConsumerConfig(
-    group_id="none",
-    zookeeper_connect="none",
-    auto_offset_reset="fail",
-    isolation_level="read_committed",
-)
+COMMITTED = FetchSettings(read_committed=True)
 
 
 def read_all(
-    bootstrap: str, topic: str, config: ConsumerConfig | None = None
+    bootstrap: str, topic: str, settings: FetchSettings | None = None
 ) -> dict[int, list[MessageAndMetadata]]:
     """Read a topic by partition; `COMMITTED` leaves out what transactions did not commit."""
     with connect(bootstrap) as cluster:
@@ -87,7 +82,7 @@ def read_all(
         ends = resolve_offsets(cluster, dict.fromkeys(keys, LATEST_TIME), timeout_s=30)
         stops = {key: end or 0 for key, end in ends.items()}
         found: dict[int, list[MessageAndMetadata]] = {number: [] for _, number in keys}
-        with AssignedConsumer(cluster, starts, stop=stops, config=config) as consumer:
+        with AssignedConsumer(cluster, starts, stop=stops, settings=settings) as consumer:
             for message in consumer:
                 found[message.partition].append(message)
         return found

@@ -114,7 +114,12 @@ class StoredCluster:
     def send(self, request: Any, version: int | None = None) -> Any:
         self.asked.append(request)
         answer = self.answers[request.api_key](request)
-        return SimpleNamespace(version=version, result=lambda timeout_s=None: answer)
+        return SimpleNamespace(
+            request=request,
+            version=version,
+            wait=lambda timeout_s: True,
+            result=lambda timeout_s=None: answer,
+        )
 
     def request(
         self, request: Any, version: int | None = None, timeout_s: float | None = None

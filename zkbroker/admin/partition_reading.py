@@ -9,31 +9,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from zkbroker.client import Cluster
+from zkbroker.client.fetch import Wanted, fetch_one, require_transactions
+from zkbroker.config.fetching import FetchSettings
 from zkbroker.errors import (
     ClientError,
     CorruptMessage,
-    LeaderNotAvailable,
     ProtocolError,
     UnsupportedVersion,
     ZkbrokerError,
-    protocol_error,
 )
-from zkbroker.network.client.connection import BrokerConnection
-from zkbroker.protocol import ApiKey
-from zkbroker.protocol.messages import FetchRequest
-from zkbroker.protocol.messages.fetch import (
-    READ_UNCOMMITTED,
-    FetchRequestPartition,
-    FetchRequestTopic,
-    FetchResponsePartition,
-)
+from zkbroker.protocol.messages.fetch import FetchResponsePartition
 from zkbroker.records import EntryInfo, iter_entries
 from zkbroker.types import PartitionKey
 
 FETCH_BYTES = 4 * 1024 * 1024
 TRIES = 20
 _BACKOFF_S = 0.25
-_WITH_TRANSACTIONS = 4
+_SETTINGS = FetchSettings(max_wait_ms=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,41 +96,7 @@ def _fetch(cluster: Cluster, key: PartitionKey, offset: int, size: int) -> Fetch
 def _ask(cluster: Cluster, key: PartitionKey, offset: int, size: int) -> FetchResponsePartition:
     leader = cluster.leader(*key)
     if leader is None:
-        raise LeaderNotAvailable(f"{key[0]}-{key[1]} has no leader")
+        raise cluster.no_leader(*key)
     connection = cluster.connection(leader)
-    response = connection.request(
-        FetchRequest(
-            max_wait_ms=0,
-            max_bytes=size,
-            isolation_level=READ_UNCOMMITTED,
-            topics=[
-                FetchRequestTopic(
-                    key[0],
-                    [
-                        FetchRequestPartition(
-                            partition=key[1],
-                            current_leader_epoch=cluster.leader_epoch(*key),
-                            fetch_offset=offset,
-                            max_bytes=size,
-                        )
-                    ],
-                )
-            ],
-        ),
-        _version(connection),
-    )
-    if response.error_code:
-        raise protocol_error(response.error_code, f"fetch of {key[0]}-{key[1]}")
-    answer: FetchResponsePartition = response.topics[0].partitions[0]
-    if answer.error_code:
-        raise protocol_error(answer.error_code, f"fetch of {key[0]}-{key[1]} at {offset}")
-    return answer
-
-
-def _version(connection: BrokerConnection) -> int:
-    version = connection.best_version(ApiKey.FETCH)
-    if version < _WITH_TRANSACTIONS:
-        raise UnsupportedVersion(
-            f"{connection.address} is older than 0.11: there are no transactions in this cluster"
-        )
-    return version
+    require_transactions(connection)
+    return fetch_one(connection, key, Wanted(offset, size, cluster.leader_epoch(*key)), _SETTINGS)

@@ -216,15 +216,13 @@ def consume(
 ) -> None:
     """Read a topic from its beginning and print how fast."""
     from zkbroker.client.resolve_offsets import resolve_offsets
-    from zkbroker.config.consumer import ConsumerConfig
+    from zkbroker.config.fetching import LIMIT_BYTES, FetchSettings
     from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME, AssignedConsumer
 
     if not hide_header:
         columns = "fetch.size, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec"
         say(("time, " if show_detailed_stats else "start.time, end.time, ") + columns)
-    config = ConsumerConfig(
-        group_id="none", zookeeper_connect="none", fetch_message_max_bytes=fetch_size
-    )
+    settings = FetchSettings(partition_bytes=fetch_size, limit_bytes=max(fetch_size, LIMIT_BYTES))
     with open_cluster(bootstrap, zookeeper) as cluster:
         keys = [(topic, info.partition) for info in cluster.partitions(topic)]
         starts = resolve_offsets(cluster, dict.fromkeys(keys, EARLIEST_TIME))
@@ -237,7 +235,7 @@ def consume(
         tally = Tally()
         interval = reporting_interval if show_detailed_stats else None
         with (
-            AssignedConsumer(cluster, starts, stop=stops, config=config) as consumer,
+            AssignedConsumer(cluster, starts, stop=stops, settings=settings) as consumer,
             _reports(tally, str(fetch_size), interval),
         ):
             read = size = 0

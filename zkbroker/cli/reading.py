@@ -73,7 +73,13 @@ def of_partitions(
         stops = resolve_or_end(cluster, times, read_committed=config.read_committed)
     elif exit_at_end:
         stops = ends_of(cluster, keys, read_committed=config.read_committed)
-    with AssignedConsumer(cluster, starts, stop=stops, config=config) as consumer:
+    with AssignedConsumer(
+        cluster,
+        starts,
+        stop=stops,
+        settings=config.fetching(),
+        timeout_ms=config.consumer_timeout_ms,
+    ) as consumer:
         yield iter(consumer)
 
 

@@ -39,7 +39,7 @@ class Metadata(Protocol):
         """What the cluster runs on; for pauses."""
 
     def refresh(self, topics: list[str] | None = None) -> None:
-        """Learn anew which broker leads what."""
+        """Learn again which broker leads what."""
 
 
 def may_pass(error: ZkbrokerError) -> bool:
@@ -61,7 +61,7 @@ def ask_again(
 
     Args:
         cluster: is refreshed before each new try.
-        topics: what it is to be refreshed for.
+        topics: whose partitions are refreshed.
         ask: asks once, of the leaders that are known then.
         timeout_s: how long to look for leaders; with 0 fresh metadata is tried once.
 

@@ -2,7 +2,7 @@
 
 Invariant: a connection handed out was open a moment ago and leads to where its broker is known to
 be; a broken one, or one to a place its broker moved away from, is replaced. Nothing is locked while
-connecting: who comes second waits for the first one's attempt.
+connecting: a second caller waits for the attempt of the first one.
 """
 
 from collections.abc import Callable

@@ -76,7 +76,7 @@ class CoordinatorConnection:
         key: the group, or the transactional id.
         runtime: for the pauses.
         backoff_ms: time between two tries.
-        lane: a name for its connections, so that nobody else's long poll blocks them.
+        lane: a name for its connections, so that no other long poll blocks them.
         key_type: `GROUP_COORDINATOR` or `TRANSACTION_COORDINATOR`.
         attempt_timeout_ms: how long `ask` waits for one answer; for all of its time by default.
     """
@@ -184,20 +184,22 @@ class CoordinatorConnection:
         while (left_s := deadline - time.monotonic()) > _LOOK_AGAIN_S:
             if pending.wait(_LOOK_AGAIN_S):
                 break
-            if self._moved_from(asked):
-                logger.info("coordinator moved %s from=%s", self._name, asked)
+            if self.moved_from(asked):
                 left_s = 0.0
                 break
         return pending.result(max(0.0, left_s))
 
-    def _moved_from(self, broker_id: int | None) -> bool:
-        """Whether another broker is the coordinator by now."""
+    def moved_from(self, broker_id: int | None) -> bool:
+        """Ask any broker whether another one than `broker_id` is the coordinator by now."""
         try:
             found = self._cluster.ask_any(self._find_question, timeout_s=_LOOK_AGAIN_S)
         except ZkbrokerError as error:
             logger.debug("coordinator not looked for %s error=%s", self._name, error)
             return False
-        return not found.error_code and found.node_id != broker_id
+        moved = not found.error_code and found.node_id != broker_id
+        if moved:
+            logger.info("coordinator moved %s from=%s to=%d", self._name, broker_id, found.node_id)
+        return bool(moved)
 
     def _connection(self, lane: str, timeout_s: float | None) -> BrokerConnection:
         try:

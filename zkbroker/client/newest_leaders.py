@@ -1,15 +1,16 @@
 """What is known of leaders, kept against answers of brokers that know less.
 
-    epoch told   >= epoch known   the answer counts
-                 <  epoch known   what is known stays; after `patience_s` of such answers only,
-                                  the answer counts: the topic was deleted and made anew
+    epoch found  >= epoch known   the answer counts
+                 <  epoch known   what is known stays, without a leader that is not registered any
+                                  more; after `patience_s` of such answers only, the answer counts:
+                                  the topic was deleted and created again
 
 Invariant: the leader epoch of a partition goes back only after that time, or after the topic was
 seen not to exist. Pure: the clock is given.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from zkbroker.client.view import PartitionInfo, Partitions, View
 from zkbroker.errors import ProtocolError, UnknownTopicOrPartition
@@ -41,19 +42,19 @@ class NewestLeaders:
                     self._forget(topic)
                 topics[topic] = partitions
             else:
-                topics[topic] = tuple(map(self._newest, partitions))
+                topics[topic] = tuple(self._newest(each, view.brokers) for each in partitions)
         return View(view.brokers, topics)
 
-    def _newest(self, told: PartitionInfo) -> PartitionInfo:
-        key = told.topic, told.partition
+    def _newest(self, found: PartitionInfo, brokers: Container[int]) -> PartitionInfo:
+        key = found.topic, found.partition
         known = self._known.get(key)
-        if known is not None and told.leader_epoch < known.leader_epoch:
+        if known is not None and found.leader_epoch < known.leader_epoch:
             now = self._clock()
             if now - self._older_since.setdefault(key, now) < self._patience_s:
-                return known
+                return known if known.leader in brokers else known._replace(leader=None)
         self._older_since.pop(key, None)
-        self._known[key] = told
-        return told
+        self._known[key] = found
+        return found
 
     def _forget(self, topic: str) -> None:
         for key in [key for key in self._known if key[0] == topic]:

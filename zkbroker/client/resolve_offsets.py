@@ -3,11 +3,12 @@
     known leaders ──ask all at once──▶ answers ──some leader moved──▶ refresh ──▶ ask for the rest
 
 Invariant: an answer is taken only from the leader of the partition. One that moved, or is not there
-yet, is looked for anew, for the partitions that are left: once at least, and until the time given
-is over.
+yet, is looked for again, for the partitions that are left: once at least, and until the time given
+is over. A leader that does not answer is left as soon as others lead its partitions.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TypeVar
 
 from zkbroker.client.asking_again import LEADER_WAIT_S, ask_again
@@ -16,6 +17,10 @@ from zkbroker.client.view import PartitionLeaders
 from zkbroker.errors import ClientError, ProtocolError, ZkbrokerError
 from zkbroker.network.client.connection import Pending
 from zkbroker.types import PartitionKey
+
+_LOOK_AGAIN_S = 2.0
+"""How long an answer may take before it is looked whether others lead by now."""
+_LOOKS = 5
 
 Key = TypeVar("Key", bound=PartitionKey)
 
@@ -30,7 +35,7 @@ def resolve_offsets(
     """Return an offset for a time in each partition.
 
     Args:
-        cluster: tells leaders and gives connections.
+        cluster: knows leaders and gives connections.
         times: milliseconds, `LATEST_TIME` or `EARLIEST_TIME` for each partition.
         read_committed: a log ends at its last stable offset.
         timeout_s: how long to look for leaders that move; with 0 fresh metadata is tried once.
@@ -72,18 +77,20 @@ def _ask_leaders(
             error = error or cluster.no_leader(*key)
         else:
             by_leader.setdefault(leader, {})[key] = time_ms
-    asked: list[Pending] = []
+    asked: list[tuple[int, Mapping[PartitionKey, int], Pending]] = []
     for leader, wanted in by_leader.items():
         epochs = {key: cluster.leader_epoch(*key) for key in wanted}
         try:
             connection = cluster.connection(leader)
-            asked.append(
-                send_list_offsets(connection, wanted, read_committed=read_committed, epochs=epochs)
+            pending = send_list_offsets(
+                connection, wanted, read_committed=read_committed, epochs=epochs
             )
+            asked.append((leader, wanted, pending))
         except (ProtocolError, ClientError) as failure:
             error = error or failure
-    for pending in asked:
+    for leader, keys, pending in asked:
         try:
+            _leave_if_moved(cluster, leader, keys, pending)
             answers = listed_offsets(pending)
         except ProtocolError as failure:
             error = error or failure
@@ -94,6 +101,19 @@ def _ask_leaders(
             else:
                 found[key] = offsets[0] if offsets else None
     return error
+
+
+def _leave_if_moved(
+    cluster: PartitionLeaders, leader: int, keys: Iterable[PartitionKey], pending: Pending
+) -> None:
+    """Wait for an answer that takes long only while a partition asked for is still led there."""
+    for _ in range(_LOOKS):
+        if pending.wait(_LOOK_AGAIN_S):
+            return
+        with suppress(ZkbrokerError):  # what is known of leaders stays
+            cluster.refresh(sorted({topic for topic, _ in keys}))
+        if all(cluster.leader(*key) not in (leader, None) for key in keys):
+            pending.result(0)
 
 
 def resolve_or_end(

@@ -23,7 +23,7 @@ from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.zookeeper.nodes import Settable
 
 THE_BROKER = -1
-"""Id under which the broker behind the address appears: it does not tell its own."""
+"""Id under which the broker behind the address appears: its own is not known."""
 
 
 class SingleAddressSource:

@@ -36,8 +36,8 @@ class BrokerAddress(NamedTuple):
 class PartitionInfo(NamedTuple):
     """A partition and the id of the broker that leads it; None while there is none.
 
-    `leader_epoch` grows with each change of the leader; `NO_EPOCH` where the source tells none.
-    `replicas` and `isr` are broker ids, empty where the source does not tell them.
+    `leader_epoch` grows with each change of the leader; `NO_EPOCH` where the source has none.
+    `replicas` and `isr` are broker ids, empty where they are not known.
     """
 
     topic: str
@@ -72,7 +72,7 @@ class ClusterSource(Protocol):
     """
 
     def start(self, brokers: "AnyBroker", changed: Settable) -> None:
-        """Connect; `changed` is set from then on whenever reading again would tell more.
+        """Connect; `changed` is set from then on whenever there is more to read.
 
         Args:
             brokers: asks brokers over the cluster's connections.

@@ -3,7 +3,7 @@
                     watch fires / refresh asked / too old
       (waiting) ───────────────────────────────────────▶ read the source
           ▲                                                     │
-          └── tell the waiters and watchers ◀── publish a view ─┘
+          └─ wake the waiters and watchers ◀─── publish a view ─┘
 
 Where nothing but topics that are not known or not led yet is asked for, those alone are read: who
 sends to thousands of topics learns of them one after the other.
@@ -198,7 +198,7 @@ class ViewReader:
                 lambda address: view.brokers.get(address.id, address) != address
             )
         if _differs(before, view):
-            self.watchers.tell()
+            self.watchers.notify()
         self._missing.note(view)
 
     def _answer_waiters(self, ticket: int, error: ZkbrokerError | None) -> None:

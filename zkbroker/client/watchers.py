@@ -1,6 +1,6 @@
-"""Who is told when what is known of a cluster changes.
+"""Callbacks for changes of the view of a cluster.
 
-Invariant: a watcher is told in the task that made the change, without a lock, and after the change
+Invariant: a watcher is called by the task that made the change, without a lock, after the change
 is there to be read; it only sets an event.
 """
 
@@ -32,7 +32,7 @@ class Watchers:
 
         return remove
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Call every watcher."""
         with self._lock:
             callbacks = list(self._callbacks)

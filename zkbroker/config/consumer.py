@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from zkbroker.config import shared_options as shared
+from zkbroker.config.fetching import FetchSettings
 from zkbroker.config.import_path import is_import_path
 from zkbroker.config.refused_client_keys import refuse_unsupported
 from zkbroker.config.schema import (
@@ -151,6 +152,23 @@ class ConsumerConfig:
         if "groupid" in properties and "group.id" not in properties:
             properties = {**_DEFAULTS_OF_0_7, **properties}
         return from_properties(cls, refuse_unsupported(properties), warn=warn)
+
+    def fetching(self) -> FetchSettings:
+        """Return the settings of fetches."""
+        return FetchSettings(
+            partition_bytes=self.fetch_message_max_bytes,
+            limit_bytes=self.fetch_message_limit_bytes,
+            response_bytes=self.fetch_response_max_bytes,
+            min_bytes=self.fetch_min_bytes,
+            max_wait_ms=self.fetch_wait_max_ms,
+            timeout_ms=self.socket_timeout_ms,
+            read_committed=self.read_committed,
+            auto_offset_reset=self.auto_offset_reset,
+            leader_backoff_ms=self.refresh_leader_backoff_ms,
+            fetchers=self.num_consumer_fetchers,
+            queued_chunks=self.queued_max_message_chunks,
+            receive_buffer_bytes=self.socket_receive_buffer_bytes,
+        )
 
     @property
     def effective_client_id(self) -> str:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.config import shared_options as shared
-from zkbroker.config.consumer import FAIL, LARGEST, SMALLEST, ConsumerConfig
+from zkbroker.config.fetching import LIMIT_BYTES, FetchSettings
 from zkbroker.config.refused_client_keys import refuse_unsupported
 from zkbroker.config.schema import Bool, Int32, Ms, Str, StrList, from_properties, option, validate
+from zkbroker.config.shared_options import FAIL, LARGEST, READ_COMMITTED, SMALLEST
 from zkbroker.errors import ConfigError
 
 EARLIEST = "earliest"
@@ -20,7 +21,6 @@ NONE = "none"
 
 _OLDER_RESET = {EARLIEST: SMALLEST, LATEST: LARGEST, NONE: FAIL}
 _NEWER_RESET = {older: newer for newer, older in _OLDER_RESET.items()}
-_FETCH_LIMIT_BYTES = 64 * 1024 * 1024
 _JAVA_ASSIGNORS = "org.apache.kafka.clients.consumer."
 
 
@@ -137,23 +137,21 @@ class GroupConsumerConfig:
         """
         return from_properties(cls, refuse_unsupported(properties), warn=warn)
 
-    def fetching(self, queued_chunks: int) -> ConsumerConfig:
-        """The settings of the fetchers, which know those of the older consumers.
+    def fetching(self, queued_chunks: int) -> FetchSettings:
+        """Return the settings of fetches.
 
         Args:
             queued_chunks: how many fetched chunks may wait.
         """
-        return ConsumerConfig(
-            group_id="fetch",
-            zookeeper_connect="none",
-            socket_timeout_ms=self.request_timeout_ms,
-            fetch_message_max_bytes=self.max_partition_fetch_bytes,
-            fetch_message_limit_bytes=max(self.max_partition_fetch_bytes, _FETCH_LIMIT_BYTES),
-            fetch_response_max_bytes=self.fetch_max_bytes,
-            fetch_min_bytes=self.fetch_min_bytes,
-            isolation_level=self.isolation_level,
-            fetch_wait_max_ms=self.fetch_max_wait_ms,
-            refresh_leader_backoff_ms=self.retry_backoff_ms,
-            queued_max_message_chunks=queued_chunks,
+        return FetchSettings(
+            partition_bytes=self.max_partition_fetch_bytes,
+            limit_bytes=max(self.max_partition_fetch_bytes, LIMIT_BYTES),
+            response_bytes=self.fetch_max_bytes,
+            min_bytes=self.fetch_min_bytes,
+            max_wait_ms=self.fetch_max_wait_ms,
+            timeout_ms=self.request_timeout_ms,
+            read_committed=self.isolation_level == READ_COMMITTED,
             auto_offset_reset=_OLDER_RESET[self.auto_offset_reset],
+            leader_backoff_ms=self.retry_backoff_ms,
+            queued_chunks=queued_chunks,
         )

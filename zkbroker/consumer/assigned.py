@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator, Mapping
 
 from zkbroker.client.view import PartitionLeaders
-from zkbroker.config.consumer import FAIL, ConsumerConfig
+from zkbroker.config.fetching import FetchSettings
 from zkbroker.consumer.fetching.fetchers import Fetchers
 from zkbroker.consumer.fetching.messages import ConsumerTimeout, Decoder, MessageAndMetadata
 from zkbroker.consumer.fetching.partition import ConsumedPartition
@@ -28,12 +28,12 @@ class AssignedConsumer:
     """Iterates over the messages of given partitions, in order within each.
 
     Args:
-        cluster: tells leaders and gives connections; not closed here.
-        starts: partition -> first offset; None for the reset policy of `config`.
+        cluster: knows leaders and gives connections; not closed here.
+        starts: partition -> first offset; None for `auto_offset_reset` of `settings`.
         stop: partition -> the offset before which to end. Partitions without one are read on for
             ever; the iteration ends when all partitions have a stop and reached it.
-        config: fetch sizes, `consumer.timeout.ms` and so on; its group is not used. Without one,
-            an offset that is not in the log is an error.
+        settings: of its fetches; by default an offset that is not in the log is an error.
+        timeout_ms: after how long without a message `ConsumerTimeout` is raised; -1 for never.
         runtime: `threads`, `gevent` or a `Runtime`.
         key_decoder: as of a stream.
         value_decoder: as of a stream.
@@ -45,18 +45,16 @@ class AssignedConsumer:
         starts: Mapping[PartitionKey, int | None],
         *,
         stop: Mapping[PartitionKey, int] | None = None,
-        config: ConsumerConfig | None = None,
+        settings: FetchSettings | None = None,
+        timeout_ms: int = -1,
         runtime: str | Runtime = "threads",
         key_decoder: Decoder | None = None,
         value_decoder: Decoder | None = None,
     ) -> None:
         self._runtime = get_runtime(runtime)
-        self._config = config or ConsumerConfig(
-            group_id="none", zookeeper_connect="none", auto_offset_reset=FAIL
-        )
+        settings = settings or FetchSettings()
         self._stops = dict(stop or {})
-        self._fetchers = Fetchers(cluster, self._config, self._runtime)
-        timeout_ms = self._config.consumer_timeout_ms
+        self._fetchers = Fetchers(cluster, settings, self._runtime)
         self._looks = None if timeout_ms < 0 else timeout_ms // _LOOK_AGAIN_MS
         self._stream = KafkaStream(
             self._runtime,
@@ -71,9 +69,9 @@ class AssignedConsumer:
                 number,
                 self._stream,
                 self._runtime.lock(),
-                self._config.fetch_message_max_bytes,
+                settings.partition_bytes,
                 start,
-                self._config.queued_max_message_chunks,
+                settings.queued_chunks,
             )
             for (topic, number), start in starts.items()
         }

@@ -11,16 +11,18 @@ from typing import TypeVar
 
 from zkbroker.client import Cluster, StaticSource
 from zkbroker.client.coordinator import CoordinatorConnection
-from zkbroker.client.group_offsets import CoordinatorOffsets, commit_offsets, fetch_offsets
-from zkbroker.client.list_offsets import list_offsets, one_offset, valid_range
-from zkbroker.consumer.fetching.requests import (
+from zkbroker.client.fetch import (
     Wanted,
     check_size,
     committed,
     doubled,
     end_of,
-    fetch_request,
+    fetched,
+    send_fetch,
 )
+from zkbroker.client.group_offsets import CoordinatorOffsets, commit_offsets, fetch_offsets
+from zkbroker.client.list_offsets import list_offsets, one_offset, valid_range
+from zkbroker.config.fetching import FetchSettings
 from zkbroker.consumer.message_set import FetchRequest, MessageSet, place
 from zkbroker.errors import (
     ClientError,
@@ -82,10 +84,13 @@ class SimpleConsumer:
         self._socket_timeout_ms = socket_timeout_ms
         self._buffer_bytes = buffer_bytes
         self._client_id = client_id
-        self._limit_bytes = max_fetch_bytes
-        self._max_wait_ms = max_wait_ms
         self._fetch_version = fetch_version
-        self._read_committed = read_committed
+        self._settings = FetchSettings(
+            limit_bytes=max_fetch_bytes,
+            max_wait_ms=max_wait_ms,
+            timeout_ms=socket_timeout_ms,
+            read_committed=read_committed,
+        )
         self._connection: BrokerConnection | None = None
         self._cluster: Cluster | None = None
         self._closed = False
@@ -131,7 +136,7 @@ class SimpleConsumer:
                 try:
                     found[i] = self._message_set(request, part)
                     if found[i] is None:
-                        sizes[i] = doubled(sizes[i], self._limit_bytes, place(request))
+                        sizes[i] = doubled(sizes[i], self._settings.limit_bytes, place(request))
                 except ProtocolError as error:
                     found[i] = MessageSet(request, error=error)
             open_ = [i for i in open_ if found[i] is None]
@@ -140,26 +145,19 @@ class SimpleConsumer:
     def _fetch(
         self, batch: Sequence[tuple[FetchRequest, int]]
     ) -> dict[PartitionKey, FetchResponsePartition]:
-        wanted = [((r.topic, r.partition), Wanted(r.offset, size)) for r, size in batch]
-        message = fetch_request(
-            wanted,
-            max_wait_ms=self._max_wait_ms,
-            min_bytes=1,
-            max_bytes=max(self._limit_bytes, sum(size for _, size in batch)),
-            read_committed=self._read_committed,
-        )
-        timeout_s = (self._socket_timeout_ms + self._max_wait_ms) / 1000
+        wanted = {(r.topic, r.partition): Wanted(r.offset, size) for r, size in batch}
+        settings = self._settings
+        response_bytes = max(settings.limit_bytes, sum(size for _, size in batch))
 
         def ask(connection: BrokerConnection) -> dict[PartitionKey, FetchResponsePartition]:
-            version = connection.best_version(ApiKey.FETCH, at_most=self._fetch_version)
-            response = connection.request(message, version, timeout_s)
-            if response.error_code:
-                raise protocol_error(response.error_code, "fetch")
-            return {
-                (answer.topic, part.partition): part
-                for answer in response.topics
-                for part in answer.partitions
-            }
+            pending = send_fetch(
+                connection,
+                wanted,
+                settings,
+                response_bytes=response_bytes,
+                at_most=self._fetch_version,
+            )
+            return dict(fetched(pending, settings))
 
         return self._ask(ask)
 
@@ -175,14 +173,14 @@ class SimpleConsumer:
         if part.error_code:
             raise protocol_error(part.error_code, where)
         raw = part.records if isinstance(part.records, bytes | memoryview) else b""
-        check_size(raw, self._limit_bytes, place(request))
+        check_size(raw, self._settings.limit_bytes, place(request))
         next_offset = offset_after(raw) if raw else request.offset
         if next_offset is None:
             return None
         return MessageSet(
             request,
             committed(raw, part.aborted_transactions) if part.aborted_transactions else raw,
-            high_watermark=end_of(part, read_committed=self._read_committed),
+            high_watermark=end_of(part, read_committed=self._settings.read_committed),
             next_offset=max(next_offset, request.offset),
         )
 
@@ -235,7 +233,7 @@ class SimpleConsumer:
         Raises:
             ProtocolError: the broker refuses (its log may have no timestamps) or is not reached.
         """
-        committed = self._read_committed
+        committed = self._settings.read_committed
         return self._ask(
             lambda connection: one_offset(
                 connection, topic, partition, time_ms, read_committed=committed

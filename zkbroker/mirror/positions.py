@@ -14,8 +14,7 @@ import time
 from zkbroker.client import Cluster
 from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
 from zkbroker.client.resolve_offsets import resolve_or_end
-from zkbroker.config.consumer import FAIL, ConsumerConfig
-from zkbroker.config.shared_options import READ_COMMITTED
+from zkbroker.config.fetching import FetchSettings
 from zkbroker.consumer import AssignedConsumer, MessageAndMetadata
 from zkbroker.errors import ConfigError, RequestTimedOut
 from zkbroker.mirror.state_keys import parse_key, parse_offset
@@ -96,17 +95,11 @@ class Positions:
         start = resolve_or_end(self._cluster, {self._log: EARLIEST_TIME}, timeout_s=_LEADER_S)
         begin = max(self._next or 0, start[self._log])
         if begin < end:
-            config = ConsumerConfig(
-                group_id="none",
-                zookeeper_connect="none",
-                auto_offset_reset=FAIL,
-                isolation_level=READ_COMMITTED,
-            )
             with AssignedConsumer(
                 self._cluster,
                 {self._log: begin},
                 stop={self._log: end},
-                config=config,
+                settings=FetchSettings(read_committed=True),
                 runtime=self._runtime,
             ) as consumer:
                 for message in consumer:

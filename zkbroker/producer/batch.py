@@ -4,7 +4,7 @@
                       ▲                 │
                       └──── retry ──────┘        the built bytes never change
 
-Invariant: bytes are built once and sent as they are by every retry. They are built anew only where
+Invariant: bytes are built once and sent as they are by every retry. They are built again only where
 nothing of them can be in a log: for a broker that cannot read their format, or under another
 producer id for a batch that never left.
 """

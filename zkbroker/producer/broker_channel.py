@@ -44,7 +44,7 @@ class Exchange:
         refused: why a batch was left out of the request.
         response: the answer; None without one or for acks=0.
         error: why there is none.
-        reported: whether its outcome was told, which happens once.
+        reported: whether its outcome was reported, which happens once.
     """
 
     __slots__ = (
@@ -153,7 +153,7 @@ class BrokerChannel:
                 if exchange is not None:
                     self._fail(exchange, cause)
         except QueueEmpty:
-            pass  # all were told
+            pass  # all were reported
 
     def _fail(self, exchange: Exchange, cause: BaseException) -> None:
         exchange.error = EncodingFailed(f"the batch could not be sent: {cause!r}")

@@ -218,7 +218,7 @@ class Completion:
         )
         if code_of(error) in TOO_FEW_REPLICAS and batch.topic not in self._settings:
             self._wanted_settings.add(batch.topic)
-        self._refresh(batch.topic)
+        self.refresh(batch.topic)
 
     def _cure(self, batch: Batch, error: BaseException) -> str:
         if code_of(error) not in TOO_FEW_REPLICAS:
@@ -257,7 +257,7 @@ class Completion:
             self._accumulator.put_back(batch)
             self._suspects.append(batch)
             self._wanted_settings.add(batch.topic)
-            self._refresh(batch.topic)
+            self.refresh(batch.topic)
         else:
             self.failed_attempt(batch, error)
 
@@ -326,7 +326,7 @@ class Completion:
     ) -> None:
         self.counts["failed_messages"] += len(futures)
         if isinstance(error, TransactionAborted):
-            return  # of its transaction's fate the user is told, once
+            return  # the calls of its transaction raise the reason, once
         for future in futures if self._transactions is None else ():
             if self.closing:
                 future.queued.observed.discard(future.index)
@@ -356,7 +356,8 @@ class Completion:
 
     # -- metadata
 
-    def _refresh(self, topic: str) -> None:
+    def refresh(self, topic: str) -> None:
+        """Have metadata of a topic read again; does not wait."""
         self._stale.add(topic)
         if not self._refreshing:
             self._refreshing = True
@@ -385,4 +386,4 @@ class Completion:
         self._judge(suspects)
         self._refreshing = False
         if self._stale:
-            self._refresh(self._stale.pop())
+            self.refresh(self._stale.pop())

@@ -3,7 +3,7 @@
     as it was stored, same format    reframed: producer id, sequence and CRC are new, no more
     another format, or split         decoded, and encoded with the codec it had
 
-Invariant: its outcome is told once, also where the broker had it split; see `Batch` for the rest.
+Invariant: its outcome is reported once, also where the broker had it split; see also `Batch`.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -33,7 +33,7 @@ class EncodedBatch(Batch):
         size: of `records` in bytes, before compression.
 
     Attributes:
-        failed: how many of its records were not stored, when its outcome is told.
+        failed: how many of its records were not stored, when its outcome is reported.
     """
 
     __slots__ = (
@@ -156,7 +156,7 @@ class EncodedBatch(Batch):
             half = EncodedBatch(
                 self.topic,
                 self.partition,
-                _nobody,
+                _no_report,
                 records=records,
                 codec=self._codec,
                 size=self.size * len(records) // len(self.records),
@@ -172,7 +172,7 @@ class EncodedBatch(Batch):
         return halves
 
     def wake(self) -> None:
-        """Tell the outcome."""
+        """Report the outcome."""
         whole = self._whole
         if whole is None:
             if self.error is not None and not self.failed:
@@ -199,5 +199,5 @@ def unsent_records(lists: RecordLists) -> list[Unsent]:
     return list(zip(lists.keys, lists.values, lists.timestamps, headers, strict=False))
 
 
-def _nobody(batch: EncodedBatch) -> None:
-    """A part of another batch, which tells for all."""
+def _no_report(batch: EncodedBatch) -> None:
+    """For a part of another batch, which reports for all of its parts."""

@@ -209,7 +209,7 @@ class StickyPartitioner(DefaultPartitioner):
         yield self.choose(topic, available), slice(None)
 
     def on_refresh(self, topic: str) -> None:
-        """Choose anew for the next message; called after each metadata refresh of the topic."""
+        """Choose again for the next message; called after each metadata refresh of the topic."""
         self._stuck.pop(topic, None)
 
 

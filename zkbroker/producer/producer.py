@@ -1,6 +1,6 @@
 """The producer: one class, sync and async, on threads and on greenlets.
 
-Invariant: every message that `send` accepted ends as stored or as an error that somebody gets: by
+Invariant: every message that `send` accepted ends as stored or as an error that is seen: by
 its future, by the exception of a sync `send`, by the callback handler, or by the exception of
 `close`.
 """
@@ -30,16 +30,10 @@ from zkbroker.producer.assembly import (
 from zkbroker.producer.broker_channel import BrokerChannel
 from zkbroker.producer.encoded_batch import EncodedBatch
 from zkbroker.producer.encoders import DefaultEncoder
-from zkbroker.producer.errors import (
-    Cancelled,
-    ForkedProducer,
-    MessageTooLarge,
-    ProducerClosed,
-    SendFailed,
-    Undelivered,
-)
+from zkbroker.producer.errors import ForkedProducer, MessageTooLarge, Undelivered
 from zkbroker.producer.hooks import RECORD_OVERHEAD_BYTES
 from zkbroker.producer.message import KeyedMessage, RecordMetadata
+from zkbroker.producer.outcome_waits import failures_of, shut_down, wait_for
 from zkbroker.producer.queued_messages import SendFuture
 from zkbroker.producer.sender import Sender
 from zkbroker.producer.transactions import HasGroup, TransactionManager
@@ -49,7 +43,6 @@ from zkbroker.types import PartitionKey
 logger = logging.getLogger(__name__)
 
 _ABORT_SHARE = 0.1
-_ABORT_MOST_S = 1.0
 
 
 class Producer:
@@ -175,7 +168,7 @@ class Producer:
                     )
         if messages.__class__ is KeyedMessage or isinstance(messages, KeyedMessage):
             future = self._enqueue(messages)
-            return future if not self._sync else self._wait([future])[0]
+            return future if not self._sync else wait_for([future])[0]
         if self._sync:
             return self._send_all(messages)
         return [self._enqueue(message) for message in messages]
@@ -201,10 +194,10 @@ class Producer:
         return future
 
     def send_batch(self, batch: EncodedBatch) -> None:
-        """Send a whole batch to its partition; for those who pass on what is encoded.
+        """Send a whole batch to its partition; for callers that pass on what is encoded.
 
-        It waits for nothing and counts against no bound: who calls it has one. Batches of one
-        partition are stored in the order of the calls. The outcome is told to the batch.
+        It waits for nothing and counts against no bound: the caller has one. Batches of one
+        partition are stored in the order of the calls. The batch reports its outcome.
 
         Raises:
             ProducerClosed: the producer was closed.
@@ -219,31 +212,14 @@ class Producer:
                 outcomes.append(self._enqueue(message))
             except ClientError as error:
                 refused.append((message, error))
-        return self._wait(outcomes, refused)
-
-    @staticmethod
-    def _wait(
-        futures: Sequence[SendFuture],
-        refused: Sequence[tuple[KeyedMessage, BaseException]] = (),
-    ) -> list[RecordMetadata]:
-        sent: list[tuple[KeyedMessage, RecordMetadata]] = []
-        failed = list(refused)
-        for future in futures:
-            error = future.exception()
-            if error is None:
-                sent.append((future.message, future.result()))
-            else:
-                failed.append((future.message, error))
-        if failed:
-            raise SendFailed(sent, failed) from failed[0][1]
-        return [metadata for _, metadata in sent]
+        return wait_for(outcomes, refused)
 
     # -- transactions
 
     def init_transactions(self, timeout_s: float | None = None) -> None:
         """End what is open under the transactional id, and shut out the producer before.
 
-        The first `begin` does it where nobody did. Who goes on from committed offsets calls it
+        The first `begin` does it otherwise. A program that goes on from committed offsets calls it
         before reading them: only then nothing can be added to them.
 
         Args:
@@ -334,17 +310,7 @@ class Producer:
             all_queued = self._sender.unresolved(wait_s)
             if all_queued is None:
                 raise RequestTimedOut(f"the queue could not be flushed within {wait_s:g} s")
-            failed = []
-            for queued in all_queued:
-                # In the good case waiting for one message shows that all of them are stored.
-                SendFuture(queued, len(queued.records) - 1).exception(_left(deadline))
-                if queued.all_stored():
-                    continue
-                for index in range(len(queued.records)):
-                    future = SendFuture(queued, index)
-                    error = future.exception(_left(deadline))
-                    if error is not None:
-                        failed.append((future.message, error))
+            failed = failures_of(all_queued, deadline)
         finally:
             self._sender.hurry(-1)
         if failed:
@@ -373,7 +339,12 @@ class Producer:
             started_at = time.monotonic()
             untold = self._transactions.close(limit_s * (1 - _ABORT_SHARE))
             limit_s = max(limit_s * _ABORT_SHARE, limit_s - (time.monotonic() - started_at))
-        failed = self._shut_down(limit_s)
+        for message in self._hooks.last_messages():
+            try:
+                self._enqueue(message)
+            except ClientError:
+                logger.exception("last message refused topic=%s", message.topic)
+        failed = shut_down(self._sender, self._cluster if self._owns_cluster else None, limit_s)
         if failed:
             self._hooks.undelivered(failed)
         self._hooks.close()
@@ -382,37 +353,12 @@ class Producer:
         if failed:
             raise Undelivered(failed)
 
-    def _shut_down(self, limit_s: float) -> list[tuple[KeyedMessage, BaseException]]:
-        deadline = time.monotonic() + limit_s
-        abort_s = min(_ABORT_MOST_S, limit_s * _ABORT_SHARE)
-        for message in self._hooks.last_messages():
-            try:
-                self._enqueue(message)
-            except ClientError:
-                logger.exception("last message refused topic=%s", message.topic)
-        sender = self._sender
-        sender.send_queue.refuse(ProducerClosed("the producer is closed: make a new one"))
-        sender.begin_close()
-        if not sender.finished.wait(max(0.0, limit_s - abort_s)):
-            sender.cancel(limit_s)
-            sender.finished.wait(max(0.05, deadline - time.monotonic()))
-        failed = [
-            (future.message, future.exception(0) or Cancelled("not delivered"))
-            for future in list(sender.failed)
-            if future.index not in future.queued.observed
-        ]
-        if self._owns_cluster:
-            self._cluster.close(max(0.05, deadline - time.monotonic()))
-        if not sender.join(max(0.05, deadline - time.monotonic())):
-            logger.warning("producer closed while a task of it still waits for the network")
-        return failed
-
     def drain_at_exit(self) -> None:
         """Close; called when the interpreter exits."""
         try:
             self.close()
         except ClientError as error:
-            # Nobody is left to catch it.
+            # No caller is left to catch it.
             logger.error("messages lost at exit error=%s", error)  # noqa: TRY400
 
     def abandon_after_fork(self) -> None:
@@ -449,7 +395,3 @@ class Producer:
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
-
-
-def _left(deadline: float) -> float:
-    return max(0.0, deadline - time.monotonic())

@@ -53,7 +53,7 @@ class QueuedMessages:
         kept: messages whose record does not say all about them, by index.
         waiters: functions to call once a message is resolved, by index; each in a cell, which
             whoever calls it empties.
-        observed: indices of failed messages that somebody was told about.
+        observed: indices of failed messages whose error was read.
     """
 
     __slots__ = (
@@ -205,7 +205,7 @@ class SendFuture:
 
         Raises:
             RequestTimedOut: it is not known after `timeout_s`; the message is still under way.
-            ClientError: the message was not stored, or nobody can know whether it was.
+            ClientError: the message was not stored, or it cannot be known whether it was.
         """
         error = self.exception(timeout_s)
         if error is not None:

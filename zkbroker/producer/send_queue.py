@@ -117,7 +117,7 @@ class SendQueue:
                 self._space.clear()
                 self._waiting += 1
             try:
-                self._wake.set()  # the sender sees that somebody waits, and hurries
+                self._wake.set()  # the sender sees the waiting call, and hurries
                 left = None if deadline is None else deadline - time.monotonic()
                 passed = left is not None and (left <= 0 or not self._space.wait(left))
                 if left is None:
@@ -138,7 +138,7 @@ class SendQueue:
 
     @property
     def starved(self) -> bool:
-        """Whether somebody waits for space."""
+        """Whether a call waits for space."""
         return self._waiting > 0
 
     def drain(self) -> list[QueuedMessages]:
@@ -161,7 +161,7 @@ class SendQueue:
             self.open_bytes += size
 
     def reserve(self, messages: int, size: int) -> None:
-        """Count what goes past the queue, by somebody who keeps a bound of his own.
+        """Count what goes past the queue, from a caller with a bound of its own.
 
         Raises:
             ClientError: the producer takes no more messages; says why.

@@ -12,19 +12,20 @@ once, at the latest when `abort` is called or the loop ends.
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from zkbroker.client import Cluster
 from zkbroker.config.producer import ProducerConfig
-from zkbroker.errors import ClientError, NetworkError
-from zkbroker.measures import Family, SharedHistogram
-from zkbroker.producer.accumulator import Accumulator, PartitionQueue
+from zkbroker.errors import ClientError
+from zkbroker.measures import Family
+from zkbroker.producer.accumulator import Accumulator
 from zkbroker.producer.batch import Batch
-from zkbroker.producer.broker_channel import BrokerChannel, Exchange
+from zkbroker.producer.broker_channel import BrokerChannel
 from zkbroker.producer.completion import Completion
+from zkbroker.producer.dispatch import Dispatcher
 from zkbroker.producer.hooks import Hooks
-from zkbroker.producer.outcomes import cancelled
+from zkbroker.producer.open_messages import OpenMessages
 from zkbroker.producer.queued_messages import QueuedMessages, SendFuture, whole
 from zkbroker.producer.routing import Router
 from zkbroker.producer.send_queue import SendQueue
@@ -35,7 +36,6 @@ from zkbroker.runtime import Event, Runtime
 logger = logging.getLogger(__name__)
 
 _CHECK_S = 0.5
-_MOVED_GRACE_S = 0.5
 
 
 class Sender:
@@ -60,7 +60,6 @@ class Sender:
         make_channel: Callable[..., BrokerChannel] = BrokerChannel,
     ) -> None:
         self._transactions = transactions
-        self._make_channel = make_channel
         self._config = config
         self._runtime = runtime
         self._cluster = cluster
@@ -78,13 +77,6 @@ class Sender:
             batch_limit_messages=config.batch_limit_messages,
             batch_max_bytes=config.batch_max_bytes,
             max_in_flight=config.max_in_flight if pipelined else 1,
-        )
-        self._sequences = (
-            SequenceNumbers(
-                cluster, runtime, config.retry_backoff_ms / 1000, self.post, self._no_producer_ids
-            )
-            if config.idempotence
-            else None
         )
         self._completion = Completion(
             config,
@@ -109,9 +101,36 @@ class Sender:
             post=self.post,
             fail=self._completion.fail,
         )
-        self._channels: dict[int, BrokerChannel] = {}
-        self._in_flight: set[Exchange] = set()
-        self._request_times = SharedHistogram()
+        self._open = OpenMessages(
+            cluster=cluster,
+            send_queue=self.send_queue,
+            router=self._router,
+            accumulator=self._accumulator,
+            completion=self._completion,
+        )
+        self._sequences = (
+            SequenceNumbers(
+                cluster,
+                runtime,
+                config.retry_backoff_ms / 1000,
+                self.post,
+                self._open.fail_unnumbered,
+            )
+            if config.idempotence
+            else None
+        )
+        self._dispatcher = Dispatcher(
+            config=config,
+            runtime=runtime,
+            cluster=cluster,
+            hooks=hooks,
+            accumulator=self._accumulator,
+            completion=self._completion,
+            sequences=self._sequences,
+            transactions=transactions,
+            post=self.post,
+            make_channel=make_channel,
+        )
         self._hurry = 0
         self._closing = False
         self._stopped = False
@@ -137,22 +156,19 @@ class Sender:
             ClientError: the producer takes no more messages; says why.
         """
         self.send_queue.reserve(len(batch), batch.size)
-        self.post(self._append, batch)
-
-    def _append(self, batch: Batch) -> None:
-        self._accumulator.append(batch, time.monotonic())
+        self.post(self._accumulator.append, batch, time.monotonic())
 
     def unresolved(self, timeout_s: float) -> list[QueuedMessages] | None:
         """Return the lists with open messages; None when the loop does not answer in time."""
         answer: list[QueuedMessages] = []
-        told = self._runtime.event()
+        collected = self._runtime.event()
 
         def collect() -> None:
-            answer.extend(self._open_queued())
-            told.set()
+            answer.extend(self._open.queued())
+            collected.set()
 
         self.post(collect)
-        return answer if told.wait(timeout_s) else None
+        return answer if collected.wait(timeout_s) else None
 
     def accept(self) -> None:
         """Take messages."""
@@ -175,7 +191,7 @@ class Sender:
 
     def drop_unsent(self, error: ClientError) -> None:
         """Fail every message that never left."""
-        self.post(self._drop_unsent, error)
+        self.post(self._open.fail_unsent, error)
 
     def identify(self, producer_id: int, producer_epoch: int) -> None:
         """Number batches under the identity that a coordinator gave."""
@@ -196,19 +212,17 @@ class Sender:
 
     def abort(self, error: ClientError) -> None:
         """Fail everything that is not resolved, and end the loop."""
-        self.post(self._abort, error)
+        self.post(self._end, self._open.fail, error)
 
     def cancel(self, after_s: float) -> None:
         """Fail what is not delivered after so many seconds of closing, and end the loop."""
-        self.post(self._cancel, after_s)
+        self.post(self._end, self._open.cancel, after_s)
 
     def join(self, timeout_s: float) -> bool:
         """Wait for the end of the loop and its channels."""
         deadline = time.monotonic() + timeout_s
         ended = self._task.join(timeout_s)
-        for channel in list(self._channels.values()):
-            ended &= channel.join(max(0.0, deadline - time.monotonic()))
-        return ended
+        return self._dispatcher.join(deadline) and ended
 
     def metrics(self) -> dict[str, int]:
         """Return counts since the start, and what is under way now."""
@@ -216,8 +230,8 @@ class Sender:
             **self._completion.counts,
             "unresolved_messages": self.send_queue.open_messages,
             "unresolved_bytes": self.send_queue.open_bytes,
-            "requests_in_flight": len(self._in_flight),
-            "requests": self._request_times.count,
+            "requests_in_flight": len(self._dispatcher.in_flight),
+            "requests": self._dispatcher.request_times.count,
             "dropped_messages": self.send_queue.dropped,
         }
 
@@ -229,7 +243,7 @@ class Sender:
         yield Family.single("ResendsPerSec", counts["retries"])
         yield Family.single("FailedSendsPerSec", counts["failed_messages"])
         yield Family.single("ProducerQueueSize", self.send_queue.open_messages)
-        yield Family.single("ProducerRequestRateAndTimeMs", self._request_times)
+        yield Family.single("ProducerRequestRateAndTimeMs", self._dispatcher.request_times)
 
     @property
     def failed(self) -> Collection[SendFuture]:
@@ -254,12 +268,11 @@ class Sender:
             # and nobody may send on.
             broken = ClientError(f"the producer stopped on an unexpected error: {error!r}")
             self.send_queue.refuse(broken)
-            self._fail_all(broken)
+            self._open.fail(broken)
             raise
         finally:
             self._unwatch()
-            for channel in self._channels.values():
-                channel.close()
+            self._dispatcher.close()
             self.finished.set()
             self._tell_answered()
 
@@ -273,8 +286,8 @@ class Sender:
         self._router.step(now)
         if now >= self._next_check:
             self._check(now)
-        self._dispatch(now)
-        if self.send_queue.open_messages or self._in_flight:
+        self._dispatcher.dispatch(now, hurry=self._lingers_not())
+        if self.send_queue.open_messages or self._dispatcher.in_flight:
             return
         self._stopped |= self._closing
         if self._transactions is None or not self._transactions.adding:
@@ -305,132 +318,14 @@ class Sender:
         due = [each for each in deadlines if each is not None]
         return max(0.0, min(due) - now) if due else None
 
-    def _dispatch(self, now: float) -> None:
-        hurry = self._lingers_not()
-        while True:
-            by_leader: dict[int, list[PartitionQueue]] = {}
-            for queue in self._accumulator.ready(now, hurry=hurry):
-                leader = self._cluster.leader(queue.topic, queue.partition)
-                if queue.in_flight and leader != queue.broker_id:
-                    continue
-                if leader is None:
-                    self._no_leader(queue)
-                elif self._channel(leader).free:
-                    by_leader.setdefault(leader, []).append(queue)
-            sent = False
-            for leader, queues in by_leader.items():
-                sent |= self._send(leader, queues, now)
-            if not sent:
-                break
-        if self._transactions is not None:
-            self._transactions.add_wanted()
-
-    def _channel(self, broker_id: int) -> BrokerChannel:
-        channel = self._channels.get(broker_id)
-        if channel is None:
-            channel = self._channels[broker_id] = self._make_channel(
-                broker_id, self._cluster, self._runtime, self._config, self._exchange_done
-            )
-        return channel
-
-    def _send(self, leader: int, queues: Sequence[PartitionQueue], now: float) -> bool:
-        batches: list[Batch] = []
-        size = 0
-        for queue in queues:
-            batch = queue.batches[0]
-            if batches and size + batch.size > self._config.max_request_bytes:
-                break
-            if not batch.announced and not self._hooks.before_send(batch):
-                self._accumulator.discard(batch)
-                continue
-            if self._transactions is not None and not self._admitted(self._transactions, batch):
-                continue
-            if self._sequences is not None and not self._sequences.assign(queue, batch, now):
-                continue
-            queue.broker_id = leader
-            batches.append(self._accumulator.take(queue))
-            size += batch.size
-        if not batches:
-            return False
-        exchange = Exchange(leader, batches)
-        self._in_flight.add(exchange)
-        self._channel(leader).submit(exchange)
-        return True
-
-    def _admitted(self, transactions: TransactionManager, batch: Batch) -> bool:
-        """Whether a batch may leave now; one of a transaction that failed is given up."""
-        if batch.numbered:
-            return True
-        error = transactions.unwanted()
-        if error is not None:
-            self._completion.give_up(batch, error)
-            return False
-        return transactions.admits((batch.topic, batch.partition))
-
-    def _no_leader(self, queue: PartitionQueue) -> None:
-        batch = self._accumulator.take(queue)
-        self._completion.failed_attempt(
-            batch, self._cluster.no_leader(queue.topic, queue.partition)
-        )
-
-    def _exchange_done(self, exchange: Exchange) -> None:
-        # In the connection's reader task: what was stored is resolved here, without a detour.
-        if exchange.sent and exchange.error is None:
-            seconds = time.monotonic() - exchange.started_at
-            self._request_times.observe(seconds)
-        self._completion.resolve_stored(exchange)
-        self.post(self._complete, exchange)
-
-    def _complete(self, exchange: Exchange) -> None:
-        self._in_flight.discard(exchange)
-        self._channels[exchange.broker_id].outstanding -= 1
-        self._completion.complete(exchange)
-
     def _check(self, now: float) -> None:
         self._next_check = now + _CHECK_S
-        timeout_s = self._config.request_timeout_ms / 1000
-        for exchange in list(self._in_flight):
-            if exchange.connection is not None and now > exchange.started_at + timeout_s:
-                exchange.connection.close(
-                    NetworkError(
-                        f"broker {exchange.broker_id} at {exchange.connection.address} did not "
-                        f"answer within request.timeout.ms={self._config.request_timeout_ms}"
-                    )
-                )
-            elif self._moved_away(exchange, now):
-                assert exchange.connection is not None
-                exchange.connection.close(
-                    NetworkError(f"broker {exchange.broker_id} leads none of it any more")
-                )
+        self._dispatcher.check(now)
         before = now - self._config.delivery_timeout_ms / 1000
         self._router.expire(before, self._completion.timed_out)
         self._completion.expire(before)
 
-    def _moved_away(self, exchange: Exchange, now: float) -> bool:
-        """Whether waiting for an answer only holds up what another broker would take.
-
-        Only where sending again stores nothing twice: a leader may answer late, but not at all if
-        it stands still.
-        """
-        return (
-            self._sequences is not None
-            and exchange.connection is not None
-            and now > exchange.started_at + _MOVED_GRACE_S
-            and all(
-                self._cluster.leader(batch.topic, batch.partition) not in (exchange.broker_id, None)
-                for batch in exchange.batches
-            )
-        )
-
     # -- ends
-
-    def _open_queued(self) -> list[QueuedMessages]:
-        all_queued = dict.fromkeys(self._router.parked())
-        for batch in self._accumulator.unresolved():
-            if not batch.resolved:
-                all_queued.update(dict.fromkeys(queued for queued, _ in batch.parts))
-        all_queued.update(dict.fromkeys(self.send_queue.peek()))
-        return list(all_queued)
 
     def _change_hurry(self, by: int) -> None:
         self._hurry += by
@@ -438,27 +333,9 @@ class Sender:
     def _begin_close(self) -> None:
         self._closing = self._completion.closing = self._hooks.closing = True
 
-    def _abort(self, error: ClientError) -> None:
-        self._fail_all(error)
+    def _end(self, fail: Callable[[Any], None], reason: object) -> None:
+        fail(reason)
         self._stopped = True
-
-    def _cancel(self, after_s: float) -> None:
-        for batch in list(self._accumulator.unresolved()):
-            if not batch.resolved:
-                error = cancelled(batch.where, after_s, batch.last_error, batch.doubt)
-                self._completion.give_up(batch, error)
-        for topic, reason, parts in self._router.forget_all():
-            known = self._cluster.known_partitions(topic)
-            if reason is None and known:
-                reason = self._cluster.no_leader(topic, known[0].partition)
-            self._completion.fail(parts, cancelled(f"topic {topic}", after_s, reason, ""))
-        self._abort(cancelled("the queue", after_s, None, ""))
-
-    def _drop_unsent(self, error: ClientError) -> None:
-        self._fail_unplaced(error)
-        for batch in list(self._accumulator.waiting()):
-            if not batch.numbered:
-                self._completion.give_up(batch, error)
 
     def _count_on(self) -> None:
         for queue in self._accumulator.queues.values():
@@ -468,14 +345,3 @@ class Sender:
         self._completion.fail([whole(queued) for queued in self.send_queue.drain()], error)
         for _, _, parts in self._router.forget_all():
             self._completion.fail(parts, error)
-
-    def _fail_all(self, error: ClientError) -> None:
-        self._fail_unplaced(error)
-        for batch in list(self._accumulator.unresolved()):
-            if not batch.resolved:
-                self._completion.give_up(batch, error)
-
-    def _no_producer_ids(self, error: BaseException) -> None:
-        for batch in list(self._accumulator.waiting()):
-            if not batch.numbered:
-                self._completion.give_up(batch, error)

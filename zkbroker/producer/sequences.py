@@ -3,7 +3,7 @@
 Invariants:
 - Messages of one partition under one producer id are numbered without gaps in the order in which
   they leave, and a batch keeps its numbers through every retry, so that a broker stores it once.
-- In transactions the producer id is the one that their coordinator gave, and numbers begin anew
+- In transactions the producer id is the one that their coordinator gave, and numbers begin again
   only where nothing of the present transaction is stored.
 - Numbers are given up only for batches that are known not to be stored: refused ones. A partition
   whose numbers have a gap, because a batch was given up or the broker lost what it had stored, goes

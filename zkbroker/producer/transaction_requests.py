@@ -123,7 +123,7 @@ class TransactionRequests:
 
         Raises:
             TransactionError: refused.
-            ProtocolError: the coordinator could not be reached, or was not found; nobody knows
+            ProtocolError: the coordinator could not be reached, or was not found; it is not known
                 whether it has them.
         """
         by_name: dict[str, list[int]] = {}
@@ -184,7 +184,7 @@ class TransactionRequests:
 
         Raises:
             TransactionFatal: refused.
-            ProtocolError: no answer in time; nobody knows whether it is ended.
+            ProtocolError: no answer in time; it is not known whether it is ended.
         """
 
         def code_of(response: Any) -> int:

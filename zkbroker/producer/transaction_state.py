@@ -11,7 +11,7 @@
 
 Invariants: a transaction that failed is never committed. Once its end may have reached the
 coordinator (`end_sent`) it can only be ended in the same way. One call at a time is under way. The
-first error is kept, and whoever calls next is told it.
+first error is kept, and the next call raises it.
 """
 
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ class ProducerTransactionState:
         groups: groups whose offsets it has in the transaction.
         started: whether the coordinator may know of the transaction, so that it has to be ended.
         start_known: whether it surely does.
-        end_sent: whether it may have been told the end.
+        end_sent: whether the end may have reached it.
         committed: how many transactions were; with those that were aborted.
     """
 
@@ -235,12 +235,12 @@ class ProducerTransactionState:
         self._guard = guard
         self.close()
 
-    def told(self) -> None:
-        """Note that the caller is told the error."""
+    def mark_raised(self) -> None:
+        """Note that a call raised the error."""
         self._untold = False
 
     def untold(self) -> TransactionAbortable | TransactionFatal | None:
-        """Return the error that no call was told yet."""
+        """Return the error that no call has raised yet."""
         return self._error if self._untold else None
 
     def _usable(self) -> None:

@@ -169,14 +169,14 @@ class TransactionManager:
                     self._requests.commit_offsets(group_id, committed, _left(deadline))
             except TransactionAbortable as error:
                 self.fail(error)
-                state.told()
+                state.mark_raised()
                 raise
             except ProtocolError as error:
                 failure = TransactionAbortable(
                     f"the offsets of group {group_id} were not taken in time: {error}"
                 )
                 self.fail(failure)
-                state.told()
+                state.mark_raised()
                 raise failure from error
 
     def commit(self, timeout_s: float | None = None) -> None:
@@ -240,7 +240,7 @@ class TransactionManager:
             logger.warning("transaction not aborted error=%s", error)
 
     def close(self, timeout_s: float) -> TransactionError | None:
-        """End what is open within the time; return an error that nobody was told yet."""
+        """End what is open within the time; return an error that no call has raised yet."""
         deadline = time.monotonic() + timeout_s
         untold = self.state.untold()
         found = self.state.state
@@ -324,8 +324,8 @@ class TransactionManager:
             self.break_off(self._requests.refusal("send", code, error))
         elif uncertain or code in SEQUENCE_LOST:
             lost = TransactionFatal(
-                f"nobody knows which messages of the transaction are stored: {error}; close this "
-                "producer and make a new one, which aborts what is open"
+                f"it is not known which messages of the transaction are stored: {error}; close "
+                "this producer and make a new one, which aborts what is open"
             )
             lost.__cause__ = error
             self.break_off(lost)
@@ -359,7 +359,7 @@ class TransactionManager:
             yield
         except TransactionFatal as error:
             self.break_off(error)
-            self.state.told()
+            self.state.mark_raised()
             raise
 
 

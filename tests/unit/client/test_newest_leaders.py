@@ -1,7 +1,9 @@
 """Older answers about leaders do not replace newer ones, and a topic made anew does in the end."""
 
+from collections.abc import Iterable
+
 from zkbroker.client.newest_leaders import NewestLeaders
-from zkbroker.client.view import PartitionInfo, View
+from zkbroker.client.view import BrokerAddress, PartitionInfo, View
 from zkbroker.errors import UnknownTopicOrPartition
 
 
@@ -12,8 +14,17 @@ class Clock:
         return self.now
 
 
-def view(leader: int | None, epoch: int) -> View:
-    return View({}, {"t": (PartitionInfo("t", 0, leader, epoch),)})
+def view(leader: int | None, epoch: int, brokers: Iterable[int] = range(3)) -> View:
+    registered = {number: BrokerAddress(number, "b", 9092) for number in brokers}
+    return View(registered, {"t": (PartitionInfo("t", 0, leader, epoch),)})
+
+
+def test_a_newer_leader_that_is_not_registered_any_more_is_none():
+    newest = NewestLeaders(clock=Clock())
+    newest.merge(view(1, 5))
+    assert newest.merge(view(None, -1, [0, 2])) == view(None, 5, [0, 2])
+    assert newest.merge(view(0, 4, [0, 2])) == view(None, 5, [0, 2])
+    assert newest.merge(view(0, 6, [0, 2])) == view(0, 6, [0, 2])
 
 
 def test_an_older_epoch_does_not_replace_a_newer_one():
@@ -49,7 +60,7 @@ def test_patience_begins_anew_after_a_newer_answer():
 def test_a_topic_that_was_seen_gone_begins_anew_at_once():
     newest = NewestLeaders(clock=Clock())
     newest.merge(view(1, 5))
-    gone = View({}, {"t": UnknownTopicOrPartition("t")})
+    gone = View(view(0, 0).brokers, {"t": UnknownTopicOrPartition("t")})
     assert newest.merge(gone) == gone
     assert newest.merge(view(0, 0)) == view(0, 0)
 

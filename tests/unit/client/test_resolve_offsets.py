@@ -50,6 +50,19 @@ def test_a_partition_that_moved_is_asked_of_its_new_leader():
     assert cluster.refreshed == 1
 
 
+def test_a_leader_that_hangs_is_left_once_another_one_leads():
+    cluster = cluster_of(log_with(3), log_with(2, leader=1))
+    cluster.still.add(0)
+
+    def elect():
+        if cluster.refreshed == 2:
+            cluster.logs[T0].leader, cluster.logs[T0].epoch = 1, 1
+
+    cluster.on_refresh = elect
+    assert resolve_offsets(cluster, {T0: LATEST_TIME, T1: LATEST_TIME}) == {T0: 3, T1: 2}
+    assert cluster.refreshed == 3
+
+
 def test_a_former_leader_that_does_not_know_it_is_refused_by_its_epoch():
     cluster = cluster_of(log_with(6))
     log = cluster.logs[T0]

@@ -2,21 +2,21 @@ from zkbroker.client.watchers import Watchers
 from zkbroker.runtime import get_runtime
 
 
-def test_a_watcher_is_told_until_it_is_removed_also_from_within():
+def test_a_watcher_is_called_until_it_is_removed_also_from_within():
     watchers = Watchers(get_runtime("threads"))
-    told = []
+    called = []
     removals = []
 
     def once():
-        told.append("once")
+        called.append("once")
         removals[0]()
 
     removals.append(watchers.add(once))
-    remove = watchers.add(lambda: told.append("always"))
-    watchers.tell()
-    watchers.tell()
-    assert told == ["once", "always", "always"]
+    remove = watchers.add(lambda: called.append("always"))
+    watchers.notify()
+    watchers.notify()
+    assert called == ["once", "always", "always"]
     remove()
     remove()
-    watchers.tell()
-    assert told == ["once", "always", "always"]
+    watchers.notify()
+    assert called == ["once", "always", "always"]

@@ -59,9 +59,9 @@ def test_a_bad_value_is_refused_with_what_is_allowed(properties, message):
 def test_the_fetchers_get_the_same_bounds():
     config, _ = read(**{"max.partition.fetch.bytes": "1000", "fetch.max.bytes": "5000"})
     fetching = config.fetching(3)
-    assert fetching.fetch_message_max_bytes == 1000
-    assert fetching.fetch_response_max_bytes == 5000
-    assert fetching.queued_max_message_chunks == 3
+    assert fetching.partition_bytes == 1000
+    assert fetching.response_bytes == 5000
+    assert fetching.queued_chunks == 3
     assert fetching.auto_offset_reset == "largest"
 
 

@@ -4,7 +4,6 @@ import pytest
 
 from tests.support.fake_cluster import FakeCluster, FakeLog
 from tests.support.message_sets import message_set
-from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME, ConsumerTimeout, resolve_offsets
 from zkbroker.consumer.assigned import AssignedConsumer
 from zkbroker.errors import LeaderNotAvailable, OffsetOutOfRange
@@ -67,8 +66,7 @@ def test_nothing_to_read_ends_at_once() -> None:
 
 def test_timeout_is_raised_and_reading_goes_on() -> None:
     log = log_with(1)
-    config = ConsumerConfig(group_id="g", zookeeper_connect="z", consumer_timeout_ms=40)
-    with AssignedConsumer(cluster_of("threads", log), {("t", 0): 0}, config=config) as consumer:
+    with AssignedConsumer(cluster_of("threads", log), {("t", 0): 0}, timeout_ms=40) as consumer:
         seen = []
         with pytest.raises(ConsumerTimeout):
             seen.extend(m.offset for m in consumer)

@@ -40,7 +40,8 @@ class Broker:
 
 
 class Answered:
-    def __init__(self, response: Any, version: int | None) -> None:
+    def __init__(self, request: Any, response: Any, version: int | None) -> None:
+        self.request = request
         self.response = response
         self.version = version
 
@@ -82,7 +83,7 @@ class Connection:
         return ListOffsetsResponse(topics=[ListOffsetsResponseTopic("t", parts)])
 
     def send(self, message: Any, version: int | None = None) -> "Answered":
-        return Answered(self.request(message, version), version)
+        return Answered(message, self.request(message, version), version)
 
     def _part(self, topic: str, asked: Any) -> FetchResponsePartition:
         key = topic, asked.partition

@@ -30,8 +30,8 @@ class Log:
             self.stable = len(self.messages)
         return {key: self.stable if read_committed else len(self.messages)}
 
-    def consumer(self, cluster, starts, *, stop, config, runtime):
-        assert config.isolation_level == "read_committed"
+    def consumer(self, cluster, starts, *, stop, settings, runtime):
+        assert settings.read_committed
         ((_, start),) = starts.items()
         ((_, end),) = stop.items()
         self.started.append(start)

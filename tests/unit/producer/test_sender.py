@@ -10,14 +10,14 @@ from zkbroker.producer import (
     Undelivered,
 )
 from zkbroker.producer.broker_channel import BrokerChannel
-from zkbroker.producer.sender import Sender
+from zkbroker.producer.dispatch import Dispatcher
 
 
-@pytest.mark.parametrize("place", [(BrokerChannel, "_transmit"), (Sender, "_dispatch")])
+@pytest.mark.parametrize("place", [(BrokerChannel, "_transmit"), (Dispatcher, "dispatch")])
 def test_nobody_waits_for_a_greenlet_that_ctrl_c_came_to(place, monkeypatch):
     # Python raises KeyboardInterrupt in whichever greenlet runs, also in one of the producer's own;
     # gevent passes it on to the main greenlet as well.
-    def interrupted(*arguments):
+    def interrupted(*arguments, **named):
         raise KeyboardInterrupt
 
     with FakeCluster() as fake:

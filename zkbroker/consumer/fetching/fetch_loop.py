@@ -62,6 +62,8 @@ class FetchLoop(ABC):
         self._wake = runtime.event()
         self._stopping = False
         self._room_seen_at = time.monotonic()
+        self.asking_since: float | None = None
+        """When the fetch that is under way began, on the monotonic clock; None between two."""
         self.fetches = 0
         """Answers of the broker so far."""
         self.fetched_bytes = 0
@@ -84,10 +86,15 @@ class FetchLoop(ABC):
             self._partitions[partition.key] = partition
         self._wake.set()
 
+    def topics(self) -> set[str]:
+        """Return the topics of its partitions."""
+        with self._lock:
+            return {topic for topic, _ in self._partitions}
+
     def take_moved(self) -> list[ConsumedPartition]:
         """Take away the partitions that another broker leads by now; does not wait.
 
-        A request for them may be under way, to a broker that stands still: when nothing is left
+        A request for them may be under way, to a broker that hangs: when nothing is left
         to it, its connection is closed.
         """
         with self._lock:
@@ -126,6 +133,7 @@ class FetchLoop(ABC):
             if not wanted:
                 self._wake.wait(_IDLE_S)
                 continue
+            self.asking_since = time.monotonic()
             try:
                 came = self._fetch(wanted, hurry=full)
             except (ProtocolError, ClientError, RegistryError) as error:
@@ -133,10 +141,12 @@ class FetchLoop(ABC):
                     self._lose(error)
                 continue
             except Exception as error:
-                # A fault of this library: tell it whole, and let the partitions be tried again.
+                # A fault of this library: log it whole, and try the partitions again.
                 logger.exception("fetcher failed broker=%d", self._broker_id)
                 self._lose(error)
                 continue
+            finally:
+                self.asking_since = None
             if not came:
                 self._wake.wait(_ROOM_POLL_S if full else self.idle_s)
 

@@ -6,7 +6,7 @@ Invariants, beside those of `fetch_loop`:
 - What a broker answers for a partition that was taken from it meanwhile is dropped.
 - While partitions without room are left out, the others are asked without waiting at the broker.
 - Requests name the leader epoch they were addressed under, so that a broker that was deposed and
-  does not know it refuses them. That an offset is not in the log is believed when it was told
+  does not know it refuses them. That an offset is not in the log is believed when it was answered
   twice, the second time after fresh metadata, and the log's range bears it out.
 """
 
@@ -15,6 +15,15 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from zkbroker.client.fetch import (
+    Wanted,
+    check_size,
+    committed,
+    doubled,
+    end_of,
+    fetched,
+    send_fetch,
+)
 from zkbroker.client.list_offsets import (
     EARLIEST_TIME,
     LATEST_TIME,
@@ -22,17 +31,10 @@ from zkbroker.client.list_offsets import (
     valid_range,
 )
 from zkbroker.client.view import PartitionLeaders
-from zkbroker.config.consumer import FAIL, SMALLEST, ConsumerConfig
+from zkbroker.config.fetching import FetchSettings
+from zkbroker.config.shared_options import FAIL, SMALLEST
 from zkbroker.consumer.fetching.fetch_loop import FetchLoop, GiveBack
 from zkbroker.consumer.fetching.partition import Chunk, ConsumedPartition, ReadProgress
-from zkbroker.consumer.fetching.requests import (
-    Wanted,
-    check_size,
-    committed,
-    doubled,
-    end_of,
-    fetch_request,
-)
 from zkbroker.errors import (
     ErrorCode,
     OffsetOutOfRange,
@@ -48,9 +50,6 @@ from zkbroker.types import PartitionKey
 
 logger = logging.getLogger(__name__)
 
-_IDLE_S = 1.0
-_ROOM_POLL_S = 0.01
-_ROOM_SOON_S = 1.0
 _TROUBLES = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR})
 
 
@@ -59,9 +58,9 @@ class BrokerFetcher(FetchLoop):
 
     Args:
         broker_id: the broker.
-        number: which of its fetchers this is (`num.consumer.fetchers`).
+        number: which of its fetchers this is.
         cluster: gives the connection.
-        config: the consumer's settings.
+        settings: of all fetches of the consumer.
         runtime: the connector's.
         give_back: takes partitions that must be looked for elsewhere.
         times: how long fetches took.
@@ -73,14 +72,14 @@ class BrokerFetcher(FetchLoop):
         number: int,
         *,
         cluster: PartitionLeaders,
-        config: ConsumerConfig,
+        settings: FetchSettings,
         runtime: Runtime,
         give_back: GiveBack,
         times: Histogram,
     ) -> None:
         self._lane = f"fetch-{number}"
         self._cluster = cluster
-        self._config = config
+        self._settings = settings
         self._times = times
         self._connection: BrokerConnection | None = None
         super().__init__(broker_id, number, leaders=cluster, runtime=runtime, give_back=give_back)
@@ -112,30 +111,15 @@ class BrokerFetcher(FetchLoop):
             wanted[partition.key] = Wanted(offset, partition.fetch_bytes, epoch(*partition.key))
         if not wanted:
             return False
-        config = self._config
-        wait_ms = 0 if hurry else config.fetch_wait_max_ms
         started = time.monotonic()
-        response = connection.request(
-            fetch_request(
-                wanted,
-                max_wait_ms=wait_ms,
-                min_bytes=config.fetch_min_bytes,
-                max_bytes=config.fetch_response_max_bytes,
-                read_committed=config.read_committed,
-            ),
-            timeout_s=(config.socket_timeout_ms + wait_ms) / 1000,
-        )
-        if response.error_code:
-            raise protocol_error(response.error_code, f"fetch from broker {self._broker_id}")
+        pending = send_fetch(connection, wanted, self._settings, max_wait_ms=0 if hurry else None)
+        answers = list(fetched(pending, self._settings))
         self.fetches += 1
         self._times.observe(time.monotonic() - started)
         came = False
         lost: list[ConsumedPartition] = []
-        for topic in response.topics:
-            for part in topic.partitions:
-                key = topic.topic, part.partition
-                if key not in asked:
-                    continue
+        for key, part in answers:
+            if key in asked:
                 came = self._take(connection, part, *asked[key], lost) or came
         if lost:
             self._drop(lost)
@@ -156,7 +140,7 @@ class BrokerFetcher(FetchLoop):
         where = f"{partition.topic}-{partition.partition} at offset {offset}"
         error: ProtocolError
         if part.error_code == ErrorCode.NONE:
-            partition.high_watermark = end_of(part, read_committed=self._config.read_committed)
+            partition.high_watermark = end_of(part, read_committed=self._settings.read_committed)
             partition.trouble = ErrorCode.NONE
             records: Any = part.records
             if not records:
@@ -202,14 +186,14 @@ class BrokerFetcher(FetchLoop):
     ) -> bool:
         self.fetched_bytes += len(records)
         partition.counts.add(0, len(records))
-        check_size(records, self._config.fetch_message_limit_bytes, where)
+        check_size(records, self._settings.limit_bytes, where)
         next_offset = offset_after(records)
         if next_offset is None:
             partition.fetch_bytes = doubled(
-                partition.fetch_bytes, self._config.fetch_message_limit_bytes, where
+                partition.fetch_bytes, self._settings.limit_bytes, where
             )
             return True
-        partition.fetch_bytes = self._config.fetch_message_max_bytes
+        partition.fetch_bytes = self._settings.partition_bytes
         if next_offset <= offset:
             return False
         # A copy, since a slice would keep the whole answer of all partitions in memory.
@@ -253,7 +237,7 @@ class BrokerFetcher(FetchLoop):
         *,
         out_of_range: str = "",
     ) -> None:
-        policy = self._config.auto_offset_reset
+        policy = self._settings.auto_offset_reset
         if policy == FAIL:
             for partition, progress in partitions.values():
                 self._fail(connection, partition, progress, out_of_range)
@@ -262,7 +246,7 @@ class BrokerFetcher(FetchLoop):
         found = list_offsets(
             connection,
             dict.fromkeys(partitions, time_ms),
-            read_committed=self._config.read_committed,
+            read_committed=self._settings.read_committed,
             epochs={key: self._cluster.leader_epoch(*key) for key in partitions},
         )
         lost = []

@@ -2,16 +2,17 @@
 
     new or given back --> pending --(leader known)--> the fetcher of that broker
 
-Invariants: a partition that is not revoked is either pending or with one fetcher. A partition
-without a leader is looked for again every `refresh.leader.backoff.ms`. Once another leader is known
-it goes there at once, also from a fetcher whose broker stands still.
+Invariants: a partition that is not revoked is either pending or with one fetcher. A leader that is
+missing is looked for every `leader_backoff_ms`. Once another leader is known the partition goes
+there at once, also from a fetcher whose broker hangs.
 """
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator
 
 from zkbroker.client.view import Leaders
-from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.config.fetching import FetchSettings
 from zkbroker.consumer.fetching.fetch_loop import FetchLoop
 from zkbroker.consumer.fetching.fetcher import BrokerFetcher
 from zkbroker.consumer.fetching.partition import ConsumedPartition
@@ -23,14 +24,16 @@ from zkbroker.types import PartitionKey
 logger = logging.getLogger(__name__)
 
 _IDLE_S = 1.0
+_UNANSWERED_S = 2.0
+"""How long an answer may be late before it is asked who leads by now."""
 
 
 class Fetchers:
     """All fetchers of one connector.
 
     Args:
-        cluster: tells leaders and gives connections.
-        config: the consumer's settings.
+        cluster: knows leaders and gives connections.
+        settings: of all its fetches.
         runtime: the connector's.
         make: makes a fetcher that fits the cluster, with the arguments of `BrokerFetcher`.
     """
@@ -38,13 +41,13 @@ class Fetchers:
     def __init__(
         self,
         cluster: Leaders,
-        config: ConsumerConfig,
+        settings: FetchSettings,
         runtime: Runtime,
         make: Callable[..., FetchLoop] = BrokerFetcher,
     ) -> None:
         self._cluster = cluster
         self._make = make
-        self._config = config
+        self._settings = settings
         self._runtime = runtime
         self._lock = runtime.lock()
         self._pending: dict[PartitionKey, ConsumedPartition] = {}
@@ -115,9 +118,9 @@ class Fetchers:
             try:
                 self._find_some()
             except Exception:
-                # A fault of this library: tell it whole, and go on looking.
+                # A fault of this library: log it whole, and go on looking.
                 logger.exception("search for leaders failed")
-                self._stopping.wait(self._config.refresh_leader_backoff_ms / 1000)
+                self._stopping.wait(self._settings.leader_backoff_ms / 1000)
 
     def _note_change(self) -> None:
         self._leaders_changed = True
@@ -143,15 +146,16 @@ class Fetchers:
             pending = [p for p in self._pending.values() if not p.revoked]
             self._pending = {p.key: p for p in pending}
         if not pending:
+            self._look_behind_silence()
             self._work.wait(_IDLE_S)
             return
-        backoff_s = self._config.refresh_leader_backoff_ms / 1000
+        backoff_s = self._settings.leader_backoff_ms / 1000
         if given_back:
             # What was known of leaders has just proved wrong; give the cluster time to elect.
             self._stopping.wait(backoff_s)
         unknown = [p for p in pending if self._cluster.leader(*p.key) is None]
         if given_back or unknown:
-            self._refresh(pending)
+            self._refresh(partition.topic for partition in pending)
         missing = [p for p in pending if not self._assign(p)]
         if missing:
             logger.info(
@@ -159,9 +163,23 @@ class Fetchers:
             )
             self._stopping.wait(backoff_s)
 
-    def _refresh(self, partitions: Iterable[ConsumedPartition]) -> None:
+    def _look_behind_silence(self) -> None:
+        """Learn whether others lead what a broker does not answer for; they get it at once."""
+        now = time.monotonic()
+        late_s = self._settings.max_wait_ms / 1000 + _UNANSWERED_S
+        with self._lock:
+            fetchers = list(self._fetchers.values())
+        silent: set[str] = set()
+        for fetcher in fetchers:
+            since = fetcher.asking_since
+            if since is not None and now - since > late_s:
+                silent |= fetcher.topics()
+        if silent:
+            self._refresh(silent)
+
+    def _refresh(self, topics: Iterable[str]) -> None:
         try:
-            self._cluster.refresh(sorted({partition.topic for partition in partitions}))
+            self._cluster.refresh(sorted(set(topics)))
         except (ProtocolError, ClientError, RegistryError) as error:
             logger.warning("leaders not refreshed error=%s", error)
 
@@ -170,7 +188,7 @@ class Fetchers:
         leader = self._cluster.leader(*partition.key)
         if leader is None:
             return False
-        number = (hash(partition.topic) + partition.partition) % self._config.num_consumer_fetchers
+        number = (hash(partition.topic) + partition.partition) % self._settings.fetchers
         with self._lock:
             if self._stopping.is_set() or self._pending.get(partition.key) is not partition:
                 return True
@@ -181,7 +199,7 @@ class Fetchers:
                     leader,
                     number,
                     cluster=self._cluster,
-                    config=self._config,
+                    settings=self._settings,
                     runtime=self._runtime,
                     give_back=self._give_back,
                     times=self._times,

@@ -35,7 +35,7 @@ class ConsumerTimeout(ClientError):
 
 
 class NotOwned(ClientError):
-    """Another member owns the partition, or nobody does at the moment."""
+    """The partition belongs to another member, or has no owner at the moment."""
 
 
 class ConsumerClosed(ClientError):

@@ -105,7 +105,7 @@ class ConsumedPartition:
     chunks_put: int = field(default=0, init=False)
     chunks_taken: int = field(default=0, init=False)
     trouble: ErrorCode = field(default=ErrorCode.NONE, init=False)
-    """What the broker answered last in place of data; told once, however often it is answered."""
+    """What the broker answered last in place of data; logged once, however often it is answered."""
     doubted_offset: int | None = field(default=None, init=False)
     """The offset that a broker said is not in its log; believed when it is said again."""
     counts: TopicCounts = field(default_factory=TopicCounts, init=False)

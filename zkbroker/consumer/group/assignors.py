@@ -1,7 +1,7 @@
 """How the leader of a group shares the partitions out: range, roundrobin and any of the user's own.
 
 Invariants: `assign` is a function of its arguments; every partition of a subscribed topic goes to
-exactly one member that subscribes to it; a partition without a subscriber to nobody. The name of an
+exactly one member that subscribes to it; a partition without a subscriber to none. The name of an
 assignor is the protocol name under which members find each other, so two different rules never
 share a name, and `range`, `roundrobin` and `sticky` mean what they mean to the members of any other
 client library.
@@ -17,7 +17,7 @@ from zkbroker.types import PartitionKey
 
 @dataclass(frozen=True, slots=True)
 class MemberSubscription:
-    """What one member wants, and what its assignor wants to tell the leader's."""
+    """The topics of one member, and the user data of its assignor for the leader's."""
 
     topics: frozenset[str]
     user_data: bytes | None = None
@@ -25,7 +25,7 @@ class MemberSubscription:
 
 @dataclass(frozen=True, slots=True)
 class MemberAssignment:
-    """What one member gets, and what the leader's assignor wants to tell the member's."""
+    """The partitions of one member, and the user data of the leader's assignor for its own."""
 
     partitions: tuple[PartitionKey, ...] = ()
     user_data: bytes | None = None
@@ -80,7 +80,7 @@ class SimpleAssignor(abc.ABC):
     name: str
 
     def user_data(self, topics: frozenset[str]) -> bytes | None:
-        """Nothing to tell."""
+        """No user data."""
         return None
 
     def on_assignment(self, assignment: MemberAssignment, generation: int) -> None:  # noqa: B027 - optional
@@ -146,5 +146,5 @@ class RoundRobinAssignor(SimpleAssignor):
 
 
 def all_topics(subscriptions: Mapping[str, frozenset[str]]) -> list[str]:
-    """Every topic that somebody subscribes to, in order of their names."""
+    """Every topic that has a subscriber, in order of their names."""
     return sorted(frozenset[str]().union(*subscriptions.values()))

@@ -15,21 +15,21 @@ Invariants:
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from zkbroker.client import Cluster, StaticSource, ZooKeeperSource
+from zkbroker.client import Cluster
 from zkbroker.client.group_offsets import NO_GENERATION, Committed
-from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
-from zkbroker.client.resolve_offsets import resolve_offsets, resolve_or_end
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.config.shared_options import READ_COMMITTED
 from zkbroker.consumer.fetching.fetchers import Fetchers
 from zkbroker.consumer.fetching.messages import ConsumerClosed, Decoder, MessageAndMetadata
 from zkbroker.consumer.fetching.partition import Chunk
 from zkbroker.consumer.group.assignors import Assignor
+from zkbroker.consumer.group.connecting import connect
 from zkbroker.consumer.group.held import HeldPartitions
 from zkbroker.consumer.group.inbox import Inbox
 from zkbroker.consumer.group.listener import RebalanceListener
+from zkbroker.consumer.group.offset_queries import OffsetQueries
 from zkbroker.consumer.group.session import GroupSession, Offsets, OnCommit
 from zkbroker.consumer.group.strategies import choose_assignors
 from zkbroker.errors import ClientError, RequestTimedOut
@@ -55,6 +55,14 @@ class GroupConsumer:
         value_decoder: the same for values.
         cluster: a started `Cluster` to use, which is not closed; made from the settings otherwise.
 
+    Attributes:
+        group_id: the group whose offsets are used; empty where there is none.
+        client_id: the id that its requests carry.
+        positions: `positions()` returns the offset of the next message of each partition held,
+            where it is known.
+        lag: `lag()` returns how many offsets each is behind, as of its last fetch.
+        offsets_for_times, beginning_offsets, end_offsets: see `OffsetQueries`.
+
     Raises:
         ConfigError: a strategy is not known.
         ZkbrokerError: the cluster cannot be reached.
@@ -73,10 +81,11 @@ class GroupConsumer:
         cluster: Cluster | None = None,
     ) -> None:
         self._config = config
+        self._request_timeout_s = config.request_timeout_ms / 1000
         self._runtime = get_runtime(runtime)
         chosen = choose_assignors(config.strategies, assignors)
         self._own_cluster = cluster is None
-        self._cluster = cluster if cluster is not None else self._connect()
+        self._cluster = cluster if cluster is not None else connect(config, self._runtime)
         self._news = self._runtime.event()
         self._fetchers = Fetchers(self._cluster, config.fetching(_MAX_CHUNKS), self._runtime)
         self._held = HeldPartitions(
@@ -94,6 +103,18 @@ class GroupConsumer:
             runtime=self._runtime,
             notify=self._news.set,
         )
+        queries = OffsetQueries(
+            self._cluster,
+            read_committed=config.isolation_level == READ_COMMITTED,
+            timeout_s=self._request_timeout_s,
+        )
+        self.group_id = config.group_id
+        self.client_id = config.client_id
+        self.positions = self._held.positions
+        self.lag = self._held.lag
+        self.offsets_for_times = queries.at_times
+        self.beginning_offsets = queries.beginnings
+        self.end_offsets = queries.ends
         self._woken = False
         self._closed = False
 
@@ -109,7 +130,7 @@ class GroupConsumer:
         Args:
             topics: names; or a pattern, as a compiled regular expression or as a text that begins
                 with `^`, for all topics there are now or later.
-            listener: told of partitions that come and go.
+            listener: called with partitions that are assigned, revoked or lost.
 
         Raises:
             ClientError: partitions were assigned by hand, or there is no group id.
@@ -143,17 +164,12 @@ class GroupConsumer:
         """Consume nothing any more; a member leaves its group."""
         self._check_open()
         self._session.give_up_all()
-        self._session.leave(self._config.request_timeout_ms / 1000)
+        self._session.leave(self._request_timeout_s)
         self._session.topics.clear()
 
     def subscription(self) -> frozenset[str]:
         """The topics that are subscribed."""
         return self._session.topics.names
-
-    @property
-    def group_id(self) -> str:
-        """The group whose offsets are used; empty where there is none."""
-        return self._config.group_id
 
     def assignment(self) -> set[PartitionKey]:
         """The partitions that are held."""
@@ -189,7 +205,7 @@ class GroupConsumer:
         return self._held.hand_out()
 
     def poll_chunks(self, timeout_s: float = 1.0, max_bytes: int = 2**31) -> list[Chunk]:
-        """Return message sets as they were fetched, for those who pass them on undecoded.
+        """Return message sets as they were fetched, for callers that pass them on undecoded.
 
         A set may begin with messages before its `offset` and end with a cut one. Not to be mixed
         with `poll`.
@@ -224,10 +240,6 @@ class GroupConsumer:
         self._woken = True
         self._news.set()
 
-    def positions(self) -> dict[PartitionKey, int]:
-        """Return the offset of the next message of each partition held, where it is known."""
-        return self._held.positions()
-
     def pause(self, *partitions: PartitionKey) -> None:
         """Return nothing of these partitions until they are resumed; they stay held."""
         for key in partitions:
@@ -256,11 +268,11 @@ class GroupConsumer:
 
     def seek_to_beginning(self, *partitions: PartitionKey) -> None:
         """Go on at the start of the log; of all partitions held if none is named."""
-        self._seek_to(EARLIEST_TIME, partitions)
+        self._seek_to(self.beginning_offsets, partitions)
 
     def seek_to_end(self, *partitions: PartitionKey) -> None:
         """Go on behind the last message; of all partitions held if none is named."""
-        self._seek_to(LATEST_TIME, partitions)
+        self._seek_to(self.end_offsets, partitions)
 
     def position(self, topic: str, partition: int, timeout_s: float | None = None) -> int:
         """The offset of the next message that will be returned.
@@ -277,58 +289,7 @@ class GroupConsumer:
             self._runtime.sleep(_POSITION_POLL_S)
         return position
 
-    def offsets_for_times(
-        self, times: Mapping[PartitionKey, int]
-    ) -> dict[PartitionKey, int | None]:
-        """The offset of the first message at or after a time; None when there is none so late.
-
-        Args:
-            times: milliseconds for each partition.
-        """
-        return resolve_offsets(
-            self._cluster,
-            times,
-            read_committed=self._read_committed,
-            timeout_s=self._request_timeout_s,
-        )
-
-    def beginning_offsets(self, partitions: Iterable[PartitionKey]) -> dict[PartitionKey, int]:
-        """The log start offset of each partition."""
-        return self._ends(dict.fromkeys(partitions, EARLIEST_TIME))
-
-    def end_offsets(self, partitions: Iterable[PartitionKey]) -> dict[PartitionKey, int]:
-        """The offset of the next message to be written to each partition.
-
-        With `isolation.level=read_committed` it is where the first open transaction begins.
-        """
-        return self._ends(dict.fromkeys(partitions, LATEST_TIME))
-
-    def _ends(self, times: Mapping[PartitionKey, int]) -> dict[PartitionKey, int]:
-        return resolve_or_end(
-            self._cluster,
-            times,
-            read_committed=self._read_committed,
-            timeout_s=self._request_timeout_s,
-        )
-
-    @property
-    def _request_timeout_s(self) -> float:
-        return self._config.request_timeout_ms / 1000
-
-    @property
-    def _read_committed(self) -> bool:
-        return self._config.isolation_level == READ_COMMITTED
-
     # -- measures
-
-    @property
-    def client_id(self) -> str:
-        """The id that its requests carry."""
-        return self._config.client_id
-
-    def lag(self) -> dict[PartitionKey, int]:
-        """Return how many offsets each partition held is behind, as of its last fetch."""
-        return self._held.lag()
 
     def measures(self) -> Iterator[Family]:
         """Yield what `zkbroker.monitoring` shows, under the names of the JMX beans."""
@@ -420,24 +381,15 @@ class GroupConsumer:
         self._news.wait(min(left_s, self._session.seconds_to_next_task()))
         return False
 
-    def _connect(self) -> Cluster:
-        config = self._config
-        return Cluster(
-            StaticSource(config.bootstrap_servers)
-            if config.bootstrap_servers
-            else ZooKeeperSource(config.zookeeper_connect),
-            runtime=self._runtime,
-            client_id=config.client_id,
-            max_age_ms=config.metadata_max_age_ms,
-            request_timeout_ms=config.request_timeout_ms,
-            receive_buffer_bytes=config.receive_buffer_bytes,
-        ).start()
-
-    def _seek_to(self, time_ms: int, partitions: Sequence[PartitionKey]) -> None:
+    def _seek_to(
+        self,
+        offsets_of: Callable[[Iterable[PartitionKey]], Mapping[PartitionKey, int]],
+        partitions: Sequence[PartitionKey],
+    ) -> None:
         keys = list(partitions) or list(self._held.partitions)
         for key in keys:
             self._held.get(key)
-        for key, offset in self._ends(dict.fromkeys(keys, time_ms)).items():
+        for key, offset in offsets_of(keys).items():
             self._held.get(key).seek(offset)
         self._fetchers.wake()
 

@@ -45,6 +45,10 @@ FENCED = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
 
 _SLACK_S = 5.0
 _LOOK_UP_S = 1.0
+_MOVED_LOOK_S = 5.0
+"""How often it is looked, while an answer is outstanding, whether the coordinator moved."""
+_MOVED_LOOKS = 2
+"""How many looks in a row must say so: one broker alone may be behind the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ class JoinExchange:
         config: settings.
         coordinator: asks the coordinator.
         assignors: the strategies supported, the preferred one first.
-        partitions_of: tells the leader what there is to share out, for topics.
+        partitions_of: returns the partitions that the leader assigns, for topics.
         wake: set when an answer comes, or when there is something else to look at.
         closing: whether to give up.
     """
@@ -200,6 +204,7 @@ class JoinExchange:
             ProtocolError: any other error.
         """
         pending = self._coordinator.send(request)
+        asked, moved, look_at = self._coordinator.broker_id, 0, time.monotonic() + _MOVED_LOOK_S
         self.waits = True
         pending.add_done_callback(lambda _: self._wake.set())
         deadline = time.monotonic() + self._timeout_s
@@ -208,6 +213,12 @@ class JoinExchange:
                 return None
             self._wake.wait(_LOOK_UP_S)
             self._wake.clear()
+            if time.monotonic() >= look_at and not pending.done:
+                # The group may fill for minutes; a coordinator that hangs looks the same.
+                moved = moved + 1 if self._coordinator.moved_from(asked) else 0
+                if moved == _MOVED_LOOKS:
+                    deadline = 0.0
+                look_at = time.monotonic() + _MOVED_LOOK_S
         self.waits = False
         response = pending.result(max(0.0, deadline - time.monotonic()))
         code = response.error_code

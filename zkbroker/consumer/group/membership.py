@@ -43,7 +43,7 @@ class GroupMembership:
         config: settings.
         coordinator: asks the coordinator.
         assignors: the strategies supported, the preferred one first.
-        partitions_of: tells the leader what there is to share out, for topics.
+        partitions_of: returns the partitions that the leader assigns, for topics.
         runtime: for the task.
         notify: called whenever there is something to take, release or raise; must not wait.
     """
@@ -106,7 +106,7 @@ class GroupMembership:
         self._wake.set()
 
     def request_rejoin(self) -> None:
-        """Have the group share out anew: there are more partitions."""
+        """Have the group assign again: there are more partitions."""
         self._rejoin = True
         self._wake.set()
 

@@ -22,7 +22,7 @@ class GroupTopics:
 
     Args:
         config: settings.
-        cluster: tells topics and partitions.
+        cluster: knows topics and partitions.
         notify: called when there may be something new; must not wait.
     """
 
@@ -64,7 +64,7 @@ class GroupTopics:
         return self._changed or time.monotonic() >= self.due_at
 
     def look(self) -> bool:
-        """Match the pattern anew; says whether the topics are others now.
+        """Match the pattern again; return whether the topics changed.
 
         Raises:
             ZkbrokerError: the brokers cannot be asked.

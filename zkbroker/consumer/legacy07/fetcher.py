@@ -12,7 +12,8 @@ import time
 from collections.abc import Sequence
 
 from zkbroker.client import BrokerUnavailable, Cluster
-from zkbroker.config.consumer import FAIL, SMALLEST, ConsumerConfig
+from zkbroker.config.fetching import FetchSettings
+from zkbroker.config.shared_options import FAIL, SMALLEST
 from zkbroker.consumer.fetching.fetch_loop import FetchLoop, GiveBack
 from zkbroker.consumer.fetching.partition import Chunk, ConsumedPartition, ReadProgress
 from zkbroker.consumer.legacy07.simple import (
@@ -46,7 +47,7 @@ class BrokerFetcher07(FetchLoop):
         number: int,
         *,
         cluster: Cluster,
-        config: ConsumerConfig,
+        settings: FetchSettings,
         runtime: Runtime,
         give_back: GiveBack,
         times: Histogram,
@@ -54,7 +55,7 @@ class BrokerFetcher07(FetchLoop):
     ) -> None:
         self.idle_s = idle_ms / 1000
         self._cluster = cluster
-        self._config = config
+        self._settings = settings
         self._runtime = runtime
         self._times = times
         self._consumer: SimpleConsumer07 | None = None
@@ -79,10 +80,10 @@ class BrokerFetcher07(FetchLoop):
         self._consumer = SimpleConsumer07(
             address.host,
             address.port,
-            socket_timeout_ms=self._config.socket_timeout_ms,
-            fetch_bytes=self._config.fetch_message_max_bytes,
-            max_fetch_bytes=self._config.fetch_message_limit_bytes,
-            receive_buffer_bytes=self._config.socket_receive_buffer_bytes,
+            socket_timeout_ms=self._settings.timeout_ms,
+            fetch_bytes=self._settings.partition_bytes,
+            max_fetch_bytes=self._settings.limit_bytes,
+            receive_buffer_bytes=self._settings.receive_buffer_bytes,
             runtime=self._runtime,
         )
         return self._consumer
@@ -166,7 +167,7 @@ class BrokerFetcher07(FetchLoop):
         out_of_range: int | None = None,
     ) -> None:
         """Go on where the policy says: without an offset, or with one that is not in the log."""
-        policy = self._config.auto_offset_reset
+        policy = self._settings.auto_offset_reset
         if policy == FAIL:
             earliest = _offset(consumer, partition, EARLIEST_TIME)
             latest = _offset(consumer, partition, LATEST_TIME)

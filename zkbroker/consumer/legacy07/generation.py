@@ -51,7 +51,7 @@ class Generation07:
 
     def fetchers(self) -> Fetchers:
         make = partial(BrokerFetcher07, idle_ms=self._settings.fetcher_backoff_ms)
-        return Fetchers(self._cluster, self._config, self._runtime, make)
+        return Fetchers(self._cluster, self._config.fetching(), self._runtime, make)
 
     def store(self, consumer_id: str) -> GroupStore:
         return GroupStore07(self._session, self._config.group_id, consumer_id)

@@ -89,7 +89,7 @@ class Newer:
         self._cluster.start()
 
     def fetchers(self) -> Fetchers:
-        return Fetchers(self._cluster, self._config, self._runtime)
+        return Fetchers(self._cluster, self._config.fetching(), self._runtime)
 
     def store(self, consumer_id: str) -> GroupStore:
         return ZkGroupStore(self._session, self._config.group_id, consumer_id)

@@ -143,7 +143,7 @@ class OffsetKeeper:
         except (RegistryError, ProtocolError, ClientError) as error:
             logger.warning("automatic commit failed, tried again later error=%s", error)
         except Exception:
-            # A fault of this library: tell it whole, and go on committing.
+            # A fault of this library: log it whole, and go on committing.
             logger.exception("automatic commit failed")
 
     def _read(self, keys: list[PartitionKey]) -> dict[PartitionKey, int | None]:

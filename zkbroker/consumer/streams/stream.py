@@ -124,7 +124,7 @@ class KafkaStream:
         return next(self._iterator)
 
     def take_chunk(self, timeout_s: float) -> Chunk | None:
-        """Return a message set as it was fetched, for those who pass it on undecoded.
+        """Return a message set as it was fetched, for callers that pass it on undecoded.
 
         It may begin with messages before its `offset` and end with a cut one. The one returned
         before counts as processed. Not to be mixed with iterating.
@@ -264,7 +264,7 @@ class KafkaStream:
             if remaining is not None and remaining <= 0:
                 raise self._timed_out()
             if not self._paused:
-                # Nobody tells when the lease is renewed.
+                # A renewed lease wakes no reader.
                 remaining = _LEASE_POLL_S if remaining is None else min(remaining, _LEASE_POLL_S)
             self._wake.wait(remaining)
 

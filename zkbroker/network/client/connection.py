@@ -130,7 +130,7 @@ class BrokerConnection:
         host: name or address, IPv4 or IPv6.
         port: TCP port.
         client_id: sent with every request; brokers name it in their logs.
-        connect_timeout_ms: for the TCP connection, and again for each answer that tells the
+        connect_timeout_ms: for the TCP connection, and again for each answer about the
             broker's versions; `request_timeout_ms` where that is less.
         request_timeout_ms: how long `result()` waits by default.
         send_buffer_bytes: SO_SNDBUF; -1 leaves the system's own.
@@ -169,7 +169,7 @@ class BrokerConnection:
         self.request_timeout_s = request_timeout_ms / 1000
         self.lock = runtime.lock()
         self.guess: str | None = None
-        """Generation assumed of a broker without ApiVersions; None when it told its versions."""
+        """Generation assumed of a broker without ApiVersions; None when it has them."""
         self._connect_timeout_s = connect_timeout_ms / 1000
         self._send_buffer_bytes = send_buffer_bytes
         self._receive_buffer_bytes = receive_buffer_bytes

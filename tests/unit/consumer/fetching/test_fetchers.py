@@ -7,8 +7,9 @@ import pytest
 
 from tests.support.fake_cluster import FakeCluster, FakeLog
 from tests.support.message_sets import message_set
-from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.config.fetching import FetchSettings
 from zkbroker.consumer import ConsumerTimeout, KafkaStream
+from zkbroker.consumer.fetching import fetchers
 from zkbroker.consumer.fetching.fetchers import Fetchers
 from zkbroker.consumer.fetching.partition import Chunk, ConsumedPartition
 from zkbroker.errors import ErrorCode, MessageSizeTooLarge, OffsetOutOfRange, ProtocolError
@@ -32,12 +33,12 @@ class Setting:
     def start(
         self, offsets: dict[tuple[str, int], int | None], **settings: object
     ) -> dict[tuple[str, int], ConsumedPartition]:
-        settings = {"fetch_wait_max_ms": 20, "refresh_leader_backoff_ms": 5, **settings}
-        config = ConsumerConfig(group_id="g", zookeeper_connect="z", **settings)  # type: ignore[arg-type]
-        self.fetchers = Fetchers(self.cluster, config, self.runtime)
+        settings = {"max_wait_ms": 20, "leader_backoff_ms": 5, **settings}
+        chosen = FetchSettings(**{"auto_offset_reset": "largest", **settings})  # type: ignore[arg-type]
+        self.fetchers = Fetchers(self.cluster, chosen, self.runtime)
         partitions = {
             key: ConsumedPartition(
-                *key, self.stream, self.runtime.lock(), config.fetch_message_max_bytes, offset
+                *key, self.stream, self.runtime.lock(), chosen.partition_bytes, offset
             )
             for key, offset in offsets.items()
         }
@@ -131,9 +132,7 @@ def test_fetch_size_is_doubled_until_the_message_fits(setting: Make) -> None:
     log.append(builder.build(0))
     log.append(message_set(2, 1, base=1))
     one = setting({("t", 0): log})
-    partition = one.start(
-        {("t", 0): 0}, fetch_message_max_bytes=1000, fetch_message_limit_bytes=8000
-    )["t", 0]
+    partition = one.start({("t", 0): 0}, partition_bytes=1000, limit_bytes=8000)["t", 0]
     assert one.read(2) == [("t", 0, 0), ("t", 0, 1)]
     assert partition.fetch_bytes == 1000
 
@@ -146,9 +145,7 @@ def test_message_beyond_the_limit_is_an_error_that_a_seek_gets_past(setting: Mak
     log.append(builder.build(0))
     log.append(message_set(2, 1, base=1))
     one = setting({("t", 0): log})
-    partition = one.start(
-        {("t", 0): 0}, fetch_message_max_bytes=1000, fetch_message_limit_bytes=4000
-    )["t", 0]
+    partition = one.start({("t", 0): 0}, partition_bytes=1000, limit_bytes=4000)["t", 0]
     for _ in range(2):
         with pytest.raises(MessageSizeTooLarge, match="t-0 at offset 0"):
             next(one.stream)
@@ -224,7 +221,7 @@ def test_a_broker_that_cannot_read_its_disk_is_told_of_once(
 def test_full_queue_of_one_partition_does_not_hold_up_another(setting: Make) -> None:
     busy, quiet = log_with(*[10] * 50), log_with()
     one = setting({("busy", 0): busy, ("quiet", 0): quiet})
-    one.start({("busy", 0): 0, ("quiet", 0): 0}, fetch_message_max_bytes=400)
+    one.start({("busy", 0): 0, ("quiet", 0): 0}, partition_bytes=400)
     while one.stream.queued < 2:
         one.runtime.sleep(0.001)
     quiet.append(message_set(2, 1))
@@ -320,6 +317,25 @@ def test_a_partition_leaves_a_broker_that_stands_still_when_its_leader_is_known(
     one.cluster.move(("t", 0), leader=1)
     assert one.read(2) == [("t", 0, 2), ("t", 0, 3)]
     assert one.cluster.fetches[-1][0] == 1
+
+
+def test_who_leads_is_asked_where_a_broker_does_not_answer(
+    setting: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetchers, "_UNANSWERED_S", 0.05)
+    monkeypatch.setattr(fetchers, "_IDLE_S", 0.01)
+    log = log_with(2)
+    one = setting({("t", 0): log})
+    one.start({("t", 0): 0})
+    assert one.read(2) == [("t", 0, 0), ("t", 0, 1)]
+    one.cluster.still.add(0)
+    while one.cluster.waiting_at_still == 0:
+        one.runtime.sleep(0.001)
+    log.append(message_set(2, 2, base=2))
+    # Nobody tells the client, as in a cluster that it found by a list of brokers.
+    log.leader, log.epoch = 1, 1
+    assert one.read(2) == [("t", 0, 2), ("t", 0, 3)]
+    assert one.cluster.refreshed > 0
 
 
 def test_a_former_leader_whose_log_ends_earlier_does_not_reset_the_offset(setting: Make) -> None:

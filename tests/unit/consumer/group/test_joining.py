@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from zkbroker.config.group_consumer import GroupConsumerConfig
+from zkbroker.consumer.group import joining
 from zkbroker.consumer.group.assignors import ClusterPartitions, RangeAssignor, RoundRobinAssignor
 from zkbroker.consumer.group.joining import JoinExchange
-from zkbroker.errors import ErrorCode, ProtocolError
+from zkbroker.errors import ErrorCode, ProtocolError, RequestTimedOut
 from zkbroker.protocol.consumer_protocol import (
     Assignment,
     Subscription,
@@ -33,17 +34,26 @@ class Pending:
             callback(self)
 
     def result(self, timeout_s: float) -> Any:
+        if self.response is None:
+            raise RequestTimedOut(f"no answer within {timeout_s:g} s")
         return self.response
 
 
 class Coordinator:
+    broker_id = 1
+
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
         self.asked: list[Any] = []
+        self.looks: list[bool] = []
 
     def send(self, request: Any, lane: str | None = None) -> Pending:
         self.asked.append(request)
         return Pending(self.answers.pop(0))
+
+    def moved_from(self, broker_id: int) -> bool:
+        assert broker_id == 1
+        return self.looks.pop(0)
 
 
 def joined(
@@ -87,6 +97,20 @@ def test_a_member_offers_its_strategies_in_order_and_takes_its_share() -> None:
     assert [each.name for each in join.protocols] == ["range", "roundrobin"]
     assert decode_subscription(join.protocols[0].metadata).topics == ["a", "t"]
     assert (sync.generation_id, sync.member_id, sync.assignments) == (7, "me", [])
+
+
+def test_a_coordinator_that_hangs_is_left_once_another_one_has_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(joining, "_LOOK_UP_S", 0.001)
+    monkeypatch.setattr(joining, "_MOVED_LOOK_S", 0.0)
+    coordinator = Coordinator(None)
+    coordinator.looks = [False, True, False, True, True, True]
+    one = exchange(coordinator)
+    with pytest.raises(RequestTimedOut, match="within 0 s"):
+        one.join("me", frozenset({"t"}))
+    assert coordinator.looks == [True], "two looks in a row are enough"
+    assert (one.member_id, one.waits) == ("me", False)
 
 
 def test_the_leader_shares_out_what_all_members_subscribe_to() -> None:

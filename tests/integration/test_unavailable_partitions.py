@@ -1,0 +1,97 @@
+"""Errors and warnings of clients where a partition cannot be written or read, on real brokers."""
+
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from zkbroker.client import Cluster, StaticSource
+from zkbroker.client.resolve_offsets import resolve_offsets
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.errors import LeaderNotAvailable
+from zkbroker.producer import KeyedMessage, KeyRequired, Producer, SendFailed
+from zkbroker.testing import LocalCluster
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(2, properties={"replica.lag.time.max.ms": "1500"}) as running:
+        yield running
+
+
+def producer(cluster: LocalCluster, **settings: str) -> Producer:
+    properties = {"metadata.broker.list": cluster.bootstrap_servers, **settings}
+    return Producer(ProducerConfig.from_properties(properties))
+
+
+def test_a_compacted_topic_wants_a_key(cluster: LocalCluster) -> None:
+    topic = cluster.create_topic(config={"cleanup.policy": "compact"})
+    with producer(cluster) as sending:
+        with pytest.raises(SendFailed) as caught:
+            sending.send([KeyedMessage(topic, b"a", key=b"k"), KeyedMessage(topic, b"b")])
+        assert [message.message for message, _ in caught.value.sent] == [b"a"]
+        ((_, error),) = caught.value.failed
+        assert isinstance(error, KeyRequired)
+        assert sending.metrics()["retries"] == 0
+
+
+def test_too_few_replicas_are_counted_and_named(cluster: LocalCluster) -> None:
+    topic = cluster.create_topic(replication=1, config={"min.insync.replicas": "2"})
+    with (
+        producer(cluster, acks="all", **{"retry.backoff.ms": "20"}) as sending,
+        pytest.raises(SendFailed) as caught,
+    ):
+        sending.send(KeyedMessage(topic, b"x"))
+    said = str(caught.value.failed[0][1])
+    assert "1 of 1 replicas in sync, and min.insync.replicas=2: give the topic more" in said
+    assert "an answer was lost" not in said
+
+
+@pytest.mark.timeout(120)
+def test_a_partition_without_a_leader_is_explained(
+    cluster: LocalCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    topic = cluster.create_topic(partitions=2, replication=1)
+    with Cluster(StaticSource(cluster.bootstrap_servers)) as view:
+        away = next(each.partition for each in view.partitions(topic) if each.leader == 2)
+        cluster.broker(2).kill()
+        try:
+            with (
+                producer(cluster, **{"request.timeout.ms": "6000"}) as sending,
+                pytest.raises(SendFailed, match=r"not registered: 2\. Start"),
+            ):
+                sending.send(KeyedMessage(topic, b"x", partition=away))
+            with pytest.raises(LeaderNotAvailable, match="its replicas are on broker 2"):
+                resolve_offsets(view, {(topic, away): -1}, timeout_s=1)
+            warned = [text for text in caplog.messages if "has no leader" in text]
+            assert 1 <= len(warned) <= 2, "once for each of the two clients at most"
+            where = ["-b", view_of(cluster), "-t", topic, "-p", str(away)]
+            sent = subprocess.run(
+                [
+                    sys.executable,
+                    "-m",
+                    "zkbroker.cli",
+                    "produce",
+                    *where,
+                    "-X",
+                    "close.timeout.ms=6000",
+                ],
+                input=b"line",
+                capture_output=True,
+                check=False,
+                timeout=100,
+            )
+        finally:
+            cluster.broker(2).start()
+    assert sent.returncode == 1
+    said = sent.stderr.decode()
+    assert said.count("not registered: 2") == 2, said
+    assert "does not answer" not in said
+
+
+def view_of(cluster: LocalCluster) -> str:
+    host, port = cluster.broker(1).address
+    return f"{host}:{port}"

@@ -1,0 +1,131 @@
+"""Fetch requests, and where to go on after an answer."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.support.message_sets import message_set
+from zkbroker.client.fetch import (
+    Wanted,
+    answer_of_one,
+    doubled,
+    end_of,
+    fetched,
+    require_transactions,
+    send_fetch,
+)
+from zkbroker.config.fetching import FetchSettings
+from zkbroker.errors import (
+    CorruptMessage,
+    MessageSizeTooLarge,
+    ProtocolError,
+    UnsupportedVersion,
+)
+from zkbroker.protocol.messages import FetchResponse
+from zkbroker.protocol.messages.fetch import FetchResponsePartition, FetchResponseTopic
+from zkbroker.records import Codec, offset_after
+
+
+class Connection:
+    """Gives one answer; what is sent is its own `Pending`."""
+
+    address = "b:1"
+
+    def __init__(self, answer: Any = None, newest: int = 10) -> None:
+        self.answer, self.newest = answer, newest
+
+    def best_version(self, api_key: int, at_most: int | None = None) -> int:
+        return min(self.newest, self.newest if at_most is None else at_most)
+
+    def send(self, request: Any, version: int) -> Any:
+        pending = SimpleNamespace(request=request, version=version)
+
+        def result(timeout_s: float) -> Any:
+            pending.waited_s = timeout_s
+            return self.answer
+
+        pending.result = result
+        return pending
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_offset_after_is_that_after_the_last_whole_entry(magic: int, codec: Codec) -> None:
+    first = message_set(magic, 3, base=10, codec=codec)
+    second = message_set(magic, 1, base=13, codec=codec)
+    assert offset_after(first) == 13
+    assert offset_after(first + second) == 14
+    assert offset_after(first + second[:-1]) == 13
+
+
+def test_not_even_one_whole_entry_gives_none() -> None:
+    assert offset_after(message_set(2, 1)[:-1]) is None
+    assert offset_after(b"\0" * 5) is None
+
+
+def test_nonsense_ends_the_walk_and_is_raised_when_it_comes_first() -> None:
+    nonsense = bytes([0] * 8 + [0, 0, 0, 20] + [9] * 20)
+    assert offset_after(message_set(2, 3) + nonsense) == 3
+    with pytest.raises(CorruptMessage):
+        offset_after(nonsense)
+
+
+def test_fetch_size_is_doubled_up_to_the_limit() -> None:
+    sizes = [1000]
+    while sizes[-1] < 5000:
+        sizes.append(doubled(sizes[-1], 5000, "t-0"))
+    assert sizes == [1000, 2000, 4000, 5000]
+    with pytest.raises(MessageSizeTooLarge, match="t-0"):
+        doubled(5000, 5000, "t-0")
+
+
+def test_request_keeps_the_order_of_the_partitions() -> None:
+    wanted = {("b", 1): Wanted(5, 10), ("b", 0): Wanted(6, 10), ("a", 0): Wanted(7, 10)}
+    settings = FetchSettings(max_wait_ms=1, min_bytes=2, response_bytes=3)
+    request = send_fetch(Connection(), wanted, settings).request
+    assert [(t.topic, [p.partition for p in t.partitions]) for t in request.topics] == [
+        ("b", [1, 0]),
+        ("a", [0]),
+    ]
+    assert (request.session_id, request.session_epoch, request.max_bytes) == (0, -1, 3)
+    assert (request.max_wait_ms, request.min_bytes, request.isolation_level) == (1, 2, 0)
+
+
+def test_a_caller_may_wait_less_and_use_an_older_version() -> None:
+    settings = FetchSettings(timeout_ms=2000, read_committed=True)
+    wanted = {("t", 0): Wanted(0, 1)}
+    connection = Connection(FetchResponse())
+    pending = send_fetch(connection, wanted, settings, max_wait_ms=0, at_most=3)
+    assert (pending.request.max_wait_ms, pending.request.isolation_level) == (0, 1)
+    assert pending.version == 3
+    assert dict(fetched(pending, settings)) == {}
+    assert pending.waited_s == 2.0
+
+
+def test_errors_are_raised_of_the_whole_and_of_one_partition() -> None:
+    settings = FetchSettings()
+    refused = send_fetch(Connection(FetchResponse(error_code=70)), {}, settings)
+    with pytest.raises(ProtocolError, match="FETCH_SESSION_ID_NOT_FOUND"):
+        list(fetched(refused, settings))
+    part = FetchResponsePartition(partition=4, error_code=6)
+    answer = FetchResponse(topics=[FetchResponseTopic("t", [part])])
+    with pytest.raises(ProtocolError, match="fetch of t-4: NOT_LEADER"):
+        answer_of_one(send_fetch(Connection(answer), {}, settings), settings)
+    with pytest.raises(ProtocolError, match="did not answer for the partition"):
+        answer_of_one(send_fetch(Connection(FetchResponse()), {}, settings), settings)
+
+
+def test_brokers_without_transactions_are_refused() -> None:
+    require_transactions(Connection(newest=4))
+    with pytest.raises(UnsupportedVersion, match=r"b:1 is older than 0\.11"):
+        require_transactions(Connection(newest=3))
+
+
+@pytest.mark.parametrize(("stable", "end"), [(5, 5), (-1, 9)])
+def test_a_reader_of_committed_messages_is_at_its_end_before_an_open_transaction(
+    stable: int, end: int
+) -> None:
+    part = FetchResponsePartition(high_watermark=9, last_stable_offset=stable)
+    assert end_of(part, read_committed=True) == end
+    assert end_of(part, read_committed=False) == 9

@@ -1,0 +1,40 @@
+"""How a client fetches, whatever kind of consumer or tool it is; made by the settings of each."""
+
+from dataclasses import dataclass
+
+from zkbroker.config.shared_options import FAIL
+
+LIMIT_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSettings:
+    """Settings of fetches; sizes in bytes, times in milliseconds.
+
+    Args:
+        partition_bytes: asked of one partition in one fetch.
+        limit_bytes: how far that is doubled for a message that does not fit.
+        response_bytes: of one answer over all its partitions.
+        min_bytes: a fetch is answered when so much is there, or `max_wait_ms` passed.
+        max_wait_ms: how long a broker holds a fetch for which too little is there.
+        timeout_ms: how long to wait for an answer, beyond that.
+        read_committed: leave out aborted transactions, and stop before open ones.
+        auto_offset_reset: where to begin without an offset: `SMALLEST`, `LARGEST`, or `FAIL`.
+        leader_backoff_ms: pause before leaders are looked for again.
+        fetchers: connections to each broker.
+        queued_chunks: fetched pieces that wait for one reader.
+        receive_buffer_bytes: of connections that the fetcher opens itself; -1 for the system's.
+    """
+
+    partition_bytes: int = 1024 * 1024
+    limit_bytes: int = LIMIT_BYTES
+    response_bytes: int = 32 * 1024 * 1024
+    min_bytes: int = 1
+    max_wait_ms: int = 100
+    timeout_ms: int = 30_000
+    read_committed: bool = False
+    auto_offset_reset: str = FAIL
+    leader_backoff_ms: int = 200
+    fetchers: int = 1
+    queued_chunks: int = 2
+    receive_buffer_bytes: int = -1
