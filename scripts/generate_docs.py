@@ -30,8 +30,8 @@ CONFIGURATIONS = (
     ("Consumer", "zkbroker.config.consumer", "ConsumerConfig"),
     ("Group consumer", "zkbroker.config.group_consumer", "GroupConsumerConfig"),
     ("Mirror", "zkbroker.mirror.options", "MirrorOptions"),
-    ("Producer for Kafka 0.7", "zkbroker.config.legacy07_producer", "ProducerConfig07"),
-    ("Consumer for Kafka 0.7", "zkbroker.config.legacy07_consumer", "ConsumerConfig07"),
+    ("Producer for Kafka 0.7", "zkbroker.legacy07.producer_config", "ProducerConfig07"),
+    ("Consumer for Kafka 0.7", "zkbroker.legacy07.consumer_config", "ConsumerConfig07"),
 )
 
 

@@ -13,8 +13,8 @@ from spark_loader.errors import LoadError
 from spark_loader.reading.options import ConnectOptions
 from spark_loader.reading.positions import EARLIEST, LATEST, TopicPartition
 from spark_loader.reading.reader import Fetched, PendingFetch
-from zkbroker.consumer.legacy07 import Cluster07, SimpleConsumer07
 from zkbroker.errors import ClientError, CorruptMessage, OffsetOutOfRange, UnknownTopicOrPartition
+from zkbroker.legacy07 import Cluster07, SimpleConsumer07
 from zkbroker.records.legacy07 import whole_bytes
 from zkbroker.types import Partition07
 

@@ -117,7 +117,7 @@ def plan(as_json: bool, **given: Any) -> None:
     with cluster_view(
         options.zookeeper,
         options.bootstrap,
-        parse_generation(options.generation),
+        parse_generation(options.generation) == "0.7",
         read_committed=options.read_committed,
     ) as cluster:
         if cluster is None:

@@ -123,7 +123,7 @@ class LoadOptions:
     def connect(self) -> ConnectOptions:
         """Return how the driver reaches the cluster."""
         return ConnectOptions(
-            legacy07=parse_generation(self.generation),
+            legacy07=parse_generation(self.generation) == "0.7",
             zookeeper=self.zookeeper or None,
             bootstrap=tuple(each.strip() for each in self.bootstrap.split(",") if each.strip()),
             client_id="zkbroker-load",

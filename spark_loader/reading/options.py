@@ -185,7 +185,7 @@ def parse_connect(given: Mapping[str, str]) -> ConnectOptions:
     for address in bootstrap:
         if not re.fullmatch(r"\S+:\d+", address):
             raise ConfigError(f"kafka.bootstrap.servers: {address!r} is not HOST:PORT")
-    legacy07 = parse_generation(given.get("kafka.generation", ""))
+    legacy07 = parse_generation(given.get("kafka.generation", "")) == "0.7"
     if legacy07 and bootstrap:
         raise ConfigError(
             "kafka.bootstrap.servers is not for kafka.generation=0.7: its brokers are found by "

@@ -21,8 +21,8 @@ from tests.support.client07 import (
 from tests.support.legacy07 import unpack, znodes
 from tests.support.zookeeper import until
 from zkbroker.cluster.process import BrokerProcess
-from zkbroker.consumer.legacy07 import Cluster07, Partition07
 from zkbroker.errors import ClientError, ZkbrokerError
+from zkbroker.legacy07 import Cluster07, Partition07
 
 
 @pytest.fixture

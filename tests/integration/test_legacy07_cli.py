@@ -13,8 +13,8 @@ from tests.support.mirroring import caught_up, config
 from tests.support.zookeeper import until
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.config.generation import GENERATION
-from zkbroker.config.legacy07_producer import ProducerConfig07
 from zkbroker.consumer import Consumer
+from zkbroker.legacy07.producer_config import ProducerConfig07
 from zkbroker.mirror import SourceConfig
 from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.testing import LocalCluster

@@ -21,9 +21,9 @@ from tests.support.cluster07 import (
 )
 from tests.support.legacy07 import unpack, znodes
 from tests.support.zookeeper import until
-from zkbroker.config.legacy07_consumer import ConsumerConfig07
 from zkbroker.consumer import EARLIEST_TIME, Blacklist, Consumer, ConsumerTimeout, Whitelist
 from zkbroker.errors import OffsetOutOfRange
+from zkbroker.legacy07.consumer_config import ConsumerConfig07
 from zkbroker.types import Partition07
 
 

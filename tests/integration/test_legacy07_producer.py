@@ -7,8 +7,8 @@ import pytest
 from tests.support.client07 import Broker07, broker_address, parse
 from tests.support.cluster07 import OurMember07, cluster07, ends, make_topic
 from tests.support.zookeeper import until
-from zkbroker.config.legacy07_producer import ProducerConfig07
 from zkbroker.errors import ClientError
+from zkbroker.legacy07.producer_config import ProducerConfig07
 from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.producer.errors import MessageTooLarge, QueueFull
 from zkbroker.producer.partitioners import java_hash

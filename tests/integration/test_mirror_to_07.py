@@ -1,6 +1,5 @@
 """Mirrors into a 0.7 cluster of our own listeners, from clusters of every generation."""
 
-import re
 import subprocess
 import sys
 import threading
@@ -16,7 +15,7 @@ from tests.support.zookeeper import until
 from zkbroker.config.generation import GENERATION
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import ConfigError
-from zkbroker.mirror import Mirror, SourceConfig
+from zkbroker.mirror import Mirror
 from zkbroker.producer import KeyedMessage, MessageTooLarge, Producer
 from zkbroker.records import Codec
 from zkbroker.records.legacy07 import entries
@@ -211,16 +210,3 @@ def test_kills_of_mirror_and_target_lose_nothing(tmp_path, chroot, tree, east):
     for partition in range(2):
         numbers = {n for _, n in found[str(partition)]}
         assert numbers == set(range(written[partition]))
-
-
-@pytest.mark.parametrize(
-    ("settings", "why"),
-    [
-        ({"exactly_once": "true"}, "has no transactions"),
-        ({"identity_partitions": "true"}, "numbers the partitions of a topic on each broker"),
-    ],
-)
-def test_what_0_7_cannot_keep_is_refused(tree, settings, why):
-    east = SourceConfig(properties={"zookeeper.connect": "east:2181", "group.id": "m"})
-    with pytest.raises(ConfigError, match=re.escape(why)):
-        config([east], into(tree), whitelist="t", **settings)

@@ -17,8 +17,8 @@ from tests.support.producing import TestProducer
 from zkbroker.client import Cluster, ZooKeeperSource
 from zkbroker.config.generation import GENERATION
 from zkbroker.consumer import LATEST_TIME
-from zkbroker.consumer.legacy07 import Cluster07
 from zkbroker.errors import ConfigError
+from zkbroker.legacy07 import Cluster07
 from zkbroker.mirror import MirrorConfig, SourceConfig, group_offsets
 from zkbroker.records import Codec, encode_message_set
 from zkbroker.testing import LocalCluster

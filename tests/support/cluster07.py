@@ -11,8 +11,8 @@ from kazoo.client import KazooClient
 from tests.support.client07 import Broker07, broker_address, entry
 from tests.support.zookeeper import until
 from zkbroker.cluster.process import BrokerProcess
-from zkbroker.config.legacy07_consumer import ConsumerConfig07
 from zkbroker.consumer import Consumer, ConsumerConnector, TopicFilter
+from zkbroker.legacy07.consumer_config import ConsumerConfig07
 
 
 @contextmanager

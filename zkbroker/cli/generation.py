@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from zkbroker.config.generation import GENERATION, is_07
+from zkbroker.config.generation import GENERATION, generation_name
 from zkbroker.errors import ConfigError
 from zkbroker.types import parse_partition
 
@@ -56,7 +56,8 @@ def is_legacy07(generation: str | None, properties: Mapping[str, str]) -> bool:
     Raises:
         ConfigError: the generation is not known.
     """
-    return is_07({GENERATION: generation} if generation is not None else properties)
+    given = {GENERATION: generation} if generation is not None else properties
+    return generation_name(given) == "0.7"
 
 
 def broker_list_07(bootstrap: str) -> str:

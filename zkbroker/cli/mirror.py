@@ -306,14 +306,15 @@ def offsets_command(
     if len(chosen) != 1:
         labels = ", ".join(each.label for each in config.sources)
         raise click.UsageError(f"give --source, one of {labels}")
-    if chosen[0].legacy07:
+    if chosen[0].generation is not None:
         raise click.UsageError(
-            f"positions of source {chosen[0].label} are bytes of Kafka 0.7 logs: they have no "
-            "counterpart in the target"
+            f"source {chosen[0].label} is a cluster of Kafka {chosen[0].generation.name}: its "
+            "positions have no counterpart in the target"
         )
-    if config.target_legacy07:
+    if config.target_generation is not None:
         raise click.UsageError(
-            "the target is a cluster of Kafka 0.7: a mirror keeps no offsets for it to translate by"
+            f"the target is a cluster of Kafka {config.target_generation.name}: a mirror keeps no "
+            "offsets there to translate by"
         )
     runtime = get_runtime("threads")
     with (

@@ -105,9 +105,9 @@ def command(
     empty lines are messages too.
     """
     from zkbroker.admin.cluster_tree import require_cluster
-    from zkbroker.config.legacy07_producer import ProducerConfig07
     from zkbroker.config.producer import ProducerConfig
     from zkbroker.config.properties import load_properties
+    from zkbroker.legacy07.producer_config import ProducerConfig07
     from zkbroker.producer import KeyedMessage, Producer
     from zkbroker.producer.errors import Undelivered
 

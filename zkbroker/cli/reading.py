@@ -14,10 +14,10 @@ from zkbroker.cli.positions import Anchor, Position, Range
 from zkbroker.client.resolve_offsets import resolve_offsets, resolve_or_end
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.config.group_consumer import GroupConsumerConfig
-from zkbroker.config.legacy07_consumer import ConsumerConfig07
 from zkbroker.config.shared_options import READ_COMMITTED
 from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME
 from zkbroker.errors import ConfigError, RequestTimedOut
+from zkbroker.legacy07.consumer_config import ConsumerConfig07
 from zkbroker.types import PartitionKey
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from zkbroker.admin.cluster_tree import require_cluster
 from zkbroker.cli.positions import Anchor, Position, Range
 from zkbroker.cli.reading import Messages
 from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME
-from zkbroker.consumer.legacy07 import Cluster07, Partition07, decode_chunk07
 from zkbroker.errors import ConfigError
+from zkbroker.legacy07 import Cluster07, Partition07, decode_chunk07
 
 _POLL_S = 0.2
 

@@ -1,42 +1,60 @@
 """Which generation of Kafka a client's properties are about: `kafka.generation`.
 
-Invariant: a generation that is not known is refused by name; without the key it is the newer one,
-0.8 and everything after it.
+A generation other than the newer one (0.8 and everything after it) is a plug-in on top of the
+clients: an object that makes its parts. A new one is a line in `PLUGINS`.
+
+Invariant: a generation that is not known is refused by name; without the key it is the newer one.
 """
 
 from collections.abc import Mapping
+from typing import Any, Final
 
+from zkbroker.config.import_path import import_object
 from zkbroker.errors import ConfigError
+
+PLUGINS: Final = {"0.7": "zkbroker.legacy07.generation:GENERATION"}
+"""Where the plug-in of each generation is imported from."""
 
 GENERATION = "kafka.generation"
 _SPELLINGS = (GENERATION, "protocol.generation")
 _NEWER = ("", "0.8", "auto")
 
 
-def is_07(properties: Mapping[str, str]) -> bool:
-    """Whether properties are about a cluster of Kafka 0.7.
+def generation_name(properties: Mapping[str, str]) -> str:
+    """Return the generation that properties are about; empty for the newer one.
 
     Raises:
         ConfigError: the generation is not known.
     """
-    given = next((properties[key] for key in _SPELLINGS if key in properties), "")
-    return parse_generation(given)
+    return parse_generation(next((properties[key] for key in _SPELLINGS if key in properties), ""))
 
 
-def parse_generation(text: str) -> bool:
-    """Whether a text names the generation 0.7.
+def parse_generation(text: str) -> str:
+    """Return the generation that a text names; empty for the newer one.
 
     Raises:
         ConfigError: it names none.
     """
     plain = text.strip().lower()
     if plain in _NEWER:
-        return False
-    if plain == "0.7" or plain.startswith("0.7."):
-        return True
+        return ""
+    for name in PLUGINS:
+        if plain == name or plain.startswith(f"{name}."):
+            return name
     raise ConfigError(
-        f"{GENERATION}={text!r} is not allowed: give 0.7, or leave it out for 0.8 and later"
+        f"{GENERATION}={text!r} is not allowed: give {' or '.join(PLUGINS)}, or leave it out for "
+        "0.8 and later"
     )
+
+
+def find_generation(properties: Mapping[str, str]) -> Any:
+    """Return the plug-in of the generation that properties are about; None for the newer one.
+
+    Raises:
+        ConfigError: the generation is not known.
+    """
+    name = generation_name(properties)
+    return import_object(GENERATION, PLUGINS[name]) if name else None
 
 
 def without_generation(properties: Mapping[str, str]) -> dict[str, str]:

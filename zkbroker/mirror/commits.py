@@ -45,13 +45,13 @@ class CommitStep(Protocol):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing that was sent waits for a commit without which nobody sees it."""
+        """Whether everything that was sent is committed."""
 
     def open(self, chunk: Chunk) -> AbstractContextManager[Outlet | None]:
-        """Prepare for a chunk; inside the block it is sent. None: it is nobody's any more.
+        """Prepare for a chunk; inside the block it is sent. None: the partition was lost.
 
         Raises:
-            TransactionError: begin anew.
+            TransactionError: start over.
             ZkbrokerError: the target is not ready.
         """
 
@@ -62,7 +62,7 @@ class CommitStep(Protocol):
         """Keep what has arrived; returns it.
 
         Raises:
-            TransactionError: nothing of it counts; begin anew.
+            TransactionError: nothing of it counts; start over.
         """
 
     def release(self, partitions: Collection[PartitionKey]) -> None:

@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from zkbroker.config import load_properties
-from zkbroker.config.generation import is_07, without_generation
-from zkbroker.config.legacy07_producer import ProducerConfig07
+from zkbroker.config.generation import find_generation, without_generation
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.config.schema import from_properties, validate
 from zkbroker.errors import ConfigError
 from zkbroker.mirror.options import COMMIT_INTERVAL_MS, MirrorOptions
-from zkbroker.mirror.source_config import CODING, SourceConfig
+from zkbroker.mirror.source_config import CODING, GenerationSettings, SourceConfig
+from zkbroker.producer.generation import ProducerGeneration
 
 _FOREVER = str(2**31 - 1)
 _COMMIT_EXACTLY_ONCE_S = 1.0
@@ -52,31 +52,28 @@ class MirrorConfig(MirrorOptions):
             raise ConfigError(
                 f"topic.prefix={self.topic_prefix!r} needs a name for every source (source.name)"
             )
-        legacy07 = [source.label for source in self.sources if source.legacy07]
-        if legacy07 and self.identity_partitions:
-            raise ConfigError(
-                f"identity.partitions=true is not for source {legacy07[0]}: partitions of Kafka "
-                "0.7 are numbered on each broker; create the topics in the target"
-            )
+        if self.identity_partitions:
+            self._check_identity()
         if self.target_name in names:
             raise ConfigError(f"target.name={self.target_name} is the name of a source too")
-        if self.target_legacy07:
-            self._check_legacy07_target()
-            self.producer07()
-        else:
+        if self.target_generation is None:
             self.producer(idempotent=False)
+        elif self.exactly_once:
+            raise ConfigError(
+                "exactly.once=true is not for this target: "
+                f"{self.target_generation.why_no_transactions}; mirror at least once"
+            )
+        else:
+            self.generation_producer()
 
-    def _check_legacy07_target(self) -> None:
-        for asked, key, why in (
-            (self.exactly_once, "exactly.once", "has no transactions; mirror at least once"),
-            (
-                self.identity_partitions,
-                "identity.partitions",
-                "numbers the partitions of a topic on each broker, and its brokers make them",
-            ),
-        ):
-            if asked:
-                raise ConfigError(f"{key}=true is not for a target of Kafka 0.7, which {why}")
+    def _check_identity(self) -> None:
+        sides = [(f"source {each.label}", each.generation) for each in self.sources]
+        for side, generation in (*sides, ("the target", self.target_generation)):
+            if generation is not None:
+                raise ConfigError(
+                    f"identity.partitions=true is not for {side}: {generation.why_no_identity}; "
+                    "create the topics in the target"
+                )
 
     def _check_exactly_once(self, names: int) -> None:
         if not self.abort_on_send_failure:
@@ -93,9 +90,10 @@ class MirrorConfig(MirrorOptions):
             )
 
     @property
-    def target_legacy07(self) -> bool:
-        """Whether the target is a cluster of Kafka 0.7."""
-        return is_07(self.target)
+    def target_generation(self) -> GenerationSettings | None:
+        """The target's generation of Kafka; None for 0.8 and later."""
+        found: GenerationSettings | None = find_generation(self.target)
+        return found
 
     @property
     def target_zookeeper(self) -> str:
@@ -138,32 +136,22 @@ class MirrorConfig(MirrorOptions):
         given = self._producer_properties()
         if transactional_id:
             given["transactional.id"] = transactional_id
-        _default(given, _FOREVER, "message.send.max.retries", "num.retries", "retries")
-        _default(given, "0", "queue.buffering.max.ms", "queue.time", "linger.ms")
         if idempotent is not None:
             given["enable.idempotence"] = str(idempotent).lower()
         config = ProducerConfig.from_properties(given)
         _check_acks(config)
         return config
 
-    def producer07(self) -> ProducerConfig07:
-        """Return the same for a target of Kafka 0.7.
+    def generation_producer(self) -> ProducerGeneration:
+        """Return the same for a target of another generation.
 
         Raises:
             ConfigError: they give up what a mirror promises.
         """
-        given = self._producer_properties()
-        for key in ("bootstrap.servers", "metadata.broker.list"):
-            if key in given:
-                raise ConfigError(
-                    f"target {key}: a cluster of Kafka 0.7 is found by its ZooKeeper or by "
-                    "id:host:port,...: give zk.connect or broker.list"
-                )
-        _default(given, _FOREVER, "num.retries", "message.send.max.retries")
-        _default(given, "0", "queue.time", "queue.buffering.max.ms")
-        config = ProducerConfig07.from_properties(given)
-        _check_acks(config)
-        return config
+        assert self.target_generation is not None
+        made = self.target_generation.producer_config(self._producer_properties())
+        _check_acks(made.producer())
+        return made
 
     def _producer_properties(self) -> dict[str, str]:
         given = {k: v for k, v in without_generation(self.target).items() if k not in CODING}
@@ -180,6 +168,8 @@ class MirrorConfig(MirrorOptions):
             )
         _default(given, "-1", "request.required.acks", "acks")
         _default(given, _FOREVER, "delivery.timeout.ms")
+        _default(given, _FOREVER, "message.send.max.retries", "num.retries", "retries")
+        _default(given, "0", "queue.buffering.max.ms", "queue.time", "linger.ms")
         given["producer.type"] = "async"
         return given
 
@@ -229,7 +219,7 @@ class MirrorConfig(MirrorOptions):
         return cls.from_properties(load_properties(path))
 
 
-def _check_acks(config: ProducerConfig | ProducerConfig07) -> None:
+def _check_acks(config: ProducerConfig) -> None:
     if config.required_acks == 0:
         raise ConfigError(
             "request.required.acks=0 is not for mirrors: nobody would know what arrived; give 1 or "

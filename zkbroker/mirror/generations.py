@@ -1,14 +1,34 @@
-"""Which classes fit a source or a target, by its generation of Kafka.
+"""The seam where another generation of Kafka plugs into a mirror, as source and as target.
 
-Invariant: a mirror knows of generations here and nowhere else.
+Invariant: nothing else in a mirror knows which generations there are.
 """
 
+from typing import Protocol
+
+from zkbroker.config.generation import find_generation
 from zkbroker.mirror.config import MirrorConfig
-from zkbroker.mirror.legacy07 import SourceCluster07, Target07
 from zkbroker.mirror.source_cluster import SourceCluster
-from zkbroker.mirror.source_config import SourceConfig
+from zkbroker.mirror.source_config import GenerationSettings, SourceConfig
 from zkbroker.mirror.target import NewerTarget, Target
 from zkbroker.runtime import Runtime
+
+
+class Generation(GenerationSettings, Protocol):
+    """Another generation than 0.8 and later; `config.generation` finds it."""
+
+    def open_source(self, config: SourceConfig, runtime: Runtime) -> SourceCluster:
+        """Connect to a source.
+
+        Raises:
+            ZkbrokerError: it cannot be reached.
+        """
+
+    def open_target(self, config: MirrorConfig, runtime: Runtime) -> Target:
+        """Connect to the target.
+
+        Raises:
+            ZkbrokerError: it cannot be reached.
+        """
 
 
 def open_source(config: SourceConfig, runtime: Runtime) -> SourceCluster:
@@ -17,7 +37,12 @@ def open_source(config: SourceConfig, runtime: Runtime) -> SourceCluster:
     Raises:
         ZkbrokerError: it cannot be reached.
     """
-    return (SourceCluster07 if config.legacy07 else SourceCluster)(config, runtime)
+    generation: Generation | None = find_generation(config.properties)
+    return (
+        SourceCluster(config, runtime)
+        if generation is None
+        else generation.open_source(config, runtime)
+    )
 
 
 def open_target(config: MirrorConfig, runtime: Runtime) -> Target:
@@ -27,4 +52,9 @@ def open_target(config: MirrorConfig, runtime: Runtime) -> Target:
         ConfigError: the settings ask for what it does not have.
         ZkbrokerError: it cannot be reached.
     """
-    return (Target07 if config.target_legacy07 else NewerTarget)(config, runtime)
+    generation: Generation | None = find_generation(config.target)
+    return (
+        NewerTarget(config, runtime)
+        if generation is None
+        else generation.open_target(config, runtime)
+    )

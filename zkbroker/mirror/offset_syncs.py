@@ -108,7 +108,7 @@ def _sync(value: bytes) -> Sync | None:
 def translate(
     offsets: Mapping[PartitionKey, int], syncs: Mapping[PartitionKey, Iterable[Sync]]
 ) -> dict[PartitionKey, Place | None]:
-    """Return where committed offsets of a source are in the target; None where nobody knows.
+    """Return where committed offsets of a source are in the target; None where that is not known.
 
     Args:
         offsets: next offset to read of each partition of the source.

@@ -85,7 +85,7 @@ class MirrorOptions:
     exactly_once_id: str = option("exactly.once.id", Str(), "",
         "What a source's place in the target and its transactional ids begin with, the same for "
         "all mirrors that share the work; `mirror-GROUP-SOURCE` without it. With another one a "
-        "mirror begins anew.")
+        "mirror starts over.")
     exactly_once_topic: str = option("exactly.once.topic", Str(), "mirror-positions",
         "Topic of the target in which the places are kept with exactly.once.")
     # fmt: on

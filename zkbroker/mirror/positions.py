@@ -113,7 +113,7 @@ class Positions:
         self._unreadable.pop(partition, None)
         self._found.pop(partition, None)
         if message.value is None:
-            return  # an operator let the mirror begin anew with this partition
+            return  # an operator let the mirror start over with this partition
         offset = parse_offset(message.value, "offset")
         if offset is None:
             self._unreadable[partition] = message.offset
@@ -125,6 +125,6 @@ class Positions:
             raise ConfigError(
                 f"the message at offset {at} of {self._log[0]} in the target holds no position of "
                 f"{topic}-{number} of {self._source}: how far it was mirrored is unknown; publish "
-                'one with the same key and {"offset": N} as its value, or without a value to begin '
-                "anew"
+                'one with the same key and {"offset": N} as its value, or without a value to '
+                "start over"
             )

@@ -71,7 +71,7 @@ class SourceCluster:
         """Return the partitions of a topic.
 
         Raises:
-            ZkbrokerError: there is none of this name, or nobody answers.
+            ZkbrokerError: there is none of this name, or no broker answers.
         """
         return [each.partition for each in self.cluster.partitions(topic)]
 

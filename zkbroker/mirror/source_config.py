@@ -6,16 +6,38 @@ never read unless the settings say otherwise.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from zkbroker.config.consumer import ConsumerConfig
-from zkbroker.config.generation import is_07, without_generation
+from zkbroker.config.generation import find_generation, without_generation
 from zkbroker.config.group_consumer import GroupConsumerConfig
-from zkbroker.config.legacy07_consumer import ConsumerConfig07
 from zkbroker.config.shared_options import READ_COMMITTED
+from zkbroker.consumer.streams.generation import ConsumerGeneration
 from zkbroker.errors import ConfigError
+from zkbroker.producer.generation import ProducerGeneration
 
 CODING = ("key.serializer", "value.serializer", "key.deserializer", "value.deserializer")
 """Properties of applications; a mirror passes bytes on and leaves them out."""
+
+
+class GenerationSettings(Protocol):
+    """What the settings of a mirror need of another generation than 0.8 and later.
+
+    Attributes:
+        name: of the generation.
+        why_no_identity: why its topics cannot have the partitions of other topics.
+        why_no_transactions: why it cannot be mirrored to exactly once.
+    """
+
+    name: str
+    why_no_identity: str
+    why_no_transactions: str
+
+    def consumer_config(self, properties: Mapping[str, str]) -> ConsumerGeneration:
+        """Return the settings of a connector; raise `ConfigError` where they do not fit."""
+
+    def producer_config(self, properties: Mapping[str, str]) -> ProducerGeneration:
+        """Return the settings of a producer; raise `ConfigError` where they do not fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +46,7 @@ class SourceConfig:
 
     Args:
         properties: of its consumer, as a property file of either generation of consumers has them.
-        name: what the path of a message calls it; empty where nobody asked for a path.
+        name: what the path of a message calls it; empty where paths are not written.
         label: what logs and measures call it.
     """
 
@@ -33,25 +55,21 @@ class SourceConfig:
     label: str = "source"
 
     def __post_init__(self) -> None:
-        if self.legacy07 and self.by_coordinator:
-            raise ConfigError(
-                "bootstrap.servers: a cluster of Kafka 0.7 is found by its ZooKeeper: give "
-                "zk.connect"
-            )
         if self.by_coordinator:
             self.group_consumer(0)
         else:
             self.connector(0)
 
     @property
-    def legacy07(self) -> bool:
-        """Whether it is a cluster of Kafka 0.7."""
-        return is_07(self.properties)
+    def generation(self) -> GenerationSettings | None:
+        """Its generation of Kafka; None for 0.8 and later."""
+        found: GenerationSettings | None = find_generation(self.properties)
+        return found
 
     @property
     def by_coordinator(self) -> bool:
         """Whether its group is kept by a coordinator, not in ZooKeeper."""
-        return "bootstrap.servers" in self.properties
+        return "bootstrap.servers" in self.properties and self.generation is None
 
     @property
     def zookeeper(self) -> str:
@@ -72,18 +90,14 @@ class SourceConfig:
         given.setdefault("isolation.level", READ_COMMITTED)
         return given
 
-    def connector(self, number: int) -> ConsumerConfig | ConsumerConfig07:
+    def connector(self, number: int) -> ConsumerConfig | ConsumerGeneration:
         """Return the settings of the consumer of a stream, for a group in ZooKeeper."""
         given = self._properties("smallest", "auto.commit.enable")
         for key in ("consumer.id", "consumerid"):
             if number and key in given:
                 given[key] += f"-{number}"
-        if self.legacy07:
-            given.pop("isolation.level", None)
-            if given.get("shallowiterator.enable", "").strip().lower() == "true":
-                # Asked for to keep what is compressed as it is: a mirror keeps the codec anyway.
-                del given["shallowiterator.enable"]
-            return ConsumerConfig07.from_properties(given)
+        if self.generation is not None:
+            return self.generation.consumer_config(given)
         return ConsumerConfig.from_properties(given)
 
     def group_consumer(self, number: int) -> GroupConsumerConfig:

@@ -69,7 +69,7 @@ class CoordinatorSource:
         number: which stream.
         on_release: called before partitions are given away, from within `poll` or `close`.
         on_lost: called when they are gone already.
-        listener: a user's, told after the mirror.
+        listener: a user's, called after the mirror.
         runtime: of the mirror.
     """
 

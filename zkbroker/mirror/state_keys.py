@@ -11,7 +11,7 @@ from zkbroker.types import PartitionKey
 
 
 def parse_key(key: bytes | None, source: str) -> PartitionKey | None:
-    """Return the partition that a key names; None for one of another source, or of nobody.
+    """Return the partition that a key names; None for a key of another source or program.
 
     Args:
         key: of a message.

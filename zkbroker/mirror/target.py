@@ -71,7 +71,7 @@ class Target(ABC):
         """Return the partitions that a topic has now; the brokers may create it.
 
         Raises:
-            ZkbrokerError: it does not exist and is not created, or nobody answers.
+            ZkbrokerError: it does not exist and is not created, or no broker answers.
         """
 
     def count_like(self, topic: str, partition: int, source: TopicAdmin, source_topic: str) -> int:
@@ -84,7 +84,7 @@ class Target(ABC):
             source_topic: its name there.
 
         Raises:
-            ZkbrokerError: that cannot be done, or nobody answers.
+            ZkbrokerError: that cannot be done, or no broker answers.
         """
         raise ConfigError(f"topic {topic} of the target cannot be made like that of the source")
 
@@ -96,7 +96,7 @@ class Target(ABC):
             settings: of the topic where it is made here.
 
         Raises:
-            ZkbrokerError: it cannot be had, or nobody answers.
+            ZkbrokerError: it cannot be had, or no broker answers.
         """
         raise ConfigError(f"topic {topic} of the mirror's own cannot be made in this target")
 

@@ -5,7 +5,7 @@
 
 Invariants: a position counts as arrived only when everything before it that was taken under the
 same reading was stored by the target, or was dropped by a rule that the user chose. A partition
-that is given up and comes back begins anew: answers for its former reading move nothing.
+that is given up and comes back starts over: answers for its former reading move nothing.
 """
 
 import time

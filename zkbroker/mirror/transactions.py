@@ -4,12 +4,12 @@
                           that one left open is aborted
                       ──▶ its position is read from the target; messages before it are passed over
     chunks            ──▶ begin, messages …
-    commit            ──▶ … the position, commit; then the source is told, for those who look there
+    commit            ──▶ … the position, commit; then it is committed in the source, too
 
 Invariants: every partition of a source has a transactional id and a producer of its own, so a
 member that was taken for dead cannot add to what its successor read. A position is committed with
 exactly the messages before it. Where a transaction fails, the stream reads again from what is
-committed: it leaves its group and joins it anew.
+committed: it leaves its group and joins it again.
 """
 
 import logging
@@ -167,7 +167,7 @@ class MirrorTransactions:
         if found > end:
             raise ConfigError(
                 f"{key[0]}-{key[1]} was mirrored up to {found}, and the source's log ends at "
-                f"{end}: it was made anew, or lost messages; to begin anew give another "
+                f"{end}: its topic was made again, or lost messages; to start over give another "
                 "exactly.once.id"
             )
         if chunk.offset > found:
@@ -188,12 +188,12 @@ class MirrorTransactions:
     def commit(self) -> Mapping[PartitionKey, int]:
         with self._lock:
             held = {key: each for key, each in self._held.items() if each.open}
-        return self._tell(self._commit(held))
+        return self._commit_in_source(self._commit(held))
 
     def release(self, partitions: Collection[PartitionKey]) -> None:
         with self._lock:
             held = {key: self._held[key] for key in partitions if key in self._held}
-        self._tell(self._end(held))
+        self._commit_in_source(self._end(held))
 
     def drop(self, partitions: Collection[PartitionKey] | None) -> None:
         with self._lock:
@@ -252,7 +252,7 @@ class MirrorTransactions:
             for task in tasks:
                 task.join()
 
-    def _tell(self, positions: dict[PartitionKey, int]) -> Mapping[PartitionKey, int]:
+    def _commit_in_source(self, positions: dict[PartitionKey, int]) -> Mapping[PartitionKey, int]:
         if positions:
             try:
                 self._source().commit(positions)

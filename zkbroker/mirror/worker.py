@@ -5,7 +5,7 @@
 Invariants: no more than `window.bytes` of chunks are taken and not done, so memory does not grow
 while the target is away; the source is polled all the while, so the membership stays. A chunk that
 cannot be sent yet is kept and comes before all others. Nothing is committed after a failure. Where
-a transaction failed, the stream leaves its group and begins anew with what is committed.
+a transaction failed, the stream leaves its group and starts over with what is committed.
 """
 
 import logging
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 _POLL_S = 0.5
 _AGAIN_S = 0.2
 _CLOSE_S = 10.0
-_TOLD_EVERY = 3
+_REPORT_EVERY = 3
 
 
 class Worker:
@@ -141,7 +141,7 @@ class Worker:
                 try:
                     self._turn()
                 except TransactionError as error:
-                    self._begin_anew(error)
+                    self._start_over(error)
         except BaseException as error:
             if not self._failed:
                 self.fail()
@@ -172,7 +172,7 @@ class Worker:
         if time.monotonic() >= self._commit_due and not self._failed:
             self._commit()
 
-    def _begin_anew(self, error: TransactionError) -> None:
+    def _start_over(self, error: TransactionError) -> None:
         """Forget what is not committed, leave the group, and join it again."""
         self.counts.failures += 1
         logger.warning(
@@ -181,7 +181,7 @@ class Worker:
             error,
         )
         self._failed_in_a_row += 1
-        if self._failed_in_a_row % _TOLD_EVERY == 0:
+        if self._failed_in_a_row % _REPORT_EVERY == 0:
             logger.error(
                 "no transaction was committed in %d attempts mirror=%s: another mirror may have "
                 "the same exactly.once.id in another group; give it one of its own, or the same "

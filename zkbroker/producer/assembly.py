@@ -1,20 +1,13 @@
-"""From a configuration to the parts of a producer, of either generation of Kafka."""
+"""From a configuration to the parts of a producer."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 from zkbroker.client import Cluster, SingleAddressSource, StaticSource, ZooKeeperSource
-from zkbroker.client.legacy07 import ListedSource07, ProducerSource07
 from zkbroker.client.view import ClusterSource
 from zkbroker.config import load_properties
-from zkbroker.config.legacy07_producer import ProducerConfig07
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import plugins
-from zkbroker.producer.broker_channel import BrokerChannel
 from zkbroker.producer.hooks import Hooks, initialise
-from zkbroker.producer.legacy07.channel import Channel07
-from zkbroker.producer.legacy07.partitioner import Partitioner07
-from zkbroker.producer.partitioners import RandomPartitioner
 from zkbroker.runtime import Runtime
 
 
@@ -41,30 +34,6 @@ def make_cluster(config: ProducerConfig, runtime: Runtime) -> Cluster:
         send_buffer_bytes=config.send_buffer_bytes,
         receive_buffer_bytes=config.receive_buffer_bytes,
     )
-
-
-def make_cluster07(config: ProducerConfig07, runtime: Runtime) -> Cluster:
-    """Return the 0.7 cluster that a configuration names; not started."""
-    source: ClusterSource = ListedSource07(config.brokers())
-    if config.zookeeper_connect:
-        source = ProducerSource07(
-            config.zookeeper_connect,
-            session_timeout_ms=config.zookeeper_session_timeout_ms,
-            connect_timeout_ms=config.zookeeper_connect_timeout_ms,
-        )
-    return Cluster(source, runtime=runtime)
-
-
-def channels07(config: ProducerConfig07) -> Callable[..., BrokerChannel]:
-    """Return what makes the ways to 0.7 brokers."""
-    return partial(Channel07, settings=config)
-
-
-def partitioner07(config: ProducerConfig07) -> object:
-    """Return the partitioner that a 0.7 configuration names, as an object or a name."""
-    if not config.zookeeper_connect:
-        return RandomPartitioner()
-    return config.named_partitioner or Partitioner07()
 
 
 def make_hooks(

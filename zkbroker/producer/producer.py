@@ -15,22 +15,16 @@ from typing import Any, Self
 
 from zkbroker.client import Cluster
 from zkbroker.client.group_offsets import Committed
-from zkbroker.config.legacy07_producer import ProducerConfig07
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import ClientError, ConfigError, RequestTimedOut
 from zkbroker.measures import Family
 from zkbroker.producer import process_exit
-from zkbroker.producer.assembly import (
-    channels07,
-    make_cluster,
-    make_cluster07,
-    make_hooks,
-    partitioner07,
-)
+from zkbroker.producer.assembly import make_cluster, make_hooks
 from zkbroker.producer.broker_channel import BrokerChannel
 from zkbroker.producer.encoded_batch import EncodedBatch
 from zkbroker.producer.encoders import DefaultEncoder
 from zkbroker.producer.errors import ForkedProducer, MessageTooLarge, Undelivered
+from zkbroker.producer.generation import ProducerGeneration
 from zkbroker.producer.hooks import RECORD_OVERHEAD_BYTES
 from zkbroker.producer.message import KeyedMessage, RecordMetadata
 from zkbroker.producer.outcome_waits import failures_of, shut_down, wait_for
@@ -49,7 +43,7 @@ class Producer:
     """Sends messages; safe to use from many tasks of its runtime.
 
     Args:
-        config: a `ProducerConfig`; a `ProducerConfig07` for a cluster of Kafka 0.7.
+        config: a `ProducerConfig`, or the settings for another generation of Kafka.
         runtime: `threads`, `gevent` or a `Runtime`.
         cluster: a started cluster to use instead of one by the configuration; not closed here.
         partitioner: instead of `partitioner.class`; as the others an object, a class or a name.
@@ -68,7 +62,7 @@ class Producer:
 
     def __init__(
         self,
-        config: ProducerConfig | ProducerConfig07,
+        config: ProducerConfig | ProducerGeneration,
         *,
         runtime: str | Runtime = "threads",
         cluster: Cluster | None = None,
@@ -79,10 +73,10 @@ class Producer:
         callback_handler: object = None,
         interceptors: Sequence[object] = (),
     ) -> None:
-        settings07 = config if isinstance(config, ProducerConfig07) else None
-        config = config.producer() if isinstance(config, ProducerConfig07) else config
-        if settings07 is not None and partitioner is None:
-            partitioner = partitioner07(settings07)
+        other = None if isinstance(config, ProducerConfig) else config
+        config = config if isinstance(config, ProducerConfig) else config.producer()
+        if other is not None and partitioner is None:
+            partitioner = other.make_partitioner()
         self.config = config
         self._runtime = get_runtime(runtime)
         self._sync = config.producer_type == "sync"
@@ -103,10 +97,15 @@ class Producer:
             None if config.enqueue_timeout_ms < 0 else config.enqueue_timeout_ms / 1000
         )
         self._owns_cluster = cluster is None
-        if cluster is None and settings07 is not None:
-            cluster = make_cluster07(settings07, self._runtime).start()
-        self._cluster = make_cluster(config, self._runtime).start() if cluster is None else cluster
-        channels = BrokerChannel if settings07 is None else channels07(settings07)
+        if cluster is None:
+            made = (
+                make_cluster(config, self._runtime)
+                if other is None
+                else other.make_cluster(self._runtime)
+            )
+            cluster = made.start()
+        self._cluster = cluster
+        channels = BrokerChannel if other is None else other.channels()
         self._transactions = (
             TransactionManager(config, self._cluster, self._runtime)
             if config.transactional_id

@@ -7,28 +7,24 @@ sockets here, and ZooKeeper only through the registry.
 from zkbroker.rebalance.assignor import (
     ASSIGNORS,
     range_assign,
-    range_assign_07,
     roundrobin_assign,
     thread_ids,
 )
 from zkbroker.rebalance.member import GroupMember, Owned, OwnershipListener
 from zkbroker.rebalance.rebalancer import Rebalancer
 from zkbroker.rebalance.store import GroupStore, ZkGroupStore
-from zkbroker.rebalance.store07 import GroupStore07
 from zkbroker.types import TopicPartition
 
 __all__ = [
     "ASSIGNORS",
     "GroupMember",
     "GroupStore",
-    "GroupStore07",
     "Owned",
     "OwnershipListener",
     "Rebalancer",
     "TopicPartition",
     "ZkGroupStore",
     "range_assign",
-    "range_assign_07",
     "roundrobin_assign",
     "thread_ids",
 ]

@@ -6,7 +6,6 @@
     round robin  the partitions of all topics, in the order of the Java hash code of
                  "[topic,partition]", dealt to all threads in string order in a circle, past the
                  threads that do not take the topic
-    range of 0.7 the partitions in string order, too: 10-0 before 3-0
 
 Invariant: the result depends on the sets of partitions and threads only, so that any two members
 who see the same group agree; and it is the one that the JVM consumers of 0.8 to 2.x compute.
@@ -52,13 +51,6 @@ def range_assign(
             for number in ordered[start : start + count + (1 if index < extra else 0)]:
                 shares[topic, number] = thread
     return shares
-
-
-def range_assign_07(
-    partitions: Mapping[str, Iterable[int]], threads: Mapping[str, Iterable[str]]
-) -> Shares:
-    """Deal each topic's partitions out as members of 0.7 do; arguments as of `range_assign`."""
-    return range_assign(partitions, threads, order=str)
 
 
 def roundrobin_assign(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zkbroker.config.generation import is_07, without_generation
+from zkbroker.config.generation import find_generation, generation_name, without_generation
 from zkbroker.errors import ConfigError
 
 
@@ -11,12 +11,14 @@ from zkbroker.errors import ConfigError
     ("text", "old"), [("0.7", True), (" 0.7.2 ", True), ("", False), ("0.8", False)]
 )
 def test_either_name_says_it(key, text, old):
-    assert is_07({key: text, "groupid": "g"}) is old
+    given = {key: text, "groupid": "g"}
+    assert generation_name(given) == ("0.7" if old else "")
+    assert getattr(find_generation(given), "name", None) == ("0.7" if old else None)
     assert without_generation({key: text, "groupid": "g"}) == {"groupid": "g"}
 
 
 def test_without_it_is_the_newer_one_and_others_are_refused():
-    assert not is_07({"groupid": "g"})
+    assert generation_name({"groupid": "g"}) == ""
     for text in ("0.6", "7", "0.71"):
         with pytest.raises(ConfigError, match=r"kafka\.generation"):
-            is_07({"kafka.generation": text})
+            generation_name({"kafka.generation": text})

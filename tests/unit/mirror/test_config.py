@@ -2,7 +2,6 @@
 
 import pytest
 
-from zkbroker.config.legacy07_consumer import ConsumerConfig07
 from zkbroker.errors import ConfigError
 from zkbroker.mirror import MirrorConfig, SourceConfig
 
@@ -90,27 +89,3 @@ def test_prefixes_by_source_need_names():
         )
     with pytest.raises(ConfigError, match="no source"):
         MirrorConfig.from_properties({"whitelist": "x"}, target={"bootstrap.servers": "h:9092"})
-
-
-def test_a_source_of_0_7_is_a_consumer_of_0_7_and_has_no_identity_partitions():
-    source = SourceConfig(
-        properties={
-            "protocol.generation": "0.7.2",
-            "zk.connect": "old:2181",
-            "groupid": "mirror",
-            "consumerid": "m",
-            "fetch.size": "5000",
-            "autocommit.enable": "true",
-            "shallowiterator.enable": "true",
-        },
-        label="old",
-    )
-    assert source.legacy07
-    consumer = source.connector(1)
-    assert isinstance(consumer, ConsumerConfig07)
-    assert (consumer.consumer_id, consumer.fetch_bytes) == ("m-1", 5000)
-    assert not consumer.autocommit_enable
-    given = {"whitelist": "t", "target.bootstrap.servers": "here:9092"}
-    MirrorConfig.from_properties(given, sources=[source])
-    with pytest.raises(ConfigError, match="not for source old"):
-        MirrorConfig.from_properties({**given, "identity.partitions": "true"}, sources=[source])

@@ -20,12 +20,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from zkbroker.config.consumer import ConsumerConfig
-from zkbroker.config.legacy07_consumer import ConsumerConfig07
 from zkbroker.consumer.fetching.fetchers import Fetchers
 from zkbroker.consumer.fetching.messages import ConsumerClosed, Decoder, NotOwned
-from zkbroker.consumer.legacy07.generation import Generation07
 from zkbroker.consumer.streams.filters import TopicFilter, make_filter
-from zkbroker.consumer.streams.generation import Generation, Newer
+from zkbroker.consumer.streams.generation import ConsumerGeneration, Generation, Newer
 from zkbroker.consumer.streams.membership import Membership
 from zkbroker.consumer.streams.offset_keeper import OffsetKeeper
 from zkbroker.consumer.streams.rebalance_listeners import Listeners
@@ -46,7 +44,7 @@ class ConsumerConnector:
     """One member of a consumer group. Connects to ZooKeeper when made.
 
     Args:
-        config: the consumer's settings; a `ConsumerConfig07` for a cluster of Kafka 0.7.
+        config: the consumer's settings, or those for another generation of Kafka.
         runtime: `threads`, `gevent` or a `Runtime`; the streams are read under the same.
 
     Raises:
@@ -56,10 +54,10 @@ class ConsumerConnector:
     role = "consumer"
 
     def __init__(
-        self, config: ConsumerConfig | ConsumerConfig07, *, runtime: str | Runtime = "threads"
+        self, config: ConsumerConfig | ConsumerGeneration, *, runtime: str | Runtime = "threads"
     ) -> None:
-        settings = config if isinstance(config, ConsumerConfig07) else None
-        config = config.connector() if isinstance(config, ConsumerConfig07) else config
+        other = None if isinstance(config, ConsumerConfig) else config
+        config = config if isinstance(config, ConsumerConfig) else config.connector()
         self.config = config
         self._runtime = get_runtime(runtime)
         self.consumer_id = new_consumer_id(config.group_id, config.consumer_id or None)
@@ -79,8 +77,8 @@ class ConsumerConnector:
         ).start()
         self._generation: Generation = (
             Newer(config, self._session, self._runtime)
-            if settings is None
-            else Generation07(settings, self._session, self._runtime)
+            if other is None
+            else other.generation(self._session, self._runtime)
         )
         self._streams = Streams(
             self._runtime,
@@ -393,7 +391,7 @@ class Consumer:
 
     @staticmethod
     def create(
-        config: ConsumerConfig | ConsumerConfig07, *, runtime: str | Runtime = "threads"
+        config: ConsumerConfig | ConsumerGeneration, *, runtime: str | Runtime = "threads"
     ) -> ConsumerConnector:
         """Return a connector; see `ConsumerConnector`."""
         return ConsumerConnector(config, runtime=runtime)

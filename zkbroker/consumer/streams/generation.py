@@ -1,7 +1,7 @@
 """What a connector needs of its cluster, by the generation of Kafka that it speaks.
 
 Invariant: members, streams, rebalances and commits are one code for all generations; what differs
-is who is asked for partitions, how bytes are fetched and decoded, and how partitions are dealt out.
+is where partitions are found, how bytes are fetched and decoded, and how partitions are dealt out.
 """
 
 from collections.abc import Callable, Mapping
@@ -55,6 +55,20 @@ class Generation(Protocol):
         """
 
     def close(self, timeout_s: float) -> object: ...
+
+
+class ConsumerGeneration(Protocol):
+    """The settings of a connector for another generation of Kafka than 0.8 and later."""
+
+    def connector(self) -> ConsumerConfig:
+        """Return what all generations of connectors share.
+
+        Raises:
+            ConfigError: a value is not allowed.
+        """
+
+    def generation(self, session: ZkSession, runtime: Runtime) -> Generation:
+        """Return the cluster as the connector of one member sees it."""
 
 
 class Newer:

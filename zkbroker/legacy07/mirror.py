@@ -15,13 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from zkbroker.client import Cluster
 from zkbroker.consumer.fetching.partition import Chunk
-from zkbroker.consumer.legacy07 import Cluster07
+from zkbroker.legacy07.cluster import Cluster07
+from zkbroker.legacy07.partitioner import Partitioner07
 from zkbroker.mirror.config import MirrorConfig
 from zkbroker.mirror.repack import Decoded, Piece, in_batches
 from zkbroker.mirror.source_cluster import SourceCluster
 from zkbroker.mirror.target import Target
 from zkbroker.producer import Producer
-from zkbroker.producer.assembly import make_cluster07, partitioner07
 from zkbroker.producer.plugins import resolve
 from zkbroker.records import Codec
 from zkbroker.records.legacy07 import entries, messages
@@ -94,13 +94,14 @@ class Target07(Target):
     magic = -1
 
     def __init__(self, config: MirrorConfig, runtime: Runtime) -> None:
-        own = config.producer07()
-        self._zookeeper = own.zookeeper_connect
+        own = config.generation_producer()
         self.settings = own.producer()
-        named = partitioner07(own) if own.zookeeper_connect else None
-        self.partitioner = resolve("partitioner", named) if named else None
-        self.own_partitioner = bool(own.named_partitioner)
-        self.cluster = make_cluster07(own, runtime).start()
+        self._zookeeper = self.settings.zookeeper_connect
+        partitioner = resolve("partitioner", own.make_partitioner())
+        # Brokers that are listed pick the partition themselves.
+        self.partitioner = partitioner if self._zookeeper else None
+        self.own_partitioner = type(partitioner) is not Partitioner07
+        self.cluster = own.make_cluster(runtime).start()
         try:
             self.producer = Producer(own, runtime=runtime, cluster=self.cluster)
         except BaseException:

@@ -4,8 +4,8 @@ Invariant: a partition that was found keeps its place; one whose broker went is 
 """
 
 from zkbroker.client import BrokerUnavailable, Cluster
-from zkbroker.client.legacy07 import ZooKeeperSource07
-from zkbroker.consumer.legacy07.simple import SimpleConsumer07
+from zkbroker.legacy07.simple import SimpleConsumer07
+from zkbroker.legacy07.sources import ZooKeeperSource07
 from zkbroker.runtime import Runtime
 from zkbroker.types import Partition07
 from zkbroker.zookeeper import ZkSession

@@ -6,8 +6,9 @@ Invariant: as of `ZkGroupStore`. There are no leaders and no assignment of repli
 of a topic are those of the brokers that are up, and come and go with them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from zkbroker.rebalance.assignor import Shares, range_assign
 from zkbroker.rebalance.store import ZkGroupStore
 from zkbroker.registry import groups, legacy07
 from zkbroker.registry.groups import StreamSubscription
@@ -33,3 +34,13 @@ class GroupStore07(ZkGroupStore):
 
     def watch_brokers(self, watch: Settable) -> None:
         """Nothing to watch: what a broker has goes with it, and is watched."""
+
+
+def range_assign_07(
+    partitions: Mapping[str, Iterable[int]], threads: Mapping[str, Iterable[str]]
+) -> Shares:
+    """Deal each topic's partitions out as members of 0.7 do: 10-0 before 3-0.
+
+    Arguments as of `range_assign`.
+    """
+    return range_assign(partitions, threads, order=str)

@@ -1,6 +1,6 @@
 """0.7's own choice of a partition."""
 
-from zkbroker.producer.legacy07.partitioner import Partitioner07
+from zkbroker.legacy07.partitioner import Partitioner07
 from zkbroker.producer.partitioners import java_hash
 
 

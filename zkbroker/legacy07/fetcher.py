@@ -16,13 +16,13 @@ from zkbroker.config.fetching import FetchSettings
 from zkbroker.config.shared_options import FAIL, SMALLEST
 from zkbroker.consumer.fetching.fetch_loop import FetchLoop, GiveBack
 from zkbroker.consumer.fetching.partition import Chunk, ConsumedPartition, ReadProgress
-from zkbroker.consumer.legacy07.simple import (
+from zkbroker.errors import ErrorCode, OffsetOutOfRange, UnknownTopicOrPartition
+from zkbroker.legacy07.simple import (
     EARLIEST_TIME,
     LATEST_TIME,
     Fetched07,
     SimpleConsumer07,
 )
-from zkbroker.errors import ErrorCode, OffsetOutOfRange, UnknownTopicOrPartition
 from zkbroker.measures import Histogram
 from zkbroker.runtime import Runtime
 from zkbroker.types import Partition07

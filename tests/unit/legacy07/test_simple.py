@@ -8,7 +8,6 @@ import pytest
 
 from tests.support.legacy07 import readings, same_payload, unpack
 from tests.support.legacy07_server import Server07
-from zkbroker.consumer.legacy07 import Partition07, SimpleConsumer07
 from zkbroker.errors import (
     ClientError,
     CorruptMessage,
@@ -17,6 +16,7 @@ from zkbroker.errors import (
     OffsetOutOfRange,
     UnknownTopicOrPartition,
 )
+from zkbroker.legacy07 import Partition07, SimpleConsumer07
 from zkbroker.protocol.legacy07 import Produce07, encode_request
 from zkbroker.records.codec import Codec
 from zkbroker.records.legacy07 import build_message, build_wrapper

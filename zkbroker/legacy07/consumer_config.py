@@ -13,7 +13,11 @@ from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.config.generation import GENERATION, without_generation
 from zkbroker.config.refused_client_keys import refuse_unsupported
 from zkbroker.config.schema import Bool, Int, Ms, Str, from_properties, option, required, validate
+from zkbroker.consumer.streams.generation import Generation
 from zkbroker.errors import ConfigError
+from zkbroker.legacy07.group_member import Generation07
+from zkbroker.runtime import Runtime
+from zkbroker.zookeeper import ZkSession
 
 _MIRROR = "zkbroker mirror takes it, a consumer does not"
 
@@ -87,11 +91,6 @@ class ConsumerConfig07:
         return from_properties(cls, given, warn=warn, also_known=(GENERATION,))
 
     def connector(self) -> ConsumerConfig:
-        """Return what all generations of connectors share.
-
-        Raises:
-            ConfigError: a value is not allowed.
-        """
         session_ms, connect_ms = (
             self.zookeeper_session_timeout_ms,
             self.zookeeper_connection_timeout_ms,
@@ -118,3 +117,6 @@ class ConsumerConfig07:
             # 0.7 has no topics of its own.
             exclude_internal_topics=False,
         )
+
+    def generation(self, session: ZkSession, runtime: Runtime) -> Generation:
+        return Generation07(self, session, runtime)

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from tests.support.instant_session import InstantSession, new_server
-from zkbroker.rebalance import GroupStore07, range_assign, range_assign_07
+from zkbroker.legacy07.group_store import GroupStore07, range_assign_07
+from zkbroker.rebalance import range_assign
 from zkbroker.registry.groups import StreamSubscription
 from zkbroker.runtime import get_runtime
 from zkbroker.types import Partition07

@@ -7,14 +7,23 @@ by name; newer spellings of the same settings are understood too.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
+from zkbroker.client import Cluster
+from zkbroker.client.view import ClusterSource
 from zkbroker.config import shared_options as shared
 from zkbroker.config.generation import GENERATION, without_generation
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.config.refused_client_keys import refuse_unsupported
 from zkbroker.config.schema import Int, Int32, Str, StrList, from_properties, option, validate
 from zkbroker.errors import ConfigError
+from zkbroker.legacy07.channel import Channel07
+from zkbroker.legacy07.partitioner import Partitioner07
+from zkbroker.legacy07.sources import ListedSource07, ProducerSource07
+from zkbroker.producer.broker_channel import BrokerChannel
+from zkbroker.producer.partitioners import RandomPartitioner
+from zkbroker.runtime import Runtime
 
 _FOREVER = 2**31 - 1
 _BROKER = re.compile(r"(\d+):([^:,\s]+):(\d{1,5})", re.ASCII)
@@ -117,8 +126,8 @@ class ProducerConfig07:
             raise ConfigError(f"give one of zk.connect, broker.list and host; given: {said}")
         if not self.zookeeper_connect and self.partitioner:
             raise ConfigError(
-                f"partitioner.class={self.partitioner} needs zk.connect: brokers that are listed "
-                "pick the partition themselves"
+                f"partitioner.class={self.partitioner} needs zk.connect: brokers that are "
+                "listed pick the partition themselves"
             )
         if self.host and not self.port:
             raise ConfigError("host needs port: the broker to send to")
@@ -159,11 +168,6 @@ class ProducerConfig07:
         return from_properties(cls, given, warn=warn, also_known=(GENERATION,))
 
     def producer(self) -> ProducerConfig:
-        """Return what all generations of producers share.
-
-        Raises:
-            ConfigError: a value is not allowed.
-        """
         sync = self.producer_type == "sync"
         return ProducerConfig(
             zookeeper_connect=self.zookeeper_connect,
@@ -193,3 +197,21 @@ class ProducerConfig07:
             callback_handler=self.callback_handler,
             callback_handler_properties=self.callback_handler_properties,
         )
+
+    def make_cluster(self, runtime: Runtime) -> Cluster:
+        source: ClusterSource = ListedSource07(self.brokers())
+        if self.zookeeper_connect:
+            source = ProducerSource07(
+                self.zookeeper_connect,
+                session_timeout_ms=self.zookeeper_session_timeout_ms,
+                connect_timeout_ms=self.zookeeper_connect_timeout_ms,
+            )
+        return Cluster(source, runtime=runtime)
+
+    def make_partitioner(self) -> object:
+        if not self.zookeeper_connect:
+            return RandomPartitioner()
+        return self.named_partitioner or Partitioner07()
+
+    def channels(self) -> Callable[..., BrokerChannel]:
+        return partial(Channel07, settings=self)

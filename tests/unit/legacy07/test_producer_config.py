@@ -2,8 +2,8 @@
 
 import pytest
 
-from zkbroker.config.legacy07_producer import ProducerConfig07
 from zkbroker.errors import ConfigError
+from zkbroker.legacy07.producer_config import ProducerConfig07
 
 # Of the description of 0.7.2: name, our field, default, another value with what comes of it.
 SHARED = [

@@ -17,10 +17,9 @@ import select
 import socket
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from zkbroker.client import BrokerUnavailable, Cluster
-from zkbroker.config.legacy07_producer import ProducerConfig07
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import ErrorCode, NetworkError, ZkbrokerError, protocol_error
 from zkbroker.network.frames import FrameError, FrameReader
@@ -38,6 +37,9 @@ from zkbroker.records import Codec
 from zkbroker.records.legacy07 import build_message, build_wrapper
 from zkbroker.runtime import Runtime
 from zkbroker.types import Partition07
+
+if TYPE_CHECKING:
+    from zkbroker.legacy07.producer_config import ProducerConfig07
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +65,7 @@ class Channel07(BrokerChannel):
         config: ProducerConfig,
         on_done: Callable[[Exchange], None],
         *,
-        settings: ProducerConfig07,
+        settings: "ProducerConfig07",
     ) -> None:
         self._runtime = runtime
         self._settings = settings

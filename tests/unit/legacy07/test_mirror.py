@@ -3,7 +3,7 @@
 import pytest
 
 from zkbroker.errors import CorruptMessage
-from zkbroker.mirror.legacy07 import SourceCluster07, cut07
+from zkbroker.legacy07.mirror import SourceCluster07, cut07
 from zkbroker.records import Codec
 from zkbroker.records.legacy07 import build_message, build_wrapper
 from zkbroker.types import Partition07

@@ -6,22 +6,26 @@ Positions are committed into ZooKeeper, under the names and in the numbers of 0.
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
-from zkbroker.config.legacy07_consumer import ConsumerConfig07
 from zkbroker.consumer.fetching.decode import Decode
 from zkbroker.consumer.fetching.fetchers import Fetchers
-from zkbroker.consumer.legacy07.cluster import Cluster07
-from zkbroker.consumer.legacy07.decode import decode_chunk07
-from zkbroker.consumer.legacy07.fetcher import BrokerFetcher07
-from zkbroker.consumer.legacy07.simple import EARLIEST_TIME
 from zkbroker.consumer.streams.generation import Positions
 from zkbroker.consumer.streams.offset_keeper import OffsetKeeper
 from zkbroker.consumer.streams.zookeeper_offsets import ZooKeeperOffsets
-from zkbroker.rebalance import GroupStore, GroupStore07, range_assign_07
+from zkbroker.legacy07.cluster import Cluster07
+from zkbroker.legacy07.decode import decode_chunk07
+from zkbroker.legacy07.fetcher import BrokerFetcher07
+from zkbroker.legacy07.group_store import GroupStore07, range_assign_07
+from zkbroker.legacy07.simple import EARLIEST_TIME
+from zkbroker.rebalance import GroupStore
 from zkbroker.rebalance.assignor import Assignor
 from zkbroker.runtime import Runtime
 from zkbroker.types import PartitionKey
 from zkbroker.zookeeper import ZkSession
+
+if TYPE_CHECKING:
+    from zkbroker.legacy07.consumer_config import ConsumerConfig07
 
 
 class Generation07:
@@ -37,7 +41,7 @@ class Generation07:
     step = 0
     strategy: Assignor = staticmethod(range_assign_07)
 
-    def __init__(self, config: ConsumerConfig07, session: ZkSession, runtime: Runtime) -> None:
+    def __init__(self, config: "ConsumerConfig07", session: ZkSession, runtime: Runtime) -> None:
         self._settings = config
         self._config = config.connector()
         self._session = session

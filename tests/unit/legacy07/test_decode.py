@@ -1,8 +1,8 @@
 """Bytes of a 0.7 log as messages of a stream."""
 
 from zkbroker.consumer.fetching.partition import ReadProgress, next_after
-from zkbroker.consumer.legacy07 import Partition07, decode_chunk07
 from zkbroker.errors import CorruptMessage
+from zkbroker.legacy07 import Partition07, decode_chunk07
 from zkbroker.records.codec import Codec
 from zkbroker.records.legacy07 import build_message, build_wrapper
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from zkbroker.config.legacy07_consumer import ConsumerConfig07
 from zkbroker.errors import ConfigError
+from zkbroker.legacy07.consumer_config import ConsumerConfig07
 
 NEEDED = {"groupid": "g", "zk.connect": "z:2181"}
 # Of the description of 0.7.2: name, default, and another value with what comes of it.
