@@ -1,7 +1,5 @@
 """Our producer to a 0.7 cluster: which broker and partition, codecs, queues, closed connections."""
 
-import random
-
 import pytest
 
 from tests.support.client07 import Broker07, broker_address, parse
@@ -216,22 +214,3 @@ def test_with_acks_a_message_is_sent_when_the_broker_took_it(tmp_path, chroot, t
             finally:
                 broker.resume()
             until(lambda: count(tree, "t") >= 3)
-
-
-@pytest.mark.parametrize("codec", ["none", "gzip"])
-def test_a_set_that_brokers_would_drop_in_silence_is_split_and_what_is_too_large_refused(
-    tmp_path, chroot, tree, codec
-):
-    noise = random.Random(7).randbytes
-    bodies = [noise(400) for _ in range(20)] + [noise(1004)]
-    given = config(
-        tree, max_message_size=1000, producer_type="async", compression_codec=codec, batch_size=100
-    )
-    with cluster07(tmp_path, chroot, tree, brokers=1, max_message_size="1000"):
-        make_topic(tree, "t", brokers=1)
-        producer = Producer(given)
-        futures = [producer.send(KeyedMessage("t", body)) for body in bodies]
-        assert [future.exception() for future in futures[:-1]] == [None] * 20
-        assert isinstance(futures[-1].exception(), MessageTooLarge)
-        producer.close()
-        until(lambda: count(tree, "t") == 21)
