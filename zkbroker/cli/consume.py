@@ -11,10 +11,12 @@ from click.core import ParameterSource
 from zkbroker.cli.compat.kcat_habits import brokers_of, kcat_switches, properties_option
 from zkbroker.cli.connection import NO_CLUSTER, cluster_options, open_cluster
 from zkbroker.cli.generation import (
+    CommandGeneration,
     PartitionNumber,
+    command_generation,
     generation_option,
-    is_legacy07,
-    require_zookeeper_07,
+    plain_start,
+    require_zookeeper,
 )
 from zkbroker.cli.message_format import (
     Piece,
@@ -137,9 +139,12 @@ def command(
     out = sys.stdout.buffer
     printed = 0
     with ExitStack() as stack:
-        if is_legacy07(generation, properties):
+        other = command_generation(generation, properties)
+        if other is not None:
             stream = stack.enter_context(
-                _of_07(names, partitions, zookeeper, group, chosen, exit_at_end, properties)
+                _of_other(
+                    other, names, partitions, zookeeper, group, chosen, exit_at_end, properties
+                )
             )
         elif group is None:
             cluster = stack.enter_context(open_cluster(bootstrap, zookeeper))
@@ -184,7 +189,8 @@ def command(
     out.flush()
 
 
-def _of_07(
+def _of_other(
+    generation: CommandGeneration,
     names: list[str],
     partitions: tuple[int, ...],
     zookeeper: str | None,
@@ -194,12 +200,12 @@ def _of_07(
     properties: Mapping[str, str],
 ) -> AbstractContextManager[Iterator["MessageAndMetadata"]]:
     from zkbroker.cli.reading import of_zookeeper_group
-    from zkbroker.cli.reading07 import of_partitions_07
 
-    connect = require_zookeeper_07(zookeeper or properties.get("zk.connect"))
-    if group is None:
-        return of_partitions_07(names[0], partitions, connect, chosen, exit_at_end)
-    return of_zookeeper_group(names, connect, group, properties, legacy07=True)
+    connect = require_zookeeper(generation, zookeeper or properties.get("zk.connect"))
+    if group is not None:
+        return of_zookeeper_group(names, connect, group, properties, generation)
+    start = plain_start(generation, chosen)
+    return generation.read_partitions(names[0], partitions, connect, start, exit_at_end=exit_at_end)
 
 
 def _in_zookeeper(context: click.Context, bootstrap: str | None, zookeeper: str | None) -> bool:

@@ -1,15 +1,69 @@
-"""What commands say of Kafka 0.7: its generation, its partitions."""
+"""What commands know of other generations of Kafka: `--kafka-generation`, and their partitions."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
-from zkbroker.config.generation import GENERATION, generation_name
+from zkbroker.cli.positions import Anchor, Range
+from zkbroker.config.generation import GENERATION, PLUGINS, find_generation
 from zkbroker.errors import ConfigError
 from zkbroker.types import parse_partition
 
+if TYPE_CHECKING:
+    from zkbroker.consumer import MessageAndMetadata
+    from zkbroker.consumer.streams.generation import ConsumerGeneration
+    from zkbroker.producer.generation import ProducerGeneration
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+_EARLIEST = -2
+_LATEST = -1
+
+
+class CommandGeneration(Protocol):
+    """What commands need of another generation than 0.8 and later.
+
+    Attributes:
+        name: of the generation.
+        has_headers: whether its messages have headers.
+        offset_form: what an offset is there, for messages.
+    """
+
+    name: str
+    has_headers: bool
+    offset_form: str
+
+    def consumer_config(
+        self, properties: Mapping[str, str], warn: Callable[[str], None]
+    ) -> "ConsumerGeneration":
+        """Return the settings of a connector; raise `ConfigError` where they do not fit."""
+
+    def command_producer(
+        self,
+        properties: Mapping[str, str],
+        given: Mapping[str, str],
+        warn: Callable[[str], None],
+    ) -> "ProducerGeneration":
+        """Return the settings of a producer of lines; raise `ConfigError` where they do not fit.
+
+        Args:
+            properties: of a producer for newer clusters.
+            given: those of them that the user gave.
+            warn: receives each warning.
+        """
+
+    def read_partitions(
+        self,
+        topic: str,
+        partitions: Sequence[int],
+        zookeeper: str,
+        start: int,
+        *,
+        exit_at_end: bool,
+    ) -> AbstractContextManager[Iterator["MessageAndMetadata"]]:
+        """Read partitions of a topic without a group; `start` is as of `plain_start`."""
 
 
 class PartitionNumber(click.ParamType[int]):
@@ -45,37 +99,56 @@ def generation_option(command: F) -> F:
     return click.option(
         "--kafka-generation",
         "generation",
-        metavar="0.7",
-        help="For a cluster of Kafka 0.7; the property kafka.generation does the same.",
+        metavar="|".join(PLUGINS),
+        help="For a cluster of this generation; the property kafka.generation does the same.",
     )(command)
 
 
-def is_legacy07(generation: str | None, properties: Mapping[str, str]) -> bool:
-    """Whether a command is about a cluster of Kafka 0.7; the option goes before the property.
+def command_generation(
+    generation: str | None, properties: Mapping[str, str]
+) -> CommandGeneration | None:
+    """Return the generation that a command is about; None for 0.8 and later.
+
+    Args:
+        generation: the option, which goes before the property.
+        properties: given to the command.
 
     Raises:
         ConfigError: the generation is not known.
     """
     given = {GENERATION: generation} if generation is not None else properties
-    return generation_name(given) == "0.7"
+    found: CommandGeneration | None = find_generation(given)
+    return found
 
 
-def broker_list_07(bootstrap: str) -> str:
-    """Return brokers as 0.7 lists them, `id:host:port`; those without an id are numbered."""
-    addresses = [each.strip() for each in bootstrap.split(",") if each.strip()]
-    if all(each.count(":") == 1 for each in addresses):
-        return ",".join(f"{number}:{each}" for number, each in enumerate(addresses))
-    return ",".join(addresses)
-
-
-def require_zookeeper_07(zookeeper: str | None) -> str:
-    """Return the ZooKeeper of a 0.7 cluster.
+def require_zookeeper(generation: CommandGeneration, zookeeper: str | None) -> str:
+    """Return the ZooKeeper by which a cluster is read.
 
     Raises:
         ConfigError: none is given.
     """
     if zookeeper is None:
         raise ConfigError(
-            "a cluster of Kafka 0.7 is read by its ZooKeeper: give -z HOST:PORT[/CHROOT]"
+            f"a cluster of Kafka {generation.name} is read by its ZooKeeper: give -z "
+            "HOST:PORT[/CHROOT]"
         )
     return zookeeper
+
+
+def plain_start(generation: CommandGeneration, chosen: Range) -> int:
+    """Return where to read from: an offset, or -2 for the beginning and -1 for the end.
+
+    Raises:
+        ConfigError: another generation has no such place.
+    """
+    start = chosen.start
+    if chosen.stop is None:
+        if start.anchor is Anchor.BEGINNING:
+            return _EARLIEST
+        if start.anchor is Anchor.END and not start.value:
+            return _LATEST
+        if start.anchor is Anchor.OFFSET:
+            return start.value
+    raise ConfigError(
+        f"-o of a cluster of Kafka {generation.name} is beginning, end or {generation.offset_form}"
+    )

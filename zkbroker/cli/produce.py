@@ -18,9 +18,8 @@ from zkbroker.cli.compat.kcat_habits import (
 from zkbroker.cli.connection import cluster_options, discovery_properties
 from zkbroker.cli.generation import (
     PartitionNumber,
-    broker_list_07,
+    command_generation,
     generation_option,
-    is_legacy07,
 )
 from zkbroker.cli.message_format import parse_delimiter
 from zkbroker.cli.output import say
@@ -107,7 +106,6 @@ def command(
     from zkbroker.admin.cluster_tree import require_cluster
     from zkbroker.config.producer import ProducerConfig
     from zkbroker.config.properties import load_properties
-    from zkbroker.legacy07.producer_config import ProducerConfig07
     from zkbroker.producer import KeyedMessage, Producer
     from zkbroker.producer.errors import Undelivered
 
@@ -121,12 +119,9 @@ def command(
         **(load_properties(properties_file) if properties_file else {}),
         **parse_settings(settings, "-X"),
     }
-    legacy07 = is_legacy07(generation, given)
-    if legacy07:
-        if headers:
-            raise click.UsageError("messages of Kafka 0.7 have no headers: leave out -H")
-        if bootstrap is not None:
-            bootstrap = broker_list_07(bootstrap)
+    other = command_generation(generation, given)
+    if other is not None and headers and not other.has_headers:
+        raise click.UsageError(f"messages of Kafka {other.name} have no headers: leave out -H")
     properties = {
         **discovery_properties(brokers_of(given) if bootstrap is None else bootstrap, zookeeper),
         # Lines are to show up while they are typed.
@@ -138,8 +133,6 @@ def command(
     if codec is not None:
         properties["compression.codec"] = codec
     properties |= given
-    if legacy07:
-        properties = _of_07(properties, given)
     end = parse_delimiter(delimiter)
     if not end:
         raise click.UsageError("-D must not be empty: it is what splits the input into messages")
@@ -159,14 +152,15 @@ def command(
         # Whoever was not delivered is reported, and the first with its reason.
         stack.enter_context(suppress(Undelivered))
         config = (
-            ProducerConfig07.from_properties(properties, warn=warn)
-            if legacy07
-            else ProducerConfig.from_properties(properties, warn=warn)
+            ProducerConfig.from_properties(properties, warn=warn)
+            if other is None
+            else other.command_producer(properties, given, warn)
         )
-        if config.zookeeper_connect:
-            require_cluster(config.zookeeper_connect)
+        shared = config if isinstance(config, ProducerConfig) else config.producer()
+        if shared.zookeeper_connect:
+            require_cluster(shared.zookeeper_connect)
         producer = stack.enter_context(Producer(config))
-        if isinstance(config, ProducerConfig) and config.transactional_id:
+        if shared.transactional_id:
             # All of the input is seen at once, or, where it cannot be read to its end, nothing.
             stack.enter_context(producer.transaction())
 
@@ -202,20 +196,6 @@ def command(
     if failed:
         say(f"error: {failed} of {sent} messages were not acknowledged", err=True)
         sys.exit(1)
-
-
-def _of_07(properties: dict[str, str], given: dict[str, str]) -> dict[str, str]:
-    """Return properties for a cluster of Kafka 0.7: what is typed waits rather than fails."""
-    found = {"queue.enqueueTimeout.ms": "-1", **properties}
-    if "metadata.broker.list" in found:
-        found["broker.list"] = found.pop("metadata.broker.list")
-    if given.keys() & {"zk.connect", "broker.list"}:
-        found.pop("zookeeper.connect", None)
-    if "queue.time" in given:
-        del found["queue.buffering.max.ms"]
-    if not given.keys() & {"request.required.acks", "acks"}:
-        found.pop("request.required.acks", None)
-    return found
 
 
 def _header(text: str) -> tuple[str, bytes | None]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from zkbroker.cli.compat.kcat_habits import warn
 from zkbroker.cli.connection import CLIENT_ID, open_cluster, open_session
+from zkbroker.cli.generation import CommandGeneration
 from zkbroker.cli.positions import Anchor, Position, Range
 from zkbroker.client.resolve_offsets import resolve_offsets, resolve_or_end
 from zkbroker.config.consumer import ConsumerConfig
@@ -17,7 +18,6 @@ from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.config.shared_options import READ_COMMITTED
 from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME
 from zkbroker.errors import ConfigError, RequestTimedOut
-from zkbroker.legacy07.consumer_config import ConsumerConfig07
 from zkbroker.types import PartitionKey
 
 if TYPE_CHECKING:
@@ -140,10 +140,9 @@ def of_zookeeper_group(
     zookeeper: str,
     group: str,
     properties: Mapping[str, str],
-    *,
-    legacy07: bool = False,
+    generation: CommandGeneration | None = None,
 ) -> Iterator[Messages]:
-    """Take a share of a group that is kept in ZooKeeper, of a 0.7 cluster or a later one.
+    """Take a share of a group that is kept in ZooKeeper, of a cluster of any generation.
 
     Raises:
         ConfigError: a setting is not allowed.
@@ -152,11 +151,14 @@ def of_zookeeper_group(
     from zkbroker.admin.cluster_tree import require_cluster
     from zkbroker.consumer import Consumer, Whitelist
 
-    kind = ConsumerConfig07 if legacy07 else ConsumerConfig
-    config = kind.from_properties(
-        {"zookeeper.connect": zookeeper, "group.id": group, **properties}, warn=warn
+    given = {"zookeeper.connect": zookeeper, "group.id": group, **properties}
+    config = (
+        ConsumerConfig.from_properties(given, warn=warn)
+        if generation is None
+        else generation.consumer_config(given, warn)
     )
-    require_cluster(config.zookeeper_connect)
+    shared = config if isinstance(config, ConsumerConfig) else config.connector()
+    require_cluster(shared.zookeeper_connect)
     with Consumer.create(config) as connector:
         (stream,) = connector.create_message_streams_by_filter(Whitelist(",".join(topics)), 1)
         yield iter(stream)

@@ -1,11 +1,16 @@
-"""The plug-in of Kafka 0.7: what `kafka.generation=0.7` stands for in clients and mirrors."""
+"""The plug-in of Kafka 0.7: what `kafka.generation=0.7` stands for in mirrors and commands.
 
-from collections.abc import Mapping
+Invariant: what differs from newer clusters is decided here and below, never by who asks.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 from zkbroker.errors import ConfigError
 from zkbroker.legacy07.consumer_config import ConsumerConfig07
 from zkbroker.legacy07.mirror import SourceCluster07, Target07
 from zkbroker.legacy07.producer_config import ProducerConfig07
+from zkbroker.legacy07.reading import Messages, read_partitions
 from zkbroker.mirror.config import MirrorConfig
 from zkbroker.mirror.generations import Generation
 from zkbroker.mirror.source_cluster import SourceCluster
@@ -15,15 +20,17 @@ from zkbroker.runtime import Runtime
 
 
 class Kafka07:
-    """Kafka 0.7; fits `mirror.generations.Generation`."""
+    """Kafka 0.7; fits `mirror.generations.Generation` and `cli.generation.CommandGeneration`."""
 
     name = "0.7"
     why_no_identity = (
         "partitions of Kafka 0.7 are numbered on each broker, and its brokers make them"
     )
     why_no_transactions = "Kafka 0.7 has no transactions"
+    has_headers = False
+    offset_form = "a position in bytes that lies between two messages"
 
-    def consumer_config(self, properties: Mapping[str, str]) -> ConsumerConfig07:
+    def source_settings(self, properties: Mapping[str, str]) -> ConsumerConfig07:
         """Return the settings of a connector for a mirror.
 
         Raises:
@@ -40,7 +47,7 @@ class Kafka07:
             del given["shallowiterator.enable"]
         return ConsumerConfig07.from_properties(given)
 
-    def producer_config(self, properties: Mapping[str, str]) -> ProducerConfig07:
+    def target_settings(self, properties: Mapping[str, str]) -> ProducerConfig07:
         """Return the settings of a producer for a mirror.
 
         Raises:
@@ -69,6 +76,65 @@ class Kafka07:
             ZkbrokerError: it cannot be reached.
         """
         return Target07(config, runtime)
+
+    # -- for commands
+
+    def consumer_config(
+        self, properties: Mapping[str, str], warn: Callable[[str], None]
+    ) -> ConsumerConfig07:
+        """Return the settings of a connector.
+
+        Raises:
+            ConfigError: a value is not allowed, or something is missing.
+        """
+        return ConsumerConfig07.from_properties(properties, warn=warn)
+
+    def command_producer(
+        self,
+        properties: Mapping[str, str],
+        given: Mapping[str, str],
+        warn: Callable[[str], None],
+    ) -> ProducerConfig07:
+        """Return the settings of a producer of lines: what is typed waits rather than fails.
+
+        Args:
+            properties: of a producer for newer clusters.
+            given: those of them that the user gave.
+            warn: receives each warning.
+
+        Raises:
+            ConfigError: a value is not allowed, or something is missing.
+        """
+        found = {"queue.enqueueTimeout.ms": "-1", **properties}
+        if "metadata.broker.list" in found:
+            found["broker.list"] = _with_ids(found.pop("metadata.broker.list"))
+        if given.keys() & {"zk.connect", "broker.list"}:
+            found.pop("zookeeper.connect", None)
+        if "queue.time" in given:
+            del found["queue.buffering.max.ms"]
+        if not given.keys() & {"request.required.acks", "acks"}:
+            found.pop("request.required.acks", None)
+        return ProducerConfig07.from_properties(found, warn=warn)
+
+    def read_partitions(
+        self,
+        topic: str,
+        partitions: Sequence[int],
+        zookeeper: str,
+        start: int,
+        *,
+        exit_at_end: bool,
+    ) -> AbstractContextManager[Messages]:
+        """Read partitions of a topic without a group; see `reading.read_partitions`."""
+        return read_partitions(topic, partitions, zookeeper, start, exit_at_end=exit_at_end)
+
+
+def _with_ids(bootstrap: str) -> str:
+    """Return brokers as 0.7 lists them, `id:host:port`; those without an id are numbered."""
+    addresses = [each.strip() for each in bootstrap.split(",") if each.strip()]
+    if all(each.count(":") == 1 for each in addresses):
+        return ",".join(f"{number}:{each}" for number, each in enumerate(addresses))
+    return ",".join(addresses)
 
 
 GENERATION: Generation = Kafka07()

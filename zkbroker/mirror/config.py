@@ -149,7 +149,7 @@ class MirrorConfig(MirrorOptions):
             ConfigError: they give up what a mirror promises.
         """
         assert self.target_generation is not None
-        made = self.target_generation.producer_config(self._producer_properties())
+        made = self.target_generation.target_settings(self._producer_properties())
         _check_acks(made.producer())
         return made
 

@@ -33,10 +33,10 @@ class GenerationSettings(Protocol):
     why_no_identity: str
     why_no_transactions: str
 
-    def consumer_config(self, properties: Mapping[str, str]) -> ConsumerGeneration:
+    def source_settings(self, properties: Mapping[str, str]) -> ConsumerGeneration:
         """Return the settings of a connector; raise `ConfigError` where they do not fit."""
 
-    def producer_config(self, properties: Mapping[str, str]) -> ProducerGeneration:
+    def target_settings(self, properties: Mapping[str, str]) -> ProducerGeneration:
         """Return the settings of a producer; raise `ConfigError` where they do not fit."""
 
 
@@ -97,7 +97,7 @@ class SourceConfig:
             if number and key in given:
                 given[key] += f"-{number}"
         if self.generation is not None:
-            return self.generation.consumer_config(given)
+            return self.generation.source_settings(given)
         return ConsumerConfig.from_properties(given)
 
     def group_consumer(self, number: int) -> GroupConsumerConfig:

@@ -1,30 +1,39 @@
-"""Where `zkbroker consume` takes messages of partitions of a 0.7 cluster from.
+"""Partitions of a 0.7 cluster read without a group.
 
-Invariant: as of `reading`: with an end asked for, the ends are taken once.
+Invariant: with an end asked for, the ends are taken once.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from zkbroker.admin.cluster_tree import require_cluster
-from zkbroker.cli.positions import Anchor, Position, Range
-from zkbroker.cli.reading import Messages
-from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME
+from zkbroker.consumer import LATEST_TIME, MessageAndMetadata
 from zkbroker.errors import ConfigError
-from zkbroker.legacy07 import Cluster07, Partition07, decode_chunk07
+from zkbroker.legacy07.cluster import Cluster07
+from zkbroker.legacy07.decode import decode_chunk07
+from zkbroker.types import Partition07
 
 _POLL_S = 0.2
 
+Messages = Iterator[MessageAndMetadata]
+
 
 @contextmanager
-def of_partitions_07(
-    topic: str, partitions: tuple[int, ...], zookeeper: str, chosen: Range, exit_at_end: bool
+def read_partitions(
+    topic: str, partitions: Sequence[int], zookeeper: str, start: int, *, exit_at_end: bool
 ) -> Iterator[Messages]:
-    """Read partitions of a topic without a group.
+    """Read partitions of a topic.
+
+    Args:
+        topic: its name.
+        partitions: which; all of them where it is empty.
+        zookeeper: of the registry.
+        start: a position in bytes between two messages, `EARLIEST_TIME` or `LATEST_TIME`.
+        exit_at_end: stop at the ends as they are now.
 
     Raises:
-        ConfigError: a partition does not exist, or a position is not one of 0.7.
+        ConfigError: a partition does not exist.
         RegistryError: ZooKeeper does not answer, or no broker is registered there.
     """
     require_cluster(zookeeper)
@@ -36,24 +45,11 @@ def of_partitions_07(
             missing = f"partition {unknown[0]}" if unknown else "partition on a broker that is up"
             raise ConfigError(f"topic {topic} has no {missing}; it has {there}")
         wanted = [each for each in known if not partitions or each in partitions]
-        if chosen.stop is not None:
-            raise ConfigError("messages of Kafka 0.7 have no time to stop at")
-        starts = {each: _start(cluster, topic, each, chosen.start) for each in wanted}
+        starts = {
+            each: start if start >= 0 else _ask(cluster, topic, each, start) for each in wanted
+        }
         stops = {each: _ask(cluster, topic, each, LATEST_TIME) for each in wanted}
         yield _read(cluster, topic, starts, stops if exit_at_end else None)
-
-
-def _start(cluster: Cluster07, topic: str, partition: Partition07, position: Position) -> int:
-    if position.anchor is Anchor.BEGINNING:
-        return _ask(cluster, topic, partition, EARLIEST_TIME)
-    if position.anchor is Anchor.END and not position.value:
-        return _ask(cluster, topic, partition, LATEST_TIME)
-    if position.anchor is Anchor.OFFSET:
-        return position.value
-    raise ConfigError(
-        "-o of a cluster of Kafka 0.7 is beginning, end or a position in bytes that lies between "
-        "two messages"
-    )
 
 
 def _ask(cluster: Cluster07, topic: str, partition: Partition07, time_ms: int) -> int:
