@@ -88,4 +88,4 @@ def first_of_each(topic: str, brokers: Collection[int]) -> Partitions | Protocol
     """Return partition 0 of each broker; an error where there is no broker."""
     return tuple(
         PartitionInfo(topic, Partition07(broker, 0), broker) for broker in sorted(brokers)
-    ) or protocol_error(ErrorCode.LEADER_NOT_AVAILABLE, "no broker of the 0.7 cluster is up")
+    ) or protocol_error(ErrorCode.NETWORK_EXCEPTION, "no broker of the 0.7 cluster is up")

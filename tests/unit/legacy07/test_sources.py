@@ -1,8 +1,11 @@
 """The source of a cluster that lists its brokers."""
 
+import pytest
+
 from zkbroker.client import Cluster
-from zkbroker.errors import LeaderNotAvailable
-from zkbroker.legacy07.sources import ListedSource07, first_of_each
+from zkbroker.errors import ProtocolError
+from zkbroker.legacy07.sources import ListedSource07
+from zkbroker.producer.outcomes import may_pass
 from zkbroker.types import Partition07
 
 
@@ -19,5 +22,10 @@ def test_a_list_gives_one_place_for_each_broker():
         assert cluster.topics() == []
 
 
-def test_without_a_broker_there_is_no_place():
-    assert isinstance(first_of_each("t", []), LeaderNotAvailable)
+def test_without_a_broker_nobody_waits_for_a_place_and_a_retry_may_find_one():
+    with (
+        Cluster(ListedSource07({})) as cluster,
+        pytest.raises(ProtocolError, match=r"no broker of the 0\.7 cluster is up") as raised,
+    ):
+        cluster.partitions("t", create=True, timeout_s=3600)
+    assert may_pass(raised.value)
