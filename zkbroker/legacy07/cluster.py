@@ -4,6 +4,7 @@ Invariant: a partition that was found keeps its place; one whose broker went is 
 """
 
 from zkbroker.client import BrokerUnavailable, Cluster
+from zkbroker.errors import LeaderNotAvailable
 from zkbroker.legacy07.simple import SimpleConsumer07
 from zkbroker.legacy07.sources import ZooKeeperSource07
 from zkbroker.runtime import Runtime
@@ -11,7 +12,25 @@ from zkbroker.types import Partition07
 from zkbroker.zookeeper import ZkSession
 
 
-class Cluster07(Cluster):
+class FixedLeaders07(Cluster):
+    """The brokers of a 0.7 cluster; arguments as of `Cluster`.
+
+    A partition is led by its broker while that is up, also before the registry names the partition:
+    brokers register a topic one after the other.
+    """
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        broker = Partition07.from_number(partition).broker
+        return broker if broker in self.brokers() else None
+
+    def no_leader(self, topic: str, partition: int) -> LeaderNotAvailable:
+        name = Partition07.from_number(partition)
+        return LeaderNotAvailable(
+            f"{topic}-{name} has no leader: broker {name.broker} is not registered; start it"
+        )
+
+
+class Cluster07(FixedLeaders07):
     """A genuine or our own 0.7 cluster, by its ZooKeeper.
 
     Args:

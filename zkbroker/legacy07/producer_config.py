@@ -19,6 +19,7 @@ from zkbroker.config.refused_client_keys import refuse_unsupported
 from zkbroker.config.schema import Int, Int32, Str, StrList, from_properties, option, validate
 from zkbroker.errors import ConfigError
 from zkbroker.legacy07.channel import Channel07
+from zkbroker.legacy07.cluster import FixedLeaders07
 from zkbroker.legacy07.partitioner import Partitioner07
 from zkbroker.legacy07.sources import ListedSource07, ProducerSource07
 from zkbroker.producer.broker_channel import BrokerChannel
@@ -206,7 +207,7 @@ class ProducerConfig07:
                 session_timeout_ms=self.zookeeper_session_timeout_ms,
                 connect_timeout_ms=self.zookeeper_connect_timeout_ms,
             )
-        return Cluster(source, runtime=runtime)
+        return FixedLeaders07(source, runtime=runtime)
 
     def make_partitioner(self) -> object:
         if not self.zookeeper_connect:
