@@ -124,7 +124,6 @@ class ToldBroker:
             self.fence,
             lambda topics: {topic: {} for topic in topics},
             runtime=runtime,
-            clock_ms=lambda: 0,
         )
 
     def restart(self) -> None:

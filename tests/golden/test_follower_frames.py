@@ -17,7 +17,7 @@ import pytest
 from tests.golden.test_replication_wire import plain
 from tests.support.fake_leader import StillRuntime
 from tests.support.logs import message_set, started
-from tests.support.replicas import ReplicaClock, told
+from tests.support.replicas import decided
 from zkbroker.errors import NetworkError
 from zkbroker.log import LogManager, TopicPartition
 from zkbroker.protocol import ApiKey, decode_request, decode_response
@@ -30,7 +30,8 @@ from zkbroker.protocol.messages.list_offsets import (
 from zkbroker.records import iter_entries
 from zkbroker.replica.fetch_session import PartitionFetch
 from zkbroker.replica.fetcher import ReplicaFetcher
-from zkbroker.replica.following import FetcherSettings
+from zkbroker.replica.fetching import FetcherSettings
+from zkbroker.replica.leadership import LeaderSettings
 from zkbroker.replica.partition import Partition
 from zkbroker.replica.throttle import ReplicationThrottle
 
@@ -77,7 +78,7 @@ class Follower:
     def __init__(self, logs: LogManager, run: str, broker: int, leader: int) -> None:
         self.broker, self.leader = broker, leader
         self.script = Script()
-        self.clock = ReplicaClock()
+        self.runtime = StillRuntime()
         self.logs = logs
         self.magic = 0 if run == "kafka-0.8.2.2" else 2
         self.partitions: dict[TopicPartition, Partition] = {}
@@ -87,9 +88,8 @@ class Follower:
             0,
             self.script.connect,  # type: ignore[arg-type]
             FetcherSettings(level=LEVELS[run]),
-            runtime=StillRuntime(),  # type: ignore[arg-type]
-            clock_ms=self.clock,
-            throttle=ReplicationThrottle(self.clock),
+            runtime=self.runtime,  # type: ignore[arg-type]
+            throttle=ReplicationThrottle(self.runtime),  # type: ignore[arg-type]
         )
 
     def follow(
@@ -106,14 +106,13 @@ class Follower:
         partition = self.partitions[key] = Partition(
             key,
             self.broker,
-            runtime=StillRuntime(),  # type: ignore[arg-type]
-            clock_ms=self.clock,
-            lag_ms=10_000,
+            runtime=self.runtime,  # type: ignore[arg-type]
+            settings=LeaderSettings(),
         )
         partition.open(log, 0)
         both = (self.leader, self.broker)
-        partition.become_follower(told(self.leader, max(0, epoch), both, both))
-        self.fetcher.follow(partition, truncate=cut)
+        partition.become_follower(decided(self.leader, max(0, epoch), both, both))
+        self.fetcher.follow(partition.following(), truncate=cut)
 
     def in_session(self, request: Any) -> None:
         """Be where the genuine one was: in a session, and having asked for something else."""

@@ -1,6 +1,7 @@
 """A leader without a network: real partitions and logs, real fetch sessions, and faults."""
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from tests.support.replicas import PlainRuntime, ReplicaClock
@@ -30,14 +31,16 @@ from zkbroker.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponsePartition,
     OffsetForLeaderEpochResponseTopic,
 )
-from zkbroker.replica.partition import Partition, ReadEnd
+from zkbroker.replica.partition import Partition
+from zkbroker.replica.reads import ReadEnd
 
 
 class StillRuntime(PlainRuntime):
     """Starts no task: who tests a loop takes its steps by hand."""
 
-    def __init__(self) -> None:
-        self.gave_way = 0
+    def __init__(self, clock: Callable[[], int] | None = None) -> None:
+        super().__init__(clock)
+        self.paces = 0
 
     def spawn(self, function: Any, *args: Any, name: str) -> Any:
         return self
@@ -46,7 +49,7 @@ class StillRuntime(PlainRuntime):
         return True
 
     def sleep(self, seconds: float) -> None:
-        self.gave_way += 1
+        self.paces += 1
 
 
 class FakeLeader:
@@ -54,7 +57,7 @@ class FakeLeader:
 
     def __init__(self, slots: int = 10) -> None:
         self.partitions: dict[TopicPartition, Partition] = {}
-        self.sessions = FetchSessions(slots, 10**6)
+        self.sessions = FetchSessions(slots, 10**6, PlainRuntime())
         self.clock = ReplicaClock()
         self.requests: list[tuple[Any, int]] = []
         self.errors: dict[TopicPartition, int] = {}
@@ -127,11 +130,11 @@ class FakeLeader:
         try:
             partition = self._partition(topic, each.partition)
             end = partition.log_end_offset
-            read = partition.read(
+            leadership = partition.leadership(each.current_leader_epoch)
+            read = leadership.read(
                 each.fetch_offset,
                 max(0, min(left, each.max_bytes)),
                 reader=ReadEnd.LOG_END,
-                current_leader_epoch=each.current_leader_epoch,
                 min_one_entry=whole,
             )
             data = b""
@@ -139,7 +142,7 @@ class FakeLeader:
                 part = read.found.slice
                 data = os.pread(part.fd, part.size, part.position)
                 part.close()
-            partition.note_fetch(
+            leadership.record_follower_fetch(
                 replica_id,
                 each.fetch_offset,
                 each.log_start_offset,
@@ -164,7 +167,7 @@ class FakeLeader:
             for each in topic.partitions:
                 try:
                     partition = self._partition(topic.topic, each.partition)
-                    partition.require_leader(each.current_leader_epoch)
+                    partition.leadership(each.current_leader_epoch)
                 except ZkbrokerError as error:
                     answers.append(ListOffsetsResponsePartition(each.partition, error_code(error)))
                     continue
@@ -184,9 +187,9 @@ class FakeLeader:
             answers = []
             for each in topic.partitions:
                 try:
-                    epoch, end = self._partition(topic.topic, each.partition).end_offset_for_epoch(
-                        each.leader_epoch, each.current_leader_epoch
-                    )
+                    partition = self._partition(topic.topic, each.partition)
+                    leadership = partition.leadership(each.current_leader_epoch)
+                    epoch, end = leadership.log.end_offset_for_epoch(each.leader_epoch)
                 except ZkbrokerError as error:
                     answers.append(
                         OffsetForLeaderEpochResponsePartition(error_code(error), each.partition)

@@ -6,8 +6,9 @@ import threading
 class InlineRuntime:
     name = "inline"
 
-    def __init__(self):
+    def __init__(self, clock_ms=lambda: 0, now_ms=lambda: 0):
         self.tasks = []
+        self.clock_ms, self.now_ms = clock_ms, now_ms
 
     def spawn(self, function, *args, name):
         self.tasks.append((name, lambda: function(*args)))

@@ -47,6 +47,12 @@ class UnreplicatedLog:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._log, name)
 
+    def append(self, data: bytearray, **more: Any) -> Any:
+        return self._log.append_as_leader(data, leader_epoch=0, **more)
+
+    def read_bytes(self, offset: int, max_bytes: int) -> bytes:
+        return self._log.read_bytes(offset, max_bytes, end=self._log.log_end_offset)
+
     def wait_durable(
         self, last_offset: int, timeout_s: float | None = None, park: Park = unparked
     ) -> None:

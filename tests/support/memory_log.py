@@ -1,7 +1,6 @@
 """A log in memory with the interface that the offsets store uses, and with power cuts."""
 
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 from zkbroker.errors import StorageError
 from zkbroker.records import iter_entries, set_offsets
@@ -24,9 +23,8 @@ class MemoryLog:
         self.flush_every_append = False
         self.fail_with = None
         self.on_step = lambda what: None
-        self.epochs = SimpleNamespace(latest=0)
 
-    def append_as_leader(self, data, *, leader_epoch, now_ms=None, verification=None):
+    def append(self, data, *, now_ms=None, verification=None):
         self.on_step("append")
         if self.fail_with is not None:
             raise self.fail_with
@@ -44,7 +42,7 @@ class MemoryLog:
         if self.flush_every_append:
             self.flush()
 
-    def read_bytes(self, offset, max_bytes, *, end):
+    def read_bytes(self, offset, max_bytes):
         data = b""
         for segment in self.segments:
             for _, last, entry in segment:

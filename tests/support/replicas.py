@@ -1,7 +1,8 @@
-"""A log without files, a clock that moves when told, and partitions made of them."""
+"""A log without files, a clock that tests move, and partitions made of them."""
 
 import contextlib
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 from zkbroker.errors import ErrorCode, OffsetOutOfRange, ProtocolError, StorageError
 from zkbroker.log import TopicPartition
 from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition
+from zkbroker.replica.leadership import LeaderSettings
 from zkbroker.replica.partition import Partition
+from zkbroker.runtime.greenlets import GreenletsRuntime
 
 T0 = TopicPartition("t", 0)
 
@@ -29,11 +32,25 @@ class PlainRuntime:
 
     name = "plain"
 
+    def __init__(self, clock: Callable[[], int] | None = None) -> None:
+        self.clock_ms = self.now_ms = clock or ReplicaClock()
+
     def lock(self) -> Any:
         return threading.RLock()
 
     def event(self) -> Any:
         return threading.Event()
+
+
+class SteppedRuntime(GreenletsRuntime):
+    """Greenlets, and a clock that moves by itself whenever it is read."""
+
+    def __init__(self, step_ms: int = 0) -> None:
+        self._now_ms, self._step_ms = 0, step_ms
+
+    def clock_ms(self) -> int:
+        self._now_ms += self._step_ms
+        return self._now_ms
 
 
 @dataclass
@@ -47,6 +64,7 @@ class EntryLog:
     flush_messages: int = 2**63 - 1
     recovery_point: int = 0
     broken: bool = False
+    offline: str | None = None
     cleanup_policy: str = "delete"
     reads: list[int] = field(default_factory=list)
     flush_waits: list[float | None] = field(default_factory=list)
@@ -164,7 +182,7 @@ class Park:
         yield
 
 
-def told(
+def decided(
     leader: int,
     epoch: int,
     isr: tuple[int, ...] = (1, 2, 3),
@@ -174,7 +192,7 @@ def told(
     controller_epoch: int = 1,
     is_new: bool = False,
 ) -> LeaderAndIsrPartition:
-    """What a controller says of partition t-0."""
+    """A decision of the controller for partition t-0."""
     return LeaderAndIsrPartition(
         "t", 0, controller_epoch, leader, epoch, list(isr), zk_version, list(replicas), is_new
     )
@@ -187,18 +205,15 @@ def make_partition(
     log: EntryLog | None = None,
     clock: ReplicaClock | None = None,
     high_watermark: int = 0,
-    lag_ms: int = 10_000,
     runtime: Any = None,
-    **more: Any,
+    **settings: Any,
 ) -> Partition:
     """A partition on broker 1 with a log in memory."""
     partition = Partition(
         key,
         broker_id,
-        runtime=runtime or PlainRuntime(),
-        clock_ms=clock or ReplicaClock(),
-        lag_ms=lag_ms,
-        **more,
+        runtime=runtime or PlainRuntime(clock),
+        settings=LeaderSettings(**settings),
     )
     partition.open(log or EntryLog(), high_watermark)  # type: ignore[arg-type]
     return partition

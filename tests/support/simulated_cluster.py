@@ -158,7 +158,7 @@ class SimCluster:
         if node is None or not node.alive or node.process.frozen:
             return None
         led = node.partition(key)
-        current = led is not None and led.is_leader and led.leader_epoch == state["leader_epoch"]
+        current = led is not None and led.leading and led.leader_epoch == state["leader_epoch"]
         return node if current else None
 
     def _check_often(self) -> None:
@@ -201,7 +201,7 @@ class SimCluster:
         if len(state["isr"]) != len(set(state["isr"])):
             return f"{state}"
         led = leader.partition(key)
-        if led is None or not led.is_leader or led.leader_epoch != state["leader_epoch"]:
+        if led is None or not led.leading or led.leader_epoch != state["leader_epoch"]:
             return f"{led} at {leader.id}, stored is {state}"
         if led.high_watermark != led.log_end_offset:
             return f"high watermark {led.high_watermark} of {led.log_end_offset}"
@@ -251,7 +251,7 @@ class SimCluster:
         leaders = [
             node
             for node in self.live()
-            if (found := node.partition(key)) is not None and found.is_leader
+            if (found := node.partition(key)) is not None and found.leading
         ]
         if leaders:
             acks = random.choice((-1, -1, -1, 1))

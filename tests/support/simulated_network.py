@@ -11,6 +11,7 @@ import random as random_module
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 from tests.support.simulated_time import Clock, Process, SimEvent, SimRuntime
@@ -32,7 +33,7 @@ class SimContext:
 
     def __init__(self, version: int, connection: int = 0) -> None:
         self.api_version = version
-        self.connection = connection
+        self.session = SimpleNamespace(number=connection)
         self.peer_gone = False
         self._wake: Callable[[], object] = lambda: None
 

@@ -38,14 +38,14 @@ from zkbroker.registry.controller_election import current_controller
 from zkbroker.registry.notifications import note_isr_changes
 from zkbroker.registry.partition_states import PartitionStates
 from zkbroker.registry.topics_watch import TopicsView
-from zkbroker.replica.delayed import wait_for_acks
+from zkbroker.replica.acknowledgement import Unacknowledged, wait_for_acks
 from zkbroker.replica.fencing import ControllerFence
 from zkbroker.replica.fetcher_manager import FetcherManager
-from zkbroker.replica.following import FetcherSettings
-from zkbroker.replica.manager import ReplicaManager, ReplicaSettings
+from zkbroker.replica.fetching import FetcherSettings
+from zkbroker.replica.leadership import Leadership
+from zkbroker.replica.manager import ReplicaManager
 from zkbroker.replica.partition import Partition
 from zkbroker.replica.state_writer import LeaderStateWriter
-from zkbroker.replica.throttle import ReplicationThrottle
 from zkbroker.zookeeper import Create, Delete, NodeExists, SessionState, TransactionFailed
 
 if TYPE_CHECKING:
@@ -70,9 +70,10 @@ class SimNode:
         self.process = Process(f"broker {broker_id}")
         random = cluster.random
         # Two clocks of a cluster run apart by some percent, and began at different times.
-        self._rate, self._began = random.uniform(0.9, 1.1), random.randrange(10**6)
+        rate, began_s = random.uniform(0.9, 1.1), random.randrange(10**6)
         self.session = SimSession(cluster.server, self.process)
         self.runtime = self.session.runtime
+        self.runtime.rate, self.runtime.began_s = rate, began_s
         self.leaving = False
         self.broker_epoch: int | None = None
         self._take_over = random.random() < 0.5
@@ -90,7 +91,7 @@ class SimNode:
                 self.runtime,
                 random,
                 cluster.truth,
-                now_ms=self.clock_ms,
+                now_ms=self.runtime.now_ms,
                 **settings,
             )
         )
@@ -99,7 +100,6 @@ class SimNode:
             states,
             broker_id,
             runtime=self.runtime,  # type: ignore[arg-type]
-            clock_ms=self.clock_ms,
         )
         fence = ControllerFence(lambda: self.broker_epoch)
         fetchers = FetcherManager(
@@ -109,7 +109,6 @@ class SimNode:
             ),
             FetcherSettings(max_wait_ms=FETCH_WAIT_MS, backoff_ms=400),
             runtime=self.runtime,  # type: ignore[arg-type]
-            clock_ms=self.clock_ms,
         )
         self.replicas = ReplicaManager(
             broker_id,
@@ -118,8 +117,7 @@ class SimNode:
             fence,
             lambda topics: {},
             runtime=self.runtime,  # type: ignore[arg-type]
-            clock_ms=self.clock_ms,
-            settings=ReplicaSettings(lag_ms=LAG_MS),
+            lag_ms=LAG_MS,
             fetchers=fetchers,
         )
         own = cluster.infos[broker_id]
@@ -152,28 +150,22 @@ class SimNode:
             topics=nothing,
             metrics=BrokerMetrics(10),
             clients=nothing,
-            now_ms=self.clock_ms,
             controller_id=lambda: None,
-            nothing_waits=lambda: False,
+            draining=False,
         )
         self._handlers: dict[ApiKey, Any] = {
-            ApiKey.FETCH: FetchHandler(
-                services, ReplicationThrottle(self.clock_ms), clock=self.clock
-            ),
+            ApiKey.FETCH: FetchHandler(services),
             ApiKey.LIST_OFFSETS: ListOffsetsHandler(services),
             **ReplicationHandlers(services, fence, self.controller, self._learn_epoch).all(),
         }
         for topic in TOPICS:
-            self.replicas.subscribe(topic, self._leads, lambda partition: None)
+            self.replicas.subscribe(topic, self._leads, lambda key: None)
         self._changed = self.runtime.event()
         self.session.on_state(lambda state: self._changed.set())
         self.runtime.spawn(self._live, name="registration")
 
     def clock(self) -> float:
-        return self._began + self.cluster.clock.now * self._rate
-
-    def clock_ms(self) -> int:
-        return int(self.clock() * 1000)
+        return self.runtime.clock_ms() / 1000
 
     @property
     def alive(self) -> bool:
@@ -182,8 +174,8 @@ class SimNode:
     def partition(self, key: TopicPartition) -> Partition | None:
         return self.replicas.get(*key)
 
-    def _leads(self, partition: Partition) -> None:
-        self.cluster.truth.leads(self, partition)
+    def _leads(self, leadership: Leadership) -> None:
+        self.cluster.truth.leads(self, leadership)
 
     # -- life
 
@@ -300,14 +292,15 @@ class SimNode:
     def trim(self, key: TopicPartition) -> None:
         """Delete the records below the high watermark, as DeleteRecords does."""
         partition = self.partition(key)
-        if partition is None or not partition.is_leader:
+        leading = None if partition is None else partition.leading
+        if leading is None:
             return
-        self.cluster.truth.tell(f"{self.id} trims {key} to {partition.high_watermark}")
+        self.cluster.truth.tell(f"{self.id} trims {key} to {leading.high_watermark}")
 
         def delete() -> None:
             try:
-                self.cluster.truth.trimmed(key, partition.high_watermark)
-                partition.delete_records_before(-1)
+                self.cluster.truth.trimmed(key, leading.high_watermark)
+                leading.delete_records_before(-1)
             except ZkbrokerError:
                 return
 
@@ -359,23 +352,21 @@ class SimNode:
                 if isinstance(self.disk, Disk)
                 else encode_values(values)
             )
-            appended = partition.append(data, acks=acks)
+            leadership = partition.leadership()
+            last_offset = leadership.append(data, acks=acks).last_offset
             if not isinstance(self.disk, Disk):
-                self.cluster.truth.appended(key, self.id, partition.leader_epoch)
+                self.cluster.truth.appended(key, self.id, leadership.leader_epoch)
             (error,) = wait_for_acks(
-                [appended],
+                [Unacknowledged(leadership, last_offset)],
                 acks,
                 ACKS_TIMEOUT_S,
                 runtime=self.runtime,  # type: ignore[arg-type]
-                clock=self.clock,
                 park=lambda wake: SimContext(0).park(wake),
             )
         except ZkbrokerError:
             return
         if error is None and acks == -1:
-            self.cluster.truth.acknowledged(
-                self, partition, appended.last_offset - len(values) + 1, values
-            )
+            self.cluster.truth.acknowledged(self, leadership, last_offset - len(values) + 1, values)
 
     def consume(self, key: TopicPartition, offset: int) -> None:
         """Read as a consumer does."""
@@ -383,7 +374,7 @@ class SimNode:
         if partition is None:
             return
         try:
-            read = partition.read(offset, 10**6)
+            read = partition.leadership().read(offset, 10**6)
         except ZkbrokerError:
             return
         found: Any = read.found.slice

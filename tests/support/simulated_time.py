@@ -197,6 +197,13 @@ class SimRuntime:
     def __init__(self, clock: Clock, process: Process) -> None:
         self.clock = clock
         self.process = process
+        self.rate, self.began_s = 1.0, 0.0
+        """How fast the clock of the process runs, and where it began."""
+
+    def clock_ms(self) -> int:
+        return int((self.began_s + self.clock.now * self.rate) * 1000)
+
+    now_ms = clock_ms
 
     def spawn(self, function: Callable[..., object], *args: Any, name: str) -> SimTask:
         return self.clock.spawn(self.process, function, *args)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tests.support.simulated_logs import Record
 from zkbroker.log import TopicPartition
 from zkbroker.registry.partition_states import Key
+from zkbroker.replica.leadership import Leadership
 from zkbroker.replica.partition import Partition
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Truth:
         """What is stored of each partition."""
         self.on_stored: list[Callable[[Key, Any, Any], object]] = []
         """Called with the partition, the decision before (None for the first) and the new one."""
-        self.on_leads: list[Callable[[SimNode, Partition], object]] = []
+        self.on_leads: list[Callable[[SimNode, Leadership], object]] = []
         self._now = now
         self._nodes = nodes
         self._replicas = replicas
@@ -125,24 +126,24 @@ class Truth:
         if first != broker:
             self.problem(f"{key}: {first} and {broker} append under epoch {epoch}")
 
-    def leads(self, node: "SimNode", partition: Partition) -> None:
+    def leads(self, node: "SimNode", leadership: Leadership) -> None:
         """A broker begins to lead, perhaps long after it was elected."""
-        key, epoch = partition.key, partition.leader_epoch
-        self.tell(f"{node.id} leads {key} epoch={epoch} end={partition.log_end_offset}")
+        key, epoch = leadership.key, leadership.leader_epoch
+        self.tell(f"{node.id} leads {key} epoch={epoch} end={leadership.epoch_start}")
         if key not in self._led or self._led[key][0] < epoch:
             self._led[key] = (epoch, node)
         for offset, (value, acked_in) in self._acked.get(key, {}).items():
             if acked_in <= epoch:
                 self._must_have(node, key, offset, value)
         for listener in self.on_leads:
-            listener(node, partition)
+            listener(node, leadership)
 
     def acknowledged(
-        self, node: "SimNode", partition: Partition, base: int, values: list[int]
+        self, node: "SimNode", leadership: Leadership, base: int, values: list[int]
     ) -> None:
         """A producer was told that every replica in sync has its values."""
         self.acks += 1
-        key, epoch = partition.key, partition.leader_epoch
+        key, epoch = leadership.key, leadership.leader_epoch
         for offset, value in enumerate(values, base):
             self._acked.setdefault(key, {})[offset] = (value, epoch)
             later, leader = self._led.get(key, (-1, node))

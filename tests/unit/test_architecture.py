@@ -15,7 +15,7 @@ STEP = re.compile(r"^\d+\. `([^`]+)`", re.MULTILINE)
 MOST_FILES = {"Produce: socket to file": 14, "Fetch: file to socket": 12}
 
 COMPOSE = (
-    "zkbroker/broker/node.py",
+    "zkbroker/broker/composition.py",
     "zkbroker/broker/handler_table.py",
     "zkbroker/broker/replica_copying.py",
 )

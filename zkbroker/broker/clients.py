@@ -13,11 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import gevent
-
 from zkbroker.log import FileSystem
 from zkbroker.protocol import ApiKey, supported
-from zkbroker.runtime import Runtime
+from zkbroker.runtime import OwnerLoop, Runtime
 
 logger = logging.getLogger(__name__)
 
@@ -59,11 +57,11 @@ class ClientVersions:
     """Counts of every client id seen since the broker started.
 
     Args:
-        now_ms: wall clock in milliseconds.
+        runtime: its clock.
     """
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
-        self._since_ms = now_ms()
+    def __init__(self, runtime: Runtime) -> None:
+        self._since_ms = runtime.now_ms()
         self._clients: dict[str | None, ClientCounts] = {}
 
     def client(self, client_id: str | None, address: str) -> ClientCounts:
@@ -107,21 +105,18 @@ def save_clients(directory: Path, snapshot: dict[str, Any]) -> None:
 def save_often(clients: ClientVersions, directory: Path, runtime: Runtime) -> Callable[[], None]:
     """Write the file every ten seconds; return what writes it once more and ends that."""
 
-    def save() -> None:
+    def save() -> float:
         try:
             runtime.offload(save_clients, directory, clients.snapshot())
         except OSError as error:
             logger.warning("client versions not saved error=%s", error)
+        return SAVED_EVERY_S
 
-    def again_and_again() -> None:
-        while True:
-            gevent.sleep(SAVED_EVERY_S)
-            save()
-
-    task = gevent.spawn(again_and_again)
+    loop = OwnerLoop(runtime, save, name="client-versions", logger=logger)
+    loop.start(SAVED_EVERY_S)
 
     def end() -> None:
-        task.kill()
+        loop.close()
         save()
 
     return end

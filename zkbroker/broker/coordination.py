@@ -1,6 +1,4 @@
-"""The group coordinator of a broker: made from its settings, told what is led here."""
-
-import time
+"""The group coordinator of a broker: its settings, and the partitions that it coordinates."""
 
 from zkbroker.broker.dispatcher import Handler
 from zkbroker.broker.handlers.groups import GroupHandlers
@@ -8,11 +6,12 @@ from zkbroker.broker.handlers.offsets import OffsetsHandlers
 from zkbroker.broker.handlers.produce import Verify
 from zkbroker.broker.services import BrokerServices
 from zkbroker.coordinator.groups import CoordinatorSettings, GroupCoordinator, StoreSettings
+from zkbroker.log import TopicPartition
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC
 from zkbroker.records import Codec
 from zkbroker.registry.topics_watch import TopicsView
-from zkbroker.replica.partition import Partition
+from zkbroker.replica.leadership import Leadership
 from zkbroker.replica.stored_log import StoredLog
 
 
@@ -44,8 +43,6 @@ class Coordination:
             runtime=services.runtime,
             partition_count=self.partition_count,
             led_here=self.led_here,
-            clock_ms=lambda: time.monotonic_ns() // 1_000_000,
-            wall_ms=services.now_ms,
         )
 
     def partition_count(self) -> int:
@@ -57,7 +54,7 @@ class Coordination:
         """Whether this broker leads a partition of the offsets topic, or is said to."""
         services = self._services
         partition = services.replicas.get(OFFSETS_TOPIC, number)
-        if partition is not None and partition.is_leader:
+        if partition is not None and partition.leading is not None:
             return True
         return services.view.leader(OFFSETS_TOPIC, number)[0] == services.broker_id
 
@@ -88,12 +85,12 @@ class Coordination:
         self.coordinator.start()
         self._services.replicas.subscribe(OFFSETS_TOPIC, self._lead, self._leave)
 
-    def _lead(self, partition: Partition) -> None:
-        log = StoredLog(partition, self._services.runtime, time.monotonic)
-        self.coordinator.host(partition.key.partition, log)
+    def _lead(self, leadership: Leadership) -> None:
+        log = StoredLog(leadership, self._services.runtime)
+        self.coordinator.host(leadership.key.partition, log)
 
-    def _leave(self, partition: Partition) -> None:
-        self.coordinator.release(partition.key.partition)
+    def _leave(self, key: TopicPartition) -> None:
+        self.coordinator.release(key.partition)
 
     def close(self) -> None:
         """Send the members to wherever the partitions are hosted next."""

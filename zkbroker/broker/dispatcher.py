@@ -3,7 +3,7 @@
 Invariant: a handler either returns its response or raises. An exception becomes the error code of
 the response, or of each of its partitions where that is how the version tells it
 (`zkbroker.broker.refusals`); where it has no place for one, or where the bytes are no request that
-is served, the connection is closed with a log line that says who asked for what.
+is served, the connection is closed with a log line that names client and API.
 """
 
 import logging
@@ -14,8 +14,8 @@ from typing import Any
 from zkbroker.broker.clients import ClientCounts, ClientVersions
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
-from zkbroker.broker.metrics import BrokerMetrics, RequestMetrics
-from zkbroker.broker.pacing import each
+from zkbroker.broker.metrics import GATHERED, BrokerMetrics, RequestMetrics
+from zkbroker.broker.pacing import RUN_S, paced
 from zkbroker.broker.permissions import check_permissions
 from zkbroker.broker.refusals import refusal
 from zkbroker.errors import ZkbrokerError
@@ -45,11 +45,12 @@ Handler = Callable[[Any, RequestContext], Any]
 class ConnectionState:
     """What the dispatcher keeps of a connection, in `Session.context`."""
 
-    __slots__ = ("client_id", "counts", "handled_at", "metrics", "started_at")
+    __slots__ = ("client_id", "counts", "handled_at", "kinds", "metrics", "started_at")
 
     def __init__(self, client_id: str | None, counts: ClientCounts) -> None:
         self.client_id = client_id
         self.counts = counts
+        self.kinds = counts.requests
         self.metrics: RequestMetrics | None = None
         self.started_at = self.handled_at = 0.0
 
@@ -61,7 +62,7 @@ class Dispatcher:
         handlers: by API.
         metrics: where requests are counted.
         clients: where clients and versions are counted.
-        authorizer: decides who may do what; None allows everything.
+        authorizer: decides what a principal may do; None allows everything.
         max_items: array items that one request may have.
     """
 
@@ -88,7 +89,7 @@ class Dispatcher:
         """
         started = time.monotonic()
         try:
-            header, request = decode_request(frame, max_items=self._max_items, each=each)
+            header, request = decode_request(frame, max_items=self._max_items, paced=paced)
         except UnsupportedRequest as error:
             header = error.header
             raise self._not_served(session, header) from None
@@ -105,11 +106,24 @@ class Dispatcher:
         handler = self._handlers.get(key)
         if handler is None:
             raise self._not_served(session, header)
-        state = self._state(session, header)
-        state.counts.count(key, header.api_version)
+        state = session.context
+        if not isinstance(state, ConnectionState) or state.client_id != header.client_id:
+            state = self._new_state(session, header)
+        kind = key << 16 | header.api_version
+        if kind in state.kinds:
+            state.kinds[kind] += 1
+        else:
+            state.counts.count(key, header.api_version)
         metrics = self._metrics[key]
         session.parked_s = 0.0
-        context = RequestContext(session, header, now=started)
+        context = RequestContext(
+            session,
+            key,
+            header.api_version,
+            header.correlation_id,
+            header.client_id,
+            run_until=started + RUN_S,
+        )
         try:
             if self._authorizer is not None:
                 check_permissions(self._authorizer, request, context)
@@ -123,7 +137,7 @@ class Dispatcher:
             errors: list[int] = []
             try:
                 parts = encode_response(
-                    header.correlation_id, response, header.api_version, each, errors
+                    header.correlation_id, response, header.api_version, paced, errors
                 )
             except BaseException:
                 close_slices(response)
@@ -144,8 +158,8 @@ class Dispatcher:
         if isinstance(state, ConnectionState) and state.metrics is not None:
             now = time.monotonic()
             received, started, handled = session.received_at, state.started_at, state.handled_at
-            parked = session.parked_s
-            state.metrics.note_times(
+            parked, times_s = session.parked_s, state.metrics.gathered_s
+            times_s.append(
                 (
                     max(0.0, started - received),
                     handled - started - parked,
@@ -154,20 +168,25 @@ class Dispatcher:
                     now - received,
                 )
             )
+            if len(times_s) >= GATHERED:
+                state.metrics.observe_gathered()
 
     def _not_served(self, session: Session, header: RequestHeader) -> CloseConnection:
         """Count a request that is not served; the first of a client and API is a warning.
 
-        Some clients ask again and again; how often is told by the counts, not by the log.
+        Some clients ask again and again: the counts say how often, not the log.
         """
-        counts = self._state(session, header).counts
-        told = counts.knows(header.api_key)
+        state = session.context
+        if not isinstance(state, ConnectionState) or state.client_id != header.client_id:
+            state = self._new_state(session, header)
+        counts = state.counts
+        known = counts.knows(header.api_key)
         counts.count(header.api_key, header.api_version)
         return CloseConnection(
             f"not served: api_key={header.api_key} api_version={header.api_version} "
             f"asked by client_id={header.client_id}"
-            + ("" if told else "; further ones of this client are counted and not logged"),
-            quiet=told,
+            + ("" if known else "; further ones of this client are counted and not logged"),
+            quiet=known,
         )
 
     def _who(self, session: Session, frame: memoryview) -> str:
@@ -179,12 +198,10 @@ class Dispatcher:
         session.client_id = header.client_id
         return f" (api_key={header.api_key} api_version={header.api_version})"
 
-    def _state(self, session: Session, header: RequestHeader) -> ConnectionState:
-        state = session.context
-        if not isinstance(state, ConnectionState) or state.client_id != header.client_id:
-            counts = self._clients.client(header.client_id, session.ip)
-            state = session.context = ConnectionState(header.client_id, counts)
-            session.client_id = header.client_id
+    def _new_state(self, session: Session, header: RequestHeader) -> ConnectionState:
+        counts = self._clients.client(header.client_id, session.ip)
+        state = session.context = ConnectionState(header.client_id, counts)
+        session.client_id = header.client_id
         return state
 
     def _failed(self, error: ZkbrokerError, header: RequestHeader, request: Any) -> Any:

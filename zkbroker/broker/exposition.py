@@ -57,10 +57,14 @@ class BrokerCollector(Collector):
 
     Args:
         services: the running broker.
+        transaction_figures: counts of its transaction coordinator.
     """
 
-    def __init__(self, services: BrokerServices) -> None:
+    def __init__(
+        self, services: BrokerServices, transaction_figures: Callable[[], TransactionFigures]
+    ) -> None:
         self._services = services
+        self._transaction_figures = transaction_figures
 
     def collect(self) -> Iterator[Metric]:
         """Yield every family."""
@@ -132,7 +136,7 @@ class BrokerCollector(Collector):
         metrics = cleaner.metrics
         since = -1.0
         if metrics.last_run_ms is not None:
-            since = (self._services.now_ms() - metrics.last_run_ms) / 1000
+            since = (self._services.runtime.now_ms() - metrics.last_run_ms) / 1000
         for name, bean, value in (
             ("uncleanable_partitions", "uncleanable-partitions-count", len(cleaner.uncleanable())),
             ("uncleanable_bytes", "uncleanable-bytes", cleaner.uncleanable_bytes()),
@@ -174,7 +178,7 @@ class BrokerCollector(Collector):
         yield lags
 
     def _transactions(self) -> Iterator[Metric]:
-        figures = self._services.transaction_figures()
+        figures = self._transaction_figures()
         states = GaugeMetricFamily(
             "zkbroker_transactional_ids", "Ids coordinated here, by state", labels=["state"]
         )
@@ -203,8 +207,9 @@ class BrokerCollector(Collector):
             labels=["topic", "partition"],
         )
         for partition in self._services.replicas.all():
-            if partition.is_leader and partition.has_log:
-                lag = partition.high_watermark - partition.last_stable_offset
+            if partition.leading is not None and partition.has_log:
+                mark = partition.high_watermark
+                lag = mark - partition.log.last_stable_offset(mark)
                 lags.add_metric([partition.key.topic, str(partition.key.partition)], lag)
         yield lags
 
@@ -315,9 +320,11 @@ class MetricsPage:
         """
         self._server.start()
 
-    def show(self, services: BrokerServices) -> None:
-        """Begin to tell about a broker that runs now."""
-        self._registry.register(BrokerCollector(services))
+    def show(
+        self, services: BrokerServices, transaction_figures: Callable[[], TransactionFigures]
+    ) -> None:
+        """Begin to show a broker that runs now."""
+        self._registry.register(BrokerCollector(services, transaction_figures))
         self._services = services
         logger.info("metrics served port=%d", self.port)
 

@@ -13,8 +13,6 @@ names everything in each fetch.
 import logging
 import random
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from zkbroker.errors import ErrorCode, ProtocolError
@@ -25,6 +23,7 @@ from zkbroker.protocol.messages.fetch import (
     FetchResponsePartition,
     FetchResponseTopic,
 )
+from zkbroker.runtime import Runtime
 
 Key = tuple[str, int]
 
@@ -143,15 +142,13 @@ class FetchSessions:
     Args:
         slots: how many at most (`max.incremental.fetch.session.cache.slots`); 0 for none.
         max_bytes: what all of them may take (`max.incremental.fetch.session.cache.bytes`).
-        clock: seconds, only ever growing.
+        runtime: its clock.
     """
 
-    def __init__(
-        self, slots: int, max_bytes: int, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, slots: int, max_bytes: int, runtime: Runtime) -> None:
         self._slots = slots
         self._max_bytes = max_bytes
-        self._clock = clock
+        self._clock_ms = runtime.clock_ms
         self._sessions: dict[int, FetchSession] = {}
         self._warned: float | None = None
         self.size_bytes = 0
@@ -167,7 +164,7 @@ class FetchSessions:
             ProtocolError: there is no such session, or no room for what it asks for (70), or the
                 request is out of order (71).
         """
-        now = self._clock()
+        now = self._clock_ms() / 1000
         if request.session_epoch == FINAL_EPOCH:
             self._take(request.session_id)
             return None

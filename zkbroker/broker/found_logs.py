@@ -40,7 +40,7 @@ def look_for_lost_logs(services: BrokerServices, states: PartitionStates) -> Non
         if services.broker_id in replicas and logs.get(TopicPartition(topic, number)) is None
     ]
     lost = states.leave_isrs(services.broker_id, assigned)
-    # The controller tells the leaders, who would count this broker in, and never write it.
+    # The controller informs the leaders, which would still count this broker as in sync.
     note_isr_changes(services.session, assigned)
     if not lost.last and not lost.others:
         logs.write_meta(services.broker_id, services.view.cluster_id)

@@ -60,13 +60,13 @@ def listen(config: BrokerConfig) -> Server:
 
 def registration(config: BrokerConfig, broker_id: int, server: Server) -> BrokerInfo:
     """Return what the broker registers, with the ports that it listens on."""
-    told = config.advertised_endpoints(server.addresses, socket.getfqdn)
+    advertised = config.advertised_endpoints(server.addresses, socket.getfqdn)
     return BrokerInfo(
         id=broker_id,
-        host=told[0].host,
-        port=told[0].port,
+        host=advertised[0].host,
+        port=advertised[0].port,
         rack=config.rack or None,
-        endpoints=tuple(str(each) for each in told),
+        endpoints=tuple(str(each) for each in advertised),
         level="" if config.inter_broker_protocol == LEVELS[-1] else config.inter_broker_protocol,
     )
 

@@ -1,6 +1,6 @@
 """A broker's place in the cluster: its registration, the controller it listens to, and its leaving.
 
-    register --> registered, with an epoch --> registered anew, with a later one
+    register --> registered, with an epoch --> registered again, with a later one
     leave: hand leaderships over --> deregister --> the last broker leaves nodes as genuine ones do
 
 Invariant: the broker epoch is the transaction in which the registration that stands was made; a
@@ -8,7 +8,6 @@ request that names an earlier one was meant for an earlier life of this broker.
 """
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -43,7 +42,7 @@ ELECTION_PAUSE_S = 0.2
 
 
 class ClusterMembership:
-    """Registers the broker, follows who is controller, and leaves in order.
+    """Registers the broker, follows the election of controllers, and leaves in order.
 
     Args:
         config: the broker's settings.
@@ -51,7 +50,6 @@ class ClusterMembership:
         states: in the cluster's form.
         view: the cluster.
         own: what to register.
-        on_registered: called after every registration.
     """
 
     def __init__(
@@ -61,14 +59,13 @@ class ClusterMembership:
         states: PartitionStates,
         view: ClusterView,
         own: BrokerInfo,
-        on_registered: Callable[[], object],
     ) -> None:
         self._config = config
         self._session = session
         self._states = states
         self._view = view
         self._own = own
-        self._on_registered = on_registered
+        self._listeners: list[Callable[[], object]] = []
         self._registration = BrokerRegistration(
             session,
             own,
@@ -76,9 +73,13 @@ class ClusterMembership:
             on_registered=self._registered,
         )
         self._watch = ControllerWatch(session, self._set_controller)
-        self._silent_since: float | None = None
+        self._silent_since_ms: int | None = None
         self.broker_epoch: int | None = None
         self.controller_id: int | None = None
+
+    def on_registered(self, listener: Callable[[], object]) -> None:
+        """Call back after every registration."""
+        self._listeners.append(listener)
 
     def start(self) -> None:
         """Register.
@@ -91,18 +92,18 @@ class ClusterMembership:
     def note_session(self, state: SessionState) -> None:
         """Take note of whether ZooKeeper answers."""
         if state is SessionState.CONNECTED:
-            self._silent_since = None
-        elif self._silent_since is None:
-            self._silent_since = time.monotonic()
+            self._silent_since_ms = None
+        elif self._silent_since_ms is None:
+            self._silent_since_ms = self._session.runtime.clock_ms()
 
     def session_over(self) -> bool:
         """Whether ZooKeeper was silent for so long that it has ended this broker's session."""
-        since = self._silent_since
-        timeout_s = self._config.zookeeper_session_timeout_ms / 1000
-        return since is not None and time.monotonic() - since > timeout_s
+        since_ms, now_ms = self._silent_since_ms, self._session.runtime.clock_ms()
+        timeout_ms = self._config.zookeeper_session_timeout_ms
+        return since_ms is not None and now_ms - since_ms > timeout_ms
 
     def follow_controller(self) -> None:
-        """Know who is controller from now on.
+        """Follow the election of controllers from now on.
 
         Raises:
             RegistryError: ZooKeeper does not answer.
@@ -114,7 +115,8 @@ class ClusterMembership:
 
     def _registered(self) -> None:
         self._read_epoch()
-        self._on_registered()
+        for listener in self._listeners:
+            listener()
 
     def _read_epoch(self) -> None:
         stat = self._session.exists(paths.broker(self._own.id))

@@ -10,7 +10,7 @@ from typing import Final
 
 from zkbroker.measures import OTHER, Histogram
 
-_GATHERED: Final = 256
+GATHERED: Final = 256
 """Requests whose times wait to be put into histograms, at most."""
 
 
@@ -53,7 +53,7 @@ class TopicMetrics:
 class RequestMetrics:
     """Counts and durations of one API's requests."""
 
-    __slots__ = ("_gathered", "_times", "errors", "served")
+    __slots__ = ("_times", "errors", "gathered_s", "served")
 
     TIMES = (
         "RequestQueueTimeMs",
@@ -68,22 +68,18 @@ class RequestMetrics:
         """Requests that were handled, whether their answers went out or not."""
         self.errors: dict[int, int] = {}
         self._times = tuple(Histogram() for _ in self.TIMES)
-        self._gathered: list[tuple[float, ...]] = []
-
-    def note_times(self, times_s: tuple[float, float, float, float, float]) -> None:
-        """Note the durations of a request whose answer has gone out, in the order of `TIMES`."""
-        gathered = self._gathered
-        gathered.append(times_s)
-        if len(gathered) >= _GATHERED:
-            self._put_in()
+        self.gathered_s: list[tuple[float, ...]] = []
+        """Durations of requests whose answers have gone out, in the order of `TIMES`; at `GATHERED`
+        of them `observe_gathered` is to be called."""
 
     def times(self) -> tuple[Histogram, ...]:
         """Return the durations of all requests so far, in the order of `TIMES`."""
-        self._put_in()
+        self.observe_gathered()
         return self._times
 
-    def _put_in(self) -> None:
-        gathered, self._gathered = self._gathered, []
+    def observe_gathered(self) -> None:
+        """Put the gathered durations into their histograms."""
+        gathered, self.gathered_s = self.gathered_s, []
         for histogram, column in zip(self._times, zip(*gathered, strict=True), strict=False):
             histogram.observe_all(column)
 

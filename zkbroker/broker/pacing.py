@@ -1,4 +1,4 @@
-"""Long loops that leave others their turn.
+"""Long loops that let other requests run.
 
 Invariant: between two items no more than some milliseconds pass without the hub running the other
 connections; short loops cost nothing.
@@ -16,8 +16,8 @@ Item = TypeVar("Item")
 RUN_S = 0.003
 
 
-def each(items: Collection[Item]) -> Iterable[Item]:
-    """Go through items, giving way to other greenlets whenever it has taken long."""
+def paced(items: Collection[Item]) -> Iterable[Item]:
+    """Go through items, and let other greenlets run whenever it has taken long."""
     if len(items) < SHORT:
         return items
     return _paced(items)

@@ -3,7 +3,6 @@
 Invariant: each direction has a throttle of its own, with the rate that `/config/brokers/[id]` says.
 """
 
-import time
 from collections.abc import Mapping
 
 from zkbroker.broker.view import ClusterView
@@ -12,14 +11,9 @@ from zkbroker.config.dynamic import FOLLOWER_RATE, LEADER_RATE
 from zkbroker.errors import NetworkError
 from zkbroker.network.client.inter_broker import InterBrokerConnection
 from zkbroker.replica.fetcher_manager import FetcherManager
-from zkbroker.replica.following import FetcherSettings
+from zkbroker.replica.fetching import FetcherSettings
 from zkbroker.replica.throttle import ReplicationThrottle
 from zkbroker.runtime import Runtime
-
-
-def monotonic_ms() -> int:
-    """Return milliseconds on a clock that never jumps."""
-    return time.monotonic_ns() // 1_000_000
 
 
 class ReplicaCopying:
@@ -54,7 +48,6 @@ class ReplicaCopying:
                 backoff_ms=config.replica_fetch_backoff_ms,
             ),
             runtime=runtime,
-            clock_ms=monotonic_ms,
             throttle=self._throttle(),
         )
 
@@ -78,7 +71,7 @@ class ReplicaCopying:
 
     def _throttle(self) -> ReplicationThrottle:
         return ReplicationThrottle(
-            monotonic_ms,
+            self._runtime,
             windows=self._config.replication_quota_windows,
             window_ms=self._config.replication_quota_window_s * 1000,
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.replica.fetcher_manager import FetcherManager
-from zkbroker.replica.partition import Partition, Role
+from zkbroker.replica.partition import Partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,21 +59,20 @@ def replication_figures(
         bytes_out: bytes that followers were sent.
     """
     found = list(partitions)
-    led = [each for each in found if each.is_leader]
+    led = [each.leading for each in found if each.leading is not None]
+    spare = [len(each.isr.members) - each.log.config.min_insync_replicas for each in led]
     return ReplicationFigures(
         partitions=len(found),
         leaders=len(led),
-        under_replicated=sum(each.under_replicated for each in led),
-        under_min_isr=sum(each.under_min_isr for each in led),
-        at_min_isr=sum(
-            len(each.isr.members) == each.log.config.min_insync_replicas for each in led
-        ),
-        offline=sum(each.role is Role.OFFLINE for each in found),
+        under_replicated=sum(len(each.isr.members) < len(each.replicas) for each in led),
+        under_min_isr=sum(each < 0 for each in spare),
+        at_min_isr=spare.count(0),
+        offline=sum(each.offline for each in found),
         max_lag=max(fetchers.lags().values(), default=0),
         failed=len(fetchers.failed),
         fetchers=fetchers.fetchers,
-        isr_shrinks=sum(each.shrinks for each in found),
-        isr_expands=sum(each.expands for each in found),
+        isr_shrinks=sum(each.isr_changes[0] for each in found),
+        isr_expands=sum(each.isr_changes[1] for each in found),
         bytes_in=fetchers.bytes_in,
         bytes_out=bytes_out,
     )

@@ -10,17 +10,18 @@ from zkbroker.broker.topics import Topics
 from zkbroker.broker.view import ClusterView
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.controller import ControllerMetrics
-from zkbroker.coordinator.transactions.counts import TransactionFigures
 from zkbroker.errors import NotLeaderForPartition, UnknownTopicOrPartition
 from zkbroker.log import LogManager
 from zkbroker.replica.fetcher_manager import FetcherManager
+from zkbroker.replica.leadership import Leadership
 from zkbroker.replica.manager import ReplicaManager
 from zkbroker.replica.partition import Partition
+from zkbroker.replica.role import NO_EPOCH
 from zkbroker.runtime import Runtime
 from zkbroker.zookeeper import ZkSession
 
-TOLD_S = 1.0
-"""How long a request waits for a partition of which the controller is about to tell."""
+DECIDED_S = 1.0
+"""How long a request waits for the controller's decision for a partition."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -29,12 +30,10 @@ class BrokerServices:
 
     Args:
         config: what holds now; see `dynamic`.
-        now_ms: wall clock in milliseconds.
         controller_id: the broker that is controller now, None while there is none.
         controller_metrics: what this broker's controller counts; zeros while it is not elected.
-        transaction_figures: what this broker's transaction coordinator counts.
-        nothing_waits: whether requests that wait are to be answered now, because the broker has
-            handed over what it leads and is about to end its connections.
+        draining: whether requests that wait are to be answered now, because the broker has handed
+            over what it leads and is about to end its connections.
     """
 
     config: BrokerConfig
@@ -49,17 +48,15 @@ class BrokerServices:
     topics: Topics
     metrics: BrokerMetrics
     clients: ClientVersions
-    now_ms: Callable[[], int]
     controller_id: Callable[[], int | None]
-    nothing_waits: Callable[[], bool]
     controller_metrics: Callable[[], ControllerMetrics] = ControllerMetrics
-    transaction_figures: Callable[[], TransactionFigures] = TransactionFigures
+    draining: bool = False
 
     def partition(self, topic: str, number: int, *, copying: bool = False) -> Partition:
         """Return a partition that has a replica here, in whatever role.
 
-        One that is assigned here, and of which the controller is about to tell, is waited for: the
-        others may know already that this broker leads it.
+        One that is assigned here is waited for until the controller's decision comes: other brokers
+        may know already that this one leads it.
 
         Args:
             topic: of the partition.
@@ -80,7 +77,23 @@ class BrokerServices:
         if replicas is None:
             raise UnknownTopicOrPartition(f"there is no partition {topic}-{number}")
         if self.broker_id in replicas:
-            found = self.replicas.wait_told((topic, number), TOLD_S)
+            found = self.replicas.wait_for((topic, number), DECIDED_S)
         if found is None:
             raise NotLeaderForPartition(f"{topic}-{number} has no replica at this broker")
         return found
+
+    def leadership(
+        self, topic: str, number: int, epoch: int = NO_EPOCH, *, copying: bool = False
+    ) -> Leadership:
+        """Return the leadership of this broker for a partition; see `partition`.
+
+        Args:
+            topic: of the partition.
+            number: of the partition.
+            epoch: the leader epoch that the client takes for the current one; -1 to skip.
+            copying: whether a follower asks.
+
+        Raises:
+            ZkbrokerError: see `partition` and `Partition.leadership`.
+        """
+        return self.partition(topic, number, copying=copying).leadership(epoch)

@@ -89,7 +89,7 @@ def when_connected(
 ) -> Callable[[Set[str]], Settings]:
     """Return what tells the settings of topics whose logs are to be recovered.
 
-    Without ZooKeeper none are told: recovery then judges logs without their settings.
+    Without ZooKeeper there are none: recovery then judges logs without their settings.
     """
 
     def settings(topics: Set[str]) -> Settings:

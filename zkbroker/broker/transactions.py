@@ -1,7 +1,6 @@
-"""The transaction coordinator of a broker: made from its settings, told what is led here."""
+"""The transaction coordinator of a broker: its settings, and the partitions that it coordinates."""
 
 import logging
-import time
 from collections.abc import Sequence
 
 from zkbroker.broker.connections import BrokerConnections
@@ -14,6 +13,7 @@ from zkbroker.coordinator.transactions import TransactionCoordinator, Transactio
 from zkbroker.coordinator.transactions.markers import Codes, Marker, MarkerSender
 from zkbroker.coordinator.transactions.transaction import by_topic
 from zkbroker.errors import InvalidTopic, RegistryError
+from zkbroker.log import TopicPartition
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from zkbroker.protocol.messages.write_txn_markers import TxnMarker
@@ -23,7 +23,7 @@ from zkbroker.registry.producer_ids import ProducerIds
 from zkbroker.registry.state_form import StateForm
 from zkbroker.registry.topic_rules import check_topic_name
 from zkbroker.registry.topics import assignment as read_assignment
-from zkbroker.replica.partition import Partition
+from zkbroker.replica.leadership import Leadership
 from zkbroker.replica.stored_log import StoredLog
 
 logger = logging.getLogger(__name__)
@@ -66,7 +66,6 @@ class TransactionCoordination:
             led_here=self._led_here,
             new_producer_id=self._producer_ids.next_id,
             markers=MarkerSender(self._leader_of, self._send_markers, runtime=services.runtime),
-            wall_ms=services.now_ms,
         )
         self.verifier = TransactionVerifier(
             self.coordinator,
@@ -102,12 +101,12 @@ class TransactionCoordination:
         self.verifier.close()
         self._connections.close()
 
-    def _lead(self, partition: Partition) -> None:
-        log = StoredLog(partition, self._services.runtime, time.monotonic)
-        self.coordinator.host(partition.key.partition, partition, log)
+    def _lead(self, leadership: Leadership) -> None:
+        log = StoredLog(leadership, self._services.runtime)
+        self.coordinator.host(leadership.key.partition, leadership, log)
 
-    def _leave(self, partition: Partition) -> None:
-        self.coordinator.release(partition.key.partition)
+    def _leave(self, key: TopicPartition) -> None:
+        self.coordinator.release(key.partition)
 
     def _partition_count(self) -> int:
         assignment = self._services.view.assignment(TRANSACTION_TOPIC)
@@ -122,7 +121,7 @@ class TransactionCoordination:
     def _led_here(self, number: int) -> bool:
         services = self._services
         partition = services.replicas.get(TRANSACTION_TOPIC, number)
-        if partition is not None and partition.is_leader:
+        if partition is not None and partition.leading is not None:
             return True
         return services.view.leader(TRANSACTION_TOPIC, number)[0] == services.broker_id
 

@@ -1,4 +1,4 @@
-"""What this broker knows of the cluster: live brokers, topics, and who leads which partition.
+"""What this broker knows of the cluster: live brokers, topics, and leaders of partitions.
 
     brokers, topics and their settings <-- ZooKeeper, by the registry's watches
     leaders, ISRs, offline replicas    <-- the controller, by UpdateMetadata; later epochs also
@@ -25,7 +25,7 @@ from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.registry.topics import Assignment
 from zkbroker.registry.topics_watch import TopicsView
 from zkbroker.replica.fencing import ONLY_CONNECTION, ControllerFence
-from zkbroker.replica.soundness import check_decision
+from zkbroker.replica.validation import check_decision
 
 logger = logging.getLogger(__name__)
 
@@ -50,11 +50,23 @@ class ClusterView:
         self._decided: dict[tuple[str, int], UpdateMetadataPartition] = {}
         self._grown: dict[str, float] = {}
         self._changed = gevent.event.Event()
-        self._told_nonsense = False
+        self._broker_listeners: list[Callable[[Mapping[int, BrokerInfo]], object]] = []
+        self._topic_listeners: list[Callable[[TopicsView], object]] = []
+        self._warned = False
+
+    def on_topics(self, listener: Callable[[TopicsView], object]) -> None:
+        """Call back whenever topics changed, after the listeners before."""
+        self._topic_listeners.append(listener)
+
+    def on_brokers(self, listener: Callable[[Mapping[int, BrokerInfo]], object]) -> None:
+        """Call back with the registered brokers whenever they changed."""
+        self._broker_listeners.append(listener)
 
     def set_brokers(self, brokers: Mapping[int, BrokerInfo]) -> None:
         self.brokers = {**brokers, self.own.id: self.own}
         self.notify()
+        for listener in self._broker_listeners:
+            listener(brokers)
 
     def set_topics(self, topics: TopicsView) -> None:
         before, now_s = self.topics.assignments, time.monotonic()
@@ -73,6 +85,8 @@ class ClusterView:
             for key in [key for key in self._decided if key[0] in gone]:
                 del self._decided[key]
         self.notify()
+        for listener in self._topic_listeners:
+            listener(topics)
 
     def update(
         self,
@@ -101,8 +115,8 @@ class ClusterView:
             except ZkbrokerError as error:
                 # What is sound in the request counts.
                 code = ErrorCode.INVALID_REQUEST
-                level = logging.DEBUG if self._told_nonsense else logging.WARNING
-                self._told_nonsense = True
+                level = logging.DEBUG if self._warned else logging.WARNING
+                self._warned = True
                 logger.log(
                     level, "UpdateMetadata refused controller=%d %s", request.controller_id, error
                 )
@@ -114,24 +128,24 @@ class ClusterView:
         self.notify()
         return code
 
-    def learn(self, topic: str, told: MetadataPartition) -> bool:
+    def learn(self, topic: str, state: MetadataPartition) -> bool:
         """Take what another broker says of a partition, if its leader epoch is a later one."""
-        key = (topic, told.partition)
+        key = (topic, state.partition)
         known = self._decided.get(key)
-        if known is None or told.leader_epoch <= known.leader_epoch:
+        if known is None or state.leader_epoch <= known.leader_epoch:
             return False
         self._decided[key] = replace(
             known,
-            leader=told.leader,
-            leader_epoch=told.leader_epoch,
-            isr=told.isr,
-            replicas=told.replicas,
-            offline_replicas=told.offline_replicas,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=state.isr,
+            replicas=state.replicas,
+            offline_replicas=state.offline_replicas,
         )
         return True
 
     def notify(self) -> None:
-        """Wake whoever waits for a change."""
+        """Wake what waits for a change."""
         self._changed.set()
         self._changed.clear()
 
@@ -159,7 +173,7 @@ class ClusterView:
         return self._decided.get((topic, number))
 
     def awaits_decision(self, topic: str) -> bool:
-        """Whether the controller may be about to say who leads new partitions of a topic.
+        """Whether the controller may be about to elect leaders for new partitions of a topic.
 
         Who is told of a topic that another broker created expects to be told its leader too; the
         controller tells that to every broker, but not to all in the same moment.

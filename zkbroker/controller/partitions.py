@@ -19,7 +19,7 @@ from zkbroker.errors import RegistryError
 from zkbroker.registry.controller_writes import ControllerMoved
 from zkbroker.registry.partition_states import NO_LEADER, Key, LeaderAndIsr, PartitionStates
 from zkbroker.runtime import Runtime
-from zkbroker.runtime.pacing import giving_way
+from zkbroker.runtime.pacing import paced
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class Partitions:
         ]
         new = {key for key in wanted if self.context.undecided(key)}
         decided = self._decide(wanted, self._missing_leader, read_again=True)
-        for key in giving_way(self.runtime, decided):
+        for key in paced(self.runtime, decided):
             state = self.context.states[key]
             live = self.context.online_replicas(key)
             told = state.isr if key in new else live
@@ -101,7 +101,7 @@ class Partitions:
             return leader_rules.without_replicas(state.leader, state.isr, lost)
 
         decided = self._decide(keys, rule, read_again=True)
-        for key in giving_way(self.runtime, decided):
+        for key in paced(self.runtime, decided):
             self.batch.decided(key, [b for b in self.context.replicas(key) if b not in lost])
         self.batch.metadata(decided)
         return decided
@@ -243,7 +243,7 @@ class Partitions:
         self, keys: Iterable[Key], rule: Rule, *, read_again: bool = False
     ) -> dict[Key, LeaderAndIsr]:
         decided = self._decide(keys, rule, read_again=read_again)
-        for key in giving_way(self.runtime, decided):
+        for key in paced(self.runtime, decided):
             self.batch.decided(key, self.context.online_replicas(key))
         self.batch.metadata(decided)
         return decided
@@ -295,7 +295,7 @@ class Partitions:
     def _elections(self, keys: Iterable[Key], rule: Rule) -> dict[Key, Election]:
         return {
             key: found
-            for key in giving_way(self.runtime, keys)
+            for key in paced(self.runtime, keys)
             if key not in self.states.unreadable
             # Who was told to delete it would make it anew.
             and not self.context.ending(key)

@@ -36,7 +36,7 @@ from zkbroker.protocol.messages.update_metadata import (
 from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.registry.partition_states import Key, LeaderAndIsr
 from zkbroker.runtime import Runtime
-from zkbroker.runtime.pacing import giving_way
+from zkbroker.runtime.pacing import paced
 
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
@@ -204,8 +204,8 @@ class RequestBatch:
     def _update_metadata(
         self, keys: Iterable[Key], live: list[UpdateMetadataBroker]
     ) -> UpdateMetadataRequest:
-        paced = giving_way(self._runtime, keys)
-        states = [state for key in paced if (state := self._metadata_of(key)) is not None]
+        found = (self._metadata_of(key) for key in paced(self._runtime, keys))
+        states = [state for state in found if state is not None]
         request = UpdateMetadataRequest(
             self._term.controller_id, self._term.epoch, live_brokers=live
         )

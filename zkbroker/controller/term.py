@@ -27,7 +27,7 @@ from zkbroker.registry.notifications import isr_changes, log_dir_failures, remov
 from zkbroker.registry.operator_requests import finish_election, read_requests
 from zkbroker.registry.partition_states import Key, PartitionStates
 from zkbroker.registry.topics_watch import TopicsReader
-from zkbroker.runtime.pacing import giving_way
+from zkbroker.runtime.pacing import paced
 from zkbroker.zookeeper.nodes import Settable
 from zkbroker.zookeeper.session import ZkSession
 
@@ -196,7 +196,7 @@ class ControllerTerm:
     def _tell_states(self, brokers: Iterable[int], told: Collection[Key] = ()) -> None:
         """Tell brokers what is decided for their replicas, but for what they were just told."""
         asked = set(brokers)
-        for key in giving_way(self._session.runtime, self.context.served()):
+        for key in paced(self._session.runtime, self.context.served()):
             if key not in told and not self.context.undecided(key):
                 replicas = self.context.replicas(key)
                 self._batch.decided(key, [broker for broker in replicas if broker in asked])

@@ -20,13 +20,6 @@ class AppendInfo(Protocol):
     def last_offset(self) -> int: ...
 
 
-class Epochs(Protocol):
-    """The leader epochs of a log."""
-
-    @property
-    def latest(self) -> int: ...
-
-
 class PartitionLog(Protocol):
     """A partition that is led here, as a coordinator uses it (`zkbroker.replica.stored_log`)."""
 
@@ -34,21 +27,14 @@ class PartitionLog(Protocol):
     def log_start_offset(self) -> int: ...
     @property
     def log_end_offset(self) -> int: ...
-    @property
-    def epochs(self) -> Epochs: ...
-    def append_as_leader(
-        self,
-        data: bytearray,
-        *,
-        leader_epoch: int,
-        now_ms: int | None = None,
-        verification: Any = None,
+    def append(
+        self, data: bytearray, *, now_ms: int | None = None, verification: Any = None
     ) -> AppendInfo: ...
     def begin_verification(self, producer_id: int, producer_epoch: int) -> Any: ...
     def wait_durable(
         self, last_offset: int, timeout_s: float | None = None, park: Park = unparked
     ) -> None: ...
-    def read_bytes(self, offset: int, max_bytes: int, *, end: int) -> bytes: ...
+    def read_bytes(self, offset: int, max_bytes: int) -> bytes: ...
 
 
 def key_partition(key: str, partitions: int) -> int:
@@ -80,7 +66,7 @@ def read_all(
     """
     position = log.log_start_offset
     while position < log.log_end_offset:
-        data = log.read_bytes(position, load_bytes, end=log.log_end_offset)
+        data = log.read_bytes(position, load_bytes)
         if not data:
             break  # a power cut took the end of the last segment but one
         read = decode_lists(data, start_offset=position)

@@ -48,7 +48,7 @@ class ServerTransport(Transport, Protocol):
     def fileno(self) -> int:
         """A descriptor that can be polled for the peer's going."""
 
-    def be_fair(self) -> None:
+    def pace(self) -> None:
         """Let others run when this one has run long without waiting."""
 
 

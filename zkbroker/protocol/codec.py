@@ -8,25 +8,26 @@ Decoding refuses a length or count that does not fit into the bytes that remain 
 allocated for it, and more array items, all levels together, than it was told to take. Bytes behind
 the last field are ignored, as genuine brokers do.
 
-Decoders are `decode(view, position, max_items, each) -> (message, position)`; encoders
-`encode(message, pieces, each, errors)` append bytes-like objects and file slices to a list, and the
-error codes that are not 0 to another. `each` goes through the items of an array: a server gives one
-that lets others run in between.
+Decoders are `decode(view, position, max_items, paced) -> (message, position)`; encoders
+`encode(message, pieces, paced, errors)` append bytes-like objects and file slices to a list, and
+the error codes that are not 0 to another. `paced` goes through the items of an array: a server
+gives one that lets other requests run in between.
 """
 
 import struct
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
+from zkbroker.fileslice import FileSlice
 from zkbroker.protocol.codegen import decoder_source, encoder_source
 from zkbroker.protocol.errors import MalformedFrame, TooManyItems
 from zkbroker.protocol.pieces import Piece, Records, total_size
 
 Message = TypeVar("Message")
 
-Each: TypeAlias = Callable[[Any], Iterable[Any]]
-Decoder: TypeAlias = Callable[[memoryview, int, int, Each], tuple[Any, int]]
-Encoder: TypeAlias = Callable[[Any, list[Piece], Each, list[int]], None]
+Paced: TypeAlias = Callable[[Any], Iterable[Any]]
+Decoder: TypeAlias = Callable[[memoryview, int, int, Paced], tuple[Any, int]]
+Encoder: TypeAlias = Callable[[Any, list[Piece], Paced, list[int]], None]
 
 NO_LIMIT = 2**63 - 1
 _LONG_TEXT_BYTES = 0x7FFF // 3
@@ -42,7 +43,7 @@ def decode(
     position: int = 0,
     *,
     max_items: int = NO_LIMIT,
-    each: Each = iter,
+    paced: Paced = iter,
 ) -> tuple[Message, int]:
     """Decode one message.
 
@@ -52,7 +53,7 @@ def decode(
         data: the bytes; records fields of the result are views of them.
         position: where in the bytes the message begins.
         max_items: how many array items it may have, all arrays together.
-        each: goes through the items of an array.
+        paced: goes through the items of an array.
 
     Returns:
         The message, and the position of the first byte behind it.
@@ -64,21 +65,21 @@ def decode(
     view = data if isinstance(data, memoryview) else memoryview(data)
     try:
         decode_from = _DECODERS.get((message, version)) or decoder(message, version)
-        result: tuple[Message, int] = decode_from(view, position, max_items, each)
+        result: tuple[Message, int] = decode_from(view, position, max_items, paced)
     except struct.error as error:
         raise MalformedFrame(f"{message.__name__} v{version} is cut short") from error
     return result
 
 
 def encode(
-    message: object, version: int, each: Each = iter, errors: list[int] | None = None
+    message: object, version: int, paced: Paced = iter, errors: list[int] | None = None
 ) -> list[Piece]:
     """Encode one message as pieces, in order.
 
     Args:
         message: the message.
         version: which version of it to make.
-        each: goes through the items of an array.
+        paced: goes through the items of an array.
         errors: gets every error code in it that is not 0.
 
     Raises:
@@ -87,7 +88,7 @@ def encode(
     pieces: list[Piece] = []
     try:
         encode_into = _ENCODERS.get((type(message), version)) or encoder(type(message), version)
-        encode_into(message, pieces, each, [] if errors is None else errors)
+        encode_into(message, pieces, paced, [] if errors is None else errors)
     except struct.error as error:
         msg = f"{type(message).__name__} v{version} holds a value that does not fit: {error}"
         raise ValueError(msg) from error
@@ -170,6 +171,6 @@ def _refuse_null(field: str) -> NoReturn:
 def _record_size(value: Records) -> int:
     if value is None:
         return -1
-    if isinstance(value, list):
-        return total_size(value)
-    return len(value)
+    if isinstance(value, FileSlice):
+        return value.size
+    return total_size(value) if isinstance(value, list) else len(value)

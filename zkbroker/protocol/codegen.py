@@ -4,8 +4,8 @@ Invariant: the source depends on class metadata alone. A run of fixed-size field
 unpacked by one prebuilt `struct.Struct`, together with the length word of the field that ends it.
 
 In the generated code `b` is the frame, `e` its end, `p` the position, `w` appends a piece; `n` is
-how many array items may still come, `each` goes through those of a long array and may give way to
-others; `errors` is told every error code that is not 0.
+how many array items may still come, `paced` goes through those of a long array and may let other
+tasks run; `errors` is told every error code that is not 0.
 """
 
 import struct
@@ -29,9 +29,9 @@ Source = tuple[str, dict[str, Any]]
 
 
 def decoder_source(message: type[Any], version: int) -> Source:
-    """Source of `decode(b, p, n, each) -> (message, position)` and the names it needs."""
+    """Source of `decode(b, p, n, paced) -> (message, position)` and the names it needs."""
     writer = _Writer(message, version)
-    writer.line("def decode(b, p, n, each):")
+    writer.line("def decode(b, p, n, paced):")
     writer.depth += 1
     writer.line("e = len(b)")
     result = _decode_fields(writer, message)
@@ -40,9 +40,9 @@ def decoder_source(message: type[Any], version: int) -> Source:
 
 
 def encoder_source(message: type[Any], version: int) -> Source:
-    """Source of `encode(o, pieces, each, errors)` and the names it needs."""
+    """Source of `encode(o, pieces, paced, errors)` and the names it needs."""
     writer = _Writer(message, version)
-    writer.line("def encode(o, pieces, each, errors):")
+    writer.line("def encode(o, pieces, paced, errors):")
     writer.depth += 1
     writer.line("w = pieces.append  # the only line for a message without fields")
     _encode_fields(writer, message, "o")
@@ -188,7 +188,7 @@ def _decode_items(writer: _Writer, wire: Wire, variable: str, count: str, label:
         writer.line(f"p += {count} * {size}")
         return
     writer.line(f"{variable} = []")
-    writer.line(f"for _ in range({count}) if {count} < {SHORT} else each(range({count})):")
+    writer.line(f"for _ in range({count}) if {count} < {SHORT} else paced(range({count})):")
     writer.depth += 1
     if isinstance(item, Kind):
         value, length = writer.variable(), writer.variable()
@@ -255,7 +255,7 @@ def _encode_items(writer: _Writer, wire: Wire, variable: str, count: str) -> Non
         writer.line(f"w({pack}(f'>{{{count}}}{_FORMATS[item]}', *{variable}))")
         return
     each = writer.variable()
-    writer.line(f"for {each} in {variable} if {count} < {SHORT} else each({variable}):")
+    writer.line(f"for {each} in {variable} if {count} < {SHORT} else paced({variable}):")
     writer.depth += 1
     if isinstance(item, Kind):
         coded = writer.variable()

@@ -15,7 +15,7 @@ from typing import Any
 
 from zkbroker.fileslice import FileSlice
 from zkbroker.protocol import codec
-from zkbroker.protocol.api import ApiKey, supported
+from zkbroker.protocol.api import BROKER_VERSIONS, ApiKey, supported
 from zkbroker.protocol.codegen import SHORT
 from zkbroker.protocol.errors import MalformedFrame, UnsupportedRequest
 from zkbroker.protocol.header import RequestHeader
@@ -33,6 +33,12 @@ _SHORT_HEADED = int(ApiKey.CONTROLLED_SHUTDOWN)
 _REQUEST_HEADER = struct.Struct(">hhih")
 _SHORT_HEADER = struct.Struct(">hhi")
 _CLASSES: dict[int, tuple[type[Any], type[Any]]] = {int(key): MESSAGES[key] for key in MESSAGES}
+# By plain numbers, which equal the enum's members: every request is looked up here.
+_SERVED: dict[tuple[int, int], type[Any]] = {
+    (int(key), version): MESSAGES[key][0]
+    for key, (first, last) in BROKER_VERSIONS.items()
+    for version in range(first, last + 1)
+}
 _API_VERSIONS_RESPONSE = MESSAGES[ApiKey.API_VERSIONS][1]
 _JOIN_BELOW_BYTES = 4096  # a smaller record set is cheaper copied into the header than sent alone
 
@@ -86,7 +92,7 @@ def decode_request(
     frame: bytes | bytearray | memoryview,
     *,
     max_items: int = codec.NO_LIMIT,
-    each: codec.Each = iter,
+    paced: codec.Paced = iter,
 ) -> tuple[RequestHeader, Any]:
     """Decode a request.
 
@@ -95,7 +101,7 @@ def decode_request(
             if it is.
         max_items: how many array items it may have, all arrays together; a controller's request
             has ten times as many.
-        each: goes through the items of an array.
+        paced: goes through the items of an array.
 
     Returns:
         The header and the request. An ApiVersions request of an unserved version, whose body need
@@ -108,14 +114,15 @@ def decode_request(
     view = frame if isinstance(frame, memoryview) else memoryview(frame)
     header, position = decode_header(view)
     api_key, version = header.api_key, header.api_version
-    if not supported(api_key, version):
+    request_class = _SERVED.get((api_key, version))
+    if request_class is None:
         if api_key == ApiKey.API_VERSIONS:
             return header, ApiVersionsRequest()
         raise UnsupportedRequest(header)
     if api_key in _OF_THE_CONTROLLER:
         max_items *= _ITEMS_OF_THE_CONTROLLER
     request, _ = codec.decode(
-        _CLASSES[api_key][0], version, view, position, max_items=max_items, each=each
+        request_class, version, view, position, max_items=max_items, paced=paced
     )
     return header, request
 
@@ -143,7 +150,7 @@ def encode_response(
     correlation_id: int,
     response: Any,
     version: int,
-    each: codec.Each = iter,
+    paced: codec.Paced = iter,
     errors: list[int] | None = None,
 ) -> list[Piece]:
     """Encode a response, size included.
@@ -152,7 +159,7 @@ def encode_response(
         correlation_id: that of the request.
         response: the message.
         version: the request's version.
-        each: goes through the items of an array.
+        paced: goes through the items of an array.
         errors: gets every error code that the response tells, none of them 0.
 
     Returns:
@@ -163,8 +170,8 @@ def encode_response(
     """
     if isinstance(response, _API_VERSIONS_RESPONSE) and not supported(ApiKey.API_VERSIONS, version):
         version = 0  # who asks in a version that is not served knows the oldest answer
-    body = codec.encode(response, version, each, errors)
-    return _framed(_CORRELATION_ID.pack(correlation_id), body, each)
+    body = codec.encode(response, version, paced, errors)
+    return _framed(_CORRELATION_ID.pack(correlation_id), body, paced)
 
 
 def decode_response(
@@ -194,8 +201,10 @@ def decode_response(
     return correlation_id, codec.decode(response_class, version, view, _CORRELATION_ID.size)[0]
 
 
-def _framed(header: bytes, body: list[Piece], each: codec.Each = iter) -> list[Piece]:
-    size = len(header) + sum(map(len, body))
+def _framed(header: bytes, body: list[Piece], paced: codec.Paced = iter) -> list[Piece]:
+    size = len(header)
+    for piece in body:
+        size += piece.size if isinstance(piece, FileSlice) else len(piece)
     if size < _JOIN_BELOW_BYTES:
         try:
             return [b"".join((_SIZE.pack(size), header, *body))]  # type: ignore[arg-type]
@@ -203,7 +212,7 @@ def _framed(header: bytes, body: list[Piece], each: codec.Each = iter) -> list[P
             pass  # a file slice, however small, stays one
     gathered: list[bytes | bytearray | memoryview] = [_SIZE.pack(size), header]
     parts: list[Piece] = []
-    for piece in body if len(body) < SHORT else each(body):
+    for piece in body if len(body) < SHORT else paced(body):
         if not isinstance(piece, FileSlice) and len(piece) < _JOIN_BELOW_BYTES:
             gathered.append(piece)
             continue

@@ -1,6 +1,6 @@
 """Message formats: bytes to records and back, for magic 0, 1 and 2; no sockets, no files."""
 
-from zkbroker.records.append import prepare_append
+from zkbroker.records.append import is_one_batch, prepare_append
 from zkbroker.records.builder import MessageSetBuilder, encode_message_set
 from zkbroker.records.checksum import crc32, crc32c
 from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, Codec, compress, decompress
@@ -19,7 +19,6 @@ from zkbroker.records.expand import (
     Expanded,
     RequestBudget,
     expand_set,
-    is_one_batch,
 )
 from zkbroker.records.heads import iter_entries, verify_entry
 from zkbroker.records.policy import AppendPolicy, PreparedSet, check_produce

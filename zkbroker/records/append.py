@@ -26,8 +26,11 @@ from zkbroker.records.expand import NOTHING, Expanded, Payload, look_inside
 from zkbroker.records.layout import (
     ATTRIBUTES_V01_AT,
     ATTRIBUTES_V2_LOW_AT,
+    BATCH_HEADER_BYTES,
     CRC_V01_AT,
     CRC_V2_AT,
+    ENTRY,
+    ENTRY_HEADER_BYTES,
     MAGIC_AT,
     MAX_TIMESTAMP_AT,
     OFFSET,
@@ -44,6 +47,22 @@ from zkbroker.records.portable.messages import decode_inner, decode_message
 from zkbroker.records.record import NO_TIMESTAMP, EntryInfo, PartialEntry
 
 _EVER: Final = (-(2**63), 2**63 - 1)
+
+
+def is_one_batch(data: Data, *, without: int) -> bool:
+    """Tell at a glance that a set is one batch of magic 2.
+
+    Args:
+        data: entries as a producer sent them.
+        without: bits of its attributes, of the lower byte, that must not be set.
+    """
+    size = len(data)
+    return (
+        size >= BATCH_HEADER_BYTES
+        and data[MAGIC_AT] == 2
+        and not data[ATTRIBUTES_V2_LOW_AT] & without
+        and ENTRY.unpack_from(data)[1] + ENTRY_HEADER_BYTES == size
+    )
 
 
 def prepare_append(

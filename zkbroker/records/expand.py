@@ -15,14 +15,7 @@ from zkbroker.errors import MessageSizeTooLarge
 from zkbroker.records import kernels
 from zkbroker.records.codec import MAX_DECOMPRESSED_BYTES, decompress
 from zkbroker.records.entries import Data, read_head
-from zkbroker.records.layout import (
-    ATTRIBUTES_V2_LOW_AT,
-    BATCH_HEADER_BYTES,
-    CODEC_MASK,
-    ENTRY,
-    ENTRY_HEADER_BYTES,
-    MAGIC_AT,
-)
+from zkbroker.records.layout import BATCH_HEADER_BYTES
 from zkbroker.records.payload import unwrap
 from zkbroker.records.record import EntryInfo, PartialEntry
 
@@ -95,22 +88,6 @@ class Expanded(NamedTuple):
 NOTHING: Final = Expanded({}, False)
 
 
-def is_one_batch(data: Data, *, without: int) -> bool:
-    """Tell at a glance that a set is one batch of magic 2.
-
-    Args:
-        data: entries as a producer sent them.
-        without: bits of its attributes, of the lower byte, that must not be set.
-    """
-    size = len(data)
-    return (
-        size >= BATCH_HEADER_BYTES
-        and data[MAGIC_AT] == 2
-        and not data[ATTRIBUTES_V2_LOW_AT] & without
-        and ENTRY.unpack_from(data)[1] + ENTRY_HEADER_BYTES == size
-    )
-
-
 def expand_set(
     data: Data,
     budget: RequestBudget | None,
@@ -132,8 +109,6 @@ def expand_set(
         CorruptMessage: an entry cannot be decompressed, or does not hold its records.
         MessageSizeTooLarge: the budget does not suffice.
     """
-    if is_one_batch(data, without=CODEC_MASK):
-        return NOTHING
     if budget is None:
         budget = RequestBudget()
     payloads: dict[int, Payload] = {}

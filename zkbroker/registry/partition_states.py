@@ -32,7 +32,7 @@ from zkbroker.registry.leader_registrations import (
 from zkbroker.registry.node_json import int32, read_json, tell_unreadable
 from zkbroker.registry.partitions import PartitionState
 from zkbroker.registry.state_form import StateForm
-from zkbroker.runtime.pacing import giving_way
+from zkbroker.runtime.pacing import paced
 from zkbroker.zookeeper.nodes import Check, Create, Delete, NodeStat, Operation, SetData
 from zkbroker.zookeeper.session import ZkSession
 
@@ -144,7 +144,7 @@ class PartitionStates:
         states = self._session.get_many([paths.partition_state(*key) for key in wanted])
         found: dict[Key, LeaderAndIsr] = {}
         read = zip(wanted, nodes, states, strict=True)
-        for key, node, state in giving_way(self._session.runtime, read):
+        for key, node, state in paced(self._session.runtime, read):
             self._superseded.pop(key, None)
             if self.form is StateForm.EPHEMERAL:
                 truth = self._decided(key, node, state, version=_version(node))
@@ -210,8 +210,9 @@ class PartitionStates:
         controller_transactions(self._session, self._parents(created), epoch_version)
         keys = list(decisions)
         stored: dict[Key, LeaderAndIsr] = {}
-        paced = giving_way(self._session.runtime, keys)
-        operations = [self._operations(key, decisions[key]) for key in paced]
+        operations = [
+            self._operations(key, decisions[key]) for key in paced(self._session.runtime, keys)
+        ]
         answers = controller_transactions(self._session, operations, epoch_version)
         for key, refused in zip(keys, answers, strict=True):
             if refused is None:

@@ -1,1 +1,1 @@
-"""Partitions as objects: who leads, who is in sync, how far readers see, and who waits for that."""
+"""Partitions and their roles: leadership, following, the ISR, the high watermark, and waits."""

@@ -8,7 +8,7 @@ import logging
 
 from zkbroker.errors import ZkbrokerError
 from zkbroker.log import LogManager
-from zkbroker.runtime import Runtime, Task
+from zkbroker.runtime import OwnerLoop, Runtime
 
 logger = logging.getLogger(__name__)
 
@@ -25,22 +25,22 @@ class HighWatermarkCheckpoint:
     def __init__(self, logs: LogManager, interval_ms: int, *, runtime: Runtime) -> None:
         self._logs = logs
         self._interval_s = interval_ms / 1000
-        self._runtime = runtime
-        self._stop = runtime.event()
-        self._task: Task | None = None
+        self._loop = OwnerLoop(
+            runtime,
+            self._write,
+            name="high-watermark-checkpoint",
+            logger=logger,
+            retry_s=self._interval_s,
+            foreseen=(ZkbrokerError,),
+        )
 
     def start(self) -> None:
-        self._task = self._runtime.spawn(self._run, name="high-watermark-checkpoint")
+        self._loop.start(self._interval_s)
 
     def close(self, timeout_s: float) -> None:
         """End the task; the log manager writes once more when it closes."""
-        self._stop.set()
-        if self._task is not None:
-            self._task.join(timeout_s)
+        self._loop.close(timeout_s)
 
-    def _run(self) -> None:
-        while not self._stop.wait(self._interval_s):
-            try:
-                self._logs.checkpoint_high_watermarks()
-            except ZkbrokerError as error:
-                logger.warning("high watermarks not written error=%s", error)
+    def _write(self) -> float:
+        self._logs.checkpoint_high_watermarks()
+        return self._interval_s

@@ -42,10 +42,10 @@ class ControllerFence:
         broker_epoch: int,
         connection: int = ONLY_CONNECTION,
     ) -> None:
-        """Let a request pass, and remember who sent it.
+        """Let a request pass, and remember its controller.
 
         Args:
-            controller_id: who sends it.
+            controller_id: of the sender.
             controller_epoch: of its election.
             broker_epoch: the registration it is meant for; -1 for any.
             connection: which connection it came through; later ones have greater numbers. A

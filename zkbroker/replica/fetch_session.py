@@ -1,4 +1,4 @@
-"""The follower's side of a fetch session (KIP-227): what the leader was told is not told again.
+"""The follower's side of a fetch session (KIP-227): each fetch names only what changed.
 
     FULL: epoch 0, every partition named
       answered with an id  --> INCREMENTAL: epoch 1, 2, ...; what changed, and what is forgotten

@@ -1,7 +1,7 @@
 """Copies partitions from one broker that leads them: one task, one connection, one request a time.
 
     reconcile what is to be cut -> fetch what is a beginning of the leader's log -> append
-      -> nothing due? wait until something is, or is told anew
+      -> nothing due? wait until something is, or another partition is followed
 
 Invariants: nothing is fetched before the log is a beginning of the leader's; what is fetched is
 appended as it is, at the offset that was asked for, under the leader epoch that was asked under: an
@@ -11,22 +11,22 @@ their turn between them. Uses a runtime, a clock and connections that it is give
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from zkbroker.errors import ErrorCode, StorageError, ZkbrokerError
+from zkbroker.errors import ErrorCode, ZkbrokerError
 from zkbroker.log import TopicPartition
 from zkbroker.protocol.messages import FetchRequest, FetchResponse
 from zkbroker.protocol.messages.fetch import FetchResponsePartition
 from zkbroker.replica.fetch_session import FollowerFetchSession, PartitionFetch
+from zkbroker.replica.fetching import Connect, FetcherCounts, FetcherSettings, Followed, Stage
 from zkbroker.replica.followed_partitions import FollowedPartitions
 from zkbroker.replica.follower_append import append_in_parts
-from zkbroker.replica.following import Connect, FetcherCounts, FetcherSettings, Followed, Stage
+from zkbroker.replica.following import Following
 from zkbroker.replica.leader_line import LeaderLine
 from zkbroker.replica.log_reconciler import LogReconciler
-from zkbroker.replica.partition import Partition
 from zkbroker.replica.throttle import ReplicationThrottle, names_replica
-from zkbroker.runtime import Runtime
-from zkbroker.runtime.pacing import giving_way
+from zkbroker.runtime import OwnerLoop, Runtime
+from zkbroker.runtime.pacing import paced
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +48,7 @@ class ReplicaFetcher:
         number: of this fetcher among those for the leader.
         connect: see there.
         settings: see there.
-        runtime: for its task.
-        clock_ms: monotonic milliseconds.
+        runtime: for its task, and its clock.
         throttle: of this broker as a follower.
     """
 
@@ -62,7 +61,6 @@ class ReplicaFetcher:
         settings: FetcherSettings,
         *,
         runtime: Runtime,
-        clock_ms: Callable[[], int],
         throttle: ReplicationThrottle,
     ) -> None:
         self.leader = leader
@@ -75,36 +73,40 @@ class ReplicaFetcher:
         self._line = LeaderLine(leader, number, connect, settings.level, self.counts)
         self._limited = self._line.fetch_version >= _LIMITED_SINCE
         self._session = FollowerFetchSession(self._line.fetch_version)
-        self._followed = FollowedPartitions(
-            leader, clock_ms=clock_ms, backoff_ms=settings.backoff_ms
-        )
+        self._followed = FollowedPartitions(leader, runtime=runtime, backoff_ms=settings.backoff_ms)
         self._reconciler = LogReconciler(
             broker_id, self._followed, self._line, runtime=runtime, lost=self._lost
         )
-        self._changed = runtime.event()
-        self._stopping = False
-        self._task = runtime.spawn(self._run, name=f"fetcher-{number}-of-{leader}")
+        self._loop = OwnerLoop(
+            runtime,
+            self._step,
+            name=f"fetcher-{number}-of-{leader}",
+            logger=logger,
+            retry_s=settings.backoff_ms / 1000,
+            on_failure=lambda error: self._lost(list(self._followed.by_key.values())),
+        )
+        self._loop.start()
 
     # -- what is followed
 
-    def follow(self, partition: Partition, *, truncate: bool = True) -> None:
-        """Copy a partition under its present leader epoch.
+    def follow(self, following: Following, *, truncate: bool = True) -> None:
+        """Copy a partition under the leader epoch of a role.
 
         Args:
-            partition: a follower of this fetcher's leader.
+            following: the role, under this fetcher's leader.
             truncate: False when its log is known to be a beginning of the leader's.
         """
-        self._followed.follow(partition, Stage.TRUNCATING if truncate else Stage.FETCHING)
-        self._changed.set()
+        self._followed.follow(following, Stage.TRUNCATING if truncate else Stage.FETCHING)
+        self._loop.set()
 
     def forget(self, key: TopicPartition) -> None:
         """Copy a partition no more; does not wait. What is under way for it is dropped."""
         self._followed.forget(key)
 
-    def followed(self) -> list[tuple[Partition, bool]]:
+    def followed(self) -> list[tuple[Following, bool]]:
         """Return the partitions that are copied, with whether their logs are still to be cut."""
         return [
-            (each.partition, each.stage is Stage.TRUNCATING)
+            (each.following, each.stage is Stage.TRUNCATING)
             for each in self._followed.by_key.values()
         ]
 
@@ -115,7 +117,7 @@ class ReplicaFetcher:
 
     @property
     def failed(self) -> set[TopicPartition]:
-        """Partitions that are not copied until the controller tells of them anew."""
+        """Partitions that are not copied until the controller decides again."""
         return self._followed.failed
 
     def lags(self) -> dict[TopicPartition, int]:
@@ -126,30 +128,17 @@ class ReplicaFetcher:
 
     def stop(self) -> None:
         """End the task soon; what is under way is dropped. Does not wait."""
-        self._stopping = True
         self._followed.clear()
-        self._changed.set()
+        self._loop.end()
         self._line.stop()
 
     def join(self, timeout_s: float) -> bool:
         """Wait until the task ended."""
-        return self._task.join(timeout_s)
+        return self._loop.close(timeout_s)
 
-    def _run(self) -> None:
-        while not self._stopping:
-            self._changed.clear()
-            try:
-                busy = self.step()
-            except Exception:
-                # Without this task its partitions would never be copied again.
-                logger.exception("fetcher failed, goes on leader=%d", self.leader)
-                self._lost(list(self._followed.by_key.values()))
-                busy = False
-            if not busy and not self._stopping:
-                self._changed.wait(self._idle_s())
-        self._line.disconnect()
-
-    def _idle_s(self) -> float | None:
+    def _step(self) -> float | None:
+        if self.step():
+            return 0.0
         if not self._followed:
             self._line.disconnect()
             return None
@@ -161,7 +150,7 @@ class ReplicaFetcher:
         return self._fetch() or truncated
 
     def _lost(self, waiting: Iterable[Followed]) -> None:
-        """Begin anew with another connection, later."""
+        """Try again with another connection, later."""
         self._line.disconnect()
         self._session.failed()
         self._followed.delay_all(waiting)
@@ -172,13 +161,13 @@ class ReplicaFetcher:
         wanted: dict[TopicPartition, PartitionFetch] = {}
         asked: dict[TopicPartition, Followed] = {}
         due = self._followed.due(Stage.FETCHING)
-        for each in giving_way(self._runtime, due, _PACE):
+        for each in paced(self._runtime, due, _PACE):
             if not self._held_back(each):
-                partition = each.partition
+                following = each.following
                 wanted[each.key] = PartitionFetch(
-                    partition.log_end_offset,
-                    each.leader_epoch,
-                    partition.log_start_offset,
+                    following.log_end_offset,
+                    following.leader_epoch,
+                    following.log_start_offset,
                     each.max_bytes or self._share(len(due)),
                 )
                 asked[each.key] = each
@@ -209,12 +198,12 @@ class ReplicaFetcher:
         }
         wrong = self._session.answered(response.error_code, response.session_id, answers.keys())
         if wrong is not None:
-            logger.info("fetch session begins anew leader=%d reason=%s", self.leader, wrong)
+            logger.info("fetch session restarted leader=%d reason=%s", self.leader, wrong)
             if response.error_code not in _SESSION_ERRORS:
                 for each in asked.values():
                     self._followed.delay(each, wrong)
             return True
-        self._take(answers, asked, wanted)
+        self._apply(answers, asked, wanted)
         return True
 
     def _held_back(self, followed: Followed) -> bool:
@@ -222,8 +211,8 @@ class ReplicaFetcher:
 
     def _throttled(self, followed: Followed) -> bool:
         try:
-            text = followed.partition.log.config.follower_throttled_replicas
-        except StorageError:
+            text = followed.following.log.config.follower_throttled_replicas
+        except ZkbrokerError:
             return False
         return names_replica(text, followed.key, self._broker_id)
 
@@ -235,17 +224,17 @@ class ReplicaFetcher:
         share = max(_LEAST_BYTES, settings.response_max_bytes // max(1, partitions))
         return min(settings.max_bytes, share)
 
-    def _take(
+    def _apply(
         self,
         answers: dict[TopicPartition, FetchResponsePartition],
         asked: dict[TopicPartition, Followed],
         wanted: dict[TopicPartition, PartitionFetch],
     ) -> None:
-        for key, answer in giving_way(self._runtime, answers.items(), _PACE):
+        for key, answer in paced(self._runtime, answers.items(), _PACE):
             followed = asked.get(key)
             if followed is None or not self._followed.current(followed):
                 continue
-            if followed.partition.log_end_offset != wanted[key].offset:
+            if followed.following.log_end_offset != wanted[key].offset:
                 continue
             try:
                 if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -266,28 +255,25 @@ class ReplicaFetcher:
         for followed in appended:
             if self._followed.current(followed) and followed.stage is Stage.FETCHING:
                 try:
-                    followed.partition.wait_flushed(followed.leader_epoch)
+                    followed.following.wait_flushed()
                 except ZkbrokerError as error:
                     self._followed.local(followed, error)
 
     def _append(
         self, followed: Followed, answer: FetchResponsePartition, wanted: PartitionFetch
     ) -> None:
-        partition = followed.partition
+        following = followed.following
         data = memoryview(answer.records or b"")  # type: ignore[arg-type]
         taken = append_in_parts(
-            partition,
-            followed.leader_epoch,
+            following,
             data,
             go_on=lambda: self._followed.current(followed),
-            give_way=lambda: self._runtime.sleep(0),
+            pause=lambda: self._runtime.sleep(0),
         )
         if not self._followed.current(followed):
             return
-        partition.follow_marks(
-            answer.high_watermark, answer.log_start_offset, followed.leader_epoch
-        )
-        followed.lag = max(0, answer.high_watermark - partition.log_end_offset)
+        following.follow_marks(answer.high_watermark, answer.log_start_offset)
+        followed.lag = max(0, answer.high_watermark - following.log_end_offset)
         if taken or not data:
             followed.max_bytes = followed.backoff_ms = 0
         elif not self._limited:

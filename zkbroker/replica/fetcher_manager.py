@@ -1,12 +1,11 @@
 """The fetchers of a broker: which one copies which partition.
 
-Invariant: a partition is copied by one fetcher at most, that of the leader that it was last told
-of; which of a leader's fetchers that is depends on its name alone. A fetcher without partitions
-ends.
+Invariant: a partition is copied by one fetcher at most, that of its present leader; which of a
+leader's fetchers that is depends on its name alone. A fetcher without partitions ends.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from zkbroker.log import TopicPartition
@@ -14,8 +13,8 @@ from zkbroker.protocol import ApiKey
 from zkbroker.protocol.inter_broker import INTER_BROKER_VERSIONS
 from zkbroker.protocol.java_hash import string_hash
 from zkbroker.replica.fetcher import ReplicaFetcher
-from zkbroker.replica.following import Connect, FetcherCounts, FetcherSettings
-from zkbroker.replica.partition import Partition
+from zkbroker.replica.fetching import Connect, FetcherCounts, FetcherSettings
+from zkbroker.replica.following import Following
 from zkbroker.replica.throttle import ReplicationThrottle
 from zkbroker.runtime import Runtime
 
@@ -29,8 +28,7 @@ class FetcherManager:
         broker_id: this broker.
         connect: makes the connections.
         settings: see there.
-        runtime: for the fetchers' tasks.
-        clock_ms: monotonic milliseconds.
+        runtime: for the fetchers' tasks, and their clock.
         throttle: of this broker as a follower.
     """
 
@@ -41,27 +39,27 @@ class FetcherManager:
         settings: FetcherSettings,
         *,
         runtime: Runtime,
-        clock_ms: Callable[[], int],
         throttle: ReplicationThrottle | None = None,
     ) -> None:
         self._broker_id = broker_id
         self._connect = connect
         self._settings = settings
         self._runtime = runtime
-        self._clock_ms = clock_ms
-        self.throttle = throttle or ReplicationThrottle(clock_ms)
+        self.throttle = throttle or ReplicationThrottle(runtime)
         self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
         self._ended = FetcherCounts()
         self._by_epochs = ApiKey.OFFSET_FOR_LEADER_EPOCH in INTER_BROKER_VERSIONS[settings.level]
-        self._followed_before: dict[TopicPartition, tuple[int, int]] = {}
         self._closed = False
 
-    def follow(self, partitions: Iterable[Partition]) -> None:
-        """Copy these from the leaders that they name, and from no others."""
-        for partition in partitions:
-            self._take_out(partition.key)
+    def follow(self, roles: Iterable[Following]) -> None:
+        """Copy the partitions of these roles from the leaders that they name."""
+        for following in roles:
+            self._remove(following.key)
             if not self._closed:
-                self._give(partition, truncate=self._may_part(partition))
+                # Epochs tell each time whether the log may have what its leader has not. Without
+                # them a cut is at the high watermark, which is late: nothing is cut while the
+                # leader stays the same, as at level 0.8.2.
+                self._give(following, truncate=self._by_epochs or not following.same_leader)
         self._end_idle()
 
     def resize(self, fetchers: int) -> None:
@@ -71,50 +69,36 @@ class FetcherManager:
         logger.info("fetchers of each leader before=%d now=%d", self._settings.fetchers, fetchers)
         self._settings = replace(self._settings, fetchers=fetchers)
         for place, fetcher in list(self._fetchers.items()):
-            for partition, truncate in fetcher.followed():
-                if self._number(partition.key) != place[1]:
-                    fetcher.forget(partition.key)
-                    self._give(partition, truncate=truncate)
+            for following, truncate in fetcher.followed():
+                if self._number(following.key) != place[1]:
+                    fetcher.forget(following.key)
+                    self._give(following, truncate=truncate)
         self._end_idle()
 
-    def _give(self, partition: Partition, *, truncate: bool) -> None:
-        number = self._number(partition.key)
-        place = (partition.leader, number)
+    def _give(self, following: Following, *, truncate: bool) -> None:
+        number = self._number(following.key)
+        place = (following.leader, number)
         fetcher = self._fetchers.get(place)
         if fetcher is None:
             fetcher = self._fetchers[place] = ReplicaFetcher(
                 self._broker_id,
-                partition.leader,
+                following.leader,
                 number,
                 self._connect,
                 self._settings,
                 runtime=self._runtime,
-                clock_ms=self._clock_ms,
                 throttle=self.throttle,
             )
-        fetcher.follow(partition, truncate=truncate)
+        fetcher.follow(following, truncate=truncate)
 
     def forget(self, keys: Iterable[TopicPartition]) -> None:
         """Copy these no more; what is under way meets the partition's new role. Does not wait."""
         for key in keys:
-            self._take_out(key)
+            self._remove(key)
 
-    def _take_out(self, key: TopicPartition) -> None:
+    def _remove(self, key: TopicPartition) -> None:
         for fetcher in self._fetchers.values():
             fetcher.forget(key)
-
-    def _may_part(self, partition: Partition) -> bool:
-        """Whether the log may have what its leader has not.
-
-        By epochs that is found out each time. Without them a cut is at the high watermark, which is
-        late: nothing is cut while the leader stays the same, as at level 0.8.2.
-        """
-        if self._by_epochs:
-            return True
-        now = (partition.leader, partition.term)
-        before = self._followed_before.get(partition.key)
-        self._followed_before[partition.key] = now
-        return before != now
 
     def _number(self, key: TopicPartition) -> int:
         return abs(31 * string_hash(key.topic) + key.partition) % self._settings.fetchers
@@ -157,7 +141,7 @@ class FetcherManager:
 
     @property
     def failed(self) -> set[TopicPartition]:
-        """Partitions that are not copied until the controller tells of them anew."""
+        """Partitions that are not copied until the controller decides again."""
         return {key for each in self._fetchers.values() for key in each.failed}
 
     def lags(self) -> dict[TopicPartition, int]:

@@ -2,20 +2,22 @@
 
     followed --> TRUNCATING ----> FETCHING
                   |     failed: later, after a time that doubles up to the longest
-                  |     leader epoch is over, or the answer is of no use: FAILED, until told anew
+                  |     leader epoch is over, or the answer is of no use: FAILED, until the
+                  |     controller decides again
 
 Invariants: a partition is followed under one leader epoch; what was begun under another is
 recognised by its `Followed`, which is not the current one any more. One that failed is forgotten
-here, and named in `failed`, until the controller tells of it anew.
+here, and named in `failed`, until the controller decides again.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from zkbroker.errors import CorruptMessage, ErrorCode, NotLeaderForPartition, ZkbrokerError
 from zkbroker.log import TopicPartition
-from zkbroker.replica.following import Followed, Stage
-from zkbroker.replica.partition import Partition
+from zkbroker.replica.fetching import Followed, Stage
+from zkbroker.replica.following import Following
+from zkbroker.runtime import Runtime
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +27,7 @@ _QUIET = {
     ErrorCode.UNKNOWN_LEADER_EPOCH,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 }
-"""What a leader answers that has not heard yet what this broker was told."""
+"""Answers of a leader that has not heard of the controller's last decision yet."""
 
 
 class FollowedPartitions:
@@ -33,27 +35,27 @@ class FollowedPartitions:
 
     Args:
         leader: id of that broker, for the log.
-        clock_ms: monotonic milliseconds.
+        runtime: its clock.
         backoff_ms: longest time before what failed is tried again.
     """
 
-    def __init__(self, leader: int, *, clock_ms: Callable[[], int], backoff_ms: int) -> None:
+    def __init__(self, leader: int, *, runtime: Runtime, backoff_ms: int) -> None:
         self._leader = leader
-        self._clock_ms = clock_ms
+        self._clock_ms = runtime.clock_ms
         self._backoff_ms = backoff_ms
         self.by_key: dict[TopicPartition, Followed] = {}
         """The followed ones, in the order in which they are asked for."""
         self.failed: set[TopicPartition] = set()
-        """Partitions that are not copied until the controller tells of them anew."""
+        """Partitions that are not copied until the controller decides again."""
 
     def __bool__(self) -> bool:
         """Whether anything is followed."""
         return bool(self.by_key)
 
-    def follow(self, partition: Partition, stage: Stage) -> None:
-        """Follow a partition under its present leader epoch."""
-        self.failed.discard(partition.key)
-        self.by_key[partition.key] = Followed(partition, partition.leader_epoch, stage)
+    def follow(self, following: Following, stage: Stage) -> None:
+        """Follow a partition under the leader epoch of a role."""
+        self.failed.discard(following.key)
+        self.by_key[following.key] = Followed(following, stage)
 
     def forget(self, key: TopicPartition) -> None:
         """Follow a partition no more."""
@@ -65,7 +67,7 @@ class FollowedPartitions:
         self.by_key.clear()
 
     def current(self, followed: Followed) -> bool:
-        """Whether it was not told anew meanwhile."""
+        """Whether it is still followed under the same epoch."""
         return self.by_key.get(followed.key) is followed
 
     def due(self, stage: Stage) -> list[Followed]:
@@ -109,7 +111,7 @@ class FollowedPartitions:
             "partition not copied, tried again partition=%s leader=%d epoch=%d reason=%s",
             followed.key,
             self._leader,
-            followed.leader_epoch,
+            followed.following.leader_epoch,
             why,
         )
 
@@ -119,14 +121,15 @@ class FollowedPartitions:
             self.delay(each, "no answer", quietly=True)
 
     def _fail(self, followed: Followed, why: object) -> None:
-        """Copy a partition no more until the controller tells of it anew."""
+        """Copy a partition no more until the controller decides again."""
         del self.by_key[followed.key]
         self.failed.add(followed.key)
         logger.error(
-            "partition not copied until told anew partition=%s leader=%d epoch=%d reason=%s",
+            "partition not copied until the controller decides again "
+            "partition=%s leader=%d epoch=%d reason=%s",
             followed.key,
             self._leader,
-            followed.leader_epoch,
+            followed.following.leader_epoch,
             why,
         )
 
@@ -137,7 +140,7 @@ class FollowedPartitions:
             logger.info(
                 "leader epoch is over, waits for the controller partition=%s epoch=%d",
                 followed.key,
-                followed.leader_epoch,
+                followed.following.leader_epoch,
             )
             self.failed.add(followed.key)
         else:
@@ -146,7 +149,7 @@ class FollowedPartitions:
     def local(self, followed: Followed, error: ZkbrokerError) -> None:
         """Take an error of this broker's own replica."""
         if not self.current(followed) or isinstance(error, NotLeaderForPartition):
-            return  # another role or epoch: whoever gave it says what is to be done
+            return  # another role or epoch has begun
         if isinstance(error, CorruptMessage):
             # Perhaps damaged on its way.
             self.delay(followed, error)

@@ -9,40 +9,38 @@ from collections.abc import Callable
 from zkbroker.errors import ErrorCode, ProtocolError
 from zkbroker.log.segments.entries import first_offset
 from zkbroker.records import iter_entries
-from zkbroker.replica.partition import Partition
+from zkbroker.replica.following import Following
 
 APPEND_BYTES = 128 * 1024
 
 
 def append_in_parts(
-    partition: Partition,
-    leader_epoch: int,
+    following: Following,
     data: memoryview,
     *,
     go_on: Callable[[], bool],
-    give_way: Callable[[], object],
+    pause: Callable[[], object],
 ) -> int:
     """Append what was fetched; returns how many bytes were whole entries.
 
     Args:
-        partition: the follower.
-        leader_epoch: under which it was fetched.
+        following: the role under which it was fetched.
         data: entries; the last one may be cut.
         go_on: asked before each part.
-        give_way: called between parts.
+        pause: called between parts.
 
     Raises:
-        ZkbrokerError: see `Partition.append_from_leader`; what came before is appended.
+        ZkbrokerError: see `Following.append`; what came before is appended.
     """
     done, part_bytes = 0, APPEND_BYTES
     while done < len(data) and go_on():
         part = data[done : done + part_bytes]
-        size = _append(partition, leader_epoch, part)
+        size = _append(following, part)
         done += size
         if size:
             part_bytes = APPEND_BYTES
             if done < len(data):
-                give_way()
+                pause()
         elif done + len(part) >= len(data):
             break  # the last entry is cut
         else:
@@ -50,19 +48,19 @@ def append_in_parts(
     return done
 
 
-def _append(partition: Partition, leader_epoch: int, part: memoryview) -> int:
+def _append(following: Following, part: memoryview) -> int:
     try:
-        return partition.append_from_leader(part, leader_epoch).size_bytes
+        return following.append(part).size_bytes
     except ProtocolError as error:
         first = next(iter_entries(part), None)
-        empty = partition.log_start_offset == partition.log_end_offset
+        empty = following.log_start_offset == following.log_end_offset
         if (
             error.code != ErrorCode.UNKNOWN_SERVER_ERROR
             or not empty
             or first is None
-            or first.last_offset < partition.log_end_offset
+            or first.last_offset < following.log_end_offset
         ):
             raise
         # The leader's log begins inside of a batch: an empty one here begins with the batch.
-        partition.start_anew_at(first_offset(bytes(part[: first.size])), leader_epoch)
-        return partition.append_from_leader(part, leader_epoch).size_bytes
+        following.restart_at(first_offset(bytes(part[: first.size])))
+        return following.append(part).size_bytes

@@ -1,97 +1,123 @@
-"""What a fetcher is given, and what it keeps of each partition that it copies.
+"""Following: this broker copies a partition from the leader of one epoch, or waits for a leader.
 
-Invariant: a partition that is told of another leader epoch gets another `Followed`; what was begun
-for the one before it is recognised by that, and dropped.
+Invariant: bytes, high watermark and truncations are taken for one leader epoch alone. Another epoch
+makes another `Following`, and this one is over.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum
-from typing import Any, Protocol
-
-from zkbroker.log import TopicPartition
-from zkbroker.replica.partition import Partition
+from zkbroker.log import AppendResult
+from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition
+from zkbroker.replica.role import NO_EPOCH, NO_LEADER, LocalReplica, Role
 
 
-class LeaderConnection(Protocol):
-    """A way to one broker."""
-
-    def send(self, request: Any, version: int) -> Any:
-        """Send a request and wait for its answer.
-
-        Raises:
-            ZkbrokerError: there was none in time; this connection is of no more use.
-        """
-
-    def close(self) -> None:
-        """Close it; a `send` that waits fails soon."""
-
-
-Connect = Callable[[int, int], LeaderConnection]
-"""Makes a connection to a broker (id) for a fetcher (number); it raises where that is not known."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetcherSettings:
-    """How followers fetch. Sizes in bytes, times in milliseconds.
+class Following(Role):
+    """A replica that copies what its leader has.
 
     Args:
-        level: `inter.broker.protocol.version`, which fixes the versions of requests.
-        fetchers: tasks for each leader (`num.replica.fetchers`).
-        max_bytes: of one partition in one answer, or one batch (`replica.fetch.max.bytes`).
-        response_max_bytes: of one answer (`replica.fetch.response.max.bytes`).
-        min_bytes: that a leader waits for (`replica.fetch.min.bytes`).
-        max_wait_ms: how long it waits (`replica.fetch.wait.max.ms`).
-        backoff_ms: longest time before what failed is tried again (`replica.fetch.backoff.ms`).
+        replica: whose role it is.
+        state: what the controller decided; its leader is negative while none is known.
+        high_watermark: as the role before it left it.
+        copied_from: the leader that was followed last; -1 where this broker led since, or began.
     """
 
-    level: str = "2.3"
-    fetchers: int = 1
-    max_bytes: int = 1024 * 1024
-    response_max_bytes: int = 10 * 1024 * 1024
-    min_bytes: int = 1
-    max_wait_ms: int = 500
-    backoff_ms: int = 1000
+    name = "follower"
 
-
-class Stage(Enum):
-    """What is to be done next for a partition."""
-
-    TRUNCATING = "truncating"
-    FETCHING = "fetching"
-
-
-@dataclass(slots=True, eq=False)
-class Followed:
-    """A partition under one leader epoch; another epoch makes another one of these.
-
-    Args:
-        partition: this broker's replica.
-        leader_epoch: under which it is followed.
-        stage: see there.
-        delayed_until_ms: not before then; 0 for at once.
-        backoff_ms: how long it was delayed last.
-        lag: messages up to the leader's high watermark that are missing; None before the first
-            answer.
-        max_bytes: asked for in place of the usual, after a batch that did not fit.
-    """
-
-    partition: Partition
-    leader_epoch: int
-    stage: Stage = Stage.TRUNCATING
-    delayed_until_ms: int = 0
-    backoff_ms: int = 0
-    lag: int | None = None
-    max_bytes: int = 0
+    def __init__(
+        self,
+        replica: LocalReplica,
+        state: LeaderAndIsrPartition,
+        high_watermark: int,
+        copied_from: int = NO_LEADER,
+    ) -> None:
+        super().__init__(replica, state, high_watermark)
+        self.same_leader = copied_from == self.leader
+        """Whether it is the leader that was followed last."""
+        self.copied_from = self.leader if self.leader >= 0 else copied_from
 
     @property
-    def key(self) -> TopicPartition:
-        return self.partition.key
+    def log_start_offset(self) -> int:
+        log = self.replica.log
+        return 0 if log is None else log.log_start_offset
 
+    @property
+    def log_end_offset(self) -> int:
+        log = self.replica.log
+        return 0 if log is None else log.log_end_offset
 
-@dataclass(slots=True)
-class FetcherCounts:
-    """Args: bytes_in and requests only grow; failed is of now."""
+    @property
+    def latest_epoch(self) -> int:
+        """The last leader epoch in the log, -1 where it cannot be compared by epochs.
 
-    bytes_in: int = 0
-    requests: int = 0
+        Raises:
+            NotLeaderForPartition, StorageError: see `Role.log`.
+        """
+        log = self.log
+        # Messages that are stored in a format before magic 2 bear no epoch.
+        return NO_EPOCH if log.config.pinned_magic in (0, 1) else log.epochs.latest
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """Return the last epoch in the log that is not newer than one, and where it ends."""
+        return self.log.end_offset_for_epoch(epoch)
+
+    def append(self, data: bytes | memoryview) -> AppendResult:
+        """Append what the leader sent, byte for byte.
+
+        Raises:
+            NotLeaderForPartition: this role is over.
+            ProtocolError, StorageError: see `Log.append_as_follower`.
+        """
+        with self.replica.lock:
+            return self.log.append_as_follower(data)
+
+    def wait_flushed(self) -> None:
+        """Wait until the log's flush policy is met for all that was appended.
+
+        A leader takes the next fetch for word that this replica has it, and acknowledges.
+
+        Raises:
+            NotLeaderForPartition: this role is over.
+            StorageError: the disk failed, or the log was cut meanwhile.
+        """
+        log = self.log
+        target = log.log_end_offset + 1 - log.config.flush_messages
+        if target > 0 and log.recovery_point < target:
+            log.wait_durable(log.log_end_offset - 1)
+
+    def follow_marks(self, high_watermark: int, log_start_offset: int) -> None:
+        """Take over the leader's high watermark and log start.
+
+        Raises:
+            NotLeaderForPartition: this role is over.
+            StorageError: the disk failed.
+        """
+        with self.replica.lock:
+            log = self.log
+            before = self.high_watermark
+            self.high_watermark = max(before, min(high_watermark, log.log_end_offset))
+            if log.log_start_offset < log_start_offset <= log.log_end_offset:
+                log.advance_start_to(log_start_offset)
+            self.high_watermark = max(self.high_watermark, log.log_start_offset)
+        if self.high_watermark > before:
+            self.replica.waiters.advanced(self.high_watermark)
+
+    def truncate_to(self, offset: int) -> int:
+        """Cut the log; returns its end.
+
+        Raises:
+            NotLeaderForPartition: this role is over.
+            CorruptMessage, StorageError: see `Log.truncate_to`.
+        """
+        with self.replica.lock:
+            end = self.log.truncate_to(offset)
+            self.high_watermark = min(self.high_watermark, end)
+            return end
+
+    def restart_at(self, offset: int) -> None:
+        """Empty the log and go on from an offset: the leader's log begins there.
+
+        Raises:
+            NotLeaderForPartition: this role is over.
+            StorageError: the disk failed.
+        """
+        with self.replica.lock:
+            self.log.truncate_fully_and_start_at(offset)
+            self.high_watermark = offset

@@ -2,10 +2,10 @@
 
     wanted --propose--> proposed --(ZooKeeper)--> written: members, with their version
                             |--> refused, still leader: what is stored is adopted
-                            |--> refused, decided anew: no more changes in this epoch
+                            |--> refused, superseded: no more changes in this epoch
                             |--> unknown: proposed again, with the same content
 
-    stored by another (a broker that lost its logs left) --look_again--> proposed as it was: refused
+    stored by another (a broker that lost its logs left) --read_again--> proposed as it was: refused
 
 Invariant: members are what ZooKeeper is known to hold. While a change is under way it may be stored
 already, and a controller may elect from it: until that is known, the high watermark counts members
@@ -25,9 +25,9 @@ class InSyncReplicas:
     members: tuple[int, ...] = ()
     zk_version: int = -1
     proposed: tuple[int, ...] | None = None
-    decided_anew: bool = False
-    """The controller has decided something newer than this leadership: who may be elected is not
-    known here any more, so that the high watermark stays where it is."""
+    superseded: bool = False
+    """The controller has decided something newer than this leadership: which replicas may be
+    elected is not known here any more, so that the high watermark stays where it is."""
 
     @property
     def electable(self) -> frozenset[int]:
@@ -36,7 +36,7 @@ class InSyncReplicas:
 
     def propose(self, members: Collection[int]) -> bool:
         """Begin a change; False when there is none, or another one is under way."""
-        if self.proposed is not None or self.decided_anew or set(members) == set(self.members):
+        if self.proposed is not None or self.superseded or set(members) == set(self.members):
             return False
         self.proposed = (
             *(each for each in self.members if each in members),
@@ -44,9 +44,12 @@ class InSyncReplicas:
         )
         return True
 
-    def look_again(self) -> bool:
-        """Have what is stored read: somebody else wrote it; False where a change finds that out."""
-        if self.proposed is not None or self.decided_anew:
+    def read_again(self) -> bool:
+        """Propose the members unchanged, so that what another broker stored is found.
+
+        False where a change under way finds it.
+        """
+        if self.proposed is not None or self.superseded:
             return False
         self.proposed = self.members
         return True
@@ -58,4 +61,4 @@ class InSyncReplicas:
             self.members = update.state.isr
             self.zk_version = update.state.zk_version
         else:
-            self.decided_anew = True
+            self.superseded = True

@@ -9,7 +9,7 @@ from typing import Any
 from zkbroker.errors import NetworkError
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.inter_broker import INTER_BROKER_VERSIONS
-from zkbroker.replica.following import Connect, FetcherCounts, LeaderConnection
+from zkbroker.replica.fetching import Connect, FetcherCounts, LeaderConnection
 
 
 class LeaderLine:
@@ -50,13 +50,19 @@ class LeaderLine:
         Raises:
             ZkbrokerError: there was none in time, or `stop` was called meanwhile.
         """
+        self._require_running()
         if self._connection is None:
             self._connection = self._connect(self.leader, self._number)
+            self._require_running()
         self._counts.requests += 1
         answer = self._connection.send(request, self._versions[request.api_key])
-        if self._stopping:
-            raise NetworkError("the fetcher is stopping")
+        self._require_running()
         return answer
+
+    def _require_running(self) -> None:
+        if self._stopping:
+            self.disconnect()
+            raise NetworkError("the fetcher is stopping")
 
     def stop(self) -> None:
         """Have a request that waits fail soon; what is answered from now on is not taken."""

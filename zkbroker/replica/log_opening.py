@@ -5,13 +5,17 @@ this broker could lead with it, elected from the ISR or not; no more logs are op
 open files allows.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 
-from zkbroker.errors import StorageError
+from zkbroker.errors import ErrorCode, StorageError
 from zkbroker.log import LogManager, TopicPartition
 from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition
 from zkbroker.registry.partition_states import Key
-from zkbroker.replica.partition import NO_LEADER, Partition, Role
+from zkbroker.replica.partition import Partition
+from zkbroker.replica.role import NO_LEADER
+
+logger = logging.getLogger(__name__)
 
 
 class LogOpening:
@@ -45,11 +49,17 @@ class LogOpening:
         self._lost = set(last)
         self._others = set(others)
 
-    def forget(self, key: TopicPartition) -> None:
-        """Forget what was known of a partition that is deleted: its name may come back."""
+    def delete(self, key: TopicPartition) -> ErrorCode:
+        """Delete a log and what is known of it; returns why not where it could not."""
         self.checkpointed.pop(key, None)
         self._lost.discard(key)
         self._others.discard(key)
+        try:
+            self._logs.delete(key)
+        except StorageError as error:
+            logger.warning("log not deleted partition=%s error=%s", key, error)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NONE
 
     def open(
         self,
@@ -67,7 +77,7 @@ class LogOpening:
         Raises:
             StorageError: the log cannot be opened, or must not be made.
         """
-        if partition.role is Role.OFFLINE:
+        if partition.offline:
             raise StorageError(f"the data directory of {partition.key} is offline")
         key = partition.key
         self._refuse_lost(key, state)
@@ -90,8 +100,8 @@ class LogOpening:
         if key in self._lost:
             alone = leads or state.leader == NO_LEADER
             if alone or self._broker_id in state.isr:
-                # Nor is it made while nobody leads, or while it counts as in sync: it would be
-                # there at the next start, and could be elected.
+                # Nor is it made while no replica leads, or while it counts as in sync: it could
+                # be elected after the next start.
                 raise StorageError(
                     f"the log of {key} was lost with its data directory, and "
                     f"{'no other replica leads' if alone else 'it still counts as in sync'}: "

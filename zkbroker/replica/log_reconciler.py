@@ -1,10 +1,10 @@
 """Makes a follower's log a beginning of its leader's, so that the rest can be copied.
 
     to be cut     leader: where does the last epoch of this log end? -> cut there, or ask again
-    out of range  leader: where do you end and begin? -> cut to its end, or begin anew at its start
+    out of range  leader: where do you end and begin? -> cut to its end, or restart at its start
 
 Invariants: where to cut is `truncation`'s to say; here it is asked and done. An answer for a
-partition that was told anew since, or whose log has got another epoch, changes nothing.
+partition whose leader epoch changed since, or whose log has got another epoch, changes nothing.
 """
 
 import logging
@@ -24,10 +24,10 @@ from zkbroker.protocol.messages.list_offsets import (
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
 )
+from zkbroker.replica.fetching import Followed, Stage
 from zkbroker.replica.followed_partitions import FollowedPartitions
-from zkbroker.replica.following import Followed, Stage
+from zkbroker.replica.following import Following
 from zkbroker.replica.leader_line import LeaderLine
-from zkbroker.replica.partition import Partition
 from zkbroker.replica.truncation import (
     NO_EPOCHS,
     EpochQuestion,
@@ -37,7 +37,7 @@ from zkbroker.replica.truncation import (
     epoch_request,
 )
 from zkbroker.runtime import Runtime
-from zkbroker.runtime.pacing import giving_way
+from zkbroker.runtime.pacing import paced
 
 logger = logging.getLogger(__name__)
 
@@ -74,15 +74,14 @@ class LogReconciler:
         """Cut what is to be cut before it is copied; False when nothing was due."""
         due = self._followed.due(Stage.TRUNCATING)
         asking: dict[TopicPartition, tuple[Followed, int]] = {}
-        for each in giving_way(self._runtime, due, _PACE):
+        for each in paced(self._runtime, due, _PACE):
             try:
-                epoch = self._epoch_to_ask(each.partition)
+                following = each.following
+                epoch = self._epoch_to_ask(following)
                 if epoch == NO_EPOCHS:
                     self._cut(
                         each,
-                        cut_without_epochs(
-                            each.partition.high_watermark, each.partition.log_end_offset
-                        ),
+                        cut_without_epochs(following.high_watermark, following.log_end_offset),
                     )
                 else:
                     asking[each.key] = (each, epoch)
@@ -92,15 +91,18 @@ class LogReconciler:
             self._ask(asking)
         return bool(due)
 
-    def _epoch_to_ask(self, partition: Partition) -> int:
+    def _epoch_to_ask(self, following: Following) -> int:
         if not self._line.knows_epochs:
             return NO_EPOCHS
-        return partition.latest_epoch
+        return following.latest_epoch
 
     def _ask(self, asking: dict[TopicPartition, tuple[Followed, int]]) -> None:
         request = epoch_request(
             self._broker_id,
-            [EpochQuestion(key, each.leader_epoch, epoch) for key, (each, epoch) in asking.items()],
+            [
+                EpochQuestion(key, each.following.leader_epoch, epoch)
+                for key, (each, epoch) in asking.items()
+            ],
         )
         try:
             response: OffsetForLeaderEpochResponse = self._line.send(request)
@@ -109,24 +111,24 @@ class LogReconciler:
             self._lost(each for each, _ in asking.values())
             return
         for topic in response.topics:
-            for answer in giving_way(self._runtime, topic.partitions, _PACE):
+            for answer in paced(self._runtime, topic.partitions, _PACE):
                 asked = asking.pop(TopicPartition(topic.topic, answer.partition), None)
                 if asked is None or not self._followed.current(asked[0]):
                     continue
                 followed, epoch = asked
-                partition = followed.partition
+                following = followed.following
                 if answer.error_code:
                     self._followed.refused(followed, answer.error_code)
                     continue
                 try:
-                    if partition.latest_epoch != epoch:
+                    if following.latest_epoch != epoch:
                         continue
                     cut = cut_by_answer(
                         answer.leader_epoch,
                         answer.end_offset,
-                        high_watermark=partition.high_watermark,
-                        log_end_offset=partition.log_end_offset,
-                        own_end_of=partition.own_end_offset_for_epoch,
+                        high_watermark=following.high_watermark,
+                        log_end_offset=following.log_end_offset,
+                        own_end_of=following.end_offset_for_epoch,
                     )
                     self._cut(followed, cut)
                 except ZkbrokerError as error:
@@ -136,15 +138,15 @@ class LogReconciler:
                 self._followed.delay(each, "not answered")
 
     def _cut(self, followed: Followed, cut: TruncationPoint) -> None:
-        partition = followed.partition
-        if cut.offset < partition.high_watermark:
+        following = followed.following
+        if cut.offset < following.high_watermark:
             logger.warning(
                 "log cut below its high watermark partition=%s offset=%d high_watermark=%d",
                 followed.key,
                 cut.offset,
-                partition.high_watermark,
+                following.high_watermark,
             )
-        partition.truncate_to(cut.offset, followed.leader_epoch)
+        following.truncate_to(cut.offset)
         if cut.complete and self._followed.current(followed):
             followed.stage = Stage.FETCHING
         followed.backoff_ms = followed.delayed_until_ms = 0
@@ -155,11 +157,11 @@ class LogReconciler:
         Raises:
             ZkbrokerError: it was not found.
         """
-        partition, epoch = followed.partition, followed.leader_epoch
+        following = followed.following
         end = self._offset_of(followed, LATEST_TIMESTAMP)
         if end is None:
             return
-        own_end = partition.log_end_offset
+        own_end = following.log_end_offset
         if end < own_end:
             logger.warning(
                 "leader has less, log is cut partition=%s leader=%d leader_end=%d "
@@ -169,7 +171,7 @@ class LogReconciler:
                 end,
                 own_end,
             )
-            partition.truncate_to(end, epoch)
+            following.truncate_to(end)
             return
         start = self._offset_of(followed, EARLIEST_TIMESTAMP)
         if start is not None and start > own_end:
@@ -181,12 +183,14 @@ class LogReconciler:
                 start,
                 own_end,
             )
-            partition.start_anew_at(start, epoch)
+            following.restart_at(start)
 
     def _offset_of(self, followed: Followed, timestamp: int) -> int | None:
         """Ask the leader for its end or start; None when it refused, or all is different now."""
         key = followed.key
-        asked = ListOffsetsRequestPartition(key.partition, followed.leader_epoch, timestamp)
+        asked = ListOffsetsRequestPartition(
+            key.partition, followed.following.leader_epoch, timestamp
+        )
         request = ListOffsetsRequest(
             self._broker_id, topics=[ListOffsetsRequestTopic(key.topic, [asked])]
         )

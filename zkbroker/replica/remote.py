@@ -37,7 +37,7 @@ class RemoteReplica:
         self.begin_epoch(now_ms, in_sync=in_sync)
 
     def begin_epoch(self, now_ms: int, *, in_sync: bool) -> None:
-        """Keep the position, judge its lag anew: the same leader goes on in a new epoch."""
+        """Keep the position, judge its lag from now on: the same leader goes on in a new epoch."""
         self.caught_up_ms = now_ms if in_sync else NEVER_MS
         self.fetched_ms = NEVER_MS
         self.leader_end_at_fetch = UNKNOWN_OFFSET

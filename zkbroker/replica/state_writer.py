@@ -1,4 +1,4 @@
-"""What this broker writes to ZooKeeper as a leader: ISRs, registrations, and notes of both.
+"""Writes ISRs and registrations of the partitions that are led here to ZooKeeper.
 
 Invariant: one task writes all of it, so that each write goes out under the version that the one
 before it left; what fails is tried again as long as this broker leads. No request waits for what is
@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from zkbroker.errors import RegistryError
 from zkbroker.registry.notifications import note_isr_changes, note_log_dir_failure
 from zkbroker.registry.partition_states import Key, LeaderAndIsr, PartitionStates
-from zkbroker.replica.partition import Partition
-from zkbroker.runtime import Runtime, Task
+from zkbroker.replica.leadership import Leadership
+from zkbroker.runtime import OwnerLoop, Runtime
 from zkbroker.zookeeper import ZkSession
 
 logger = logging.getLogger(__name__)
@@ -30,8 +30,7 @@ class LeaderStateWriter:
         session: a started session.
         states: what writes decisions.
         broker_id: this broker.
-        runtime: for its task.
-        clock_ms: monotonic milliseconds.
+        runtime: for its task, and its clock.
         written: called when everything that was to be written is; it must not wait.
     """
 
@@ -42,48 +41,47 @@ class LeaderStateWriter:
         broker_id: int,
         *,
         runtime: Runtime,
-        clock_ms: Callable[[], int],
         written: Callable[[], object] = lambda: None,
     ) -> None:
         self._written = written
         self._session = session
         self._states = states
         self._broker_id = broker_id
-        self._runtime = runtime
-        self._clock_ms = clock_ms
-        self._changed = runtime.event()
-        self._proposing: dict[Key, Partition] = {}
-        self._leading: dict[Key, Partition] = {}
+        self._clock_ms = runtime.clock_ms
+        self._loop = OwnerLoop(
+            runtime,
+            self._step,
+            name="leader-states",
+            logger=logger,
+            retry_s=RETRY_MS / 1000,
+            foreseen=(RegistryError,),
+            ready=session.wait_connected,
+        )
+        self._proposing: dict[Key, Leadership] = {}
+        self._leading: dict[Key, Leadership] = {}
         self._leaving: set[Key] = set()
         self._noted: set[Key] = set()
-        self._noted_ms = clock_ms()
-        self._last_change_ms = clock_ms()
+        self._noted_ms = self._last_change_ms = runtime.clock_ms()
         self._failed_directory = False
-        self._stopping = False
-        self._task: Task | None = None
 
     def start(self) -> None:
-        self._task = self._runtime.spawn(self._run, name="leader-states")
+        self._loop.start()
 
     def close(self, timeout_s: float) -> None:
-        """End the task; what is not written stays so."""
-        self._stopping = True
-        self._changed.set()
-        if self._task is not None:
-            self._task.join(timeout_s)
+        """End the task; the rest is not written."""
+        self._loop.close(timeout_s)
 
-    def propose(self, partition: Partition) -> None:
-        """Have a partition's proposed ISR written."""
-        self._proposing[_key(partition)] = partition
-        self._changed.set()
+    def propose(self, leadership: Leadership) -> None:
+        """Have the proposed ISR of a leadership written."""
+        self._proposing[leadership.key] = leadership
+        self._loop.set()
 
-    def register(self, partitions: Iterable[Partition]) -> None:
+    def register(self, leaderships: Iterable[Leadership]) -> None:
         """Have this broker registered as the leader of partitions."""
-        for partition in partitions:
-            key = _key(partition)
-            self._leading[key] = partition
-            self._leaving.discard(key)
-        self._changed.set()
+        for leadership in leaderships:
+            self._leading[leadership.key] = leadership
+            self._leaving.discard(leadership.key)
+        self._loop.set()
 
     def unregister(self, keys: Iterable[Key]) -> None:
         """Have the registrations removed of what this broker leads no longer."""
@@ -91,49 +89,27 @@ class LeaderStateWriter:
             self._leading.pop(key, None)
             self._proposing.pop(key, None)
             self._leaving.add(key)
-        self._changed.set()
+        self._loop.set()
 
-    def note_failed_directory(self) -> None:
-        """Have the controller told that a data directory failed."""
+    def report_failed_directory(self) -> None:
+        """Have the controller learn that a data directory failed."""
         self._failed_directory = True
-        self._changed.set()
+        self._loop.set()
 
     @property
     def idle(self) -> bool:
         """Whether everything is written but the notes."""
         return not (self._proposing or self._leading or self._leaving or self._failed_directory)
 
-    def _run(self) -> None:
-        wait_ms: int | None = None
-        told = ""
-        while True:
-            self._changed.wait(None if wait_ms is None else wait_ms / 1000)
-            self._changed.clear()
-            if self._stopping:
-                return
-            try:
-                self.write()
-            except RegistryError as error:
-                # ZooKeeper may be away for hours: the same is not told again until it went well.
-                level = logging.DEBUG if str(error) == told else logging.WARNING
-                logger.log(level, "leader state not written, tried again error=%s", error)
-                told = str(error)
-                wait_ms = RETRY_MS
-                # What else is to be written meanwhile does not make it tried sooner.
-                self._session.wait_connected(RETRY_MS / 1000)
-            except Exception:
-                # This task must not end: no ISR would ever change again.
-                logger.exception("leader state not written, tried again")
-                wait_ms = RETRY_MS
-            else:
-                told = ""
-                wait_ms = TICK_MS if self._noted else None
+    def _step(self) -> float | None:
+        self.write()
+        return TICK_MS / 1000 if self._noted else None
 
     def write(self) -> None:
         """Write what there is.
 
         Raises:
-            RegistryError: ZooKeeper does not answer; what is not written is kept.
+            RegistryError: ZooKeeper does not answer; the rest is kept for the next attempt.
         """
         if self._failed_directory:
             note_log_dir_failure(self._session, self._broker_id)
@@ -150,19 +126,19 @@ class LeaderStateWriter:
 
     def _write_isrs(self) -> None:
         asked: dict[Key, LeaderAndIsr] = {}
-        for key, partition in list(self._proposing.items()):
-            change = partition.proposed_isr()
+        for key, leadership in list(self._proposing.items()):
+            change = leadership.proposed_isr()
             if change is None:
                 del self._proposing[key]
             else:
                 asked[key] = change
         if not asked:
             return
-        partitions = {key: self._proposing[key] for key in asked}
+        leaderships = {key: self._proposing[key] for key in asked}
         for key, update in self._states.update_isr(asked).items():
-            partition = partitions[key]
-            changed = partition.resolve_isr(asked[key], update)
-            if partition.proposed_isr() is None:
+            leadership = leaderships[key]
+            changed = leadership.resolve_isr(asked[key], update)
+            if leadership.proposed_isr() is None:
                 self._proposing.pop(key, None)
             if changed:
                 self._noted.add(key)
@@ -170,8 +146,8 @@ class LeaderStateWriter:
                 logger.info(
                     "isr changed partition=%s-%d isr=%s version=%d",
                     *key,
-                    list(partition.isr.members),
-                    partition.isr.zk_version,
+                    list(leadership.isr.members),
+                    leadership.isr.zk_version,
                 )
             elif not update.written:
                 logger.warning(
@@ -183,18 +159,18 @@ class LeaderStateWriter:
 
     def _write_registrations(self) -> None:
         leading = dict(self._leading)
-        told = {
+        decisions = {
             key: decision
-            for key, partition in leading.items()
-            if (decision := partition.decision()) is not None
+            for key, leadership in leading.items()
+            if (decision := leadership.decision()) is not None
         }
-        if told:
-            for key in sorted(self._states.register_leader(told)):
-                logger.info("leader not registered partition=%s-%d: decided anew", *key)
-        for key, partition in leading.items():
-            decision = partition.decision()
-            # One that was told anew meanwhile is registered anew.
-            if decision is None or told.get(key) == decision:
+        if decisions:
+            for key in sorted(self._states.register_leader(decisions)):
+                logger.info("leader not registered partition=%s-%d: decided again", *key)
+        for key, leadership in leading.items():
+            decision = leadership.decision()
+            # One with a new epoch since is registered again.
+            if decision is None or decisions.get(key) == decision:
                 self._leading.pop(key, None)
 
     def _write_notes(self) -> None:
@@ -205,7 +181,3 @@ class LeaderStateWriter:
             note_isr_changes(self._session, noted)
             self._noted -= noted
             self._noted_ms = now
-
-
-def _key(partition: Partition) -> Key:
-    return partition.key.topic, partition.key.partition

@@ -7,10 +7,10 @@ further is taken until time has made up for it.
 
 import logging
 from collections import deque
-from collections.abc import Callable
 from functools import lru_cache
 
 from zkbroker.log import TopicPartition
+from zkbroker.runtime import Runtime
 
 logger = logging.getLogger(__name__)
 
@@ -23,15 +23,15 @@ class ReplicationThrottle:
     """One direction of a broker: what it sends as leader, or takes as follower.
 
     Args:
-        clock_ms: monotonic milliseconds.
+        runtime: its clock.
         windows: how many are looked back on.
         window_ms: length of each.
     """
 
     def __init__(
-        self, clock_ms: Callable[[], int], *, windows: int = WINDOWS, window_ms: int = WINDOW_MS
+        self, runtime: Runtime, *, windows: int = WINDOWS, window_ms: int = WINDOW_MS
     ) -> None:
-        self._clock_ms = clock_ms
+        self._clock_ms = runtime.clock_ms
         self._windows = windows
         self._window_ms = window_ms
         self._taken: deque[list[int]] = deque()

@@ -100,6 +100,12 @@ class Runtime(Protocol):
     def spawn(self, function: Callable[..., object], *args: Any, name: str) -> Task:
         """Run `function(*args)` concurrently; it does not keep the interpreter alive."""
 
+    def clock_ms(self) -> int:
+        """Return monotonic milliseconds: for time-outs and ages."""
+
+    def now_ms(self) -> int:
+        """Return the time of day in milliseconds since 1970: for what is stored or shown."""
+
     def sleep(self, seconds: float) -> None:
         """Wait; 0 lets every other task run that can."""
 

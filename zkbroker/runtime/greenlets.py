@@ -2,6 +2,7 @@
 
 import logging
 import socket
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar, cast
@@ -123,6 +124,12 @@ class GreenletsRuntime:
 
     def spawn(self, function: Callable[..., object], *args: Any, name: str) -> Task:
         return _GreenletTask(function, args, name)
+
+    def clock_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
 
     def sleep(self, seconds: float) -> None:
         if seconds > 0:

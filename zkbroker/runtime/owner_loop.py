@@ -74,10 +74,14 @@ class OwnerLoop:
         """Poke: have a step made soon. The loop may be given to ZooKeeper as a watch."""
         self._poked.set()
 
-    def close(self, timeout_s: float | None = CLOSE_TIMEOUT_S) -> bool:
-        """End the task, after the step that runs; false when that takes longer than `timeout_s`."""
+    def end(self) -> None:
+        """Have the task end after the step that runs. Does not wait."""
         self._closing.set()
         self._poked.set()
+
+    def close(self, timeout_s: float | None = CLOSE_TIMEOUT_S) -> bool:
+        """End the task, after the step that runs; false when that takes longer than `timeout_s`."""
+        self.end()
         return self._task is None or self._task.join(timeout_s)
 
     @property

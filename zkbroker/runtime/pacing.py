@@ -11,7 +11,7 @@ from zkbroker.runtime.base import Runtime
 Item = TypeVar("Item")
 
 
-def giving_way(runtime: Runtime, items: Iterable[Item], every: int = 250) -> Iterator[Item]:
+def paced(runtime: Runtime, items: Iterable[Item], every: int = 250) -> Iterator[Item]:
     """Yield the items, and let other tasks run after every so many of them.
 
     Args:

@@ -65,6 +65,12 @@ class ThreadsRuntime:
     def spawn(self, function: Callable[..., object], *args: Any, name: str) -> Task:
         return _ThreadTask(function, args, name)
 
+    def clock_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
 

@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 
+from tests.support.replicas import PlainRuntime
 from zkbroker.broker.clients import (
     FILE_NAME,
     MAX_ADDRESSES,
@@ -14,7 +15,7 @@ from zkbroker.broker.clients import (
 
 
 def test_what_each_client_speaks_is_counted_and_saved(tmp_path: Path) -> None:
-    clients = ClientVersions(lambda: 1000)
+    clients = ClientVersions(PlainRuntime(lambda: 1000))
     old = clients.client("old", "10.0.0.1")
     old.count(1, 0)
     old.count(1, 0)
@@ -37,7 +38,7 @@ def test_what_each_client_speaks_is_counted_and_saved(tmp_path: Path) -> None:
 
 
 def test_clients_and_addresses_are_bounded() -> None:
-    clients = ClientVersions(lambda: 0)
+    clients = ClientVersions(PlainRuntime(lambda: 0))
     for number in range(MAX_CLIENTS + 50):
         clients.client(f"c{number}", "a").count(0, 0)
     for number in range(MAX_ADDRESSES + 5):

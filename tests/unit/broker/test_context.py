@@ -6,7 +6,6 @@ import pytest
 from zkbroker.broker import context as module
 from zkbroker.broker.context import RequestContext
 from zkbroker.network.server.server import CloseConnection
-from zkbroker.protocol import RequestHeader
 from zkbroker.security import ANONYMOUS
 
 
@@ -31,7 +30,7 @@ def session():
 
 @pytest.fixture
 def context(session):
-    return RequestContext(session, RequestHeader(1, 10, 7, "c"))
+    return RequestContext(session, 1, 10, 7, "c")
 
 
 def test_it_tells_who_asks_and_how(context):
@@ -50,7 +49,7 @@ def test_a_long_loop_lets_others_run(context, monkeypatch):
     monkeypatch.setattr(module, "RUN_S", 0.0)
     others = []
     gevent.spawn(others.append, "ran")
-    context._run_until = 0.0
+    context.run_until = 0.0
     for item in context.paced(range(2)):
         if item:
             assert others == ["ran"]
@@ -58,7 +57,7 @@ def test_a_long_loop_lets_others_run(context, monkeypatch):
 
 def test_a_long_loop_ends_when_the_peer_is_gone(context, session, monkeypatch):
     monkeypatch.setattr(module, "RUN_S", 0.0)
-    context._run_until = 0.0
+    context.run_until = 0.0
     seen = []
     session.closed = True
     with pytest.raises(CloseConnection, match="client left") as raised:
@@ -67,11 +66,11 @@ def test_a_long_loop_ends_when_the_peer_is_gone(context, session, monkeypatch):
     assert raised.value.quiet
     assert len(seen) < 1000
     # What must be done for a client that is gone only gives way.
-    assert context.give_way() is True
+    assert context.pace() is True
 
 
 def test_a_short_loop_is_not_interrupted(context, monkeypatch):
     monkeypatch.setattr(module, "RUN_S", 3600.0)
-    context._run_until += 3600
+    context.run_until += 3600
     monkeypatch.setattr(gevent, "sleep", pytest.fail)
     assert list(context.paced("abc")) == ["a", "b", "c"]

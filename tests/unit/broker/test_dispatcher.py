@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.replicas import PlainRuntime
 from zkbroker.broker.clients import ClientVersions
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.dispatcher import Dispatcher, Handler
@@ -51,7 +52,7 @@ def session() -> PlayedSession:
 
 @pytest.fixture
 def clients() -> ClientVersions:
-    return ClientVersions(lambda: 0)
+    return ClientVersions(PlainRuntime(lambda: 0))
 
 
 Make = Callable[..., Dispatcher]
@@ -182,7 +183,7 @@ def test_errors_are_counted_wherever_in_an_answer_they_stand(session: PlayedSess
 
     metrics = BrokerMetrics()
     handlers: dict[ApiKey, Handler] = {ApiKey.FETCH: fetched, ApiKey.INIT_PRODUCER_ID: refused}
-    dispatcher = Dispatcher(handlers, metrics, ClientVersions(lambda: 0))
+    dispatcher = Dispatcher(handlers, metrics, ClientVersions(PlainRuntime(lambda: 0)))
     dispatcher.handle(session, frame(ApiKey.FETCH, 4, FetchRequest()))  # type: ignore[arg-type]
     dispatcher.handle(session, frame(ApiKey.INIT_PRODUCER_ID, 0, InitProducerIdRequest()))  # type: ignore[arg-type]
     assert metrics.request(ApiKey.FETCH).errors == {3: 2}

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import gevent
 import pytest
 
-from tests.support.replicas import EntryLog, Park, make_partition, told
+from tests.support.replicas import EntryLog, Park, decided, make_partition
 from zkbroker.broker.handlers.fetch import FetchHandler
 from zkbroker.broker.metrics import BrokerMetrics
 from zkbroker.config.log import LogConfig
@@ -11,8 +11,9 @@ from zkbroker.errors import ErrorCode, ProtocolError
 from zkbroker.fileslice import FileSlice
 from zkbroker.protocol.messages import FetchRequest
 from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
-from zkbroker.replica.delayed import wait_for_acks
+from zkbroker.replica.acknowledgement import Unacknowledged, wait_for_acks
 from zkbroker.runtime import get_runtime
+from zkbroker.runtime.threads import ThreadsRuntime
 
 
 class ModernLog:
@@ -21,6 +22,7 @@ class ModernLog:
     log_start_offset = 0
     log_end_offset = 1
     first_unstable_offset = None
+    offline = None
 
     def begin_epoch(self, epoch): ...
 
@@ -51,13 +53,14 @@ class ModernLog:
 
 def fetch(log, version, partitions=(0,)):
     replica = make_partition(log=log)
-    replica.become_leader(told(1, 0, (1,), (1,)))
+    replica.become_leader(decided(1, 0, (1,), (1,)))
     services = SimpleNamespace(
         config=SimpleNamespace(fetch_session_slots=10, fetch_session_bytes=10**6),
         partition=lambda topic, number, **_: replica,
+        replicas=SimpleNamespace(partitions={}),
         metrics=BrokerMetrics(),
-        runtime=SimpleNamespace(offload=lambda function, *args: function(*args)),
-        nothing_waits=lambda: False,
+        runtime=ThreadsRuntime(),
+        draining=False,
     )
     context = SimpleNamespace(
         api_version=version,
@@ -100,14 +103,15 @@ class World:
 
     def __init__(self):
         self.replica = make_partition(log=EntryLog(), runtime=get_runtime("gevent"))
-        self.replica.become_leader(told(1, 5, (1, 2), (1, 2)))
-        self.replica.append(b"abcde")
+        self.replica.become_leader(decided(1, 5, (1, 2), (1, 2)))
+        self.replica.leadership().append(b"abcde")
         services = SimpleNamespace(
             config=SimpleNamespace(fetch_session_slots=10, fetch_session_bytes=10**6),
             partition=lambda topic, number, **_: self.replica,
+            replicas=SimpleNamespace(partitions={}),
             metrics=BrokerMetrics(),
             runtime=get_runtime("gevent"),
-            nothing_waits=lambda: False,
+            draining=False,
         )
         self.handler = FetchHandler(services)
         self.park = Park()
@@ -166,7 +170,7 @@ def test_epochs_are_checked_in_incremental_fetches_too(epoch, code):
     again = world.fetch(1, replica_id=2, epoch=epoch, session_id=opened.session_id, session_epoch=1)
     assert [p.error_code for t in again.topics for p in t.partitions] in ([code], [])
     # A follower that was left behind names nothing any more, and is refused all the same.
-    world.replica.become_leader(told(1, 6, (1,), (1, 2)))
+    world.replica.become_leader(decided(1, 6, (1,), (1, 2)))
     left_behind = FetchRequest(replica_id=2, session_id=opened.session_id, session_epoch=2)
     if epoch == 5:
         assert only(world.send(left_behind)).error_code == ErrorCode.FENCED_LEADER_EPOCH
@@ -195,7 +199,7 @@ def test_a_consumer_waits_for_the_high_watermark_and_a_follower_for_an_append():
     waiting = gevent.spawn(world.fetch, 0, max_wait_ms=10_000, min_bytes=1)
     gevent.sleep(0)
     looks = len(world.replica.log.reads)
-    world.replica.append(b"f")
+    world.replica.leadership().append(b"f")
     gevent.sleep(0.02)
     assert len(world.replica.log.reads) == looks  # nothing new for a consumer yet
     world.fetch(6, replica_id=2)
@@ -213,26 +217,26 @@ def test_an_epoch_that_begins_during_a_read_is_not_credited_with_it():
     def read_and_change(*args, **given):
         found = read(*args, **given)
         found.slice = FileSlice(0, 0, 1, lambda: closed.append(1))
-        world.replica.become_leader(told(1, 6, (1, 2), (1, 2)))
+        world.replica.become_leader(decided(1, 6, (1, 2), (1, 2)))
         return found
 
     world.replica.log.read = read_and_change
     answer = only(world.fetch(5, replica_id=2, epoch=5))
     assert answer.error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert closed == [1]
-    assert world.replica.remote(2).log_end_offset == -1
+    assert world.replica.leadership().remote[2].log_end_offset == -1
 
 
 def test_a_follower_that_waits_tells_where_it_is_once():
     world = World()
     waiting = gevent.spawn(world.fetch, 5, replica_id=2, max_wait_ms=10_000, min_bytes=100)
     gevent.sleep(0)
-    remote = world.replica.remote(2)
+    remote = world.replica.leadership().remote[2]
     assert remote.log_end_offset == 5
     # It lost power and came back with less, on another connection, while the old fetch waits.
     world.fetch(2, replica_id=2)
     looks = len(world.replica.log.reads)
-    world.replica.append(b"f")
+    world.replica.leadership().append(b"f")
     gevent.sleep(0.02)
     assert len(world.replica.log.reads) > looks, "the old fetch looked again"
     assert remote.log_end_offset == 2
@@ -243,15 +247,9 @@ def test_500_waiting_produces_leave_fetches_served():
     world = World()
 
     def produce():
-        appended = world.replica.append(b"x", acks=-1)
-        return wait_for_acks(
-            [appended],
-            -1,
-            30.0,
-            runtime=get_runtime("gevent"),
-            clock=lambda: 0.0,
-            park=world.park,
-        )
+        leadership = world.replica.leadership()
+        appended = Unacknowledged(leadership, leadership.append(b"x", acks=-1).last_offset)
+        return wait_for_acks([appended], -1, 30.0, runtime=get_runtime("gevent"), park=world.park)
 
     waiting = [gevent.spawn(produce) for _ in range(500)]
     gevent.sleep(0)

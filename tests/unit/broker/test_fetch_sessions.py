@@ -4,6 +4,7 @@ import tracemalloc
 
 import pytest
 
+from tests.support.replicas import PlainRuntime
 from zkbroker.broker.fetch_sessions import EVICTION_S, FetchSessions
 from zkbroker.errors import ErrorCode, ProtocolError
 from zkbroker.protocol.codec import decode, encode_bytes
@@ -61,7 +62,7 @@ def told(session, answer):
 
 
 def test_what_was_asked_once_is_asked_until_it_is_changed_or_forgotten():
-    sessions = FetchSessions(10, MANY)
+    sessions = FetchSessions(10, MANY, PlainRuntime())
     first = opened(sessions, (0, 10), (1, 20))
     assert asked_of(sessions.session(request(first.id, 1))) == [(0, 10), (1, 20)]
     assert asked_of(sessions.session(request(first.id, 2, (1, 25)))) == [(0, 10), (1, 25)]
@@ -69,14 +70,14 @@ def test_what_was_asked_once_is_asked_until_it_is_changed_or_forgotten():
 
 
 def test_the_leader_epoch_is_kept_with_it():
-    sessions = FetchSessions(10, MANY)
+    sessions = FetchSessions(10, MANY, PlainRuntime())
     first = opened(sessions, (0, 10))
     again = sessions.session(request(first.id, 1))
     assert again.topics()[0].partitions[0].current_leader_epoch == 5
 
 
 def test_only_news_is_told():
-    session = opened(FetchSessions(10, MANY), (0, 10), (1, 20))
+    session = opened(FetchSessions(10, MANY, PlainRuntime()), (0, 10), (1, 20))
     assert told(session, answers(0, 1)) == []
     assert told(session, answers(0, 1, mark=4)) == [0, 1]
     assert told(session, answers(0, mark=4, records=b"x")) == [0]
@@ -86,14 +87,14 @@ def test_only_news_is_told():
 
 
 def test_who_got_records_comes_last_the_next_time():
-    session = opened(FetchSessions(10, MANY), (0, 10), (1, 20), (2, 30))
+    session = opened(FetchSessions(10, MANY, PlainRuntime()), (0, 10), (1, 20), (2, 30))
     told(session, answers(0, records=b"x"))
     assert [number for number, _ in asked_of(session)] == [1, 2, 0]
 
 
 @pytest.mark.parametrize("epoch", [0, 2, 7])
 def test_another_epoch_than_the_next_is_71(epoch):
-    sessions = FetchSessions(10, MANY)
+    sessions = FetchSessions(10, MANY, PlainRuntime())
     first = opened(sessions, (0, 10))
     if epoch == 0:  # opens another session, and ends the old one
         assert sessions.session(request(first.id, 0, (0, 10))).id != first.id
@@ -107,12 +108,12 @@ def test_another_epoch_than_the_next_is_71(epoch):
 
 def test_an_unknown_session_is_70():
     with pytest.raises(ProtocolError) as raised:
-        FetchSessions(10, MANY).session(request(4711, 1))
+        FetchSessions(10, MANY, PlainRuntime()).session(request(4711, 1))
     assert raised.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_sessions_end():
-    sessions = FetchSessions(10, MANY)
+    sessions = FetchSessions(10, MANY, PlainRuntime())
     first, second = opened(sessions, (0, 10)), opened(sessions, (0, 10))
     assert sessions.session(request(first.id, -1)) is None
     assert sessions.session(request(second.id, 1, forget=[0])) is None
@@ -124,7 +125,7 @@ class Bounded:
 
     def __init__(self, slots=1000, max_bytes=MANY):
         self.now = 0.0
-        self.sessions = FetchSessions(slots, max_bytes, clock=lambda: self.now)
+        self.sessions = FetchSessions(slots, max_bytes, PlainRuntime(lambda: int(self.now * 1000)))
 
     def open(self, partitions, topic="t"):
         asked = [FetchRequestPartition(number, 5, 0, 0, 100) for number in range(partitions)]
@@ -242,4 +243,4 @@ def test_a_session_that_is_not_kept_is_told_once(caplog):
 
 
 def test_without_slots_every_fetch_is_a_full_one():
-    assert FetchSessions(0, MANY).session(request(0, 0, (0, 10))) is None
+    assert FetchSessions(0, MANY, PlainRuntime()).session(request(0, 0, (0, 10))) is None

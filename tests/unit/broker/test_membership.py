@@ -49,7 +49,8 @@ def world(tmp_path):
     states = PartitionStates(session)
     view = ClusterView(OWN)
     registered = []
-    membership = ClusterMembership(config, session, states, view, OWN, lambda: registered.append(1))
+    membership = ClusterMembership(config, session, states, view, OWN)
+    membership.on_registered(lambda: registered.append(1))
     return SimpleNamespace(
         session=session, states=states, view=view, membership=membership, registered=registered
     )
@@ -132,7 +133,9 @@ def test_whether_a_controller_was_elected(world, stored, asked, answer):
 
 def test_a_session_is_over_when_zookeeper_was_silent_for_its_time(world, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("zkbroker.broker.membership.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(
+        world.session.runtime, "clock_ms", lambda: int(now[0] * 1000), raising=False
+    )
     membership = world.membership
     membership.note_session(SessionState.SUSPENDED)
     now[0] += 5.9

@@ -1,21 +1,26 @@
-"""The order of things in a broker, without a broker."""
+"""A broker that was not started, and one that cannot start."""
 
 import pytest
 
 from zkbroker.broker import BrokerNode
 from zkbroker.config.broker import BrokerConfig
-from zkbroker.errors import RegistryError
+from zkbroker.errors import RegistryError, ZkbrokerError
 
 
-@pytest.mark.parametrize("failure", [RegistryError("away"), LookupError("a defect")])
-def test_a_step_that_fails_keeps_none_of_the_others_from_being_undone(failure, caplog):
-    done = []
-
-    def fail():
-        raise failure
-
-    node = BrokerNode(BrokerConfig(zookeeper_connect="127.0.0.1:1"))
-    node._undo = [("first", lambda: done.append("first")), ("second", fail)]
-    node.stop()
-    assert done == ["first"]
-    assert "shutdown step failed step=second" in caplog.text
+def test_a_start_that_fails_leaves_nothing(tmp_path):
+    node = BrokerNode(
+        BrokerConfig.from_properties(
+            {
+                "zookeeper.connect": "127.0.0.1:1",
+                "zookeeper.connection.timeout.ms": "200",
+                "log.dirs": str(tmp_path),
+                "broker.id": "3",
+            }
+        )
+    )
+    assert node.broker_id == 3
+    with pytest.raises(ZkbrokerError, match="not started"):
+        _ = node.services
+    for _ in range(2):  # the directories are free again
+        with pytest.raises(RegistryError):
+            node.start()

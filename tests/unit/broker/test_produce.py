@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import gevent
 import pytest
 
-from tests.support.replicas import EntryLog, Park, make_partition, told
+from tests.support.replicas import EntryLog, Park, decided, make_partition
 from zkbroker.broker.handlers.produce import ProduceHandler
 from zkbroker.broker.metrics import BrokerMetrics
 from zkbroker.errors import ErrorCode, NotLeaderForPartition, RequestTimedOut
@@ -14,7 +14,6 @@ from zkbroker.network.server.server import CloseConnection
 from zkbroker.protocol.messages import ProduceRequest
 from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
 from zkbroker.records import MessageSetBuilder
-from zkbroker.replica.partition import ReadEnd
 from zkbroker.runtime import get_runtime
 
 GEVENT = get_runtime("gevent")
@@ -34,7 +33,7 @@ def leading(count=1, *, replicas=(1,), isr=None, make=EntryLog, **log):
     for number in range(count):
         key = TopicPartition("t", number)
         found[key] = make_partition(key=key, log=make(**log), runtime=GEVENT)
-        found[key].become_leader(told(1, 0, isr or replicas, replicas))
+        found[key].become_leader(decided(1, 0, isr or replicas, replicas))
     return found
 
 
@@ -46,7 +45,9 @@ def produce(partitions, *, timeout_ms=1500, acks=1, park=None):
 
     services = SimpleNamespace(
         partition=find,
-        replicas=SimpleNamespace(get=lambda topic, number: partitions.get((topic, number))),
+        replicas=SimpleNamespace(
+            partitions={}, get=lambda topic, number: partitions.get((topic, number))
+        ),
         metrics=BrokerMetrics(),
         runtime=GEVENT,
         config=SimpleNamespace(max_decompressed_bytes=2**20, max_request_records=1000),
@@ -65,16 +66,14 @@ def produce(partitions, *, timeout_ms=1500, acks=1, park=None):
             )
         ],
     )
-    context = SimpleNamespace(
-        api_version=7, client_id="c", give_way=lambda: False, park=park or Park()
-    )
+    context = SimpleNamespace(api_version=7, client_id="c", pace=lambda: False, park=park or Park())
     response = ProduceHandler(services)(request, context)
     return None if response is None else response.topics[0].partitions
 
 
 def catch_up(partition):
-    end = partition.read(0, 1, reader=ReadEnd.LOG_END).log_end_offset
-    partition.note_fetch(2, end, 0, end)
+    end = partition.log_end_offset
+    partition.leadership().record_follower_fetch(2, end, 0, end)
 
 
 @pytest.mark.parametrize("acks", [1, -1])
@@ -101,7 +100,7 @@ def test_acks_0_waits_for_nothing():
 
 def test_acks_0_that_fails_ends_the_connection():
     partitions = leading()
-    partitions["t", 0].become_follower(told(2, 1))
+    partitions["t", 0].become_follower(decided(2, 1))
     with pytest.raises(CloseConnection):
         produce(partitions, acks=0)
 
@@ -141,7 +140,7 @@ def test_each_partition_has_its_own_error():
     partitions = leading(2, replicas=(1, 2))
 
     def meanwhile():
-        gevent.spawn(partitions["t", 0].become_follower, told(2, 1))
+        gevent.spawn(partitions["t", 0].become_follower, decided(2, 1))
         gevent.spawn(catch_up, partitions["t", 1])
 
     answers = produce(partitions, acks=-1, timeout_ms=30_000, park=Park(meanwhile))

@@ -32,9 +32,10 @@ class Replicas:
         if number > 1:
             return None
         noted = self.versions.append
-        return SimpleNamespace(
-            note_stored_version=lambda epoch, version: noted((number, epoch, version))
+        leading = SimpleNamespace(
+            record_stored_version=lambda epoch, version: noted((number, epoch, version))
         )
+        return SimpleNamespace(leading=leading)
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def handlers(replicas):
 
 
 def through(connection):
-    return SimpleNamespace(connection=connection)
+    return SimpleNamespace(session=SimpleNamespace(number=connection))
 
 
 def test_the_connection_is_handed_on(handlers, replicas):

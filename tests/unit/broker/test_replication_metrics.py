@@ -2,14 +2,14 @@
 
 from types import SimpleNamespace
 
-from tests.support.replicas import EntryLog, make_partition, told
+from tests.support.replicas import EntryLog, decided, make_partition
 from zkbroker.broker.replication_metrics import ReplicationFigures, replication_figures
 from zkbroker.log import TopicPartition
 
 
 def led(number, isr, least=1):
     made = make_partition(key=TopicPartition("t", number), log=EntryLog(min_insync_replicas=least))
-    made.become_leader(told(1, 0, isr))
+    made.become_leader(decided(1, 0, isr))
     return made
 
 
@@ -20,8 +20,9 @@ def test_figures():
     offline = led(3, (1,))
     offline.mark_offline()
     followed = make_partition(key=TopicPartition("t", 4))
-    followed.become_follower(told(2, 0))
-    whole.shrinks, below.shrinks, below.expands = 1, 2, 1
+    followed.become_follower(decided(2, 0))
+    whole.leadership().replica.shrinks = 1
+    below.leadership().replica.shrinks, below.leadership().replica.expands = 2, 1
     fetchers = SimpleNamespace(
         lags=lambda: {followed.key: 7}, failed={followed.key}, fetchers=2, bytes_in=50
     )

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from tests.support.logs import message_set, started
-from tests.support.replicas import ReplicaClock, told
+from tests.support.replicas import PlainRuntime, ReplicaClock, decided
 from zkbroker.broker.handlers.fetch import FetchHandler
 from zkbroker.broker.metrics import BrokerMetrics
 from zkbroker.log import TopicPartition
 from zkbroker.protocol.messages import FetchRequest
 from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
+from zkbroker.replica.leadership import LeaderSettings
 from zkbroker.replica.partition import Partition
 from zkbroker.replica.throttle import ReplicationThrottle
 from zkbroker.runtime import get_runtime
@@ -22,25 +23,25 @@ T0 = TopicPartition("t", 0)
 class World:
     def __init__(self, logs: Any, text: str) -> None:
         self.clock = ReplicaClock()
-        self.throttle = ReplicationThrottle(self.clock)
+        self.throttle = ReplicationThrottle(PlainRuntime(self.clock))  # type: ignore[arg-type]
         self.throttle.rate = 1000
         log = logs.get_or_create(T0, {"leader.replication.throttled.replicas": text})
         self.partition = Partition(
-            T0, 1, runtime=get_runtime("threads"), clock_ms=self.clock, lag_ms=1000
+            T0, 1, runtime=get_runtime("threads"), settings=LeaderSettings(lag_ms=1000)
         )
         self.partition.open(log, 0)
-        self.partition.become_leader(told(1, 0, (1, 2), (1, 2, 3)))
+        self.partition.become_leader(decided(1, 0, (1, 2), (1, 2, 3)))
         for _ in range(20):
-            self.partition.append(bytearray(message_set(1, size=1000)))
+            self.partition.leadership().append(bytearray(message_set(1, size=1000)))
         self.metrics = BrokerMetrics()
         self.handler = FetchHandler(
             SimpleNamespace(  # type: ignore[arg-type]
                 config=SimpleNamespace(fetch_session_slots=0, fetch_session_bytes=10**6),
                 partition=lambda topic, number, **_: self.partition,
-                replicas=SimpleNamespace(get=lambda topic, number: self.partition),
+                replicas=SimpleNamespace(partitions={}, get=lambda topic, number: self.partition),
                 metrics=self.metrics,
                 runtime=get_runtime("threads"),
-                nothing_waits=lambda: False,
+                draining=False,
             ),
             self.throttle,
         )

@@ -6,7 +6,7 @@ import gevent
 import pytest
 
 from tests.support.logs import started
-from tests.support.replicas import Park, PlainRuntime, make_partition, told
+from tests.support.replicas import Park, PlainRuntime, decided, make_partition
 from tests.unit.log.test_transactions import send
 from zkbroker.broker import pacing
 from zkbroker.broker.handlers.produce import ProduceHandler
@@ -25,6 +25,8 @@ from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceR
 from zkbroker.protocol.messages.transactions import TxnTopicPartitions
 from zkbroker.protocol.messages.write_txn_markers import TxnMarker
 from zkbroker.records import encode_message_set
+from zkbroker.replica.delayed import Waiters
+from zkbroker.replica.leadership import Leadership
 
 E = ErrorCode
 PARK = Park()
@@ -38,7 +40,7 @@ def led(tmp_path):
         for key in KEYS:
             log = manager.get_or_create(key)
             found[key] = make_partition(key=key, log=log)
-            found[key].become_leader(told(1, 0, (1,), (1,)))
+            found[key].become_leader(decided(1, 0, (1,), (1,)))
         yield found
 
 
@@ -50,9 +52,10 @@ def services(led):
 
     return SimpleNamespace(
         partition=find,
+        leadership=lambda topic, number: find(topic, number).leadership(),
         runtime=PlainRuntime(),
         metrics=BrokerMetrics(),
-        replicas=SimpleNamespace(get=lambda topic, number: led.get((topic, number))),
+        replicas=SimpleNamespace(partitions={}, get=lambda topic, number: led.get((topic, number))),
         config=SimpleNamespace(max_decompressed_bytes=1 << 20, max_request_records=1000),
         view=SimpleNamespace(assignment=lambda topic: {0: (1,), 1: (1,)} if topic == "t" else None),
     )
@@ -98,7 +101,7 @@ def test_markers_of_who_was_replaced_have_their_codes(led):
 
 def test_a_marker_that_is_not_on_the_replicas_is_not_acknowledged(led):
     partition = led[KEYS[1]]
-    partition.become_leader(told(1, 1, (1, 2), (1, 2)))
+    partition.become_leader(decided(1, 1, (1, 2), (1, 2)))
     codes, ended = write(led, marker(KEYS[1]))
     assert codes == [{KEYS[1]: E.REQUEST_TIMED_OUT}]
     assert ended == []
@@ -116,14 +119,14 @@ def test_many_markers_let_others_run_and_are_waited_for_once_a_partition(led, mo
     other = gevent.spawn(bystander)
     watched = []
     partition = led[KEYS[0]]
-    partition.become_leader(told(1, 1, (1, 2), (1, 2)))
-    watch = partition.watch_high_watermark
+    partition.become_leader(decided(1, 1, (1, 2), (1, 2)))
+    watch = Waiters.watch_high_watermark
 
-    def note(operation, offset=-1):
+    def note(self, operation, offset=-1):
         watched.append(offset)
-        watch(operation, offset)
+        watch(self, operation, offset)
 
-    monkeypatch.setattr(partition, "watch_high_watermark", note)
+    monkeypatch.setattr(Waiters, "watch_high_watermark", note)
     markers = [TxnMarker(each, 0, False, marker(KEYS[0]).topics, 0) for each in range(100)]
     codes, _ = write(led, *markers)
     other.kill()
@@ -134,16 +137,16 @@ def test_many_markers_let_others_run_and_are_waited_for_once_a_partition(led, mo
 
 def test_a_marker_of_a_leadership_that_is_over_does_not_count_with_a_later_one(led, monkeypatch):
     partition = led[KEYS[0]]
-    append = partition.end_transaction
+    append = Leadership.end_transaction
 
-    def end(producer, *given, **more):
-        appended = append(producer, *given, **more)
+    def end(self, producer, *given, **more):
+        appended = append(self, producer, *given, **more)
         if producer == 1:
-            partition.become_follower(told(2, 1, (1, 2), (1, 2)))
-            partition.become_leader(told(1, 2, (1, 2), (1,)))
+            partition.become_follower(decided(2, 1, (1, 2), (1, 2)))
+            partition.become_leader(decided(1, 2, (1, 2), (1,)))
         return appended
 
-    monkeypatch.setattr(partition, "end_transaction", end)
+    monkeypatch.setattr(Leadership, "end_transaction", end)
     markers = [TxnMarker(each, 0, False, marker(KEYS[0]).topics, 0) for each in (1, 2)]
     codes, _ = write(led, *markers)
     assert codes == [{KEYS[0]: E.NOT_LEADER_FOR_PARTITION}, {KEYS[0]: 0}]
@@ -157,7 +160,7 @@ def produce(led, data, *, transactional_id="id", verify=None):
         [ProduceRequestTopic("t", [ProduceRequestPartition(0, memoryview(bytearray(data)))])],
     )
     context = SimpleNamespace(
-        api_version=7, client_id="c", give_way=lambda: False, park=lambda wake: None
+        api_version=7, client_id="c", pace=lambda: False, park=lambda wake: None
     )
     answer = ProduceHandler(services(led), verify)(request, context)
     return answer.topics[0].partitions[0].error_code

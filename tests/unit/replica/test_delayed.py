@@ -1,130 +1,15 @@
-"""Produces wait once for all their partitions, whatever they wait for."""
+"""An operation waits until it is done, or until its deadline."""
 
-import gevent
 import pytest
 
-from tests.support.replicas import EntryLog, Park, ReplicaClock, make_partition, told
-from zkbroker.errors import NotLeaderForPartition, RequestTimedOut, StorageError
-from zkbroker.log import TopicPartition
-from zkbroker.replica.delayed import DelayedOperation, wait_for_acks, wait_for_log_starts
-from zkbroker.replica.partition import ReadEnd
-from zkbroker.runtime import get_runtime
-
-
-class Seconds:
-    """A clock that moves by itself whenever it is read."""
-
-    def __init__(self, step=0.0):
-        self.now = 0.0
-        self.step = step
-
-    def __call__(self):
-        self.now += self.step
-        return self.now
-
-
-def partitions(count, **log):
-    made = []
-    for number in range(count):
-        partition = make_partition(
-            key=TopicPartition("t", number), log=EntryLog(**log), runtime=get_runtime("gevent")
-        )
-        partition.become_leader(told(1, 0, (1, 2), (1, 2)))
-        made.append(partition)
-    return made
-
-
-def catch_up(partition):
-    found = partition.read(0, 100, reader=ReadEnd.LOG_END)
-    partition.note_fetch(2, found.log_end_offset, 0, found.log_end_offset)
-
-
-def wait(appended, acks, timeout_s, park, clock=None):
-    return wait_for_acks(
-        appended,
-        acks,
-        timeout_s,
-        runtime=get_runtime("gevent"),
-        clock=clock or Seconds(),
-        park=park,
-    )
-
-
-def test_a_produce_of_16_partitions_waits_once():
-    led = partitions(16)
-    appended = [each.append(b"x", acks=-1) for each in led]
-
-    def catch_up_all():
-        for each in led:
-            gevent.spawn(catch_up, each)
-
-    park = Park(catch_up_all)
-    assert wait(appended, -1, 30.0, park) == [None] * 16
-    assert park.times == 1
-    assert not any(each._mark_watchers for each in led)
-
-
-def test_all_partitions_share_one_time_out():
-    led = partitions(16, flush_messages=1)
-    appended = [each.append(b"x", acks=-1) for each in led]
-    park = Park()
-    results = wait(appended, -1, 10.0, park, Seconds(step=1.0))
-    assert all(isinstance(each, RequestTimedOut) for each in results)
-    assert park.times == 1
-    waited = [each.log.flush_waits[0] for each in led]
-    assert waited[0] == 9.0
-    assert waited == sorted(waited, reverse=True)
-    assert waited[-1] == 0.0
-
-
-def test_what_is_replicated_already_is_not_parked_for():
-    (partition,) = partitions(1)
-    appended = partition.append(b"x", acks=-1)
-    catch_up(partition)
-    park = Park()
-    assert wait([appended], -1, 30.0, park) == [None]
-    assert park.times == 0
-
-
-def test_acks_1_waits_for_the_flush_policy_alone():
-    (partition,) = partitions(1, flush_messages=1)
-    park = Park()
-    assert wait([partition.append(b"x")], 1, 2.5, park) == [None]
-    assert partition.log.flush_waits == [2.5]
-    (partition,) = partitions(1)
-    assert wait([partition.append(b"x")], 1, 2.5, park) == [None]
-    assert partition.log.flush_waits == []
-
-
-def test_a_failed_flush_is_the_partitions_error():
-    first, second = partitions(2, flush_messages=1)
-
-    def broken(last_offset, timeout_s=None):
-        raise StorageError("no disk")
-
-    first.log.wait_durable = broken
-    results = wait([first.append(b"x"), second.append(b"x")], 1, None, Park())
-    assert isinstance(results[0], StorageError)
-    assert results[1] is None
-
-
-def test_one_partition_that_is_lost_leaves_the_others_waiting():
-    first, second = partitions(2)
-    appended = [first.append(b"x", acks=-1), second.append(b"x", acks=-1)]
-
-    def then():
-        gevent.spawn(first.become_follower, told(2, 1))
-        gevent.spawn_later(0.01, catch_up, second)
-
-    results = wait(appended, -1, 30.0, Park(then))
-    assert isinstance(results[0], NotLeaderForPartition)
-    assert results[1] is None
+from tests.support.replicas import SteppedRuntime
+from zkbroker.replica.delayed import DelayedOperation
 
 
 @pytest.mark.parametrize("woken", [True, False])
 def test_an_operation_looks_once_more_when_its_time_is_over(woken):
     looks = []
-    operation = DelayedOperation(get_runtime("gevent"), Seconds(step=1.0))
+    operation = DelayedOperation(SteppedRuntime(1000))
 
     def done():
         looks.append(1)
@@ -132,78 +17,5 @@ def test_an_operation_looks_once_more_when_its_time_is_over(woken):
             operation.wake()
         return len(looks) > 2
 
-    assert operation.wait(done, 0.5 if not woken else 100.0) is woken
+    assert operation.wait(done, 500 if not woken else 100_000) is woken
     assert len(looks) == (3 if woken else 2)
-
-
-def test_500_waiting_produces_cost_a_new_one_nothing():
-    clock = ReplicaClock()
-    (partition,) = partitions(1)
-    operations = []
-    for _ in range(500):
-        operation = DelayedOperation(get_runtime("gevent"), Seconds())
-        partition.watch_high_watermark(operation, partition.append(b"x").result.last_offset)
-        operations.append(operation)
-    clock.now += 1
-    woken = []
-    for operation in operations:
-        operation._event.clear()
-        operation._event = type("E", (), {"set": lambda self: woken.append(1)})()
-    partition.append(b"x")  # no progress of the high watermark: nobody is woken
-    assert woken == []
-    partition.note_fetch(2, 250, 0, partition.log_end_offset)
-    assert len(woken) == 250
-
-
-def test_without_zookeeper_clients_are_sent_to_look_for_the_leader():
-    (led,) = partitions(1)
-    over = [False]
-    led.session_over = lambda: over[0]
-    appended = [led.append(b"x", acks=-1)]
-    assert isinstance(wait(appended, -1, 2.0, Park(), Seconds(step=1.0))[0], RequestTimedOut)
-    over[0] = True
-    (error,) = wait(appended, -1, 2.0, Park(), Seconds(step=1.0))
-    assert isinstance(error, NotLeaderForPartition)
-
-
-def deleted(partition, start, leader_end=3):
-    """A follower's next fetch says where its log begins."""
-    partition.note_fetch(2, leader_end, start, leader_end)
-
-
-def wait_deleted(deletions, park, live=(1, 2), timeout_s=10.0):
-    return wait_for_log_starts(
-        deletions,
-        timeout_s,
-        lambda: live,
-        runtime=get_runtime("gevent"),
-        clock=Seconds(step=1.0),
-        park=park,
-    )
-
-
-def test_a_deletion_waits_until_the_followers_have_deleted_too():
-    led = partitions(3)
-    for each in led:
-        each.append(b"abc")
-        deleted(each, 0)
-        each.delete_records_before(2)
-    park = Park(lambda: [gevent.spawn(deleted, each, 2) for each in led])
-    assert wait_deleted([(each, 2) for each in led], park) == [2, 2, 2]
-    assert park.times == 1
-    assert not any(each._start_watchers for each in led)
-    assert wait_deleted([(led[0], 2)], park) == [2]
-    assert park.times == 1, "it is not parked for what is done"
-
-
-def test_a_deletion_that_a_follower_does_not_follow_in_time_shows_the_low_watermark():
-    led = partitions(2)
-    for each in led:
-        each.append(b"abc")
-        deleted(each, 0)
-        each.delete_records_before(3)
-    assert wait_deleted([(led[0], 3)], Park()) == [0]
-    assert wait_deleted([(led[0], 3)], Park(), live=(1,)) == [3], "a dead one is not waited for"
-    park = Park(lambda: gevent.spawn(led[1].become_follower, told(2, 1)))
-    (result,) = wait_deleted([(led[1], 3)], park)
-    assert isinstance(result, NotLeaderForPartition)

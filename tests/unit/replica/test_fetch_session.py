@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.replicas import PlainRuntime
 from zkbroker.broker.fetch_sessions import FetchSessions
 from zkbroker.errors import ProtocolError
 from zkbroker.log import TopicPartition
@@ -47,7 +48,7 @@ def wanted_of(offset: int, *numbers: int) -> dict[TopicPartition, PartitionFetch
 
 def test_the_leader_always_reads_what_is_wanted():
     seeded = random.Random(7)
-    session, sessions = FollowerFetchSession(11), FetchSessions(10, 10**6)
+    session, sessions = FollowerFetchSession(11), FetchSessions(10, 10**6, PlainRuntime())
     wanted: dict[TopicPartition, PartitionFetch] = {}
     lost = 0
     for _ in range(1000):
@@ -75,7 +76,7 @@ def test_the_leader_always_reads_what_is_wanted():
 
 @pytest.mark.parametrize(("code", "kept"), [(70, False), (71, True), (-1, True)])
 def test_an_error_of_the_whole_answer_begins_anew(code, kept):
-    session, sessions = FollowerFetchSession(7), FetchSessions(10, 10**6)
+    session, sessions = FollowerFetchSession(7), FetchSessions(10, 10**6, PlainRuntime())
     exchange(session, sessions, wanted_of(0, 0, 1))
     assert session.incremental
     session.next(wanted_of(0, 0, 1))

@@ -6,13 +6,14 @@ import pytest
 
 from tests.support.fake_leader import FakeLeader, StillRuntime, lost
 from tests.support.logs import message_set, started
-from tests.support.replicas import ReplicaClock, told
+from tests.support.replicas import ReplicaClock, decided
 from zkbroker.errors import ErrorCode, NetworkError, RequestTimedOut, StorageError
 from zkbroker.log import TopicPartition, names
 from zkbroker.protocol import ApiKey
 from zkbroker.records import set_offsets
 from zkbroker.replica.fetcher import ReplicaFetcher
-from zkbroker.replica.following import FetcherSettings
+from zkbroker.replica.fetching import FetcherSettings
+from zkbroker.replica.leadership import LeaderSettings
 from zkbroker.replica.partition import Partition
 from zkbroker.replica.throttle import ReplicationThrottle
 
@@ -26,8 +27,8 @@ class Pair:
     def __init__(self, tmp_path: Any, *, slots: int = 10, **settings: Any) -> None:
         self.leader = FakeLeader(slots)
         self.clock = ReplicaClock()
-        self.runtime = StillRuntime()
-        self.throttle = ReplicationThrottle(self.clock)
+        self.runtime = StillRuntime(self.clock)
+        self.throttle = ReplicationThrottle(self.runtime)  # type: ignore[arg-type]
         self.followers: dict[TopicPartition, Partition] = {}
         self._open = [started(tmp_path / "1", **SMALL), started(tmp_path / "2", **SMALL)]
         self.logs = [each.__enter__() for each in self._open]
@@ -38,7 +39,6 @@ class Pair:
             self.leader.connect,
             FetcherSettings(**settings),
             runtime=self.runtime,  # type: ignore[arg-type]
-            clock_ms=self.clock,
             throttle=self.throttle,
         )
 
@@ -50,9 +50,8 @@ class Pair:
         made = Partition(
             key,
             broker,
-            runtime=StillRuntime(),  # type: ignore[arg-type]
-            clock_ms=self.clock,
-            lag_ms=10_000,
+            runtime=self.runtime,  # type: ignore[arg-type]
+            settings=LeaderSettings(),
         )
         made.open(self.logs[broker - 1].get_or_create(key), 0)
         return made
@@ -60,26 +59,26 @@ class Pair:
     def add(self, key: TopicPartition = T0, *, epoch: int = 0, isr: Any = (1, 2)) -> Partition:
         """Add a partition at both brokers; not followed yet."""
         leader = self._partition(1, key)
-        leader.become_leader(told(1, epoch, isr, (1, 2)))
+        leader.become_leader(decided(1, epoch, isr, (1, 2)))
         self.leader.partitions[key] = leader
         follower = self.followers[key] = self._partition(2, key)
-        follower.become_follower(told(1, epoch, isr, (1, 2)))
+        follower.become_follower(decided(1, epoch, isr, (1, 2)))
         return follower
 
     def follow(self, key: TopicPartition = T0, **more: Any) -> Partition:
         follower = self.add(key, **more)
-        self.fetcher.follow(follower)
+        self.fetcher.follow(follower.following())
         return follower
 
     def epoch(self, epoch: int, key: TopicPartition = T0) -> None:
         """The same leader in a new epoch; both are told."""
-        self.leader.partitions[key].become_leader(told(1, epoch, (1, 2), (1, 2)))
+        self.leader.partitions[key].become_leader(decided(1, epoch, (1, 2), (1, 2)))
         self.fetcher.forget(key)
-        self.followers[key].become_follower(told(1, epoch, (1, 2), (1, 2)))
-        self.fetcher.follow(self.followers[key])
+        self.followers[key].become_follower(decided(1, epoch, (1, 2), (1, 2)))
+        self.fetcher.follow(self.followers[key].following())
 
     def produce(self, count: int = 1, key: TopicPartition = T0, **more: Any) -> None:
-        self.leader.partitions[key].append(bytearray(message_set(count, **more)))
+        self.leader.partitions[key].leadership().append(bytearray(message_set(count, **more)))
 
     def steps(self, count: int = 10) -> None:
         for _ in range(count):
@@ -146,7 +145,7 @@ def test_a_log_is_copied_byte_for_byte_with_its_marks(make):
     assert follower.high_watermark == 150
     assert pair.fetcher.lags() == {T0: 0}
     assert pair.fetcher.counts.bytes_in == follower.log.size_bytes
-    pair.leader.partitions[T0].delete_records_before(40)
+    pair.leader.partitions[T0].leadership().delete_records_before(40)
     pair.steps(1)
     assert follower.log_start_offset == 40
 
@@ -190,10 +189,10 @@ def test_a_log_that_begins_inside_of_a_batch(make):
     follower = pair.add()
     pair.produce(10)
     leader = pair.leader.partitions[T0]
-    leader.high_watermark = 10
-    leader.delete_records_before(5)
+    leader.role.high_watermark = 10
+    leader.leadership().delete_records_before(5)
     assert leader.log_start_offset == 5
-    pair.fetcher.follow(follower)
+    pair.fetcher.follow(follower.following())
     pair.steps()
     assert (follower.log_start_offset, follower.log_end_offset) == (5, 10)
     assert pair.same()
@@ -352,10 +351,10 @@ def test_nothing_is_fetched_before_the_log_is_a_beginning_of_the_leaders(make):
     common = bytes(pair.leader.partitions[T0].log.read_bytes(0, 1 << 20, end=3))
     follower.log.append_as_follower(common)
     follower.log.append_as_follower(follow_messages(follower, 4, 2, prefix="lost"))
-    pair.leader.partitions[T0].become_leader(told(1, 3, (1, 2), (1, 2)))
+    pair.leader.partitions[T0].become_leader(decided(1, 3, (1, 2), (1, 2)))
     pair.produce(2)
-    follower.become_follower(told(1, 3, (1, 2), (1, 2)))
-    pair.fetcher.follow(follower)
+    follower.become_follower(decided(1, 3, (1, 2), (1, 2)))
+    pair.fetcher.follow(follower.following())
     pair.steps()
     assert [each.api_key for each, _ in pair.leader.requests[:2]] == [23, 1]
     (question,) = pair.leader.of(ApiKey.OFFSET_FOR_LEADER_EPOCH)
@@ -373,14 +372,14 @@ def test_it_asks_again_when_only_an_older_epoch_is_known(make):
     leader = pair.leader.partitions[T0]
     follower.log.append_as_follower(bytes(leader.log.read_bytes(0, 1 << 20, end=3)))
     # The leader wrote under 1, the follower under 2 and 4, and the leader is back under 5.
-    leader.become_leader(told(1, 1, (1, 2), (1, 2)))
+    leader.become_leader(decided(1, 1, (1, 2), (1, 2)))
     pair.produce(2, prefix="one")
     for epoch in (2, 4):
         follower.log.append_as_follower(follow_messages(follower, 2, epoch))
-    leader.become_leader(told(1, 5, (1, 2), (1, 2)))
+    leader.become_leader(decided(1, 5, (1, 2), (1, 2)))
     pair.produce(1)
-    follower.become_follower(told(1, 5, (1, 2), (1, 2)))
-    pair.fetcher.follow(follower)
+    follower.become_follower(decided(1, 5, (1, 2), (1, 2)))
+    pair.fetcher.follow(follower.following())
     pair.steps()
     epochs = [
         each.topics[0].partitions[0].leader_epoch
@@ -397,9 +396,9 @@ def test_without_epochs_the_high_watermark_decides(make):
     pair.produce(2)
     old = message_set(4, magic=1)
     follower.log.append_as_follower(old)
-    follower.high_watermark = 0
-    assert follower.latest_epoch == -1
-    pair.fetcher.follow(follower)
+    follower.role.high_watermark = 0
+    assert follower.following().latest_epoch == -1
+    pair.fetcher.follow(follower.following())
     pair.steps()
     assert pair.leader.of(ApiKey.OFFSET_FOR_LEADER_EPOCH) == []
     assert follower.log_end_offset == 2
@@ -410,7 +409,7 @@ def test_a_truncation_that_is_refused_or_not_answered_is_tried_again(make):
     pair = make()
     follower = pair.add(epoch=0)
     follower.log.append_as_follower(follow_messages(follower, 1, 0))
-    pair.fetcher.follow(follower)
+    pair.fetcher.follow(follower.following())
     pair.leader.errors[T0] = ErrorCode.NOT_LEADER_FOR_PARTITION
     pair.steps(3)
     assert len(pair.leader.requests) == 1
@@ -434,10 +433,10 @@ def test_an_epoch_that_changes_while_the_leader_is_asked_drops_the_answer(make):
     def told_meanwhile(request):
         pair.leader.before_answer = lambda request: None
         pair.fetcher.forget(T0)
-        follower.become_leader(told(2, 2, (1, 2), (1, 2)))
+        follower.become_leader(decided(2, 2, (1, 2), (1, 2)))
 
     pair.leader.before_answer = told_meanwhile
-    pair.fetcher.follow(follower)
+    pair.fetcher.follow(follower.following())
     pair.steps(3)
     assert follower.log_end_offset == 5
 
@@ -450,7 +449,7 @@ def test_an_epoch_that_changes_while_it_fetches_drops_the_answer(make):
     def told_meanwhile(request):
         pair.leader.before_answer = lambda request: None
         pair.fetcher.forget(T0)
-        follower.become_follower(told(3, 1, (1, 2), (1, 2)))
+        follower.become_follower(decided(3, 1, (1, 2), (1, 2)))
 
     pair.leader.before_answer = told_meanwhile
     pair.steps(2)
@@ -484,7 +483,7 @@ def test_a_fenced_epoch_waits_for_the_controller(make):
     pair = make()
     follower = pair.follow()
     pair.steps(1)
-    pair.leader.partitions[T0].become_leader(told(1, 1, (1, 2), (1, 2)))
+    pair.leader.partitions[T0].become_leader(decided(1, 1, (1, 2), (1, 2)))
     pair.produce(1)
     pair.steps(1)
     assert pair.fetcher.failed == {T0}
@@ -620,7 +619,7 @@ def test_a_leader_that_begins_later_has_the_log_emptied(make):
     pair.produce(20)
     leader.log.truncate_fully_and_start_at(25)
     pair.produce(3)
-    pair.fetcher.follow(follower, truncate=False)
+    pair.fetcher.follow(follower.following(), truncate=False)
     pair.steps(3)
     timestamps = [
         each.topics[0].partitions[0].timestamp for each in pair.leader.of(ApiKey.LIST_OFFSETS)
@@ -647,7 +646,7 @@ def test_a_leader_that_does_not_say_where_it_begins_is_asked_again(make, error):
             raise error
 
     pair.leader.before_answer = fail
-    pair.fetcher.follow(follower, truncate=False)
+    pair.fetcher.follow(follower.following(), truncate=False)
     pair.steps(2)
     assert not pair.fetcher.failed
     pair.later()
@@ -746,11 +745,11 @@ def test_what_is_held_back_is_left_out_of_the_session(make):
 
 def test_the_task_waits_only_while_there_is_nothing_to_do(make):
     pair = make()
-    assert pair.fetcher._idle_s() is None
+    assert pair.fetcher._step() is None
     pair.follow()
     pair.leader.fail_next = [lost()]
     pair.steps(1)
-    assert 0 < pair.fetcher._idle_s() <= 0.05
+    assert 0 < pair.fetcher._step() <= 0.05
     pair.fetcher.stop()
     assert pair.fetcher.idle
 

@@ -3,10 +3,10 @@
 import pytest
 
 from tests.support.fake_leader import FakeLeader, StillRuntime
-from tests.support.replicas import EntryLog, ReplicaClock, make_partition, told
+from tests.support.replicas import EntryLog, decided, make_partition
 from zkbroker.log import TopicPartition
 from zkbroker.replica.fetcher_manager import FetcherManager
-from zkbroker.replica.following import FetcherSettings, Stage
+from zkbroker.replica.fetching import FetcherSettings, Stage
 
 
 def manager(**settings):
@@ -15,13 +15,12 @@ def manager(**settings):
         FakeLeader().connect,
         FetcherSettings(**settings),
         runtime=StillRuntime(),  # type: ignore[arg-type]
-        clock_ms=ReplicaClock(),
     )
 
 
 def follower(number=0, leader=1, epoch=0):
     made = make_partition(2, key=TopicPartition("t", number))
-    made.become_follower(told(leader, epoch))
+    made.become_follower(decided(leader, epoch))
     return made
 
 
@@ -35,7 +34,7 @@ def placed(fetchers):
 
 def test_partitions_are_spread_over_the_fetchers_of_their_leader():
     fetchers = manager(fetchers=3)
-    fetchers.follow(follower(number, leader=1 + number % 2) for number in range(12))
+    fetchers.follow(follower(number, 1 + number % 2).following() for number in range(12))
     found = placed(fetchers)
     assert len(found) == 12
     # |31 * "t".hashCode() + partition| mod 3, as genuine brokers have it.
@@ -46,23 +45,23 @@ def test_partitions_are_spread_over_the_fetchers_of_their_leader():
 def test_a_partition_moves_to_its_new_leader_and_the_idle_fetcher_ends():
     fetchers = manager()
     moved, other = follower(0), follower(1)
-    fetchers.follow([moved, other])
+    fetchers.follow([moved.following(), other.following()])
     old = fetchers._fetchers[1, 0]
-    moved.become_follower(told(3, 1))
+    moved.become_follower(decided(3, 1))
     fetchers.forget([moved.key])
-    fetchers.follow([moved])
+    fetchers.follow([moved.following()])
     assert placed(fetchers) == {0: (3, 0), 1: (1, 0)}
     fetchers.forget([other.key])
     fetchers.follow([])
     assert placed(fetchers) == {0: (3, 0)}
-    assert old._stopping
+    assert old._loop.closed
     assert fetchers.fetchers == 1
 
 
 def test_what_ended_fetchers_copied_still_counts():
     fetchers = manager()
     one = follower(0)
-    fetchers.follow([one])
+    fetchers.follow([one.following()])
     fetchers._fetchers[1, 0].counts.bytes_in = 100
     fetchers.forget([one.key])
     fetchers.follow([])
@@ -71,9 +70,9 @@ def test_what_ended_fetchers_copied_still_counts():
 
 def test_nothing_is_followed_after_the_end():
     fetchers = manager()
-    fetchers.follow([follower(0)])
+    fetchers.follow([follower(0).following()])
     fetchers.close(0)
-    fetchers.follow([follower(1)])
+    fetchers.follow([follower(1).following()])
     assert fetchers.fetchers == 0
     assert fetchers.lags() == {}
 
@@ -81,11 +80,11 @@ def test_nothing_is_followed_after_the_end():
 def test_a_partition_whose_leader_stays_keeps_its_fetcher_but_is_truncated_anew():
     fetchers = manager()
     one = follower(0)
-    fetchers.follow([one])
+    fetchers.follow([one.following()])
     fetchers._fetchers[1, 0]._followed.by_key[one.key].stage = Stage.FETCHING
-    one.become_follower(told(1, 1))
+    one.become_follower(decided(1, 1))
     fetchers.forget([one.key])
-    fetchers.follow([one])
+    fetchers.follow([one.following()])
     assert fetchers._fetchers[1, 0]._followed.by_key[one.key].stage is Stage.TRUNCATING
 
 
@@ -93,19 +92,19 @@ def test_a_partition_whose_leader_stays_keeps_its_fetcher_but_is_truncated_anew(
 def test_at_level_0_8_2_a_leader_that_stays_cuts_nothing(led_meanwhile):
     fetchers = manager(level="0.8.2")
     one = make_partition(2, log=EntryLog([(0, 1), (0, 2)]))
-    one.become_follower(told(1, 0))
-    fetchers.follow([one])
+    one.become_follower(decided(1, 0))
+    fetchers.follow([one.following()])
     stage = fetchers._fetchers[1, 0]._followed.by_key[one.key].stage
     assert stage is Stage.TRUNCATING
     fetchers.forget([one.key])
     if led_meanwhile:
-        one.become_leader(told(2, 1))
-    one.become_follower(told(1, 2))
-    fetchers.follow([one])
+        one.become_leader(decided(2, 1))
+    one.become_follower(decided(1, 2))
+    fetchers.follow([one.following()])
     stage = fetchers._fetchers[1, 0]._followed.by_key[one.key].stage
     assert stage is (Stage.TRUNCATING if led_meanwhile else Stage.FETCHING)
-    one.become_follower(told(3, 3))
-    fetchers.follow([one])
+    one.become_follower(decided(3, 3))
+    fetchers.follow([one.following()])
     assert fetchers._fetchers[3, 0]._followed.by_key[one.key].stage is Stage.TRUNCATING
 
 

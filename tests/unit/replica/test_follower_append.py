@@ -20,26 +20,24 @@ class Follower:
         self.entries = []
         self.begun_at = []
 
-    def append_from_leader(self, data, leader_epoch):
+    def append(self, data):
         size = 0
         for entry in iter_entries(data):
             if entry.base_offset != self.log_end_offset:
                 raise ProtocolError("out of order", code=self.code)
-            self.entries.append((entry.base_offset, leader_epoch))
+            self.entries.append(entry.base_offset)
             self.log_end_offset = entry.last_offset + 1
             size += entry.size
         return SimpleNamespace(size_bytes=size)
 
-    def start_anew_at(self, offset, leader_epoch):
+    def restart_at(self, offset):
         self.log_start_offset = self.log_end_offset = offset
         self.begun_at.append(offset)
 
 
 def appended(follower, data, go_on=lambda: True):
     turns = []
-    size = append_in_parts(
-        follower, 7, memoryview(data), go_on=go_on, give_way=lambda: turns.append(1)
-    )
+    size = append_in_parts(follower, memoryview(data), go_on=go_on, pause=lambda: turns.append(1))
     return size, len(turns)
 
 
@@ -55,7 +53,7 @@ def test_others_get_their_turn_between_parts_and_a_large_entry_is_one():
     follower = Follower()
     size, turns = appended(follower, DATA)
     assert size == len(DATA)
-    assert follower.entries == [(base, 7) for base in range(0, 20, 2)]
+    assert follower.entries == list(range(0, 20, 2))
     assert turns > 3
     large = message_set(2, 100, base=20)
     assert appended(follower, large) == (len(large), 0)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.replicas import EntryLog, PlainRuntime, ReplicaClock
+from tests.support.replicas import EntryLog, PlainRuntime
 from zkbroker.errors import RegistryError, StorageError
 from zkbroker.log import TopicPartition
 from zkbroker.protocol.messages import LeaderAndIsrRequest, StopReplicaRequest
@@ -12,7 +12,6 @@ from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition
 from zkbroker.protocol.messages.stop_replica import StopReplicaPartition
 from zkbroker.replica.fencing import ControllerFence
 from zkbroker.replica.manager import ReplicaManager
-from zkbroker.replica.partition import Role
 
 T0 = TopicPartition("t", 0)
 
@@ -88,7 +87,7 @@ class Notes:
     def forget(self, keys: Any) -> None:
         self._note("forget", list(keys))
 
-    def note_failed_directory(self) -> None:
+    def report_failed_directory(self) -> None:
         self._note("failed", [1])
 
     def propose(self, partition: Any) -> None:
@@ -113,7 +112,6 @@ class World:
             ControllerFence(lambda: 50),
             settings or (lambda topics: {topic: {"a": "b"} for topic in topics}),
             runtime=Runtime(),  # type: ignore[arg-type]
-            clock_ms=ReplicaClock(),
             fetchers=self.notes,
         )
 
@@ -150,11 +148,19 @@ def test_leader_and_follower():
     other = TopicPartition("t", 1)
     answer = world.tell(state(1, 0, is_new=True), state(2, 0, key=other))
     assert (answer.error_code, codes(answer)) == (0, [0, 0])
-    assert world.manager.get("t", 0).role is Role.LEADER
-    assert world.manager.get("t", 1).role is Role.FOLLOWER
+    assert world.manager.get("t", 0).leading
+    assert world.manager.get("t", 1).role.name == "follower"
     assert world.logs.made == [(T0, {"a": "b"}, True), (other, {"a": "b"}, False)]
     assert world.notes.of("register") == [T0]
     assert world.notes.of("follow") == [(other, 2)]
+
+
+def test_what_was_led_is_copied_from_its_next_leader():
+    world = World()
+    world.tell(state(1, 0))
+    world.notes.calls.clear()
+    world.tell(state(2, 1))
+    assert world.notes.of("follow") == [(T0, 2)]
 
 
 def test_fetching_stops_before_a_role_changes():
@@ -174,7 +180,6 @@ def test_what_is_followed_is_copied_on_before_the_epochs_of_what_is_led_are_on_t
     assert world.notes.calls == [
         ("forget", [other]),
         ("follow", [(other, 2)]),
-        ("forget", [T0]),
         ("register", [T0]),
     ]
 
@@ -185,7 +190,7 @@ def test_an_epoch_that_is_not_newer_is_11_and_changes_nothing(epoch):
     world.tell(state(1, 5))
     answer = world.tell(state(2, epoch))
     assert (answer.error_code, codes(answer)) == (0, [11])
-    assert world.manager.get("t", 0).is_leader
+    assert world.manager.get("t", 0).leading
 
 
 def test_a_restarted_broker_takes_the_current_epoch():
@@ -206,7 +211,7 @@ def test_a_deposed_controller_is_11_for_everything():
     assert (answer.error_code, codes(answer)) == (11, [11])
     assert world.stop(T0, delete=True, epoch=2).error_code == 11
     assert world.stop(T0, delete=True, epoch=2).partitions == []
-    assert world.manager.get("t", 0).is_leader
+    assert world.manager.get("t", 0).leading
 
 
 class ContendedLock:
@@ -228,12 +233,12 @@ def test_a_controller_deposed_while_its_request_waits_for_its_turn_is_not_obeyed
     world.tell(state(2, 1), epoch=2)
     world.manager._lock = ContendedLock(lambda: world.tell(state(1, 2), epoch=3))
     assert world.stop(T0, delete=True, epoch=2).error_code == 11
-    assert world.manager.get("t", 0).is_leader
+    assert world.manager.get("t", 0).leading
     assert world.logs.deleted == []
     world.manager._lock = ContendedLock(lambda: world.stop(T0, delete=False, epoch=4))
     answer = world.tell(state(1, 3), epoch=3)
     assert (answer.error_code, codes(answer)) == (11, [11])
-    assert not world.manager.get("t", 0).is_leader
+    assert not world.manager.get("t", 0).leading
 
 
 @pytest.mark.parametrize(("broker_epoch", "code"), [(49, 77), (51, -1), (50, 0)])
@@ -247,9 +252,9 @@ def test_a_log_that_cannot_be_opened_is_56_and_the_others_are_served():
     world.logs.broken.add(T0)
     answer = world.tell(state(1, 1), state(1, 1, key=TopicPartition("t", 1)))
     assert codes(answer) == [56, 0]
-    assert world.manager.get("t", 0).role is Role.OFFLINE
+    assert world.manager.get("t", 0).offline
     with pytest.raises(StorageError):
-        world.manager.get("t", 0).append(b"x")
+        world.manager.get("t", 0).leadership()
     assert codes(world.tell(state(1, 2))) == [56]
 
 
@@ -276,7 +281,7 @@ def test_stop_keeps_or_deletes():
     world.tell(state(1, 1))
     answer = world.stop(T0, delete=False)
     assert (answer.error_code, codes(answer)) == (0, [0])
-    assert not world.manager.get("t", 0).is_leader
+    assert not world.manager.get("t", 0).leading
     assert world.logs.deleted == []
     assert world.notes.of("unregister") == [T0]
     assert codes(world.stop(T0, delete=True)) == [0]
@@ -298,7 +303,7 @@ def test_a_broker_that_is_about_to_go_does_not_follow_its_successors():
     world.manager.leave()
     world.tell(state(2, 1))
     assert world.notes.of("follow") == [(TopicPartition("t", 1), 2)], "no more than before"
-    assert not world.manager.get("t", 0).is_leader
+    assert not world.manager.get("t", 0).leading
 
 
 def test_subscribers_follow_the_leadership():
@@ -308,7 +313,7 @@ def test_subscribers_follow_the_leadership():
     world.manager.subscribe(
         "t",
         lambda each: calls.append(("lead", each.key.partition)),
-        lambda each: calls.append(("leave", each.key.partition)),
+        lambda key: calls.append(("leave", key.partition)),
     )
     world.tell(state(1, 2, isr=(1,)))  # the same leader in another epoch
     world.tell(state(2, 3))
@@ -343,9 +348,9 @@ def test_a_failed_directory_takes_its_partitions_offline_and_tells():
     world.tell(state(1, 1), state(1, 1, key=TopicPartition("t", 1)))
     world.logs.held[T0].offline = "no disk"  # type: ignore[attr-defined]
     world.logs.offline("/data", [T0], "no disk")
-    world.manager._take_offline()
-    assert world.manager.get("t", 0).role is Role.OFFLINE
-    assert world.manager.get("t", 1).is_leader
+    world.manager._check()
+    assert world.manager.get("t", 0).offline
+    assert world.manager.get("t", 1).leading
     assert world.notes.of("failed") == [1]
     assert world.notes.of("unregister") == [T0]
     # What holds is repeated by a controller that asks which replicas are gone.
@@ -405,11 +410,11 @@ def test_a_replica_whose_log_was_lost_follows_and_does_not_lead_empty():
         state(2, 4, key=fourth, isr=(2, 1)),
     )
     assert sorted(codes(answer)) == [0, 56, 56, 56], "an empty log must not count as in sync"
-    assert world.manager.get("t", 0).role is Role.OFFLINE
-    assert world.manager.get("t", 1).role is Role.FOLLOWER
+    assert world.manager.get("t", 0).offline
+    assert world.manager.get("t", 1).role.name == "follower"
     assert [key for key, *_ in world.logs.made] == [other]
     assert codes(world.tell(state(1, 5, key=other))) == [0]
-    assert world.manager.get("t", 1).is_leader
+    assert world.manager.get("t", 1).leading
 
 
 def test_a_replica_whose_log_was_lost_and_that_others_have_does_not_lead_empty():
@@ -422,7 +427,7 @@ def test_a_replica_whose_log_was_lost_and_that_others_have_does_not_lead_empty()
         state(-1, 4, key=third, isr=(2,)),
     )
     assert sorted(codes(answer)) == [0, 0, 56]
-    assert world.manager.get("t", 0).role is Role.OFFLINE
+    assert world.manager.get("t", 0).offline
     assert sorted(key for key, *_ in world.logs.made) == [other, third]
     assert codes(world.tell(state(1, 5, key=other))) == [0], "it was copied"
     assert codes(world.tell(state(1, 5, key=third))) == [56], "it was copied from nobody"
@@ -433,4 +438,4 @@ def test_a_topic_that_is_made_again_has_lost_nothing():
     world.manager.refuse_to_lead([], [T0])
     assert codes(world.stop(T0, delete=True)) == [0]
     assert codes(world.tell(state(1, 0, isr=(1,)))) == [0]
-    assert world.manager.get("t", 0).is_leader
+    assert world.manager.get("t", 0).leading

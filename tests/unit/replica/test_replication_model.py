@@ -33,10 +33,13 @@ from zkbroker.registry.partition_states import IsrUpdate, LostLogs, PartitionSta
 from zkbroker.replica import log_reconciler
 from zkbroker.replica.fencing import ControllerFence
 from zkbroker.replica.followed_partitions import FollowedPartitions
+from zkbroker.replica.following import Following
 from zkbroker.replica.isr import InSyncReplicas
+from zkbroker.replica.leadership import Leadership
 from zkbroker.replica.manager import ReplicaManager
-from zkbroker.replica.partition import NO_EPOCH, Partition, Role
+from zkbroker.replica.partition import Partition
 from zkbroker.replica.remote import RemoteReplica
+from zkbroker.replica.role import NO_EPOCH
 from zkbroker.replica.truncation import TruncationPoint, cut_by_answer
 from zkbroker.zookeeper import SessionState
 
@@ -203,7 +206,7 @@ def ignore_the_answers_epoch(patch: pytest.MonkeyPatch) -> None:
 
 def fetch_on_before_the_flush(patch: pytest.MonkeyPatch) -> None:
     """A follower says that it has what its disk has not."""
-    patch.setattr(Partition, "wait_flushed", lambda self, leader_epoch: None)
+    patch.setattr(Following, "wait_flushed", lambda self: None)
 
 
 def take_everybody_for_steady(patch: pytest.MonkeyPatch) -> None:
@@ -267,12 +270,17 @@ def take_answers_to_earlier_deletions(patch: pytest.MonkeyPatch) -> None:
 
 def serve_every_epoch(patch: pytest.MonkeyPatch) -> None:
     """A follower that was left behind under an earlier epoch fetches on, and counts."""
-    require = Partition.require_leader
+    of_partition = Partition.leadership
+    record = Leadership.record_follower_fetch
 
-    def require_leader(self: Partition, current_leader_epoch: int = NO_EPOCH) -> Any:
-        return require(self)
+    def leadership(self: Partition, current_leader_epoch: int = NO_EPOCH) -> Any:
+        return of_partition(self)
 
-    patch.setattr(Partition, "require_leader", require_leader)
+    def record_follower_fetch(self: Leadership, *fetch: int) -> bool:
+        return record(self, *fetch[:4])
+
+    patch.setattr(Partition, "leadership", leadership)
+    patch.setattr(Leadership, "record_follower_fetch", record_follower_fetch)
 
 
 def trust_an_isr_before_it_is_stored(patch: pytest.MonkeyPatch) -> None:
@@ -296,14 +304,13 @@ def trust_an_isr_before_it_is_stored(patch: pytest.MonkeyPatch) -> None:
 
 def trust_positions_of_before(patch: pytest.MonkeyPatch) -> None:
     """A leader that did not hear of another one's epoch believes what followers had before it."""
-    become_leader = Partition.become_leader
+    begin_epoch = Leadership.begin_epoch
 
-    def lead(self: Partition, told: Any) -> bool:
-        if self.is_leader:
-            self.leader_epoch = told.leader_epoch - 1
-        return become_leader(self, told)
+    def begin(self: Leadership, state: Any) -> None:
+        self.leader_epoch = state.leader_epoch - 1
+        begin_epoch(self, state)
 
-    patch.setattr(Partition, "become_leader", lead)
+    patch.setattr(Leadership, "begin_epoch", begin)
 
 
 def count_only_stored_members(patch: pytest.MonkeyPatch) -> None:
@@ -315,22 +322,23 @@ def count_only_stored_members(patch: pytest.MonkeyPatch) -> None:
 def acknowledge_without_replicas(patch: pytest.MonkeyPatch) -> None:
     """The high watermark is the leader's log end."""
 
-    def advance(self: Partition, now: int | None = None) -> bool:
-        if self.role is not Role.LEADER or self.high_watermark >= self.log_end_offset:
-            return False
-        self.high_watermark = self.log_end_offset
-        return True
+    def advance(self: Leadership, now_ms: int | None = None) -> bool:
+        end = self.log.log_end_offset
+        advanced, self.high_watermark = end > self.high_watermark, max(end, self.high_watermark)
+        return advanced
 
-    patch.setattr(Partition, "_advance", advance)
+    patch.setattr(Leadership, "_advance", advance)
 
 
 def append_under_any_epoch(patch: pytest.MonkeyPatch) -> None:
     """What was fetched under an earlier epoch is appended."""
 
-    def following(self: Partition, leader_epoch: int) -> Any:
-        return self.log
+    def log_of_anybody(self: Following, name: str) -> Any:
+        if name != "log":
+            raise AttributeError(name)
+        return self.replica.log
 
-    patch.setattr(Partition, "_following", following)
+    patch.setattr(Following, "__getattr__", log_of_anybody)
     patch.setattr(FollowedPartitions, "current", lambda self, followed: True)
 
 
@@ -353,14 +361,14 @@ def join_before_the_epoch_start(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RemoteReplica, "may_join", lambda self, mark, start: self.log_end_offset >= mark)
 
 
-def go_on_when_decided_anew(patch: pytest.MonkeyPatch) -> None:
+def go_on_when_superseded(patch: pytest.MonkeyPatch) -> None:
     """A leader that learns, from a refused change, that the controller has decided something newer
     acknowledges on with the replicas that it knows."""
     resolve = InSyncReplicas.resolve
 
     def resolved(self: InSyncReplicas, update: IsrUpdate) -> None:
         resolve(self, update)
-        self.decided_anew = False
+        self.superseded = False
 
     patch.setattr(InSyncReplicas, "resolve", resolved)
 
@@ -452,11 +460,13 @@ MUTATIONS = {
         take_answers_to_earlier_deletions, 2, aim="deleted again"
     ),
     "no leader epoch fence": Mutation(serve_every_epoch, 4, aim="unheard epochs"),
-    "positions of before a missed epoch": Mutation(trust_positions_of_before, 2, aim="led between"),
+    "positions of before a missed epoch": Mutation(
+        trust_positions_of_before, 10, aim="led between"
+    ),
     "no leader epoch at a follower": Mutation(append_under_any_epoch, 5),
     "ISR before it is stored": Mutation(trust_an_isr_before_it_is_stored, 3),
     "ISR without version": Mutation(write_without_versions, 3),
-    "on when decided anew": Mutation(go_on_when_decided_anew, 1, aim="decided anew"),
+    "on when decided anew": Mutation(go_on_when_superseded, 1, aim="decided anew"),
     "proposed members not waited for": Mutation(
         count_only_stored_members, 1, aim="growth unheard of"
     ),
@@ -466,7 +476,7 @@ MUTATIONS = {
     "came back before an amendment": Mutation(
         take_amendments_for_decisions, 1, aim="beside a new disk"
     ),
-    "unclean election": Mutation(lambda patch: None, 3, unclean=True),
+    "unclean election": Mutation(lambda patch: None, 12, unclean=True),
     "leader not in sync": Mutation(elect_from_the_assignment, 6),
     "topic deleted without the dead": Mutation(delete_without_the_dead, 2),
     "empty log leads": Mutation(lead_empty, 1, aim="lost disk"),

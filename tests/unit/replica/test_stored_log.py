@@ -3,37 +3,29 @@
 import gevent
 import pytest
 
-from tests.support.replicas import EntryLog, Park, make_partition, told
+from tests.support.replicas import EntryLog, Park, SteppedRuntime, decided, make_partition
 from zkbroker.errors import NotEnoughReplicas, NotLeaderForPartition, RequestTimedOut
-from zkbroker.replica.partition import ReadEnd
+from zkbroker.replica.reads import ReadEnd
 from zkbroker.replica.stored_log import StoredLog
 from zkbroker.runtime import get_runtime
 
 GEVENT = get_runtime("gevent")
 
 
-class Seconds:
-    now = 0.0
-
-    def __call__(self):
-        self.now += 1.0
-        return self.now
-
-
 def stored(isr=(1, 2), **log):
     partition = make_partition(log=EntryLog(**log), runtime=GEVENT)
-    partition.become_leader(told(1, 0, isr, (1, 2)))
-    return partition, StoredLog(partition, GEVENT, Seconds())
+    partition.become_leader(decided(1, 0, isr, (1, 2)))
+    return partition, StoredLog(partition.leadership(), SteppedRuntime(1000))
 
 
 def catch_up(partition):
-    end = partition.read(0, 1, reader=ReadEnd.LOG_END).log_end_offset
-    partition.note_fetch(2, end, 0, end)
+    end = partition.leadership().read(0, 1, reader=ReadEnd.LOG_END).log_end_offset
+    partition.leadership().record_follower_fetch(2, end, 0, end)
 
 
 def test_a_write_is_waited_for_until_every_replica_in_sync_has_it():
     partition, log = stored()
-    result = log.append_as_leader(bytearray(b"ab"))
+    result = log.append(bytearray(b"ab"))
     waiting = gevent.spawn(log.wait_durable, result.last_offset, 1000.0)
     gevent.sleep(0)
     assert not waiting.ready()
@@ -44,7 +36,7 @@ def test_a_write_is_waited_for_until_every_replica_in_sync_has_it():
 def test_who_waits_holds_nothing():
     partition, log = stored()
     park = Park(lambda: catch_up(partition))
-    result = log.append_as_leader(bytearray(b"ab"))
+    result = log.append(bytearray(b"ab"))
     log.wait_durable(result.last_offset, 1000.0, park)
     log.wait_durable(result.last_offset, 1000.0, park)  # nothing to wait for any more
     assert park.times == 1
@@ -52,7 +44,7 @@ def test_who_waits_holds_nothing():
 
 def test_a_write_that_nobody_copies_times_out():
     _, log = stored()
-    result = log.append_as_leader(bytearray(b"ab"))
+    result = log.append(bytearray(b"ab"))
     with pytest.raises(RequestTimedOut):
         log.wait_durable(result.last_offset, 0.5)
 
@@ -60,23 +52,23 @@ def test_a_write_that_nobody_copies_times_out():
 def test_too_few_replicas_in_sync_refuse_a_write():
     _, log = stored(isr=(1,), min_insync_replicas=2)
     with pytest.raises(NotEnoughReplicas):
-        log.append_as_leader(bytearray(b"ab"))
+        log.append(bytearray(b"ab"))
 
 
 def test_it_is_of_no_use_under_the_next_leadership():
     partition, log = stored()
-    result = log.append_as_leader(bytearray(b"ab"))
-    partition.become_follower(told(2, 1, (1, 2), (1, 2)))
+    result = log.append(bytearray(b"ab"))
+    partition.become_follower(decided(2, 1, (1, 2), (1, 2)))
     with pytest.raises(NotLeaderForPartition):
-        log.append_as_leader(bytearray(b"cd"))
-    partition.become_leader(told(1, 2, (1,), (1, 2)))
+        log.append(bytearray(b"cd"))
+    partition.become_leader(decided(1, 2, (1,), (1, 2)))
     with pytest.raises(NotLeaderForPartition):
-        log.append_as_leader(bytearray(b"cd"))
+        log.append(bytearray(b"cd"))
     with pytest.raises(NotLeaderForPartition):
         log.wait_durable(result.last_offset, 0.5)
 
 
 def test_it_is_read_to_its_end():
     _, log = stored()
-    log.append_as_leader(bytearray(b"abcd"))
-    assert log.read_bytes(0, 100, end=0) == b"abcd"
+    log.append(bytearray(b"abcd"))
+    assert log.read_bytes(0, 100) == b"abcd"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.replicas import ReplicaClock
+from tests.support.replicas import PlainRuntime, ReplicaClock
 from zkbroker.config.log import LogConfig
 from zkbroker.errors import ConfigError
 from zkbroker.log import TopicPartition
@@ -36,7 +36,7 @@ def test_lists_are_told_as_they_were_set():
 
 def test_the_rate_is_kept_over_time():
     clock = ReplicaClock()
-    throttle = ReplicationThrottle(clock)
+    throttle = ReplicationThrottle(PlainRuntime(clock))
     throttle.rate = 1000
     taken = 0
     for _ in range(30_000):
@@ -49,7 +49,7 @@ def test_the_rate_is_kept_over_time():
 
 def test_a_large_answer_is_made_up_for():
     clock = ReplicaClock()
-    throttle = ReplicationThrottle(clock)
+    throttle = ReplicationThrottle(PlainRuntime(clock))
     throttle.rate = 1000
     assert not throttle.exceeded
     throttle.record(5000)
@@ -61,7 +61,7 @@ def test_a_large_answer_is_made_up_for():
 
 def test_what_is_long_ago_does_not_count():
     clock = ReplicaClock()
-    throttle = ReplicationThrottle(clock, windows=3, window_ms=100)
+    throttle = ReplicationThrottle(PlainRuntime(clock), windows=3, window_ms=100)
     throttle.rate = 1
     throttle.record(10**9)
     assert throttle.exceeded
@@ -73,7 +73,7 @@ def test_what_is_long_ago_does_not_count():
     ("text", "rate"), [(None, None), ("5000", 5000), ("0", None), ("-1", None), ("x", None)]
 )
 def test_rates_as_operators_write_them(text, rate):
-    throttle = ReplicationThrottle(ReplicaClock())
+    throttle = ReplicationThrottle(PlainRuntime())
     throttle.set_rate("7")
     throttle.set_rate(text)
     assert throttle.rate == rate

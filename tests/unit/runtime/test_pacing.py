@@ -3,7 +3,7 @@ import threading
 import pytest
 
 from zkbroker.runtime import get_runtime
-from zkbroker.runtime.pacing import giving_way, side_by_side
+from zkbroker.runtime.pacing import paced, side_by_side
 
 
 class Counting:
@@ -16,9 +16,9 @@ class Counting:
 
 def test_others_get_a_turn_after_every_so_many_items():
     runtime = Counting()
-    assert list(giving_way(runtime, range(10), every=4)) == list(range(10))
+    assert list(paced(runtime, range(10), every=4)) == list(range(10))
     assert runtime.slept == [0, 0]
-    assert list(giving_way(runtime, range(3), every=4)) == [0, 1, 2]
+    assert list(paced(runtime, range(3), every=4)) == [0, 1, 2]
     assert runtime.slept == [0, 0]
 
 

@@ -7,8 +7,6 @@ the fetch arrives, since whoever waits may be dead by the time it is woken. Cons
 high watermark or the last stable offset.
 """
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from zkbroker.broker.context import RequestContext
@@ -39,7 +37,9 @@ from zkbroker.protocol.messages.fetch import (
 )
 from zkbroker.records import Codec
 from zkbroker.replica.delayed import DelayedOperation
-from zkbroker.replica.partition import Partition, ReadEnd
+from zkbroker.replica.leadership import Leadership
+from zkbroker.replica.reads import ReadEnd
+from zkbroker.replica.role import NO_EPOCH
 from zkbroker.replica.throttle import ReplicationThrottle, names_replica
 
 MAX_RESPONSE_BYTES = 2**31 - 1 - 16 * 1024 * 1024
@@ -50,16 +50,22 @@ _ZSTD_VERSION = 10
 CONSUMER = -1
 
 
+_READERS = {
+    READ_UNCOMMITTED: ReadEnd.HIGH_WATERMARK,
+    READ_COMMITTED: ReadEnd.LAST_STABLE,
+}
+
+
 def reader_of(isolation_level: int) -> ReadEnd:
     """Return how far a consumer sees.
 
     Raises:
         CloseConnection: there is no such isolation level, as genuine brokers answer it.
     """
-    if isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+    reader = _READERS.get(isolation_level)
+    if reader is None:
         raise CloseConnection(f"there is no isolation level {isolation_level}")
-    committed = isolation_level == READ_COMMITTED
-    return ReadEnd.LAST_STABLE if committed else ReadEnd.HIGH_WATERMARK
+    return reader
 
 
 @dataclass(slots=True)
@@ -88,16 +94,18 @@ class Reading:
     Args:
         topics: the answer so far.
         size: bytes of records in it.
+        sizes: topic, partition and bytes of those that have any.
         failed: whether a partition has an error.
-        partitions: that were read, to wait for.
+        leaderships: of the partitions that were read, to wait for.
         cut: whether there was more than memory to convert it in.
         arriving: whether it is the first look, which tells where a follower is.
     """
 
     topics: list[FetchResponseTopic]
     size: int
+    sizes: list[tuple[str, int, int]]
     failed: bool
-    partitions: list[Partition]
+    leaderships: list[Leadership]
     cut: bool = False
     arriving: bool = False
 
@@ -115,22 +123,18 @@ class FetchHandler:
     Args:
         services: of the broker.
         throttle: of this broker as a leader; none by default.
-        clock: monotonic seconds.
     """
 
     def __init__(
         self,
         services: BrokerServices,
         throttle: ReplicationThrottle | None = None,
-        *,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._services = services
-        self._throttle = throttle or ReplicationThrottle(_monotonic_ms)
-        self._clock = clock
+        self._throttle = throttle or ReplicationThrottle(services.runtime)
         config = services.config
         self.sessions = FetchSessions(
-            config.fetch_session_slots, config.fetch_session_bytes, clock=clock
+            config.fetch_session_slots, config.fetch_session_bytes, services.runtime
         )
         self._conversion = DownConversion(services.runtime.offload)
 
@@ -147,7 +151,8 @@ class FetchHandler:
             )
         reader = ReadEnd.LOG_END
         if follower == CONSUMER:
-            reader = reader_of(request.isolation_level)
+            isolation = request.isolation_level
+            reader = _READERS.get(isolation) or reader_of(isolation)
         asked = Asked(
             request,
             request.topics if session is None else session.topics(),
@@ -156,10 +161,16 @@ class FetchHandler:
             follower,
         )
         reading = self._read(asked, context, arriving=True)
-        if request.max_wait_ms > 0 and not self._enough(reading, request):
+        if (
+            request.max_wait_ms > 0
+            and reading.size < request.min_bytes
+            and not self._enough(reading, request)
+        ):
             reading = self._wait(asked, context, reading)
         if follower < 0:
-            self._count(reading)
+            counts = self._services.metrics
+            for topic, _, size in reading.sizes:
+                (counts.topics.get(topic) or counts.topic(topic)).bytes_out += size
         else:
             self._count_replicated(reading, follower)
         if session is None:
@@ -168,34 +179,24 @@ class FetchHandler:
         topics = session.answered(reading.topics, incremental=incremental)
         return FetchResponse(session_id=session.id, topics=topics)
 
-    def _count(self, reading: Reading) -> None:
-        for topic in reading.topics:
-            for partition in topic.partitions:
-                size = _size(partition)
-                if size:
-                    self._services.metrics.topic(topic.topic).bytes_out += size
-
     def _count_replicated(self, reading: Reading, follower: int) -> None:
         services = self._services
-        for topic in reading.topics:
-            for answer in topic.partitions:
-                size = _size(answer)
-                if not size:
-                    continue
-                services.metrics.replication_bytes_out += size
-                partition = services.replicas.get(topic.topic, answer.partition)
-                if partition is not None and self._throttled(partition, follower):
-                    self._throttle.record(size)
+        for topic, number, size in reading.sizes:
+            services.metrics.replication_bytes_out += size
+            partition = services.replicas.get(topic, number)
+            leading = None if partition is None else partition.leading
+            if leading is not None and self._throttled(leading, follower):
+                self._throttle.record(size)
 
     @staticmethod
-    def _throttled(partition: Partition, follower: int) -> bool:
+    def _throttled(leadership: Leadership, follower: int) -> bool:
         """Whether a follower is to be held back while it is out of sync."""
-        text = partition.log.config.leader_throttled_replicas
+        text = leadership.log.config.leader_throttled_replicas
         return (
             bool(text)
-            and follower not in partition.isr.members
+            and follower not in leadership.isr.members
             # The list names what is read from: the leader's own replica.
-            and names_replica(text, partition.key, partition.broker_id)
+            and names_replica(text, leadership.key, leadership.leader)
         )
 
     def _enough(self, reading: Reading, request: FetchRequest) -> bool:
@@ -203,46 +204,48 @@ class FetchHandler:
             reading.failed
             or reading.cut
             or reading.size >= request.min_bytes
-            or not reading.partitions
-            or self._services.nothing_waits()
+            or not reading.leaderships
+            or self._services.draining
         )
 
     def _wait(self, asked: Asked, context: RequestContext, reading: Reading) -> Reading:
         request = asked.request
-        operation = DelayedOperation(self._services.runtime, self._clock)
-        deadline = self._clock() + request.max_wait_ms / 1000
-        watched = reading.partitions
-        for partition in watched:
+        operation = DelayedOperation(self._services.runtime)
+        deadline_ms = self._services.runtime.clock_ms() + request.max_wait_ms
+        watched = [leadership.waiters for leadership in reading.leaderships]
+        for waiters in watched:
             if asked.reader is ReadEnd.LOG_END:
-                partition.watch_appends(operation)
+                waiters.watch_appends(operation)
             else:
-                partition.watch_high_watermark(operation)
+                waiters.watch_high_watermark(operation)
         try:
             with context.park(operation.wake):
                 while True:
                     reading.close()
-                    woken = operation.sleep(deadline)
+                    woken = operation.sleep(deadline_ms)
+                    context.release_answer()
                     reading = self._read(asked, context)
                     if not woken or context.peer_gone or self._enough(reading, request):
                         return reading
                     # Small appends towards a large min_bytes are looked at together.
                     self._services.runtime.sleep(_COALESCE_S)
         finally:
-            for partition in watched:
-                partition.unwatch(operation)
+            for waiters in watched:
+                waiters.unwatch(operation)
 
     def _read(self, asked: Asked, context: RequestContext, *, arriving: bool = False) -> Reading:
         limited = asked.version >= _LIMITED_SINCE
         left = min(asked.request.max_bytes, MAX_RESPONSE_BYTES) if limited else MAX_RESPONSE_BYTES
-        reading = Reading([], 0, False, [], arriving=arriving)
-        context.release_answer()
+        reading = Reading([], 0, [], False, [], arriving=arriving)
         try:
             named: dict[str, set[int]] = {}
-            for topic in context.paced(asked.topics):
+            topics = asked.topics
+            for topic in topics if len(topics) == 1 else context.paced(topics):
                 seen = named.setdefault(topic.topic, set())
                 partitions: list[FetchResponsePartition] = []
                 reading.topics.append(FetchResponseTopic(topic.topic, partitions))
-                for partition in context.paced(topic.partitions):
+                wanted = topic.partitions
+                for partition in wanted if len(wanted) == 1 else context.paced(wanted):
                     if partition.partition in seen:
                         continue
                     seen.add(partition.partition)
@@ -256,7 +259,6 @@ class FetchHandler:
                         context=context,
                     )
                     partitions.append(answer)
-                    reading.size += _size(answer)
                     if answer.error_code:
                         reading.failed = True
         except BaseException:
@@ -280,9 +282,14 @@ class FetchHandler:
         counts = None
         aborted: list[AbortedTransaction] | None = None
         try:
-            partition = services.partition(topic, number, copying=asked.follower >= 0)
-            counts = services.metrics.topic(topic)
+            partition = services.replicas.partitions.get((topic, number))
+            if partition is None or topic in services.view.topics.deleting:
+                partition = services.partition(topic, number, copying=asked.follower >= 0)
+            counts = services.metrics.topics.get(topic) or services.metrics.topic(topic)
             counts.fetches += 1
+            leadership, epoch = partition.leading, wanted.current_leader_epoch
+            if leadership is None or epoch not in (NO_EPOCH, leadership.leader_epoch):
+                leadership = partition.leadership(epoch)
             if wanted.max_bytes < 0:
                 raise ProtocolError(
                     f"max_bytes={wanted.max_bytes}", code=ErrorCode.INVALID_FETCH_SIZE
@@ -291,26 +298,22 @@ class FetchHandler:
             if (
                 asked.follower >= 0
                 and self._throttle.exceeded
-                and self._throttled(partition, asked.follower)
+                and self._throttled(leadership, asked.follower)
             ):
                 limit, whole_entry = 0, False
-            read = partition.read(
-                wanted.fetch_offset,
-                limit,
-                reader=asked.reader,
-                current_leader_epoch=wanted.current_leader_epoch,
-                min_one_entry=whole_entry,
+            read = leadership.read(
+                wanted.fetch_offset, limit, reader=asked.reader, min_one_entry=whole_entry
             )
-            reading.partitions.append(partition)
+            reading.leaderships.append(leadership)
             if asked.follower >= 0 and reading.arriving:
                 # The position of a replica that is not assigned counts for nothing.
                 try:
-                    partition.note_fetch(
+                    leadership.record_follower_fetch(
                         asked.follower,
                         wanted.fetch_offset,
                         wanted.log_start_offset,
                         read.log_end_offset,
-                        wanted.current_leader_epoch,
+                        epoch,
                     )
                 except BaseException:
                     if read.found.slice is not None:
@@ -320,7 +323,18 @@ class FetchHandler:
                 aborted = [
                     AbortedTransaction(each.producer_id, each.first_offset) for each in read.aborted
                 ]
-            records = self._records(partition, asked, wanted, read.found, reading, context)
+            records: FileSlice | bytes = b""
+            part = read.found.slice
+            if part is not None:
+                records = part
+                if asked.version < _ZSTD_VERSION:
+                    records = self._older(
+                        leadership, asked, wanted, read.found, part, reading, context
+                    )
+                size = records.size if isinstance(records, FileSlice) else len(records)
+                reading.size += size
+                if size:
+                    reading.sizes.append((topic, number, size))
         except ZkbrokerError as error:
             if counts is not None:
                 counts.failed_fetches += 1
@@ -335,23 +349,22 @@ class FetchHandler:
             records=records,
         )
 
-    def _records(
+    def _older(
         self,
-        partition: Partition,
+        leadership: Leadership,
         asked: Asked,
         wanted: FetchRequestPartition,
         result: ReadResult,
+        part: FileSlice,
         reading: Reading,
         context: RequestContext,
     ) -> FileSlice | bytes:
-        part = result.slice
-        if part is None:
-            return b""
+        """Return what a reader of an older version can read."""
         version = asked.version
         readable = 0 if version <= 1 else 1 if version <= 3 else 2
         try:
             too_new = readable < 2 and result.max_magic() > readable
-            if not too_new and version < _ZSTD_VERSION and result.holds_zstd():
+            if not too_new and result.holds_zstd():
                 part = self._without_zstd(part)
         except BaseException:
             part.close()
@@ -359,13 +372,13 @@ class FetchHandler:
         if not too_new:
             return part
         part.close()
-        if not partition.log.config.message_downconversion_enable:
+        if not leadership.log.config.message_downconversion_enable:
             raise UnsupportedVersion(
                 f"fetch version {version} reads message format {readable}, and "
                 f"message.downconversion.enable=false"
             )
         converted, cut = self._conversion.read(
-            lambda at, limit: partition.read_bytes(at, limit, reader=asked.reader),
+            lambda at, limit: leadership.read_bytes(at, limit, reader=asked.reader),
             wanted.fetch_offset,
             part.size,
             readable,
@@ -382,12 +395,3 @@ class FetchHandler:
                     raise UnsupportedCompressionType("zstd needs Fetch v10 or later")
                 return FileSlice(part.fd, part.position, position - part.position, part.release)
         return part
-
-
-def _size(partition: FetchResponsePartition) -> int:
-    records = partition.records
-    return 0 if records is None else len(records)
-
-
-def _monotonic_ms() -> int:
-    return time.monotonic_ns() // 1_000_000

@@ -13,7 +13,8 @@ from zkbroker.protocol.messages.list_offsets import (
     ListOffsetsResponsePartition,
     ListOffsetsResponseTopic,
 )
-from zkbroker.replica.partition import Partition, ReadEnd
+from zkbroker.replica.leadership import Leadership
+from zkbroker.replica.reads import ReadEnd
 
 CONSUMER = -1
 _NOT_AVAILABLE_SINCE = 5
@@ -55,43 +56,42 @@ class ListOffsetsHandler:
         number = asked.partition
         timestamp = asked.timestamp
         try:
-            partition = self._services.partition(topic, number)
-            partition.require_leader(asked.current_leader_epoch)
+            leadership = self._services.leadership(topic, number, asked.current_leader_epoch)
+            log, epoch = leadership.log, leadership.leader_epoch
             if version == 0:
                 count = max(0, asked.max_num_offsets)
-                offsets = partition.segment_offsets_before(timestamp, count, reader)
+                offsets = log.segment_offsets_before(timestamp, count, leadership.end_for(reader))
                 return ListOffsetsResponsePartition(number, 0, offsets)
-            epoch = partition.leader_epoch
             if timestamp == EARLIEST_TIMESTAMP:
-                start = partition.log_start_offset
+                start = log.log_start_offset
                 return ListOffsetsResponsePartition(number, 0, [], -1, start, epoch)
             if timestamp == LATEST_TIMESTAMP:
-                self._require_known_end(partition, version, reader)
-                end = partition.end_for(reader)
+                self._require_known_end(leadership, version, reader)
+                end = leadership.end_for(reader)
                 return ListOffsetsResponsePartition(number, 0, [], -1, end, epoch)
-            found = partition.offset_for_timestamp(timestamp, reader)
+            found = log.offset_for_timestamp(timestamp, leadership.end_for(reader))
             if found is None:
-                self._require_known_end(partition, version, reader)
+                self._require_known_end(leadership, version, reader)
                 return ListOffsetsResponsePartition(number, 0, [], -1, -1, -1)
             return ListOffsetsResponsePartition(number, 0, [], found.timestamp, found.offset, epoch)
         except ZkbrokerError as error:
             return ListOffsetsResponsePartition(number, error_code(error))
 
     @staticmethod
-    def _require_known_end(partition: Partition, version: int, reader: ReadEnd) -> None:
-        """Refuse to tell a consumer an end that would lie before one that it was told earlier.
+    def _require_known_end(leadership: Leadership, version: int, reader: ReadEnd) -> None:
+        """Refuse to answer a consumer an end that may lie before one that was answered earlier.
 
         A new leader may not know yet how far its predecessor's high watermark was (KIP-207).
 
         Raises:
             ProtocolError: OFFSET_NOT_AVAILABLE (78), to older readers LEADER_NOT_AVAILABLE (5).
         """
-        if reader is not ReadEnd.LOG_END and partition.high_watermark < partition.epoch_start:
+        if reader is not ReadEnd.LOG_END and leadership.high_watermark < leadership.epoch_start:
             code = (
                 ErrorCode.OFFSET_NOT_AVAILABLE
                 if version >= _NOT_AVAILABLE_SINCE
                 else ErrorCode.LEADER_NOT_AVAILABLE
             )
             raise ProtocolError(
-                f"the high watermark of {partition.key} is not known yet", code=code
+                f"the high watermark of {leadership.key} is not known yet", code=code
             )

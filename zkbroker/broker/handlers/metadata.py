@@ -91,7 +91,7 @@ class MetadataHandler:
             with context.park(view.notify):
                 view.wait_for(
                     lambda: (
-                        self._services.nothing_waits()
+                        self._services.draining
                         or context.peer_gone
                         or not any(map(view.awaits_decision, new))
                     ),

@@ -122,7 +122,7 @@ class OffsetsHandlers:
         """Commit offsets that count once the producer's transaction is committed."""
         found: dict[Key, int] = {}
         good: dict[Key, OffsetValue] = {}
-        now_ms = self._services.now_ms()
+        now_ms = self._services.runtime.now_ms()
         for topic in request.topics:
             numbers = self._partitions(topic.topic)
             for partition in context.paced(topic.partitions):
@@ -205,7 +205,7 @@ class OffsetsHandlers:
     def _value(
         self, request: OffsetCommitRequest, partition: OffsetCommitRequestPartition
     ) -> OffsetValue:
-        now_ms = self._services.now_ms()
+        now_ms = self._services.runtime.now_ms()
         retention_ms = request.retention_time_ms
         return OffsetValue(
             offset=partition.offset,

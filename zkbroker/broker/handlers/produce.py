@@ -2,7 +2,6 @@
 
 import logging
 import struct
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -28,8 +27,8 @@ from zkbroker.protocol.messages.produce import (
 from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS
 from zkbroker.records import NOTHING, RequestBudget, check_produce, is_one_batch
 from zkbroker.records.layout import CODEC_MASK, CONTROL_BIT, TRANSACTIONAL_BIT
-from zkbroker.replica.delayed import wait_for_acks
-from zkbroker.replica.partition import Appended, Partition
+from zkbroker.replica.acknowledgement import Unacknowledged, wait_for_acks
+from zkbroker.replica.leadership import Leadership
 from zkbroker.runtime import Park
 
 logger = logging.getLogger(__name__)
@@ -52,7 +51,7 @@ class _Waiting:
 
     topic: str
     asked: ProduceRequestPartition
-    appended: Appended
+    appended: Unacknowledged
     answer: ProduceResponsePartition
 
 
@@ -91,7 +90,7 @@ class ProduceHandler:
             answered.append(ProduceResponseTopic(name, answers))
             for partition in topic.partitions:
                 if answers or len(answered) > 1:
-                    context.give_way()
+                    context.pace()
                 answers.append(
                     self._append(name, partition, request, context, problem, budgets, waiting)
                 )
@@ -123,12 +122,15 @@ class ProduceHandler:
         try:
             if problem is not None:
                 raise problem
-            replica = self._services.partition(topic, partition.partition)
+            services = self._services
+            found = services.replicas.partitions.get((topic, partition.partition))
+            if found is None or topic in services.view.topics.deleting:
+                found = services.partition(topic, partition.partition)
             if not isinstance(data, memoryview) or (version >= 3 and not len(data)):
                 raise CorruptMessage("no message in the record set")
             if not len(data):
                 # An old producer may send nothing at all; Kafka answers no error and no offset.
-                replica.require_leader()
+                found.leadership()
                 return ProduceResponsePartition(partition.partition, 0)
             transactional = False
             budget = expanded = None
@@ -139,26 +141,26 @@ class ProduceHandler:
                     check_produce(data, version)
                 transactional = _is_transactional(data)
                 budget = self._budget(budgets)
-            metrics = self._services.metrics.topic(topic)
+            metrics = services.metrics.topics.get(topic) or services.metrics.topic(topic)
             metrics.produces += 1
+            leadership = found.leading or found.leadership()
             verification = None
             if transactional:
                 key = (topic, partition.partition)
                 verification = self._verified(
-                    request.transactional_id, key, replica, data, context.park
+                    request.transactional_id, key, leadership, data, context.park
                 )
-            appended = replica.append(
+            result = leadership.append(
                 data,
                 acks=request.acks,
                 budget=budget,
                 expanded=expanded,
                 verification=verification,
             )
-            result = appended.result
             if not result.duplicate:
                 metrics.messages_in += result.count
                 metrics.bytes_in += result.size_bytes
-            settled = appended.settled(request.acks)
+            safe = leadership.safe(result.last_offset, request.acks)
         except ZkbrokerError as error:
             return ProduceResponsePartition(
                 partition.partition, self._failed(topic, partition, error)
@@ -170,7 +172,8 @@ class ProduceHandler:
             result.log_append_time_ms,
             result.log_start_offset,
         )
-        if not settled:
+        if not safe:
+            appended = Unacknowledged(leadership, result.last_offset)
             waiting.append(_Waiting(topic, partition, appended, answer))
         return answer
 
@@ -185,7 +188,7 @@ class ProduceHandler:
         self,
         transactional_id: str | None,
         key: tuple[str, int],
-        replica: Partition,
+        leadership: Leadership,
         data: memoryview,
         park: Park,
     ) -> Verification | None:
@@ -203,7 +206,7 @@ class ProduceHandler:
         producer_id, epoch = _PRODUCER.unpack_from(data, _PRODUCER_AT)
         if producer_id < 0:
             return None
-        verification = replica.begin_verification(producer_id, epoch)
+        verification = leadership.log.begin_verification(producer_id, epoch)
         if verification is not None and self._verify is not None:
             self._verify(transactional_id, producer_id, epoch, (key,), park)
         return verification
@@ -219,7 +222,6 @@ class ProduceHandler:
             request.acks,
             timeout_s,
             runtime=self._services.runtime,
-            clock=time.monotonic,
             park=context.park,
         )
         for each, error in zip(waiting, results, strict=True):

@@ -62,14 +62,14 @@ class ReplicationHandlers:
     ) -> LeaderAndIsrResponse:
         """Lead and follow as the controller says."""
         self._learn(request.broker_epoch)
-        return self._services.replicas.leader_and_isr(request, context.connection)
+        return self._services.replicas.leader_and_isr(request, context.session.number)
 
     def stop_replica(
         self, request: StopReplicaRequest, context: RequestContext
     ) -> StopReplicaResponse:
         """Stop replicas, and delete their logs if asked to."""
         self._learn(request.broker_epoch)
-        answer = self._services.replicas.stop_replica(request, context.connection)
+        answer = self._services.replicas.stop_replica(request, context.session.number)
         if request.delete_partitions:
             left = {each.key.topic for each in self._services.replicas.all()}
             for topic in {topic for topic, _ in request.replicas()} - left:
@@ -82,13 +82,13 @@ class ReplicationHandlers:
         """Take what the controller says of the cluster."""
         self._learn(request.broker_epoch)
         services = self._services
-        code = services.view.update(request, self._fence, context.connection)
+        code = services.view.update(request, self._fence, context.session.number)
         if code == ErrorCode.NONE:
             for topic, state in request.partitions():
                 if state.leader == services.broker_id:
                     led = services.replicas.get(topic, state.partition)
-                    if led is not None:
-                        led.note_stored_version(state.leader_epoch, state.zk_version)
+                    if led is not None and led.leading is not None:
+                        led.leading.record_stored_version(state.leader_epoch, state.zk_version)
         return UpdateMetadataResponse(code)
 
     def _learn(self, broker_epoch: int) -> None:
@@ -163,10 +163,10 @@ class ReplicationHandlers:
         self, topic: str, asked: OffsetForLeaderEpochRequestPartition
     ) -> OffsetForLeaderEpochResponsePartition:
         try:
-            partition = self._services.partition(topic, asked.partition, copying=True)
-            epoch, end = partition.end_offset_for_epoch(
-                asked.leader_epoch, asked.current_leader_epoch
+            leadership = self._services.leadership(
+                topic, asked.partition, asked.current_leader_epoch, copying=True
             )
+            epoch, end = leadership.log.end_offset_for_epoch(asked.leader_epoch)
         except ZkbrokerError as error:
             return OffsetForLeaderEpochResponsePartition(error_code(error), asked.partition)
         return OffsetForLeaderEpochResponsePartition(ErrorCode.NONE, asked.partition, epoch, end)

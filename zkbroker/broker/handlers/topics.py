@@ -5,7 +5,6 @@ to the request's time-out, until what was asked has taken effect on this broker'
 """
 
 import logging
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
@@ -36,8 +35,8 @@ from zkbroker.protocol.messages.topics import (
     NewPartitions,
     NewTopic,
 )
-from zkbroker.replica.delayed import wait_for_log_starts
-from zkbroker.replica.partition import Partition
+from zkbroker.replica.acknowledgement import wait_for_log_starts
+from zkbroker.replica.leadership import Leadership
 
 logger = logging.getLogger(__name__)
 
@@ -132,7 +131,7 @@ class TopicsHandlers:
         self, request: DeleteRecordsRequest, context: RequestContext
     ) -> DeleteRecordsResponse:
         """Delete on the leader, and wait until the followers have followed."""
-        waiting: list[tuple[DeleteRecordsResponsePartition, Partition, int]] = []
+        waiting: list[tuple[DeleteRecordsResponsePartition, Leadership, int]] = []
         topics = [
             DeleteRecordsResponseTopic(
                 topic.topic,
@@ -149,7 +148,6 @@ class TopicsHandlers:
             max(0, request.timeout_ms) / 1000,
             lambda: services.view.brokers if self._followers_tell_starts else (),
             runtime=services.runtime,
-            clock=time.monotonic,
             park=context.park,
         )
         for (answer, _, start), mark in zip(waiting, marks, strict=True):
@@ -198,12 +196,13 @@ class TopicsHandlers:
         self,
         topic: str,
         partition: DeleteRecordsRequestPartition,
-        waiting: list[tuple[DeleteRecordsResponsePartition, Partition, int]],
+        waiting: list[tuple[DeleteRecordsResponsePartition, Leadership, int]],
     ) -> DeleteRecordsResponsePartition:
         answer = DeleteRecordsResponsePartition(partition.partition, -1)
         try:
-            replica = self._services.partition(topic, partition.partition)
-            waiting.append((answer, replica, replica.delete_records_before(partition.offset)))
+            leadership = self._services.leadership(topic, partition.partition)
+            start = leadership.delete_records_before(partition.offset)
+            waiting.append((answer, leadership, start))
         except ZkbrokerError as error:
             answer.error_code = error_code(error)
         return answer
@@ -220,11 +219,7 @@ class TopicsHandlers:
         view = self._services.view
         with context.park(view.notify):
             view.wait_for(
-                lambda: (
-                    all(map(arrived, answers))
-                    or self._services.nothing_waits()
-                    or context.peer_gone
-                ),
+                lambda: all(map(arrived, answers)) or self._services.draining or context.peer_gone,
                 max(0, timeout_ms) / 1000,
             )
         for answer in answers:

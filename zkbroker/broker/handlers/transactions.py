@@ -1,11 +1,10 @@
 """The transaction APIs: what producers ask of their coordinator, and brokers of each other."""
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
-from zkbroker.broker.pacing import each
+from zkbroker.broker.pacing import paced
 from zkbroker.broker.services import BrokerServices
 from zkbroker.coordinator.groups import GroupCoordinator
 from zkbroker.coordinator.stored_log import key_partition
@@ -33,8 +32,7 @@ from zkbroker.protocol.messages.verify_transaction import VerificationResult
 from zkbroker.protocol.messages.write_txn_markers import TxnMarker, TxnMarkerResult
 from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS, OFFSETS_TOPIC
 from zkbroker.registry.producer_ids import ProducerIds
-from zkbroker.replica.delayed import wait_for_acks
-from zkbroker.replica.partition import Appended
+from zkbroker.replica.acknowledgement import Unacknowledged, wait_for_acks
 from zkbroker.runtime import Park, finish_anyway, unparked
 
 Key = tuple[str, int]
@@ -193,12 +191,12 @@ class MarkerHandler:
     ) -> WriteTxnMarkersResponse:
         """Write markers for another broker, or for this one's own coordinator."""
         codes: list[dict[Key, ErrorCode]] = [{} for _ in request.markers]
-        written: list[tuple[int, TxnMarker, Key, Appended]] = []
-        last: dict[Key, Appended] = {}
-        for at, marker, key in each(list(_wanted(request.markers))):
+        written: list[tuple[int, TxnMarker, Key, Unacknowledged]] = []
+        last: dict[Key, Unacknowledged] = {}
+        for at, marker, key in paced(list(_wanted(request.markers))):
             try:
-                partition = self._services.partition(*key)
-                appended = partition.end_transaction(
+                leadership = self._services.leadership(*key)
+                result = leadership.end_transaction(
                     marker.producer_id,
                     marker.producer_epoch,
                     commit=marker.committed,
@@ -207,6 +205,7 @@ class MarkerHandler:
             except ZkbrokerError as error:
                 codes[at][key] = error_code(error)
             else:
+                appended = Unacknowledged(leadership, result.last_offset)
                 written.append((at, marker, key, appended))
                 last[key] = appended
         # What replicates and flushes the last marker of a partition does so for all before it.
@@ -215,11 +214,10 @@ class MarkerHandler:
             -1,
             self._timeout_s,
             runtime=self._services.runtime,
-            clock=time.monotonic,
             park=park,
         )
         failures = dict(zip(last, results, strict=True))
-        for at, marker, key, appended in each(written):
+        for at, marker, key, appended in paced(written):
             failure = failures[key] or _lost(appended)
             codes[at][key] = ErrorCode.NONE if failure is None else error_code(failure)
             if failure is None and key[0] == OFFSETS_TOPIC:
@@ -241,15 +239,15 @@ class MarkerHandler:
                         for topic in marker.topics
                     ],
                 )
-                for marker, found in each(list(zip(request.markers, codes, strict=True)))
+                for marker, found in paced(list(zip(request.markers, codes, strict=True)))
             ]
         )
 
 
-def _lost(appended: Appended) -> ZkbrokerError | None:
+def _lost(appended: Unacknowledged) -> ZkbrokerError | None:
     """Return why a marker does not count although a later one of its partition does."""
     try:
-        appended.replicated()
+        appended.leadership.replicated(appended.last_offset)
     except ZkbrokerError as error:
         # Another broker led between the two.
         return error

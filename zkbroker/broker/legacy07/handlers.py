@@ -94,7 +94,7 @@ class Handlers07:
             if isinstance(request, MultiProduce07):
                 for count, each in enumerate(request.sets):
                     self._produce(each)
-                    self._be_fair(count)
+                    self._pace(count)
                 return None
             if isinstance(request, Offsets07):
                 return [encode_answer(encode_offsets(self._offsets(request)))]
@@ -203,7 +203,7 @@ class Handlers07:
                     left -= size
                 elif size < 0:
                     whole = False
-                self._be_fair(count)
+                self._pace(count)
         except BaseException:
             _close(parts)
             raise
@@ -234,7 +234,7 @@ class Handlers07:
             return ErrorCode.NONE, None, min(request.max_bytes, 0)
         return ErrorCode.NONE, data, data.size
 
-    def _be_fair(self, count: int) -> None:
+    def _pace(self, count: int) -> None:
         if count % _FAIR_AFTER == _FAIR_AFTER - 1:
             self._runtime.sleep(0)
 

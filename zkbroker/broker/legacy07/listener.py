@@ -39,7 +39,7 @@ class Legacy07Broker:
         limits: Limits,
         choose: Callable[[int], int] = random.randrange,
     ) -> None:
-        config, runtime, now_ms = services.config, services.runtime, services.now_ms
+        config, runtime, now_ms = services.config, services.runtime, services.runtime.now_ms
         self._config = config
         own = config.legacy07
         self.broker_id = own.broker_id if own.broker_id >= 0 else services.broker_id

@@ -91,7 +91,7 @@ class Views07:
             name="legacy07-views",
             logger=logger,
             foreseen=(ZkbrokerError, OSError),
-            ended=services.nothing_waits,
+            ended=lambda: services.draining,
         )
 
     # -- life cycle
@@ -107,7 +107,7 @@ class Views07:
 
     def start(self) -> None:
         """Find the masters of the views that are there, claim what is new, and follow."""
-        self._services.replicas.on_told(self._partitions_told)
+        self._services.replicas.on_change(self._partitions_told)
         self._attach()
         self._loop.start(0.0)
 
@@ -115,7 +115,7 @@ class Views07:
         """Follow no more."""
         self._loop.close()
         for partition, waker in self._partitions.values():
-            partition.unwatch(waker)
+            partition.waiters.unwatch(waker)
         self._forwarder.close()
 
     def topics_changed(self) -> None:
@@ -183,8 +183,9 @@ class Views07:
         master = view.master
         with view.appending():
             term = (0, 0) if master is None else master.term
-            if partition.is_leader:
-                result = partition.append(converted.batches, now_ms=services.now_ms()).result
+            if partition.leading is not None:
+                now_ms = services.runtime.now_ms()
+                result = partition.leading.append(converted.batches, now_ms=now_ms)
                 metrics = services.metrics.topic(topic)
                 metrics.messages_in += result.count
                 metrics.bytes_in += result.size_bytes
@@ -199,7 +200,7 @@ class Views07:
     def _convert(self, data: bytes | memoryview, max_batch_bytes: int) -> Converted07:
         return convert_set(
             data,
-            self._services.now_ms(),
+            self._services.runtime.now_ms(),
             max_batch_bytes=max_batch_bytes,
             max_stretch_bytes=STRETCH_BYTES,
             max_decompressed_bytes=self._services.config.max_decompressed_bytes,
@@ -289,12 +290,12 @@ class Views07:
         waker = _Waker(wake)
         self._partitions[view] = partition, waker
         view.attach(_master(partition))
-        partition.watch_high_watermark(waker)
+        partition.waiters.watch_high_watermark(waker)
 
     def _detach(self, view: View07) -> None:
         before = self._partitions.pop(view, None)
         if before is not None:
-            before[0].unwatch(before[1])
+            before[0].waiters.unwatch(before[1])
         self._behind.pop(view, None)
         view.attach(None)
 

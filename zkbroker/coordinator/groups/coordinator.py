@@ -60,8 +60,6 @@ class GroupCoordinator:
         settings: see there.
         runtime: for the tasks and for letting others run.
         partition_count: how many partitions the offsets topic has.
-        clock_ms: a clock that never jumps, for sessions and rebalances.
-        wall_ms: the time of day, for what is stored.
         new_member_id: makes member ids from client ids; unique ones unless a test says otherwise.
         led_here: whether this broker leads a partition of the offsets topic, or is said to.
     """
@@ -72,15 +70,13 @@ class GroupCoordinator:
         *,
         runtime: Runtime,
         partition_count: Callable[[], int],
-        clock_ms: Callable[[], int],
-        wall_ms: Callable[[], int],
         new_member_id: Callable[[str], str] = unique_member_id,
         led_here: Callable[[int], bool] = lambda number: False,
     ) -> None:
         self._settings = settings
         self._runtime = runtime
-        self._clock_ms = clock_ms
-        self._wall_ms = wall_ms
+        self._clock_ms = runtime.clock_ms
+        self._now_ms = runtime.now_ms
         self._closed = runtime.event()
         self._deadlines = OwnerLoop(
             runtime,
@@ -93,13 +89,11 @@ class GroupCoordinator:
             settings,
             runtime=runtime,
             partition_count=partition_count,
-            clock_ms=clock_ms,
-            wall_ms=wall_ms,
             new_member_id=new_member_id,
             led_here=led_here,
             sooner=self._deadlines.set,
         )
-        self.upkeep = Upkeep(settings, self._partitions, wall_ms=wall_ms)
+        self.upkeep = Upkeep(settings, self._partitions, runtime)
         """Expires offsets."""
         maintenance_s = settings.maintenance_ms / 1000
         self._maintenance = OwnerLoop(
@@ -228,7 +222,7 @@ class GroupCoordinator:
         if error is not ErrorCode.NONE or not offsets:
             return error
         try:
-            partition.store.commit(group_id, offsets, self._wall_ms(), park)
+            partition.store.commit(group_id, offsets, self._now_ms(), park)
         except (ProtocolError, StorageError) as failure:
             return self._partitions.storage_error("commit", group_id, failure)
         return ErrorCode.NONE
@@ -267,7 +261,7 @@ class GroupCoordinator:
             if group_id not in partition.groups:
                 self._partitions.create(partition, group_id)
             partition.store.commit_pending(
-                group_id, producer, offsets, self._wall_ms(), verification, park
+                group_id, producer, offsets, self._now_ms(), verification, park
             )
         except (ProtocolError, StorageError) as failure:
             return self._partitions.storage_error("commit", group_id, failure)

@@ -206,12 +206,7 @@ class OffsetsStore:
             base_sequence=0,
             is_transactional=True,
         )
-        result = self._log.append_as_leader(
-            bytearray(data),
-            leader_epoch=max(self._log.epochs.latest, 0),
-            now_ms=now_ms,
-            verification=verification,
-        )
+        result = self._log.append(bytearray(data), now_ms=now_ms, verification=verification)
         first = result.last_offset - len(changes) + 1
         for each in changes:
             self._set_pending(producer[0], each, first)
@@ -315,9 +310,7 @@ class OffsetsStore:
             [(each.key_bytes, each.value_bytes, now_ms, ()) for each in changes],
             codec=self._settings.codec,
         )
-        result = self._log.append_as_leader(
-            bytearray(data), leader_epoch=max(self._log.epochs.latest, 0), now_ms=now_ms
-        )
+        result = self._log.append(bytearray(data), now_ms=now_ms)
         for each in changes:
             self._set(each.key, each.value)
         return result.last_offset

@@ -74,8 +74,6 @@ class GroupPartitions:
         settings: of the coordinator.
         runtime: for the tasks that load and store.
         partition_count: how many partitions the offsets topic has.
-        clock_ms: a clock that never jumps.
-        wall_ms: the time of day.
         new_member_id: makes member ids from client ids.
         led_here: see `HostedPartitions`.
         sooner: called when there is an earlier deadline than before; must not wait.
@@ -88,20 +86,18 @@ class GroupPartitions:
         runtime: Runtime,
         partition_count: Callable[[], int],
         led_here: Callable[[int], bool],
-        clock_ms: Callable[[], int],
-        wall_ms: Callable[[], int],
         new_member_id: Callable[[str], str],
         sooner: Callable[[], object],
     ) -> None:
         self._settings = settings
         self._runtime = runtime
-        self._clock_ms = clock_ms
-        self._wall_ms = wall_ms
+        self._clock_ms = runtime.clock_ms
+        self._now_ms = runtime.now_ms
         self._new_member_id = new_member_id
         self._sooner = sooner
         self.deadlines: DeadlineHeap[Group] = DeadlineHeap()
         self.memory = GroupMemory(settings.metadata_bytes)
-        self._failures = RepeatedLines(clock=lambda: clock_ms() / 1000)
+        self._failures = RepeatedLines(clock=lambda: runtime.clock_ms() / 1000)
         self.hosted: HostedPartitions[GroupPartition] = HostedPartitions(
             OFFSETS_TOPIC,
             self._read,
@@ -161,7 +157,7 @@ class GroupPartitions:
             new_member_id=self._new_member_id,
             initial_delay_ms=self._settings.initial_rebalance_delay_ms,
             max_size=self._settings.max_group_size,
-            wall_ms=self._wall_ms,
+            wall_ms=self._now_ms,
         )
         partition.groups[group_id] = group
         self.memory.note(group)
@@ -193,7 +189,7 @@ class GroupPartitions:
     ) -> ErrorCode:
         """Forget offsets of a group and, with `metadata`, what is stored of the group itself."""
         try:
-            partition.store.remove(group_id, keys, self._wall_ms(), metadata=metadata, park=park)
+            partition.store.remove(group_id, keys, self._now_ms(), metadata=metadata, park=park)
         except (ProtocolError, StorageError) as failure:
             return self.storage_error("remove", group_id, failure)
         return ErrorCode.NONE
@@ -214,7 +210,7 @@ class GroupPartitions:
         self, partition: GroupPartition, group_id: str, value: GroupValue, stored: Stored
     ) -> None:
         try:
-            last_offset = partition.store.store_group(group_id, value, self._wall_ms())
+            last_offset = partition.store.store_group(group_id, value, self._now_ms())
         except (ProtocolError, StorageError) as failure:
             stored(self.storage_error("store_group", group_id, failure), self._clock_ms())
             return

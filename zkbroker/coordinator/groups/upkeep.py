@@ -6,11 +6,11 @@ a time of their own, then, as soon as the group is empty.
 """
 
 import logging
-from collections.abc import Callable
 
 from zkbroker.coordinator.groups.group import Group, GroupState
 from zkbroker.coordinator.groups.partitions import CoordinatorSettings, GroupPartitions
 from zkbroker.protocol.offsets_topic import OffsetValue
+from zkbroker.runtime import Runtime
 
 logger = logging.getLogger(__name__)
 
@@ -21,23 +21,22 @@ class Upkeep:
     Args:
         settings: of the coordinator.
         partitions: those that are hosted here.
-        wall_ms: the time of day.
+        runtime: its clock.
     """
 
     def __init__(
         self,
         settings: CoordinatorSettings,
         partitions: GroupPartitions,
-        *,
-        wall_ms: Callable[[], int],
+        runtime: Runtime,
     ) -> None:
         self._settings = settings
         self._partitions = partitions
-        self._wall_ms = wall_ms
+        self._now_ms = runtime.now_ms
 
     def expire_offsets(self) -> int:
         """Remove the offsets that have expired; returns how many."""
-        now_ms, count = self._wall_ms(), 0
+        now_ms, count = self._now_ms(), 0
         for partition in self._partitions.hosted.loaded():
             for group in list(partition.groups.values()):
                 pending = partition.store.has_pending(group.group_id)

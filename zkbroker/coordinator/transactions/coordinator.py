@@ -14,7 +14,7 @@ from zkbroker.coordinator.hosted import HostedPartitions
 from zkbroker.coordinator.stored_log import PartitionLog
 from zkbroker.coordinator.transactions.counts import TransactionFigures, by_state
 from zkbroker.coordinator.transactions.markers import MarkerSender
-from zkbroker.coordinator.transactions.partition import LedPartition, TransactionPartition
+from zkbroker.coordinator.transactions.partition import Leadership, TransactionPartition
 from zkbroker.coordinator.transactions.store import TransactionStore
 from zkbroker.coordinator.transactions.transaction import (
     PARTITION_BYTES,
@@ -71,12 +71,11 @@ class TransactionCoordinator:
 
     Args:
         settings: see there.
-        runtime: for its tasks.
+        runtime: for its tasks, and its clock.
         partition_count: how many partitions `__transaction_state` has.
         led_here: see `HostedPartitions`.
         new_producer_id: returns an id that was never used; it may wait for ZooKeeper.
         markers: sends markers.
-        wall_ms: the time of day.
     """
 
     def __init__(
@@ -88,13 +87,12 @@ class TransactionCoordinator:
         led_here: Callable[[int], bool],
         new_producer_id: Callable[[], int],
         markers: MarkerSender,
-        wall_ms: Callable[[], int],
     ) -> None:
         self._settings = settings
         self._runtime = runtime
         self._new_producer_id = new_producer_id
         self._markers = markers
-        self._wall_ms = wall_ms
+        self._now_ms = runtime.now_ms
         self._hosted: HostedPartitions[TransactionPartition] = HostedPartitions(
             TRANSACTION_TOPIC,
             self._read,
@@ -103,7 +101,7 @@ class TransactionCoordinator:
             partition_count=partition_count,
             led_here=led_here,
         )
-        self._transitions = Transitions(self._hosted, markers, runtime=runtime, wall_ms=wall_ms)
+        self._transitions = Transitions(self._hosted, markers, runtime=runtime)
         self._refused_ms = 0
         abort_s, expire_s = settings.abort_check_ms / 1000, settings.expiration_check_ms / 1000
         self._timeouts = OwnerLoop(
@@ -128,13 +126,13 @@ class TransactionCoordinator:
         self._timeouts.close(timeout_s)
         self._expiration.close(timeout_s)
 
-    def host(self, number: int, led: LedPartition, log: PartitionLog) -> None:
+    def host(self, number: int, leadership: Leadership, log: PartitionLog) -> None:
         """Coordinate the ids of a partition from now on; it is loaded in a task of its own."""
         known = self._hosted.get(number)
-        if known is not None and known.led is led and known.term == led.term:
+        if known is not None and known.leadership is leadership:
             return  # the same leadership under another epoch: what is known stays true
         store = TransactionStore(log, self._settings.wait_s)
-        self._hosted.host(TransactionPartition(number, led, store))
+        self._hosted.host(TransactionPartition(number, leadership, store))
 
     def release(self, number: int) -> None:
         """Coordinate the ids of a partition no longer; the next leader goes on."""
@@ -166,7 +164,7 @@ class TransactionCoordinator:
         """Return what operators watch, as it is now; others get their turn meanwhile."""
         states, oldest_ms = by_state((), 0)
         for partition in self._hosted.all():
-            found, oldest_here_ms = by_state(partition.transactions.values(), self._wall_ms())
+            found, oldest_here_ms = by_state(partition.transactions.values(), self._now_ms())
             for state, count in found.items():
                 states[state] += count
             oldest_ms = max(oldest_ms, oldest_here_ms)
@@ -207,7 +205,7 @@ class TransactionCoordinator:
         ):
             return InitResult(ErrorCode.POLICY_VIOLATION)
         partition.transactions[transactional_id] = transaction
-        decision = transaction.init(timeout_ms, self._wall_ms(), new_producer_id)
+        decision = transaction.init(timeout_ms, self._now_ms(), new_producer_id)
         error = self._transitions.carry_out(
             partition, transactional_id, transaction, decision, park
         )
@@ -233,7 +231,7 @@ class TransactionCoordinator:
         known = frozenset() if transaction.current is None else transaction.current.partitions
         if not self._fits(transactional_id, len(partitions - known) * PARTITION_BYTES):
             return ErrorCode.POLICY_VIOLATION
-        decision = transaction.add(producer_id, epoch, partitions, self._wall_ms())
+        decision = transaction.add(producer_id, epoch, partitions, self._now_ms())
         if decision.answer is ErrorCode.CONCURRENT_TRANSACTIONS:
             # Its last transaction is about to end; sent away, a producer comes back much later.
             ending = partition.ending.get(transactional_id)
@@ -243,7 +241,7 @@ class TransactionCoordinator:
                 partition, transaction, error = self._find_transaction(transactional_id)
                 if partition is None or transaction is None:
                     return error
-                decision = transaction.add(producer_id, epoch, partitions, self._wall_ms())
+                decision = transaction.add(producer_id, epoch, partitions, self._now_ms())
         return self._transitions.carry_out(partition, transactional_id, transaction, decision, park)
 
     def end(
@@ -259,7 +257,7 @@ class TransactionCoordinator:
         partition, transaction, error = self._find_transaction(transactional_id)
         if partition is None or transaction is None:
             return error
-        decision = transaction.end(producer_id, epoch, commit=commit, now_ms=self._wall_ms())
+        decision = transaction.end(producer_id, epoch, commit=commit, now_ms=self._now_ms())
         return self._transitions.carry_out(partition, transactional_id, transaction, decision, park)
 
     def verify(
@@ -279,7 +277,7 @@ class TransactionCoordinator:
         used = sum(each.size_bytes for each in self._hosted.all())
         if not more or used + more <= self._settings.metadata_bytes:
             return True
-        now_ms = self._wall_ms()
+        now_ms = self._now_ms()
         if now_ms - self._refused_ms >= _WARN_EVERY_MS:
             self._refused_ms = now_ms
             logger.warning(
@@ -317,14 +315,14 @@ class TransactionCoordinator:
 
     def abort_timed_out(self) -> int:
         """Abort the transactions that take longer than they may; returns how many."""
-        count = self._sweep("timed out", lambda each: each.time_out(self._wall_ms()))
+        count = self._sweep("timed out", lambda each: each.time_out(self._now_ms()))
         self._transitions.counts.timeouts += count
         return count
 
     def expire(self) -> int:
         """Remove the ids that were not used for long; returns how many."""
         after_ms = self._settings.expiration_ms
-        return self._sweep("expired", lambda each: each.expire(self._wall_ms(), after_ms))
+        return self._sweep("expired", lambda each: each.expire(self._now_ms(), after_ms))
 
     def _sweep(self, what: str, decide: Callable[[Transaction], Decision]) -> int:
         count = 0

@@ -8,13 +8,11 @@ from zkbroker.coordinator.transactions.transaction import Transaction
 from zkbroker.runtime import Event
 
 
-class LedPartition(Protocol):
-    """The partition's replica on this broker."""
+class Leadership(Protocol):
+    """One leadership of this broker for the partition."""
 
     @property
     def leader_epoch(self) -> int: ...
-    @property
-    def term(self) -> int: ...
 
 
 class TransactionPartition(HostedPartition):
@@ -22,14 +20,13 @@ class TransactionPartition(HostedPartition):
 
     Args:
         number: of the partition.
-        led: its replica here; the coordinator's epoch is its leader epoch.
+        leadership: of this broker; the coordinator's epoch is its leader epoch.
         store: its log.
     """
 
-    def __init__(self, number: int, led: LedPartition, store: TransactionStore) -> None:
+    def __init__(self, number: int, leadership: Leadership, store: TransactionStore) -> None:
         super().__init__(number)
-        self.led = led
-        self.term = led.term
+        self.leadership = leadership
         self.store = store
         self.transactions: dict[str, Transaction] = {}
         self.size_bytes = 0

@@ -95,8 +95,7 @@ class TransactionStore:
         key = encode_transaction_key(transactional_id)
         value = None if metadata is None else encode_transaction(metadata.to_value())
         data = encode_message_set([(key, value, now_ms, ())])
-        epoch = max(self._log.epochs.latest, 0)
-        result = self._log.append_as_leader(bytearray(data), leader_epoch=epoch, now_ms=now_ms)
+        result = self._log.append(bytearray(data), now_ms=now_ms)
         self._log.wait_durable(result.last_offset, self._wait_s, park)
 
     def wait_replicated(self, end: int) -> None:

@@ -6,7 +6,6 @@ with the leadership; the next leader finds Prepare* and ends the transaction ins
 """
 
 import logging
-from collections.abc import Callable
 
 from zkbroker.coordinator.hosted import HostedPartitions
 from zkbroker.coordinator.transactions.counts import TransactionCounts
@@ -41,8 +40,7 @@ class Transitions:
     Args:
         hosted: the partitions that are led here.
         markers: sends markers.
-        runtime: for the tasks that end transactions.
-        wall_ms: the time of day.
+        runtime: for the tasks that end transactions, and its clock.
     """
 
     def __init__(
@@ -51,12 +49,11 @@ class Transitions:
         markers: MarkerSender,
         *,
         runtime: Runtime,
-        wall_ms: Callable[[], int],
     ) -> None:
         self._hosted = hosted
         self._markers = markers
         self._runtime = runtime
-        self._wall_ms = wall_ms
+        self._now_ms = runtime.now_ms
         self.counts = TransactionCounts()
         self.appends_retried = 0
         """Transactions whose Complete* record is being written again."""
@@ -75,7 +72,7 @@ class Transitions:
             return decision.answer
         gone = target.state is TransactionState.DEAD
         try:
-            partition.store.write(transactional_id, None if gone else target, self._wall_ms(), park)
+            partition.store.write(transactional_id, None if gone else target, self._now_ms(), park)
         except ZkbrokerError as error:
             transaction.failed()
             self.counts.failed_writes += 1
@@ -153,13 +150,13 @@ class Transitions:
             return
 
         def epoch() -> int | None:
-            return partition.led.leader_epoch if self._hosted.holds(partition) else None
+            return partition.leadership.leader_epoch if self._hosted.holds(partition) else None
 
         marker = Marker(
             prepared.producer_id,
             prepared.producer_epoch,
             prepared.committing,
-            partition.led.leader_epoch,
+            partition.leadership.leader_epoch,
             tuple(prepared.partitions),
         )
         outcome = self._markers.send(marker, epoch)
@@ -172,7 +169,7 @@ class Transitions:
                 outcome.value,
             )
         while outcome is Outcome.DONE and self._hosted.holds(partition):
-            decision = transaction.complete(self._wall_ms())
+            decision = transaction.complete(self._now_ms())
             error = self.carry_out(partition, transactional_id, transaction, decision)
             if error not in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.UNKNOWN_SERVER_ERROR):
                 return

@@ -6,7 +6,7 @@
 
 Invariant: what is held is at most the limit and one request, and on each connection what one read
 brings. A request waits for memory only while others really hold it; the server cuts those that come
-too slowly while somebody waits.
+too slowly while others wait.
 """
 
 import gevent.event
@@ -33,7 +33,7 @@ class RequestMemory:
 
     @property
     def short(self) -> bool:
-        """Whether somebody waits."""
+        """Whether a request waits."""
         return bool(self._waiting)
 
     def open(self, address: str) -> "Account":

@@ -1,7 +1,7 @@
 """The broker's server: listening sockets, a greenlet for each connection, and the limits.
 
 Invariant: everything a peer can make the server hold is bounded by a field of `Limits`. What goes
-beyond is refused with a log line, and nobody else notices.
+beyond is refused with a log line, and no other connection notices.
 """
 
 import errno
@@ -59,7 +59,7 @@ class Limits:
     rate_window_s: float = 5.0
     """Over how long that rate is looked at."""
     max_answer_bytes: int = 64 * 1024 * 1024
-    """Memory of all answers that are made anew for their reader, in bytes, the smallest aside."""
+    """Memory of all answers that are converted for their reader, in bytes, the smallest aside."""
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
 
@@ -102,7 +102,8 @@ class Server:
         self._transport = transport
         self.limits = limits
         self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
-        self._stopping = False
+        self.stopping = False
+        """Whether `stop` was called."""
         self._admitted = 0
         self.refused = 0
         """How many connections were refused by a limit."""
@@ -115,7 +116,8 @@ class Server:
         self._accepting: list[gevent.Greenlet] = []
         self._sessions: dict[Session, gevent.Greenlet] = {}
         self._per_ip: dict[str, int] = {}
-        self._requests = gevent.lock.Semaphore(limits.max_queued_requests)
+        self.slots = gevent.lock.Semaphore(limits.max_queued_requests)
+        """Of the requests that are worked on."""
         self._memory = RequestMemory(limits.max_queued_request_bytes)
         self._answer_bytes = 0
         self._hub = gevent.get_hub()
@@ -163,7 +165,7 @@ class Server:
 
     def stop(self, timeout_s: float) -> None:
         """Answer what has come, then close every connection, at the latest after `timeout_s`."""
-        self._stopping = True
+        self.stopping = True
         self.stop_accepting()
         for session in list(self._sessions):
             session.finish()
@@ -175,18 +177,6 @@ class Server:
                 session.abort("broker stops")
             gevent.joinall(tasks, timeout=1.0)
             gevent.killall(tasks, timeout=1.0)
-
-    @property
-    def stopping(self) -> bool:
-        """Whether `stop` was called."""
-        return self._stopping
-
-    def acquire_request(self) -> None:
-        """Count one request that is worked on; waits while there are too many."""
-        self._requests.acquire()
-
-    def release_request(self) -> None:
-        self._requests.release()
 
     def open_account(self, address: str) -> Account:
         """Begin to count the memory of a large request."""

@@ -2,8 +2,8 @@
 
 Invariant: requests of one connection are handled one after the other, so answers leave in the order
 of requests, and a client that does not read its answers is not read from either: that is the
-backpressure, and it concerns nobody else. An answer that is being sent is no request that is worked
-on: however many peers do not read, the others are served. Every file slice of an answer is closed
+backpressure, and it concerns no other connection. An answer that is being sent takes no request
+slot: however many peers do not read, the others are served. Every file slice of an answer is closed
 exactly once, whether it was sent or not.
 """
 
@@ -49,6 +49,15 @@ class CloseConnection(ZkbrokerError):
         self.quiet = quiet
 
 
+class Slots(Protocol):
+    """As many as requests may be worked on at once."""
+
+    def acquire(self) -> object:
+        """Take one; wait while there is none."""
+
+    def release(self) -> object: ...
+
+
 class Owner(Protocol):
     """What a session asks of its owner."""
 
@@ -56,10 +65,9 @@ class Owner(Protocol):
     def stopping(self) -> bool:
         """Whether connections are to end after what has come."""
 
-    def acquire_request(self) -> None:
-        """Count one request that is worked on; waits while there are too many."""
-
-    def release_request(self) -> None: ...
+    @property
+    def slots(self) -> Slots:
+        """Of the requests that are worked on."""
 
     def open_account(self, address: str) -> Account:
         """Begin to count the memory of a large request."""
@@ -197,7 +205,7 @@ class Session:
         if self._wake is not None:
             yield
             return
-        self._owner.release_request()
+        self._owner.slots.release()
         since = time.monotonic()
         self._wake = wake
         try:
@@ -205,7 +213,7 @@ class Session:
         finally:
             self._wake = None
             self.parked_s += time.monotonic() - since
-            self._owner.acquire_request()
+            self._owner.slots.acquire()
 
     def watch_peer(self, poller: select.poll) -> int:
         """Have a poller tell whether the peer has closed its side; returns the descriptor."""
@@ -245,7 +253,7 @@ class Session:
         self._reserved += by
 
     def release_answer(self) -> None:
-        """Give back what was set aside: the answer has gone out, or is made anew."""
+        """Give back what was set aside: the answer has gone out, or is made again."""
         if self._reserved:
             self._owner.release_answer(self._reserved)
             self._reserved = 0
@@ -293,7 +301,7 @@ class Session:
         )
 
     def _serve(self, handle: "Callable[[Session, memoryview], Sequence[Part] | None]") -> None:
-        owner = self._owner
+        owner, slots = self._owner, self._owner.slots
         stream = self._stream
         next_frame = self._reader.next_frame
         after_stop = 0
@@ -304,14 +312,21 @@ class Session:
             self.received_at = stream.active_at
             self.busy = True
             try:
-                owner.acquire_request()
+                slots.acquire()
                 try:
                     parts = handle(self, frame)
                 finally:
-                    owner.release_request()
+                    slots.release()
                 del frame
                 if parts:
-                    self._answer(parts)
+                    self.writing = True
+                    try:
+                        stream.send(parts)
+                    finally:
+                        self.writing = False
+                        for part in parts:
+                            if isinstance(part, FileSlice):
+                                part.close()
                     owner.sent(self)
             finally:
                 if self._reserved:
@@ -324,7 +339,7 @@ class Session:
                 after_stop += 1
                 if after_stop >= _MAX_AFTER_STOP:
                     return
-            stream.be_fair()
+            stream.pace()
 
     def _charge(self, size: int) -> None:
         account = self._account
@@ -345,16 +360,6 @@ class Session:
         if self._account is not None:
             self._account.close()
             self._account = None
-
-    def _answer(self, parts: Sequence[Part]) -> None:
-        self.writing = True
-        try:
-            self._stream.send(parts)
-        finally:
-            self.writing = False
-            for part in parts:
-                if isinstance(part, FileSlice):
-                    part.close()
 
 
 def _explain(error: FrameError) -> str:

@@ -87,9 +87,11 @@ class HubStream:
         gathered = 0
         for each in parts:
             part: Part = each
-            size = len(part)
             if isinstance(part, FileSlice):
+                size = part.size
                 part = _copied(part) or part
+            else:
+                size = len(part)
             alone = size >= _JOIN_BYTES or isinstance(part, FileSlice)
             if small and (alone or gathered >= _JOIN_BYTES):
                 self._send_all(b"".join(small), socket.MSG_MORE)
@@ -104,7 +106,7 @@ class HubStream:
         if small:
             self._send_all(small[0] if len(small) == 1 else b"".join(small), 0)
 
-    def be_fair(self) -> None:
+    def pace(self) -> None:
         """Let other greenlets run when this one has run long without waiting."""
         if time.monotonic() > self._run_until:
             yield_turn()
@@ -138,7 +140,7 @@ class HubStream:
             self.active_at = time.monotonic()
             if sent == size:
                 return
-            self.be_fair()
+            self.pace()
 
     def _send_file(self, part: FileSlice) -> None:
         position = part.position
@@ -162,7 +164,7 @@ class HubStream:
                 )
             position += sent
             self.active_at = time.monotonic()
-            self.be_fair()
+            self.pace()
 
 
 def _copied(part: FileSlice) -> bytearray | None:

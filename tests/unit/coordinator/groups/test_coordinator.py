@@ -31,7 +31,7 @@ class Desk:
     def __init__(self, logs=None, **settings):
         self.clock, self.wall = 1_000, 1_500_000_000_000
         self.logs = logs if logs is not None else {}
-        self.runtime = InlineRuntime()
+        self.runtime = InlineRuntime(lambda: self.clock, lambda: self.wall)
         self.ids = 0
         self.assigned: set[int] = set()
         self.coordinator = GroupCoordinator(
@@ -42,8 +42,6 @@ class Desk:
             ),
             runtime=self.runtime,
             partition_count=lambda: 4,
-            clock_ms=lambda: self.clock,
-            wall_ms=lambda: self.wall,
             new_member_id=self._member_id,
             led_here=lambda number: number in self.assigned,
         )
@@ -160,7 +158,7 @@ def test_a_leadership_that_ends_while_it_loads_is_no_error(caplog):
     Desk(logs := {}).host().commit()
 
     class Moved(MemoryLog):
-        def read_bytes(self, offset, max_bytes, *, end):
+        def read_bytes(self, offset, max_bytes):
             raise NotLeaderForPartition("elsewhere")
 
     number = key_partition("g", 4)
@@ -323,8 +321,6 @@ def test_closing_waits_for_what_is_done_unasked(monkeypatch):
         CoordinatorSettings(maintenance_ms=1),
         runtime=runtime,
         partition_count=lambda: 1,
-        clock_ms=lambda: 0,
-        wall_ms=lambda: 0,
     )
     begun, ended = runtime.event(), runtime.event()
 

@@ -32,7 +32,7 @@ def test_an_open_transaction_does_not_bring_back_offsets_of_a_deleted_topic():
     class Transactional(MemoryLog):
         def mark(self, coordinator, number):
             marker = control_batch(COMMIT, producer_id=1, producer_epoch=0, timestamp_ms=1)
-            offset = self.append_as_leader(bytearray(marker), leader_epoch=0).last_offset
+            offset = self.append(bytearray(marker)).last_offset
             coordinator.end_transaction(number, 1, offset, commit=True)
 
     number = key_partition("g", 4)

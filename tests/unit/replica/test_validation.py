@@ -3,7 +3,7 @@ import pytest
 from zkbroker.errors import ZkbrokerError
 from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition
 from zkbroker.protocol.messages.update_metadata import UpdateMetadataPartition
-from zkbroker.replica.soundness import check_decision
+from zkbroker.replica.validation import check_decision
 
 SOUND = {"partition": 3, "leader": 1, "leader_epoch": 2, "isr": [1], "replicas": [1, 2]}
 

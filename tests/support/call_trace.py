@@ -1,0 +1,67 @@
+"""Which functions of the project a request runs, counted by the interpreter's profile hook."""
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+import gevent
+
+import zkbroker
+
+ROOT = Path(zkbroker.__file__).parent
+HANDLED = ("broker/dispatcher.py", "Dispatcher.handle")
+
+
+class Way(NamedTuple):
+    """What every one of some requests ran.
+
+    Args:
+        files: the files of the package, in the order in which they were entered first.
+        calls: each file and function with how often it was called for one request.
+    """
+
+    files: list[str]
+    calls: dict[tuple[str, str], int]
+
+    @property
+    def count(self) -> int:
+        return sum(self.calls.values())
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.files)} files, {self.count} calls"]
+        lines += [f"{count} {file} {name}" for (file, name), count in self.calls.items()]
+        return "\n".join(lines)
+
+
+def trace(request: Callable[[], object], times: int = 20) -> Way:
+    """Run a request some times; return what ran each time.
+
+    Args:
+        request: sends one request and waits for its answer, in the thread of the broker.
+        times: what happens on fewer requests, such as a task of the broker's own, is left out.
+    """
+    runs = [_calls(request) for _ in range(times)]
+    first = runs[0]
+    calls = {place: least for place in first if (least := min(each[place] for each in runs))}
+    return Way(list(dict.fromkeys(file for file, _ in calls)), calls)
+
+
+def _calls(request: Callable[[], object]) -> Counter[tuple[str, str]]:
+    by_task: dict[object, Counter[tuple[str, str]]] = {}
+
+    def note(frame: FrameType, event: str, argument: Any) -> None:
+        path = frame.f_code.co_filename
+        if event == "call" and path.startswith(f"{ROOT}/"):
+            calls = by_task.setdefault(gevent.getcurrent(), Counter())
+            calls[path.removeprefix(f"{ROOT}/"), frame.f_code.co_qualname] += 1
+
+    sys.setprofile(note)
+    try:
+        request()
+    finally:
+        sys.setprofile(None)
+    # Other tasks work meanwhile: the connection's own is the one that handled the request.
+    return next(calls for calls in by_task.values() if HANDLED in calls)

@@ -1,0 +1,24 @@
+"""What a start did is undone, whatever fails."""
+
+import pytest
+
+from zkbroker.broker.teardown import Teardown
+from zkbroker.errors import RegistryError
+
+
+@pytest.mark.parametrize("failure", [RegistryError("away"), LookupError("a defect")])
+def test_a_step_that_fails_keeps_none_of_the_others_from_being_taken(failure, caplog):
+    done = []
+
+    def fail():
+        raise failure
+
+    teardown = Teardown()
+    teardown.add("first", lambda: done.append("first"))
+    teardown.add("second", fail)
+    teardown.add("third", lambda: done.append("third"))
+    teardown.unwind()
+    assert done == ["third", "first"]
+    assert "shutdown step failed step=second" in caplog.text
+    teardown.unwind()
+    assert done == ["third", "first"]

@@ -1,0 +1,58 @@
+"""What a follower takes over from its leader."""
+
+import pytest
+
+from tests.support.replicas import EntryLog, decided, make_partition
+from zkbroker.errors import (
+    NotLeaderForPartition,
+)
+
+
+def test_a_follower_waits_for_the_flush_policy():
+    partition = make_partition()
+    partition.become_follower(decided(2, 5))
+    partition.following().append([(5, 1), (5, 2)])
+    partition.following().wait_flushed()
+    assert partition.log.flush_waits == []
+    partition.log.flush_messages = 1
+    partition.following().wait_flushed()
+    assert partition.log.flush_waits == [None]
+    partition.log.recovery_point = 2
+    partition.following().wait_flushed()
+    assert partition.log.flush_waits == [None]
+
+
+def test_a_follower_takes_bytes_and_marks_of_its_leader_alone():
+    partition = make_partition()
+    partition.become_follower(decided(2, 4))
+    before = partition.following()
+    partition.become_follower(decided(2, 5))
+    partition.following().append([(5, 97), (5, 98)])
+    partition.following().follow_marks(9, 0)
+    assert partition.high_watermark == 2
+    for act in (
+        lambda: before.append([(4, 99)]),
+        lambda: before.truncate_to(0),
+        lambda: before.follow_marks(9, 0),
+        lambda: before.restart_at(9),
+        lambda: before.wait_flushed(),
+    ):
+        with pytest.raises(NotLeaderForPartition):
+            act()
+    assert partition.log.values(0, 9) == b"ab"
+
+
+def test_a_follower_takes_the_leaders_log_start():
+    partition = make_partition(log=EntryLog([(5, 1)] * 6))
+    partition.become_follower(decided(2, 5))
+    partition.following().follow_marks(2, 4)
+    assert (partition.log_start_offset, partition.high_watermark) == (4, 4)
+
+
+def test_truncation_takes_the_high_watermark_along():
+    partition = make_partition(log=EntryLog([(5, 1)] * 6), high_watermark=5)
+    partition.become_follower(decided(2, 6))
+    assert partition.following().truncate_to(3) == 3
+    assert partition.high_watermark == 3
+    partition.following().restart_at(8)
+    assert (partition.log_start_offset, partition.high_watermark) == (8, 8)

@@ -1,0 +1,143 @@
+"""The parts of a broker, each made of those before it.
+
+    view -> membership -> writer of leader states -> replicas -> controller -> services
+      -> coordinators of groups and transactions -> handlers -> dispatcher
+
+Invariant: a part is given parts that exist already, and starts nothing here: `node` starts them.
+"""
+
+from dataclasses import dataclass
+
+from zkbroker.broker.clients import ClientVersions
+from zkbroker.broker.coordination import Coordination
+from zkbroker.broker.dispatcher import Dispatcher
+from zkbroker.broker.foundation import Foundation
+from zkbroker.broker.handler_table import handler_table
+from zkbroker.broker.handlers.replication import ReplicationHandlers
+from zkbroker.broker.membership import ClusterMembership
+from zkbroker.broker.metrics import BrokerMetrics
+from zkbroker.broker.peer_levels import PeerLevels
+from zkbroker.broker.peers import PeerKnowledge
+from zkbroker.broker.replica_copying import ReplicaCopying
+from zkbroker.broker.services import BrokerServices
+from zkbroker.broker.topic_settings import TopicSettings
+from zkbroker.broker.topics import Topics
+from zkbroker.broker.transactions import TransactionCoordination
+from zkbroker.broker.view import ClusterView
+from zkbroker.controller import Controller
+from zkbroker.network.client.inter_broker import InterBrokerConnection
+from zkbroker.registry.brokers import BrokerInfo
+from zkbroker.replica.checkpoint import HighWatermarkCheckpoint
+from zkbroker.replica.fencing import ControllerFence
+from zkbroker.replica.manager import ReplicaManager
+from zkbroker.replica.state_writer import LeaderStateWriter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerParts:
+    """A composed broker."""
+
+    foundation: Foundation
+    membership: ClusterMembership
+    writer: LeaderStateWriter
+    copying: ReplicaCopying
+    replicas: ReplicaManager
+    checkpoint: HighWatermarkCheckpoint
+    peers: PeerKnowledge
+    controller: Controller
+    services: BrokerServices
+    coordination: Coordination
+    transactions: TransactionCoordination
+    dispatcher: Dispatcher
+
+
+def compose(foundation: Foundation) -> BrokerParts:
+    """Make the parts of a broker, in the order in which they depend on each other."""
+    config, runtime = foundation.config, foundation.runtime
+    session, logs, states = foundation.session, foundation.logs, foundation.states
+    own, capacity = foundation.own, foundation.capacity
+
+    def connect(broker: BrokerInfo, purpose: str, timeout_ms: int) -> InterBrokerConnection:
+        # A broker reaches itself also where the address that it advertises is another's view.
+        host, port = foundation.local if broker.id == own.id else (broker.host, broker.port)
+        client_id = f"broker-{own.id}-{purpose}"
+        return InterBrokerConnection(
+            runtime, host, port, client_id=client_id, timeout_ms=timeout_ms
+        )
+
+    view = ClusterView(own)
+    view.cluster_id = foundation.cluster_id
+    topic_settings = TopicSettings(session, logs, view)
+    membership = ClusterMembership(config, session, states, view, own)
+    fence = ControllerFence(lambda: membership.broker_epoch, membership.was_elected)
+    writer = LeaderStateWriter(session, states, own.id, runtime=runtime, written=view.notify)
+    copying = ReplicaCopying(config, own.id, view, runtime=runtime)
+    replicas = ReplicaManager(
+        own.id,
+        logs,
+        writer,
+        fence,
+        topic_settings.of,
+        runtime=runtime,
+        lag_ms=config.replica_lag_ms,
+        fetchers=copying.fetchers,
+        open_limit=lambda: capacity.limit,
+        session_over=membership.session_over,
+    )
+    membership.on_registered(replicas.session_renewed)
+    controller = Controller(
+        config,
+        session,
+        states,
+        own.id,
+        lambda broker: connect(broker, "controller", config.controller_socket_timeout_ms),
+    )
+    services = BrokerServices(
+        config=foundation.dynamic.config,
+        dynamic=foundation.dynamic,
+        broker_id=own.id,
+        runtime=runtime,
+        session=session,
+        logs=logs,
+        view=view,
+        replicas=replicas,
+        fetchers=copying.fetchers,
+        topics=Topics(config, session, view, capacity),
+        metrics=BrokerMetrics(config.metrics_topics),
+        clients=ClientVersions(runtime),
+        controller_id=lambda: membership.controller_id,
+        controller_metrics=controller.metrics,
+    )
+    coordination = Coordination(services)
+    transactions = TransactionCoordination(services, coordination.coordinator)
+    replication = ReplicationHandlers(services, fence, controller, membership.learn_epoch)
+    handlers = handler_table(
+        services, coordination, transactions, replication, copying.leader_throttle
+    )
+    view.on_brokers(PeerLevels(own.id, config.inter_broker_protocol).look)
+    view.on_topics(topic_settings.apply)
+    view.on_topics(coordination.topics_changed)
+    return BrokerParts(
+        foundation=foundation,
+        membership=membership,
+        writer=writer,
+        copying=copying,
+        replicas=replicas,
+        checkpoint=HighWatermarkCheckpoint(
+            logs, config.high_watermark_checkpoint_ms, runtime=runtime
+        ),
+        # A peer that is silent for as long as a session lives is as good as gone.
+        peers=PeerKnowledge(
+            view,
+            membership.session_over,
+            lambda broker: connect(broker, "metadata", config.zookeeper_session_timeout_ms),
+            runtime=runtime,
+        ),
+        controller=controller,
+        services=services,
+        coordination=coordination,
+        transactions=transactions,
+        dispatcher=Dispatcher(
+            handlers, services.metrics, services.clients, max_items=config.max_request_items
+        ),
+    )

@@ -1,0 +1,159 @@
+"""Waits of one request for many partitions: until appends are safe, until records are deleted.
+
+Invariant: a request waits once, with one deadline, for all of its partitions.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from zkbroker.errors import NotLeaderForPartition, RequestTimedOut, ZkbrokerError
+from zkbroker.replica.delayed import DelayedOperation
+from zkbroker.replica.leadership import Leadership
+from zkbroker.runtime import Park, Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class Unacknowledged:
+    """What was appended, and may be acknowledged once it is safe.
+
+    Args:
+        leadership: under which it was appended.
+        last_offset: of what was appended.
+    """
+
+    leadership: Leadership
+    last_offset: int
+
+
+def wait_for_acks(
+    appended: Sequence[Unacknowledged],
+    acks: int,
+    timeout_s: float | None,
+    *,
+    runtime: Runtime,
+    park: Park,
+) -> list[ZkbrokerError | None]:
+    """Wait until appends may be acknowledged: one wait for all of them.
+
+    Args:
+        appended: the appends of one request.
+        acks: 1 asks for the log's flush policy, -1 for the replicas in sync, too.
+        timeout_s: for all of them together; None for none.
+        runtime: to wait with.
+        park: entered if there is something to wait for.
+
+    Returns:
+        for each append None, or why it is not acknowledged; RequestTimedOut says that it is not
+        known yet, and all others are final here.
+    """
+    results: list[ZkbrokerError | None] = [None] * len(appended)
+    unflushed = [
+        at for at, each in enumerate(appended) if not each.leadership.safe(each.last_offset, 1)
+    ]
+    waiting = dict.fromkeys(range(len(appended))) if acks == -1 else {}
+
+    def replicated() -> bool:
+        for at in list(waiting):
+            try:
+                if not appended[at].leadership.replicated(appended[at].last_offset):
+                    continue
+            except ZkbrokerError as error:
+                results[at] = error
+            del waiting[at]
+        return not waiting
+
+    if replicated() and not unflushed:
+        return results
+    operation = DelayedOperation(runtime)
+    deadline_ms = None if timeout_s is None else runtime.clock_ms() + timeout_s * 1000
+    watched = [appended[at] for at in waiting]
+    for each in watched:
+        each.leadership.waiters.watch_high_watermark(operation, each.last_offset)
+    try:
+        with park(operation.wake):
+            # Every flush was asked for by its append: together they take as long as the longest.
+            for at in unflushed:
+                if results[at] is None:
+                    results[at] = _flush_failure(appended[at], deadline_ms, runtime)
+            if not operation.wait(replicated, deadline_ms):
+                for at in waiting:
+                    results[at] = results[at] or _not_in_time(appended[at], timeout_s)
+    finally:
+        for each in watched:
+            each.leadership.waiters.unwatch(operation)
+    return results
+
+
+def _flush_failure(
+    appended: Unacknowledged, deadline_ms: float | None, runtime: Runtime
+) -> ZkbrokerError | None:
+    left_s = None if deadline_ms is None else max(0.0, deadline_ms - runtime.clock_ms()) / 1000
+    try:
+        appended.leadership.wait_flushed(appended.last_offset, left_s)
+    except ZkbrokerError as error:
+        return error
+    return None
+
+
+def _not_in_time(appended: Unacknowledged, timeout_s: float | None) -> ZkbrokerError:
+    """Return why an append is not acknowledged when the wait for the replicas ends.
+
+    A broker whose ZooKeeper session is over has been replaced as leader and cannot know it: its
+    clients have to look for the new one, which RequestTimedOut does not make them do.
+    """
+    reason = f"not on every replica in sync within {timeout_s:g} s"
+    if appended.leadership.settings.session_over():
+        return NotLeaderForPartition(f"{reason}, and ZooKeeper is out of reach")
+    return RequestTimedOut(reason)
+
+
+def wait_for_log_starts(
+    deletions: Sequence[tuple[Leadership, int]],
+    timeout_s: float,
+    live: Callable[[], Collection[int]],
+    *,
+    runtime: Runtime,
+    park: Park,
+) -> list[int | ZkbrokerError]:
+    """Wait until every live replica has deleted what the leader has: one wait for all of them.
+
+    Args:
+        deletions: partitions that are led here, and where their logs are to begin.
+        timeout_s: for all of them together.
+        live: returns the brokers that live.
+        runtime: to wait with.
+        park: entered if there is something to wait for.
+
+    Returns:
+        for each the low watermark, which is lower than wanted where the time was too short; or why
+        it will not be known here.
+    """
+    results: list[int | ZkbrokerError] = [-1] * len(deletions)
+    waiting = dict.fromkeys(range(len(deletions)))
+
+    def deleted() -> bool:
+        brokers = live()
+        for at in list(waiting):
+            leadership, start = deletions[at]
+            try:
+                mark = results[at] = leadership.low_watermark(brokers)
+                if mark < start:
+                    continue
+            except ZkbrokerError as error:
+                results[at] = error
+            del waiting[at]
+        return not waiting
+
+    if deleted():
+        return results
+    operation = DelayedOperation(runtime)
+    watched = [deletions[at][0].waiters for at in waiting]
+    for waiters in watched:
+        waiters.watch_log_starts(operation)
+    try:
+        with park(operation.wake):
+            operation.wait(deleted, runtime.clock_ms() + timeout_s * 1000)
+    finally:
+        for waiters in watched:
+            waiters.unwatch(operation)
+    return results

@@ -1,0 +1,400 @@
+"""Leadership: this broker appends for a partition, and follows the progress of its other replicas.
+
+Invariants: messages are appended under the leader epoch that the controller gave; epochs only grow
+within a leadership. The high watermark is the smallest log end among the replicas from which a
+leader may be elected, and only grows. Consumers read below it. A leadership that is over appends,
+answers and acknowledges nothing: what it appended may have been cut off since.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from zkbroker.errors import (
+    ErrorCode,
+    NotEnoughReplicas,
+    OffsetOutOfRange,
+    ProtocolError,
+)
+from zkbroker.log import AppendResult, Log
+from zkbroker.log.producers.stability import Verification
+from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition
+from zkbroker.records import Expanded, RequestBudget
+from zkbroker.registry.partition_states import IsrUpdate, LeaderAndIsr
+from zkbroker.replica.isr import InSyncReplicas
+from zkbroker.replica.reads import PartitionRead, ReadEnd
+from zkbroker.replica.remote import RemoteReplica
+from zkbroker.replica.role import NO_EPOCH, LocalReplica, Role, other_epoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderSettings:
+    """What all leaderships of a broker share.
+
+    Args:
+        lag_ms: after how long without being caught up a replica leaves the ISR.
+        isr_proposed: called when a change of the ISR is to be written; it must not wait.
+        session_over: returns whether this broker's ZooKeeper session must have ended.
+    """
+
+    lag_ms: int = 10_000
+    isr_proposed: Callable[["Leadership"], object] = lambda leadership: None
+    session_over: Callable[[], bool] = lambda: False
+
+
+class Leadership(Role):
+    """A replica that leads, in one epoch or in several that follow one another.
+
+    Args:
+        replica: whose role it is.
+        state: what the controller decided.
+        high_watermark: as the role before it left it.
+        settings: see there.
+    """
+
+    name = "leader"
+
+    def __init__(
+        self,
+        replica: LocalReplica,
+        state: LeaderAndIsrPartition,
+        high_watermark: int,
+        settings: LeaderSettings,
+    ) -> None:
+        super().__init__(replica, state, high_watermark)
+        self.waiters = replica.waiters
+        self._log = self.log  # what was appended is flushed under another leader, too
+        self.isr = InSyncReplicas()
+        self.epoch_start = 0
+        """The log end at which the leadership in the current epoch began."""
+        self.settings = settings
+        self.remote: dict[int, RemoteReplica] = {}
+        """What is known of the replicas on the other brokers."""
+        self._begin_epoch(state, keep_positions=False)
+
+    def begin_epoch(self, state: LeaderAndIsrPartition) -> None:
+        """Go on under a newer epoch; called under the lock, once the log has the epoch."""
+        # In an epoch that this broker did not hear of another one may have led, and followers
+        # have cut their logs by that one's: what they fetched from here says nothing any more.
+        keep = state.leader_epoch == self.leader_epoch + 1
+        self.leader_epoch = state.leader_epoch
+        self.controller_epoch = state.controller_epoch
+        self.replicas = tuple(state.replicas)
+        self._begin_epoch(state, keep_positions=keep)
+
+    def _begin_epoch(self, state: LeaderAndIsrPartition, *, keep_positions: bool) -> None:
+        replica = self.replica
+        self.isr = InSyncReplicas(tuple(state.isr), state.zk_version)
+        self.epoch_start = self.log.log_end_offset
+        now_ms = replica.runtime.clock_ms()
+        before, self.remote = self.remote, {}
+        for broker in state.replicas:
+            if broker != replica.broker_id:
+                self.remote[broker] = before.get(broker) or RemoteReplica(broker)
+        for remote in self.remote.values():
+            begin = remote.begin_epoch if keep_positions else remote.begin
+            begin(now_ms, in_sync=remote.broker_id in state.isr)
+        self._advance(now_ms)
+
+    def low_watermark(self, live: Collection[int]) -> int:
+        """Below which no replica on a live broker has anything; -1 where that is not known yet."""
+        starts = [r.log_start_offset for r in self.remote.values() if r.broker_id in live]
+        return min([self.log.log_start_offset, *starts])
+
+    # -- appending
+
+    def append(
+        self,
+        data: bytes | bytearray | memoryview,
+        *,
+        acks: int = 1,
+        now_ms: int | None = None,
+        budget: RequestBudget | None = None,
+        expanded: Expanded | None = None,
+        verification: Verification | None = None,
+    ) -> AppendResult:
+        """Append what a producer sent.
+
+        Args:
+            data: a message set; patched in place when writable.
+            acks: -1 asks for `min.insync.replicas` replicas in sync.
+            now_ms: the broker's clock.
+            budget: what the request may still make the broker decompress.
+            expanded: see `Log.append_as_leader`.
+            verification: of the transaction that a batch may begin, see `Log.begin_verification`.
+
+        Raises:
+            NotLeaderForPartition, UnknownTopicOrPartition: this leadership is over.
+            NotEnoughReplicas: fewer are in sync; nothing was appended.
+            ProtocolError, StorageError: see `Log.append_as_leader`.
+        """
+        with self.replica.lock:
+            log = self.log
+            if acks == -1:
+                self._require_in_sync(log)
+            result = log.append_as_leader(
+                data,
+                leader_epoch=self.leader_epoch,
+                now_ms=now_ms,
+                budget=budget,
+                expanded=expanded,
+                verification=verification,
+            )
+            return self._appended(result)
+
+    def end_transaction(
+        self, producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int
+    ) -> AppendResult:
+        """Append the marker that ends a transaction; see `append` and `Log.end_transaction`."""
+        with self.replica.lock:
+            log = self.log
+            self._require_in_sync(log)
+            result = log.end_transaction(
+                producer_id,
+                producer_epoch,
+                commit=commit,
+                coordinator_epoch=coordinator_epoch,
+                leader_epoch=self.leader_epoch,
+            )
+            return self._appended(result)
+
+    def _require_in_sync(self, log: Log) -> None:
+        least, present = log.config.min_insync_replicas, len(self.isr.members)
+        if present < least:
+            raise NotEnoughReplicas(f"min.insync.replicas={least}, in sync {present}")
+
+    def _appended(self, result: AppendResult) -> AppendResult:
+        advanced, waiters = self._advance(), self.waiters
+        if waiters.appends:
+            waiters.appended()
+        if advanced and waiters.marks:
+            waiters.advanced(self.high_watermark)
+        return result
+
+    def safe(self, last_offset: int, acks: int) -> bool:
+        """Whether an append may be acknowledged at once; False where it has to be waited for.
+
+        Raises:
+            ProtocolError, StorageError: with acks -1, see `replicated`.
+        """
+        target = last_offset + 2 - self._log.config.flush_messages
+        flushed = target <= 0 or self._log.recovery_point >= target
+        return flushed and (acks != -1 or self.replicated(last_offset))
+
+    def wait_flushed(self, last_offset: int, timeout_s: float | None) -> None:
+        """Wait until the log's flush policy is met for what ends at an offset.
+
+        Raises:
+            StorageError, RequestTimedOut: see `Log.wait_durable`.
+        """
+        self._log.wait_durable(last_offset, timeout_s)
+
+    def replicated(self, last_offset: int) -> bool:
+        """Whether every replica in sync has what was appended up to an offset.
+
+        Raises:
+            NotLeaderForPartition, UnknownTopicOrPartition, StorageError: it will not be known here.
+            ProtocolError: it is, and fewer replicas than `min.insync.replicas` have it (20).
+        """
+        log = self.log
+        if self.high_watermark <= last_offset:
+            return False
+        least, present = log.config.min_insync_replicas, len(self.isr.members)
+        if present < least:
+            raise ProtocolError(
+                f"min.insync.replicas={least}, in sync {present} after the append",
+                code=ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+            )
+        return True
+
+    # -- reading
+
+    def end_for(self, reader: ReadEnd) -> int:
+        """Return where the log ends for a reader."""
+        if reader is ReadEnd.HIGH_WATERMARK:
+            return self.high_watermark
+        if reader is ReadEnd.LOG_END:
+            return self.log.log_end_offset
+        return self.log.last_stable_offset(self.high_watermark)
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        reader: ReadEnd = ReadEnd.HIGH_WATERMARK,
+        min_one_entry: bool = True,
+    ) -> PartitionRead:
+        """Read as far as the reader sees.
+
+        Raises:
+            ProtocolError, StorageError: this leadership is over; or see `Log.read`.
+        """
+        log = self.log
+        end, mark = log.log_end_offset, self.high_watermark
+        stable = log.last_stable_offset(mark)
+        visible = mark
+        if reader is not ReadEnd.HIGH_WATERMARK:
+            visible = end if reader is ReadEnd.LOG_END else stable
+        found = log.read(offset, max_bytes, end=visible, min_one_entry=min_one_entry)
+        aborted = None
+        if reader is ReadEnd.LAST_STABLE:
+            try:
+                aborted = log.aborted_transactions(offset, found)
+            except BaseException:
+                if found.slice is not None:
+                    found.slice.close()
+                raise
+        return PartitionRead(found, mark, stable, end, aborted)
+
+    def read_bytes(
+        self, offset: int, max_bytes: int, *, reader: ReadEnd = ReadEnd.HIGH_WATERMARK
+    ) -> bytes:
+        """Read a copy, whole entries first; see `read`."""
+        return self.log.read_bytes(offset, max_bytes, end=self.end_for(reader), min_one_entry=True)
+
+    def delete_records_before(self, offset: int) -> int:
+        """Let the log begin at an offset (-1: the high watermark); returns where it begins.
+
+        Raises:
+            ProtocolError: the log is compacted, and not deleted (44), or this leadership is over.
+            OffsetOutOfRange: the offset is past the high watermark.
+        """
+        log = self.log
+        if log.config.cleanup_policy == "compact":
+            raise ProtocolError(
+                "nothing of a compacted topic is deleted by its offset: set cleanup.policy to "
+                "compact,delete",
+                code=ErrorCode.POLICY_VIOLATION,
+            )
+        mark = self.high_watermark
+        start = mark if offset == -1 else offset
+        if not 0 <= start <= mark:
+            raise OffsetOutOfRange(
+                f"offset {offset} is not in [0, {mark}]", earliest=log.log_start_offset, latest=mark
+            )
+        log.advance_start_to(start)
+        self.waiters.wake()
+        return log.log_start_offset
+
+    # -- replication
+
+    def record_follower_fetch(
+        self,
+        replica_id: int,
+        offset: int,
+        log_start_offset: int,
+        leader_end: int,
+        current_leader_epoch: int = NO_EPOCH,
+    ) -> bool:
+        """Record a follower's fetch that was served; it may enter the ISR by it.
+
+        Args:
+            replica_id: the follower.
+            offset: from which it fetched.
+            log_start_offset: of its log, -1 where unknown.
+            leader_end: the log end when it was served.
+            current_leader_epoch: the epoch in which it follows; -1 where the request names none.
+
+        Returns:
+            Whether the replica is assigned; the position of another one counts for nothing.
+
+        Raises:
+            ProtocolError, NotLeaderForPartition: it is over, or the epoch is another.
+        """
+        with self.replica.lock:
+            # The epoch may have changed since the read: a follower cuts its log in each.
+            if self._why_over is not None:
+                raise self._why_over(current_leader_epoch)
+            if current_leader_epoch not in (NO_EPOCH, self.leader_epoch):
+                raise other_epoch(self.key, current_leader_epoch, self.leader_epoch)
+            remote = self.remote.get(replica_id)
+            if remote is None:
+                return False
+            now_ms = self.replica.runtime.clock_ms()
+            deleted = log_start_offset > remote.log_start_offset
+            remote.fetched(offset, log_start_offset, leader_end, now_ms)
+            members = self.isr.members
+            if replica_id not in members and remote.may_join(self.high_watermark, self.epoch_start):
+                self._propose({*members, replica_id})
+            advanced = self._advance(now_ms)
+        if deleted:
+            self.waiters.deleted()
+        if advanced:
+            self.waiters.advanced(self.high_watermark)
+        return True
+
+    def check_isr(self) -> None:
+        """Propose to drop the replicas that lag from the ISR; to be called every half lag time."""
+        with self.replica.lock:
+            if self.over:
+                return
+            end, now_ms = self.log.log_end_offset, self.replica.runtime.clock_ms()
+            lagging = {
+                broker
+                for broker, remote in self.remote.items()
+                if remote.lags(end, now_ms, self.settings.lag_ms)
+            }
+            self._propose({*self.isr.members} - lagging)
+            advanced = self._advance(now_ms)
+        if advanced:
+            self.waiters.advanced(self.high_watermark)
+
+    def _propose(self, members: set[int]) -> None:
+        if self.isr.propose(members):
+            self.settings.isr_proposed(self)
+
+    def record_stored_version(self, leader_epoch: int, zk_version: int) -> None:
+        """Compare the stored version of an epoch, which another broker may have written."""
+        with self.replica.lock:
+            current = not self.over and leader_epoch == self.leader_epoch
+            if current and zk_version > self.isr.zk_version and self.isr.read_again():
+                self.settings.isr_proposed(self)
+
+    def proposed_isr(self) -> LeaderAndIsr | None:
+        """Return what is to be written to ZooKeeper; None for nothing, or when it is over."""
+        with self.replica.lock:
+            if self.over or self.isr.proposed is None:
+                return None
+            return self._decision(self.isr.proposed)
+
+    def decision(self) -> LeaderAndIsr | None:
+        """Return what the controller decided or this leader has written; None when it is over."""
+        with self.replica.lock:
+            return None if self.over else self._decision(self.isr.members)
+
+    def _decision(self, isr: tuple[int, ...]) -> LeaderAndIsr:
+        return LeaderAndIsr(
+            self.leader, self.leader_epoch, isr, self.controller_epoch, self.isr.zk_version
+        )
+
+    def resolve_isr(self, asked: LeaderAndIsr, update: IsrUpdate) -> bool:
+        """Apply what became of a change that was written; True when the ISR changed by it."""
+        with self.replica.lock:
+            if self.over or asked.leader_epoch != self.leader_epoch:
+                return False
+            before = set(self.isr.members)
+            self.isr.resolve(update)
+            after = set(self.isr.members)
+            self.replica.shrinks += bool(before - after)
+            self.replica.expands += bool(after - before)
+            self._advance()
+        self.waiters.wake()
+        return before != after
+
+    def _advance(self, now_ms: int | None = None) -> bool:
+        """Raise the high watermark to what every electable replica has; False if it stays."""
+        if self.isr.superseded:
+            # The next leader may be one that was proposed here, stored, and never counted.
+            return False
+        mark = self.log.log_end_offset
+        if self.remote:
+            electable = self.isr.electable
+            now_ms = self.replica.runtime.clock_ms() if now_ms is None else now_ms
+            for broker, remote in self.remote.items():
+                # One that keeps up is waited for too: it is about to enter the ISR.
+                if broker in electable or remote.keeps_up(now_ms, self.settings.lag_ms):
+                    mark = min(mark, remote.log_end_offset)
+        if mark <= self.high_watermark:
+            return False
+        self.high_watermark = mark
+        return True
