@@ -87,7 +87,7 @@ def test_produce_of_one_plain_batch(line: Line) -> None:
     way = trace(line.sender(request, 7))
     print(way)
     assert len(way.files) <= 14
-    assert way.count <= 37
+    assert way.count <= 35
 
 
 def test_fetch_of_one_partition(line: Line) -> None:
@@ -99,7 +99,7 @@ def test_fetch_of_one_partition(line: Line) -> None:
     way = trace(line.sender(request, 10))
     print(way)
     assert len(way.files) <= 19
-    assert way.count <= 56
+    assert way.count <= 39
 
 
 def test_leader_and_isr_of_one_known_partition(line: Line) -> None:
@@ -112,4 +112,4 @@ def test_leader_and_isr_of_one_known_partition(line: Line) -> None:
     senders = iter([line.sender(request(epoch), 1) for epoch in range(101, 121)])
     way = trace(lambda: next(senders)())
     print(way)
-    assert len(way.files) <= 26
+    assert len(way.files) <= 25

@@ -84,7 +84,10 @@ def decode_header(frame: memoryview) -> tuple[RequestHeader, int]:
     end = position + length
     if end > len(frame):
         raise MalformedFrame("request ends within the client id")
-    client_id = codec.decode_text(frame[position:end])
+    try:
+        client_id = str(frame[position:end], "utf-8")
+    except UnicodeDecodeError:
+        client_id = codec.decode_text(frame[position:end])
     return RequestHeader(api_key, version, correlation_id, client_id), end
 
 
