@@ -5,6 +5,8 @@ VENV ?= .venv
 PYTHON := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 LEGACY := $(VENV)/kafka-python-2.0.2
+# The tests start hundreds of Python processes, which would compile every module each time.
+unexport PYTHONDONTWRITEBYTECODE
 INPUT ?=
 DATA ?= demo-data
 # Two per core: half of the time a test waits for other processes.
