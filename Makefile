@@ -5,10 +5,15 @@ VENV ?= .venv
 PYTHON := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 LEGACY := $(VENV)/kafka-python-2.0.2
+# The tests start hundreds of Python processes, which would compile every module each time.
+unexport PYTHONDONTWRITEBYTECODE
 INPUT ?=
 DATA ?= demo-data
+# Two per core: half of the time a test waits for other processes.
+WORKERS ?= $$((2 * $$(getconf _NPROCESSORS_ONLN)))
+PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test java-clients soak lint format bench docs docs-check clean venv
+.PHONY: demo test test-fast java-clients soak lint format bench docs docs-check clean venv
 
 venv: $(STAMP)
 
@@ -21,7 +26,10 @@ demo: $(STAMP)
 	@$(PYTHON) -m examples.demo --data "$(DATA)" $(if $(INPUT),--input "$(INPUT)")
 
 test: $(STAMP)
-	@$(PYTHON) -m pytest -m "not soak and not docker" -n auto --dist loadfile
+	@$(PYTHON) -m pytest -m "not soak and not docker" $(PARALLEL)
+
+test-fast: $(STAMP)
+	@$(PYTHON) -m pytest tests/unit -m "not soak and not spark" $(PARALLEL)
 
 # Genuine Kafka jars for more of the tests; those are skipped without them.
 java-clients: $(STAMP)

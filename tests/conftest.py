@@ -1,5 +1,6 @@
 """Fixtures of all tests: one real ZooKeeper for the whole run, a tree of its own for every test."""
 
+import os
 import re
 import uuid
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.brokers import connect, running_broker
+from tests.support.workers import OneSparkWorker, longest_first
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import CreateTopicsRequest
@@ -22,6 +24,17 @@ settings.register_profile(
     "shared-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("shared-machine")
+# For every Spark that a test starts, also in processes of its own.
+os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "support" / "spark_conf"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    longest_first(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSparkWorker | None:
+    return OneSparkWorker(config, log) if config.option.dist == "loadfile" else None
 
 
 @pytest.fixture(scope="session")
@@ -90,6 +103,10 @@ def spark() -> Iterator[Any]:
     from spark_loader import session
 
     root = Path(__file__).parent.parent
-    shared = session("local[2,4]", conf={"spark.executorEnv.PYTHONPATH": str(root)})
+    conf = {
+        "spark.executorEnv.PYTHONPATH": str(root),
+        "spark.python.daemon.module": "tests.support.spark_daemon",
+    }
+    shared = session("local[2,4]", conf=conf)
     yield shared
     shared.stop()

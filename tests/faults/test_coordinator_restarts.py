@@ -12,12 +12,12 @@ import uuid
 
 import pytest
 
+from tests.support.brokers import connect
 from tests.support.process import wait_until
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer import CommitFailed, GroupConsumer
 from zkbroker.errors import ProtocolError
-from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import (
     CreateTopicsRequest,
     FindCoordinatorRequest,
@@ -28,7 +28,6 @@ from zkbroker.protocol.messages.offsets import OffsetFetchRequestTopic
 from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
 from zkbroker.protocol.messages.topics import NewTopic
 from zkbroker.records import encode_message_set
-from zkbroker.runtime import get_runtime
 
 PARTITIONS = 4
 TOPIC = "t"
@@ -133,10 +132,6 @@ class _Commit:
     def __exit__(self, *error):
         with self.book._lock:
             self.book._busy -= 1
-
-
-def connect(broker):
-    return BrokerConnection(get_runtime("threads"), *broker.address)
 
 
 def committed(broker):

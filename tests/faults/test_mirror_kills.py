@@ -185,7 +185,7 @@ def story(
 
 @pytest.mark.parametrize("exactly_once", [False, True])
 def test_nothing_is_lost_at_a_handful_of_kills(clusters, tmp_path, exactly_once):
-    story(clusters, tmp_path, messages=30_000, kills=6, seed=18, exactly_once=exactly_once)
+    story(clusters, tmp_path, messages=15_000, kills=6, seed=18, exactly_once=exactly_once)
 
 
 @pytest.mark.soak

@@ -19,6 +19,8 @@ from tests.support.broker_requests import (
     produce,
     values,
 )
+from tests.support.brokers import connect
+from tests.support.process import eventually
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.errors import ErrorCode, ZkbrokerError
 from zkbroker.network.client.connection import BrokerConnection
@@ -68,18 +70,6 @@ def start(chroot: str, tmp_path: Path) -> Iterator[Start]:
     yield start_one
     for process in started:
         process.stop()
-
-
-def connect(process: BrokerProcess) -> BrokerConnection:
-    host, port = process.address
-    return BrokerConnection(get_runtime("threads"), host, port, client_id="test")
-
-
-def eventually(condition: Callable[[], bool], timeout_s: float = 20) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def led(connection: BrokerConnection, topic: str) -> bool:

@@ -6,12 +6,13 @@ stores and tells. ISRs are kept from shrinking by a long `replica.lag.time.max.m
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.brokers import connect
+from tests.support.process import eventually
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.errors import ErrorCode
 from zkbroker.protocol import ApiKey
@@ -56,13 +57,6 @@ def brokers(chroot: str, tmp_path: Path) -> Iterator[Brokers]:
         process.stop()
 
 
-def until(condition: Callable[[], bool], timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
-
-
 def stored(zk: ZkSession, topic: str, number: int = 0) -> LeaderAndIsr:
     return PartitionStates(zk).read([(topic, number)])[topic, number]
 
@@ -100,10 +94,10 @@ def test_leaders_are_those_of_the_assignment_and_every_broker_says_so(
     brokers: Brokers, zk: ZkSession
 ) -> None:
     make(zk, "t", [0, 1, 2], [1, 2, 0], [2])
-    until(lambda: led_by(zk, "t", 0, 1, 2))
+    eventually(lambda: led_by(zk, "t", 0, 1, 2))
     assert stored(zk, "t", 1).isr == (1, 2, 0)
     for process in brokers.values():
-        until(lambda process=process: told(process, "t") == {0: (0, 0), 1: (1, 0), 2: (2, 0)})
+        eventually(lambda process=process: told(process, "t") == {0: (0, 0), 1: (1, 0), 2: (2, 0)})
     data, _ = zk.get(paths.partition_state("t", 0))
     assert json.loads(data) == json.loads(zk.get(paths.partition("t", 0))[0])
 
@@ -112,50 +106,50 @@ def test_a_killed_leader_is_replaced_and_leads_again_when_it_is_asked_to(
     brokers: Brokers, zk: ZkSession
 ) -> None:
     make(zk, "t", [1, 2, 0], [1])
-    until(lambda: led_by(zk, "t", 1, 1))
+    eventually(lambda: led_by(zk, "t", 1, 1))
     brokers[1].kill()
-    until(lambda: led_by(zk, "t", 2))
-    until(lambda: stored(zk, "t", 1).leader == -1)
+    eventually(lambda: led_by(zk, "t", 2))
+    eventually(lambda: stored(zk, "t", 1).leader == -1)
     assert stored(zk, "t").leader_epoch == 1
     assert stored(zk, "t").isr == (2, 0)
     assert stored(zk, "t", 1).isr == (1,), "the last replica in sync"
-    until(lambda: told(brokers[0], "t") == {0: (2, 1), 1: (-1, -1)})
+    eventually(lambda: told(brokers[0], "t") == {0: (2, 1), 1: (-1, -1)})
     brokers[1].start()
-    until(lambda: led_by(zk, "t", 2, 1))
-    until(lambda: told(brokers[1], "t") == {0: (2, 1), 1: (1, 2)})
+    eventually(lambda: led_by(zk, "t", 2, 1))
+    eventually(lambda: told(brokers[1], "t") == {0: (2, 1), 1: (1, 2)})
     assert zk.exists(paths.partition_state("t", 1)) is not None
 
 
 def test_the_next_controller_takes_over(brokers: Brokers, zk: ZkSession) -> None:
     make(zk, "t", [0, 1, 2], [1, 2, 0], [2, 0, 1])
-    until(lambda: led_by(zk, "t", 0, 1, 2))
+    eventually(lambda: led_by(zk, "t", 0, 1, 2))
     epoch = controller_epoch(zk)
     first = current_controller(zk)
     assert first is not None
     brokers[first].kill()
     # While there is none, another topic is asked for.
     make(zk, "u", [(first + 1) % 3, first])
-    until(lambda: current_controller(zk) not in (None, first))
+    eventually(lambda: current_controller(zk) not in (None, first))
     assert controller_epoch(zk) == epoch + 1
-    until(lambda: stored(zk, "t", first).leader not in (-1, first))
-    until(lambda: led_by(zk, "u", (first + 1) % 3))
+    eventually(lambda: stored(zk, "t", first).leader not in (-1, first))
+    eventually(lambda: led_by(zk, "u", (first + 1) % 3))
     assert stored(zk, "t", first).controller_epoch == epoch + 1
     assert stored(zk, "u").isr == ((first + 1) % 3,)
     brokers[first].start()
     leader = stored(zk, "t", first).leader
-    until(lambda: told(brokers[first], "t").get(first, (-1, 0))[0] == leader)
+    eventually(lambda: told(brokers[first], "t").get(first, (-1, 0))[0] == leader)
 
 
 def test_a_controller_that_is_deposed_by_hand_is_followed_by_one_with_the_next_epoch(
     brokers: Brokers, zk: ZkSession
 ) -> None:
     make(zk, "t", [0, 1, 2])
-    until(lambda: led_by(zk, "t", 0))
+    eventually(lambda: led_by(zk, "t", 0))
     epoch = controller_epoch(zk)
     zk.delete(paths.CONTROLLER)
-    until(lambda: controller_epoch(zk) == epoch + 1 and current_controller(zk) is not None)
+    eventually(lambda: controller_epoch(zk) == epoch + 1 and current_controller(zk) is not None)
     make(zk, "u", [1, 0])
-    until(lambda: led_by(zk, "u", 1))
+    eventually(lambda: led_by(zk, "u", 1))
     assert stored(zk, "u").controller_epoch == epoch + 1
     assert stored(zk, "t").leader_epoch == 0
 
@@ -163,7 +157,7 @@ def test_a_controller_that_is_deposed_by_hand_is_followed_by_one_with_the_next_e
 def test_what_comes_late_through_a_connection_that_the_controller_has_left_is_refused(
     brokers: Brokers, zk: ZkSession
 ) -> None:
-    until(lambda: current_controller(zk) is not None)
+    eventually(lambda: current_controller(zk) is not None)
     # The controller of this test; no broker has its id.
     epoch = controller_epoch(zk) + 1
     elected = json.dumps({"version": 1, "brokerid": 99, "timestamp": "0"}).encode()
@@ -186,21 +180,21 @@ def test_a_topic_is_deleted_once_every_replica_is(
 ) -> None:
     make(zk, "t", [0, 1], [1, 2])
     make(zk, "kept", [2, 1])
-    until(lambda: led_by(zk, "t", 0, 1))
+    eventually(lambda: led_by(zk, "t", 0, 1))
     logs = [*tmp_path.rglob("t-0"), *tmp_path.rglob("t-1")]
     assert logs
     brokers[2].kill()
-    until(lambda: zk.exists(paths.broker(2)) is None)
+    eventually(lambda: zk.exists(paths.broker(2)) is None)
     topics.mark_for_deletion(zk, "t")
     time.sleep(2)
     assert zk.exists(paths.topic("t")) is not None, "broker 2 still has a copy"
     brokers[2].start()
-    until(lambda: zk.exists(paths.topic("t")) is None)
-    until(lambda: zk.exists(paths.delete_topic("t")) is None)
-    until(lambda: not [*tmp_path.rglob("t-0"), *tmp_path.rglob("t-1")])
+    eventually(lambda: zk.exists(paths.topic("t")) is None)
+    eventually(lambda: zk.exists(paths.delete_topic("t")) is None)
+    eventually(lambda: not [*tmp_path.rglob("t-0"), *tmp_path.rglob("t-1")])
     assert stored(zk, "kept").leader in (1, 2)
     make(zk, "t", [2, 0])
-    until(lambda: led_by(zk, "t", 2))
+    eventually(lambda: led_by(zk, "t", 2))
     assert stored(zk, "t").leader_epoch == 0
 
 
@@ -208,20 +202,20 @@ def test_a_broker_that_stops_hands_its_leaderships_over_first(
     brokers: Brokers, zk: ZkSession
 ) -> None:
     make(zk, "t", [1, 2, 0], [0, 1], [1])
-    until(lambda: led_by(zk, "t", 1, 0, 1))
+    eventually(lambda: led_by(zk, "t", 1, 0, 1))
     brokers[1].stop()
     assert (stored(zk, "t", 0).leader, stored(zk, "t", 0).leader_epoch) == (2, 1)
     assert stored(zk, "t", 1).isr == (0,)
-    until(lambda: stored(zk, "t", 2).leader == -1)
+    eventually(lambda: stored(zk, "t", 2).leader == -1)
     brokers[1].start()
-    until(lambda: led_by(zk, "t", 2, 0, 1))
+    eventually(lambda: led_by(zk, "t", 2, 0, 1))
 
 
 def test_the_last_stop_leaves_what_genuine_brokers_leave_and_epochs_go_on(
     brokers: Brokers, zk: ZkSession
 ) -> None:
     make(zk, "t", [0, 1, 2], [2])
-    until(lambda: led_by(zk, "t", 0, 2))
+    eventually(lambda: led_by(zk, "t", 0, 2))
     for broker in (0, 1, 2):
         brokers[broker].stop()
     data, stat = zk.get(paths.partition_state("t", 0))
@@ -230,18 +224,18 @@ def test_the_last_stop_leaves_what_genuine_brokers_leave_and_epochs_go_on(
     assert (left["leader"], left["isr"]) == (2, [2])
     assert zk.get(paths.TOPICS)[0] == b""
     brokers[0].start()
-    until(lambda: current_controller(zk) == 0)
+    eventually(lambda: current_controller(zk) == 0)
     time.sleep(1)
     assert stored(zk, "t").leader in (-1, 2), "broker 0 was not in sync at the end"
     brokers[2].start()
-    until(lambda: led_by(zk, "t", 2, 2))
+    eventually(lambda: led_by(zk, "t", 2, 2))
     assert stored(zk, "t").leader_epoch > left["leader_epoch"]
     brokers[1].start()
 
 
 def test_preferred_leaders_by_node_and_by_request(brokers: Brokers, zk: ZkSession) -> None:
     make(zk, "t", [0, 1, 2], [0, 2, 1])
-    until(lambda: led_by(zk, "t", 0, 0))
+    eventually(lambda: led_by(zk, "t", 0, 0))
     # As after a failure, with everybody in sync again.
     states = PartitionStates(zk)
     version = zk.exists(paths.CONTROLLER_EPOCH).version  # type: ignore[union-attr]
@@ -253,15 +247,15 @@ def test_preferred_leaders_by_node_and_by_request(brokers: Brokers, zk: ZkSessio
     assert states.write(moved, version).keys() == moved.keys()
     asked = {"version": 1, "partitions": [{"topic": "t", "partition": 0}]}
     zk.create(paths.PREFERRED_REPLICA_ELECTION, json.dumps(asked).encode())
-    until(lambda: zk.exists(paths.PREFERRED_REPLICA_ELECTION) is None)
+    eventually(lambda: zk.exists(paths.PREFERRED_REPLICA_ELECTION) is None)
     # The controller did not know of the move, and found it out.
     zk.delete(paths.CONTROLLER)
-    until(lambda: current_controller(zk) is not None)
+    eventually(lambda: current_controller(zk) is not None)
     controller = current_controller(zk)
     assert controller is not None
     wanted = [ElectPreferredLeadersTopic("t", [0, 1]), ElectPreferredLeadersTopic("x", [0])]
     with connect(brokers[controller]) as connection:
-        until(
+        eventually(
             lambda: (
                 {
                     (topic.topic, each.partition): each.error_code
@@ -279,14 +273,14 @@ def test_preferred_leaders_by_node_and_by_request(brokers: Brokers, zk: ZkSessio
         (topic,) = connection.request(ElectPreferredLeadersRequest(None, 10_000)).topics
         found = {each.partition: each.error_code for each in topic.partitions}
         assert (topic.topic, found) == ("t", dict.fromkeys(range(2), ErrorCode.NOT_CONTROLLER))
-    until(lambda: led_by(zk, "t", 0, 0))
+    eventually(lambda: led_by(zk, "t", 0, 0))
 
 
 def test_a_thousand_partitions_are_led_and_follow_a_death(brokers: Brokers, zk: ZkSession) -> None:
     make(zk, "many", *([n % 3, (n + 1) % 3] for n in range(999)))
-    until(lambda: all(s.leader == k[1] % 3 for k, s in read_all(zk).items()), 60)
+    eventually(lambda: all(s.leader == k[1] % 3 for k, s in read_all(zk).items()), timeout_s=60)
     brokers[0].kill()
-    until(lambda: all(s.leader in (1, 2) for s in read_all(zk).values()), 60)
+    eventually(lambda: all(s.leader in (1, 2) for s in read_all(zk).values()), timeout_s=60)
     assert {s.leader_epoch for k, s in read_all(zk).items() if k[1] % 3 == 0} == {1}
 
 
@@ -309,12 +303,12 @@ def test_brokers_whose_levels_do_not_go_together_say_so(
     )
     old.start()
     try:
-        until(
+        eventually(
             lambda: (
                 "=0.8.2 here, and brokers [0, 1, 2] have a later one" in old.log_path.read_text()
             )
         )
         for each in brokers.values():
-            until(lambda each=each: "and brokers [8] have 0.8.2" in each.log_path.read_text())
+            eventually(lambda each=each: "and brokers [8] have 0.8.2" in each.log_path.read_text())
     finally:
         old.stop()

@@ -28,11 +28,25 @@ def demo(data, log, status=0):
     return ran.stdout
 
 
-def test_every_line_is_accounted_for_and_a_rerun_takes_only_what_is_new(tmp_path):
+def interrupted(data, log):
+    """Start the demo, and press Ctrl-C while its cluster runs."""
+    command = [sys.executable, "-m", "examples.demo", "--data", str(data), "--input", str(log)]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as running:
+        assert wait_until(lambda: (data / "cluster" / "broker-2.log").exists())
+        running.send_signal(signal.SIGINT)
+        assert "stopped; nothing is left running" in running.communicate(timeout=60)[0]
+    assert running.returncode == 130
+
+
+def test_after_ctrl_c_every_line_is_accounted_for_and_a_rerun_takes_only_what_is_new(tmp_path):
     log = tmp_path / "my access.log"
     access_log.generate(log, 2000)
     data = tmp_path / "my data"
+    interrupted(data, log)
     shown = demo(data, log)
+    assert "starting afresh" in shown
     assert "2000 published = 2000 streamed = 2000 loaded" in shown
     for moment in ("2 consumers", "a third joined", "the first left"):
         assert moment in shown
@@ -53,23 +67,6 @@ def test_every_line_is_accounted_for_and_a_rerun_takes_only_what_is_new(tmp_path
             for n in range(50)
         )
     assert "50 published = 50 streamed = 50 loaded" in demo(data, log)
-
-
-def test_ctrl_c_ends_it_at_once_and_the_next_run_starts_afresh(tmp_path):
-    log = tmp_path / "access.log"
-    access_log.generate(log, 2000)
-    data = tmp_path / "data"
-    command = [sys.executable, "-m", "examples.demo", "--data", str(data), "--input", str(log)]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as interrupted:
-        assert wait_until(lambda: (data / "cluster" / "broker-2.log").exists())
-        interrupted.send_signal(signal.SIGINT)
-        assert "stopped; nothing is left running" in interrupted.communicate(timeout=60)[0]
-    assert interrupted.returncode == 130
-    shown = demo(data, log)
-    assert "starting afresh" in shown
-    assert "2000 published = 2000 streamed = 2000 loaded" in shown
 
 
 def test_a_log_that_is_not_there_is_one_sentence(tmp_path):

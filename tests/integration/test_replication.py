@@ -2,13 +2,14 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.brokers import connect
 from tests.support.message_sets import message_set as one_set
+from tests.support.process import eventually
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.errors import ZkbrokerError
 from zkbroker.protocol.messages import (
@@ -47,13 +48,6 @@ def brokers(chroot: str, tmp_path: Path) -> Iterator[Brokers]:
     finally:
         for process in started.values():
             process.stop()
-
-
-def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 40) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not in time: {what}"
-        time.sleep(0.05)
 
 
 def partition(brokers: Brokers, topic: str = "t") -> MetadataPartition | None:

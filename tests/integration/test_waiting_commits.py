@@ -6,9 +6,9 @@ import time
 
 import pytest
 
+from tests.support.brokers import connect
 from tests.support.process import wait_until
 from zkbroker.errors import ErrorCode
-from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol import RequestHeader, decode_response, encode_request
 from zkbroker.protocol.messages import (
     FetchRequest,
@@ -21,7 +21,6 @@ from zkbroker.protocol.messages.offsets import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from zkbroker.runtime import get_runtime
 from zkbroker.testing import LocalCluster
 
 REQUESTS = 500
@@ -44,11 +43,6 @@ def cluster():
     with LocalCluster(2, properties=settings, replication=2) as running:
         running.create_topic("t")
         yield running
-
-
-def connect(broker):
-    host, port = broker.address
-    return BrokerConnection(get_runtime("threads"), host, port, client_id="test")
 
 
 def commit(number):

@@ -19,6 +19,9 @@ PLACE = Path(
 OLD = "0.8.2.2"
 """The release with servers, tools and the consumers of ZooKeeper groups."""
 
+# No time for the second compiler, no threads for the collector.
+_SHORT_RUN = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
 REASON = "the genuine Java clients are not here: make java-clients"
 
 
@@ -63,7 +66,16 @@ def compiled(program: str, version: str) -> str:
     moved.write_text(source)
     options = ["-nowarn", "-Xlint:-removal", "-Xlint:-deprecation", "-sourcepath", str(SOURCES)]
     done = subprocess.run(
-        ["javac", *options, "-cp", jars(version), "-d", str(folder), str(moved)],
+        [
+            "javac",
+            *(f"-J{each}" for each in _SHORT_RUN),
+            *options,
+            "-cp",
+            jars(version),
+            "-d",
+            str(folder),
+            str(moved),
+        ],
         capture_output=True,
         text=True,
         timeout=120,
@@ -84,8 +96,7 @@ def tool_command(main_class: str, *arguments: str) -> list[str]:
 
 
 def _java() -> list[str]:
-    # Short runs: no time for the second compiler, no threads for the collector.
-    return ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
+    return ["java", *_SHORT_RUN, "-Xmx512m"]
 
 
 def run(arguments: list[str], *, text: str = "", timeout_s: float = 300) -> str:

@@ -51,3 +51,8 @@ def wait_until(condition, timeout_s: float = 20, interval_s: float = 0.02) -> bo
             return False
         time.sleep(interval_s)
     return True
+
+
+def eventually(condition, what: str = "what the test waits for", timeout_s: float = 40) -> None:
+    """Poll a condition that nothing announces, which must come true."""
+    assert wait_until(condition, timeout_s), f"not in time: {what}"
