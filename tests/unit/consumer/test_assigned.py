@@ -97,4 +97,4 @@ def test_partition_without_leader_is_named() -> None:
     log = log_with(1)
     log.leader = None
     with pytest.raises(LeaderNotAvailable, match="t-0"):
-        resolve_offsets(cluster_of("threads", log), {("t", 0): LATEST_TIME})
+        resolve_offsets(cluster_of("threads", log), {("t", 0): LATEST_TIME}, timeout_s=0.1)
