@@ -55,6 +55,11 @@ NOTHING_TO_DECIDE = {
 
 TOGETHER = {
     # Modules that make sense together only, and the unit tests of the whole.
+    "zkbroker/controller/answers.py": "controller/test_term.py",
+    "zkbroker/controller/broker_changes.py": "controller/test_term.py",
+    "zkbroker/controller/calls.py": "controller/test_controller.py",
+    "zkbroker/controller/leader_moves.py": "controller/test_term.py",
+    "zkbroker/controller/metrics.py": "controller/test_controller.py",
     "zkbroker/log/legacy07/folders.py": "log/legacy07/test_directory.py",
     "zkbroker/log/legacy07/segment.py": "log/legacy07/test_log.py",
     "zkbroker/mirror/batches.py": "mirror/test_worker.py",
@@ -76,6 +81,7 @@ TOGETHER = {
     "zkbroker/replica/role.py": "replica/test_partition.py",
     "zkbroker/replica/role_changes.py": "replica/test_manager.py",
     "zkbroker/replica/log_reconciler.py": "replica/test_fetcher.py",
+    "zkbroker/registry/decisions.py": "registry/test_partition_states.py",
     "zkbroker/registry/leader_registrations.py": "registry/test_partition_states.py",
     "zkbroker/registry/state_form.py": "registry/test_partition_states.py",
     "spark_loader/cli/change.py": "spark_loader/cli/test_cli.py",
@@ -166,6 +172,7 @@ REAL_THING = {
     "spark_loader/network.py": "integration/test_spark_load_07.py",
     "zkbroker/protocol/legacy07/answers.py": "golden/test_legacy07_wire.py",
     "zkbroker/protocol/legacy07/requests.py": "golden/test_legacy07_wire.py",
+    "zkbroker/registry/group_offsets.py": "integration/test_registry_groups.py",
     "zkbroker/registry/legacy07.py": "integration/test_registry_legacy07.py",
     "zkbroker/admin/dump_log.py": "golden/test_dump_log.py",
     "zkbroker/admin/cluster_settings.py": "integration/test_min_isr.py",

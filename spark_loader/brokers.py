@@ -30,7 +30,7 @@ from zkbroker.errors import (
 )
 from zkbroker.network.client.connection import BrokerConnection, Pending
 from zkbroker.records import iter_entries, offset_after
-from zkbroker.registry import groups
+from zkbroker.registry import group_offsets
 from zkbroker.registry.topics import created_ms
 from zkbroker.zookeeper import ZkSession
 
@@ -151,7 +151,7 @@ def repeat(
 def commit_in_zookeeper(zookeeper: str, group: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Write `/consumers/[group]/offsets`."""
     with ZkSession(zookeeper) as session:
-        groups.commit_offsets(
+        group_offsets.commit_offsets(
             session, group, {(tp.topic, tp.partition): (at, None) for tp, at in offsets.items()}
         )
 
@@ -162,7 +162,7 @@ def committed_in_zookeeper(
     """Read `/consumers/[group]/offsets`; partitions without one are left out."""
     keys = [(tp.topic, tp.partition) for tp in partitions]
     with ZkSession(zookeeper) as session:
-        stored = groups.read_offsets(session, group, keys)
+        stored = group_offsets.read_offsets(session, group, keys)
     return {TopicPartition(*tp): offset for tp, (offset, _) in stored.items()}
 
 

@@ -4,11 +4,12 @@ from pathlib import Path
 
 from tests.support.members import Consumer
 from tests.support.zookeeper import until
+from tests.support.zookeeper_quorum import EmbeddedQuorum
 from zkbroker.errors import RegistryError
 from zkbroker.rebalance import range_assign, thread_ids
 from zkbroker.registry import groups, topics
 from zkbroker.zookeeper import ZkSession
-from zkbroker.zookeeper.embedded import EmbeddedQuorum, EmbeddedZooKeeper
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
 PARTITIONS = 12
 

@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.brokers import connect, running_broker
 from tests.support.zookeeper import until
+from tests.support.zookeeper_quorum import EmbeddedQuorum
 from zkbroker.cluster.process import BrokerProcess
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import RegistryError, ZkbrokerError
@@ -22,7 +23,7 @@ from zkbroker.protocol.messages import CreateTopicsRequest
 from zkbroker.protocol.messages.topics import NewTopic
 from zkbroker.registry import paths
 from zkbroker.zookeeper import ZkSession
-from zkbroker.zookeeper.embedded import EmbeddedQuorum, EmbeddedZooKeeper
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 from zkbroker.zookeeper.watching import WatchLoop
 
 BACK_WITHIN_S = 10

@@ -98,11 +98,11 @@ class Replay:
             case "shutdown":
                 cluster.settle()
                 try:
-                    cluster.term.controlled_shutdown(event.broker, -1)
+                    cluster.term.moves.controlled_shutdown(event.broker, -1)
                 except ProtocolError as refused:
                     self.wrong.append(f"shutdown of {event.broker} refused: {refused}")
             case "prefer":
-                cluster.term.elect_preferred(event.keys)
+                cluster.term.moves.elect_preferred(event.keys)
         if self.controller >= 0:
             cluster.settle()
         if event.kind == "put":

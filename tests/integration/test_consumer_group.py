@@ -21,7 +21,7 @@ from zkbroker.consumer import (
 )
 from zkbroker.errors import ClientError, ConfigError, RegistryError
 from zkbroker.rebalance import roundrobin_assign
-from zkbroker.registry import groups
+from zkbroker.registry import group_offsets, groups
 from zkbroker.registry.topics import add_partitions
 from zkbroker.runtime import get_runtime
 from zkbroker.testing import LocalCluster
@@ -253,7 +253,7 @@ def test_given_offsets_are_committed_and_foreign_ones_refused(
     with pytest.raises(NotOwned, match="other"):
         connector.commit_offsets({(topic, 0): 78, ("other", 0): 1})
     with ZkSession(cluster.zookeeper) as session:
-        offset = groups.read_offset(session, members.name, topic, 0)
+        offset = group_offsets.read_offset(session, members.name, topic, 0)
     assert offset is not None
     assert offset[0] == 78
 
@@ -270,7 +270,7 @@ def test_automatic_commit_leaves_the_message_in_hand_out(
         next(stream)
     with ZkSession(cluster.zookeeper) as session:
         members.until(
-            lambda: (groups.read_offset(session, members.name, topic, 0) or (0, 0))[0] == 3
+            lambda: (group_offsets.read_offset(session, members.name, topic, 0) or (0, 0))[0] == 3
         )
 
 

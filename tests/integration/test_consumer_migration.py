@@ -7,7 +7,7 @@ import pytest
 from tests.support.producing import TestProducer
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.consumer import Consumer, SimpleConsumer
-from zkbroker.registry import groups
+from zkbroker.registry import group_offsets
 from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
 
@@ -30,7 +30,7 @@ class Offsets:
 
     def zookeeper(self) -> int | None:
         with ZkSession(self._zookeeper) as session:
-            found = groups.read_offset(session, self.group, self.topic, 0)
+            found = group_offsets.read_offset(session, self.group, self.topic, 0)
         return None if found is None else found[0]
 
     def kafka(self) -> int | None:

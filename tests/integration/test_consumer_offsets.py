@@ -3,7 +3,7 @@
 import pytest
 
 from zkbroker.consumer.streams.zookeeper_offsets import ZooKeeperOffsets
-from zkbroker.registry import groups
+from zkbroker.registry import group_offsets, groups
 from zkbroker.registry.groups import StreamSubscription
 from zkbroker.zookeeper import ZkSession
 
@@ -16,7 +16,7 @@ def member(zk: ZkSession, name: str) -> ZooKeeperOffsets:
 
 
 def committed(zk: ZkSession, *keys: tuple[str, int]) -> dict[tuple[str, int], int]:
-    return {key: offset for key, (offset, _) in groups.read_offsets(zk, "g", keys).items()}
+    return {key: offset for key, (offset, _) in group_offsets.read_offsets(zk, "g", keys).items()}
 
 
 def test_offsets_are_decimal_text_where_jvm_members_look_for_them(zk: ZkSession) -> None:
@@ -51,7 +51,7 @@ def test_owner_goes_on_after_somebody_wrote_without_condition(zk: ZkSession) -> 
     groups.claim(zk, "g", "g_a", {T0: "g_a-0"})
     offsets.read([T0])
     offsets.commit({T0: 5})
-    groups.commit_offset(zk, "g", "t", 0, 3)
+    group_offsets.commit_offset(zk, "g", "t", 0, 3)
     assert offsets.commit({T0: 8}) == set()
     assert committed(zk, T0) == {T0: 8}
 
@@ -59,13 +59,13 @@ def test_owner_goes_on_after_somebody_wrote_without_condition(zk: ZkSession) -> 
 def test_refused_partition_does_not_hold_up_the_others(zk: ZkSession) -> None:
     offsets = member(zk, "g_a")
     offsets.read([T0, T1])
-    groups.commit_offset(zk, "g", "t", 0, 50)
+    group_offsets.commit_offset(zk, "g", "t", 0, 50)
     assert offsets.commit({T0: 1, T1: 2}) == {T0}
     assert committed(zk, T0, T1) == {T0: 50, T1: 2}
 
 
 def test_commit_without_a_reading_builds_on_what_is_there(zk: ZkSession) -> None:
-    groups.commit_offset(zk, "g", "t", 0, 50)
+    group_offsets.commit_offset(zk, "g", "t", 0, 50)
     offsets = member(zk, "g_a")
     assert offsets.commit({T0: 51}) == set()
     assert committed(zk, T0) == {T0: 51}

@@ -10,7 +10,7 @@ from tests.support.producing import TestProducer
 from tests.support.zookeeper import expire
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.consumer import Consumer, ConsumerConnector, ConsumerTimeout, KafkaStream
-from zkbroker.registry import groups
+from zkbroker.registry import group_offsets, groups
 from zkbroker.runtime import get_runtime
 from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
@@ -76,7 +76,10 @@ def test_lost_session_drops_ownership_and_goes_on_from_the_last_commit(
         connector.commit_offsets()
         with ZkSession(cluster.zookeeper) as session:
             assert groups.members(session, f"lost-{runtime}") == [connector.consumer_id]
-            assert groups.read_offsets(session, f"lost-{runtime}", [(topic, 0)])[topic, 0][0] == 100
+            assert (
+                group_offsets.read_offsets(session, f"lost-{runtime}", [(topic, 0)])[topic, 0][0]
+                == 100
+            )
 
 
 def test_nothing_is_delivered_while_zookeeper_cannot_be_reached(
@@ -139,13 +142,13 @@ def test_group_is_shared_with_a_member_that_commits_without_conditions(
             )
             assert first == [(*key, offset) for key in sorted(mine) for offset in range(10)]
             for key in theirs:
-                groups.commit_offset(session, group, *key, 7)
+                group_offsets.commit_offset(session, group, *key, 7)
             other.close()
             rest = sorted(
                 (m.topic, m.partition, m.offset) for m in (next(stream) for _ in range(6))
             )
             assert rest == [(*key, offset) for key in sorted(theirs) for offset in (7, 8, 9)]
             connector.commit_offsets()
-            committed = groups.read_offsets(session, group, [(topic, p) for p in range(4)])
+            committed = group_offsets.read_offsets(session, group, [(topic, p) for p in range(4)])
             assert {offset for offset, _ in committed.values()} == {10}
     assert other.problem is None

@@ -12,7 +12,8 @@ from zkbroker.config.producer import ProducerConfig
 from zkbroker.consumer import Consumer, GroupConsumer
 from zkbroker.errors import ClientError, ConfigError, ProtocolError
 from zkbroker.producer import KeyedMessage, Producer
-from zkbroker.registry.groups import StreamSubscription, claim, commit_offset, register_consumer
+from zkbroker.registry.group_offsets import commit_offset
+from zkbroker.registry.groups import StreamSubscription, claim, register_consumer
 from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from zkbroker.registry import paths
-from zkbroker.registry.groups import read_offset
+from zkbroker.registry.group_offsets import read_offset
 from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
 

@@ -3,7 +3,7 @@ import threading
 import pytest
 
 from tests.support.zookeeper import expire, until
-from zkbroker.registry import groups, paths
+from zkbroker.registry import group_offsets, groups, paths
 from zkbroker.registry.groups import StreamSubscription
 from zkbroker.zookeeper import BadVersion, ClaimBlocked, SessionLost, ZkSession
 
@@ -104,31 +104,33 @@ def test_of_two_who_claim_at_once_one_gets_all(zk: ZkSession, chroot: str) -> No
 
 
 def test_offsets_are_committed_and_read(zk: ZkSession) -> None:
-    assert groups.read_offset(zk, "g", "t", 0) is None
-    assert groups.commit_offset(zk, "g", "t", 0, 42) == 0
-    assert groups.commit_offset(zk, "g", "t", 0, 43) == 1
-    assert groups.read_offset(zk, "g", "t", 0) == (43, 1)
+    assert group_offsets.read_offset(zk, "g", "t", 0) is None
+    assert group_offsets.commit_offset(zk, "g", "t", 0, 42) == 0
+    assert group_offsets.commit_offset(zk, "g", "t", 0, 43) == 1
+    assert group_offsets.read_offset(zk, "g", "t", 0) == (43, 1)
     assert zk.get(paths.offset("g", "t", 0))[0] == b"43"
     zk.create(paths.offset("g", "t", 1), b"junk")
-    assert groups.read_offsets(zk, "g", [("t", 0), ("t", 1), ("t", 2)]) == {("t", 0): (43, 1)}
-    assert groups.committed_topics(zk, "g") == ["t"]
-    assert groups.committed_partitions(zk, "g", "t") == [0, 1]
+    assert group_offsets.read_offsets(zk, "g", [("t", 0), ("t", 1), ("t", 2)]) == {
+        ("t", 0): (43, 1)
+    }
+    assert group_offsets.committed_topics(zk, "g") == ["t"]
+    assert group_offsets.committed_partitions(zk, "g", "t") == [0, 1]
 
 
 def test_a_zombie_cannot_overwrite_the_commit_of_its_successor(zk: ZkSession) -> None:
-    first = groups.commit_offset(zk, "g", "t", 0, 10, version=-1)
-    groups.commit_offset(zk, "g", "t", 0, 20)
+    first = group_offsets.commit_offset(zk, "g", "t", 0, 10, version=-1)
+    group_offsets.commit_offset(zk, "g", "t", 0, 20)
     with pytest.raises(BadVersion, match="offset 20"):
-        groups.commit_offset(zk, "g", "t", 0, 11, version=first)
+        group_offsets.commit_offset(zk, "g", "t", 0, 11, version=first)
     with pytest.raises(BadVersion):
-        groups.commit_offset(zk, "g", "t", 0, 11, version=-1)
-    assert groups.read_offset(zk, "g", "t", 0) == (20, 1)
+        group_offsets.commit_offset(zk, "g", "t", 0, 11, version=-1)
+    assert group_offsets.read_offset(zk, "g", "t", 0) == (20, 1)
 
 
 def test_many_commits_are_answered_one_by_one(zk: ZkSession) -> None:
-    groups.commit_offset(zk, "g", "t", 1, 5)
-    groups.commit_offset(zk, "g", "t", 1, 6)
-    answers = groups.commit_offsets(
+    group_offsets.commit_offset(zk, "g", "t", 1, 5)
+    group_offsets.commit_offset(zk, "g", "t", 1, 6)
+    answers = group_offsets.commit_offsets(
         zk, "g", {("t", 0): (1, -1), ("t", 1): (7, 0), ("t", 2): (3, None), ("u", 0): (4, None)}
     )
     assert isinstance(answers.pop(("t", 1)), BadVersion)
@@ -136,7 +138,7 @@ def test_many_commits_are_answered_one_by_one(zk: ZkSession) -> None:
 
 
 def test_a_commit_whose_answer_was_lost_is_known_as_our_own(zk: ZkSession) -> None:
-    version = groups.commit_offset(zk, "g", "t", 0, 10, version=-1)
-    assert groups.commit_offset(zk, "g", "t", 0, 10, version=-1) == version
-    assert groups.commit_offset(zk, "g", "t", 0, 11, version=version) == version + 1
-    assert groups.commit_offset(zk, "g", "t", 0, 11, version=version) == version + 1
+    version = group_offsets.commit_offset(zk, "g", "t", 0, 10, version=-1)
+    assert group_offsets.commit_offset(zk, "g", "t", 0, 10, version=-1) == version
+    assert group_offsets.commit_offset(zk, "g", "t", 0, 11, version=version) == version + 1
+    assert group_offsets.commit_offset(zk, "g", "t", 0, 11, version=version) == version + 1

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.proxy import Proxy
 from tests.support.zookeeper import expire, until
+from tests.support.zookeeper_quorum import EmbeddedQuorum
 from zkbroker.errors import RegistryError
 from zkbroker.zookeeper import (
     BadVersion,
@@ -25,7 +26,7 @@ from zkbroker.zookeeper import (
     TransactionFailed,
     ZkSession,
 )
-from zkbroker.zookeeper.embedded import EmbeddedQuorum, EmbeddedZooKeeper, free_port
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper, free_port
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])

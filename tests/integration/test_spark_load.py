@@ -16,7 +16,7 @@ from zkbroker.config.producer import ProducerConfig
 from zkbroker.consumer import EARLIEST_TIME, SimpleConsumer
 from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.records import iter_entries
-from zkbroker.registry.groups import read_offset
+from zkbroker.registry.group_offsets import read_offset
 from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
 

@@ -11,7 +11,7 @@ from zkbroker.cli.main import cli
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.errors import ZkbrokerError
 from zkbroker.producer import KeyedMessage, Producer
-from zkbroker.registry.groups import commit_offset
+from zkbroker.registry.group_offsets import commit_offset
 from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
 

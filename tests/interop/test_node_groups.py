@@ -16,7 +16,7 @@ from tests.support.group_members import MemberProcess, wait_until_read, wait_unt
 from tests.support.producing import TestProducer
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.consumer import ConsumerConnector
-from zkbroker.registry import groups
+from zkbroker.registry import group_offsets
 from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
 
@@ -114,5 +114,5 @@ def test_node_members_share_a_zookeeper_group_with_our_streams():
         assert last.kind == "node-high-level"
         last.leave()
         with ZkSession(cluster.zookeeper) as session:
-            committed = groups.read_offsets(session, group, [(topic, n) for n in ends])
+            committed = group_offsets.read_offsets(session, group, [(topic, n) for n in ends])
         assert {number: offset for (_, number), (offset, _) in committed.items()} == ends

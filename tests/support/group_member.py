@@ -44,7 +44,7 @@ def main(options: Mapping[str, Any]) -> None:
     from zkbroker.config.consumer import ConsumerConfig
     from zkbroker.consumer import Consumer
     from zkbroker.errors import RegistryError
-    from zkbroker.registry import groups
+    from zkbroker.registry import group_offsets
     from zkbroker.runtime import get_runtime
     from zkbroker.zookeeper import ZkSession
 
@@ -66,7 +66,7 @@ def main(options: Mapping[str, Any]) -> None:
             self, consumer_id: str, owned: Mapping[tuple[str, int], int]
         ) -> None:
             try:
-                found = groups.read_offsets(own, config.group_id, list(owned))
+                found = group_offsets.read_offsets(own, config.group_id, list(owned))
                 none = -1
             except RegistryError:
                 found, none = {}, UNKNOWN

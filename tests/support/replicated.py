@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.proxy import Proxy
+from tests.support.zookeeper_quorum import EmbeddedQuorum
 from zkbroker.cluster import BrokerProcess
 from zkbroker.errors import RegistryError
 from zkbroker.registry.brokers import list_brokers
@@ -22,7 +23,7 @@ from zkbroker.registry.state_form import StateForm
 from zkbroker.registry.topics import assignment
 from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
-from zkbroker.zookeeper.embedded import EmbeddedQuorum, free_port
+from zkbroker.zookeeper.embedded import free_port
 
 SESSION_S = 3.0
 PROPERTIES = {

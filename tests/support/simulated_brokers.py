@@ -158,7 +158,6 @@ class Broker:
             self.states,
             self.number,
             lambda info: Line(self, info.id),
-            clock=lambda: world.clock.now,
         )
         self._changed = self.runtime.event()
         self.session.on_state(lambda state: self._changed.set())

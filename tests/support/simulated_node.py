@@ -134,7 +134,6 @@ class SimNode:
             lambda info: cluster.network.connect(
                 broker_id, self.runtime, info.id, CONTROLLER_TIMEOUT_S
             ),
-            clock=self.clock,
         )
         nothing: Any = None
         services = BrokerServices(

@@ -369,6 +369,14 @@ class SimSession:
                 answers += self._read(lambda part=part: execute(part))
         return answers
 
+    def exists_many(
+        self, paths: Sequence[str], watches: Sequence[Any] | None = None
+    ) -> list[NodeStat | None]:
+        return [
+            self.exists(path, watch)
+            for path, watch in zip(paths, watches or [None] * len(paths), strict=True)
+        ]
+
     def create(
         self,
         path: str,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from zkbroker.errors import ClientError, StorageError, ZkbrokerError
 from zkbroker.log.legacy07.lookup import ViewMap
 from zkbroker.log.legacy07.offset_map import map_files
-from zkbroker.registry import groups
+from zkbroker.registry import group_offsets, groups
 from zkbroker.registry.legacy07_groups import committed_positions
 from zkbroker.types import Partition07, PartitionKey
 from zkbroker.zookeeper import ZkSession
@@ -116,7 +116,7 @@ def write_07(session: ZkSession, group: str, converted: list[Converted]) -> None
     """
     check_idle07(session, group)
     for each in converted:
-        groups.commit_offset(session, group, each.topic, each.name, each.position)
+        group_offsets.commit_offset(session, group, each.topic, each.name, each.position)
 
 
 def check_idle07(session: ZkSession, group: str) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from zkbroker.admin.group_lag import GroupPosition
 from zkbroker.errors import ClientError, ConfigError
-from zkbroker.registry import groups, paths, topics
+from zkbroker.registry import group_offsets, groups, paths, topics
 from zkbroker.types import PartitionKey
 from zkbroker.zookeeper import ZkSession
 from zkbroker.zookeeper.errors import NoNode, NotEmpty
@@ -105,17 +105,19 @@ def set_offsets(session: ZkSession, group: str, offsets: Mapping[PartitionKey, i
 def write(session: ZkSession, group: str, offsets: Mapping[PartitionKey, int]) -> None:
     """Write offsets unconditionally, as the genuine tools do."""
     for (topic, partition), offset in offsets.items():
-        groups.commit_offset(session, group, topic, partition, offset)
+        group_offsets.commit_offset(session, group, topic, partition, offset)
 
 
 def committed(session: ZkSession, group: str) -> dict[PartitionKey, int]:
     """Return the committed offsets of a group, by topic and partition in order."""
     keys = [
         (topic, partition)
-        for topic in groups.committed_topics(session, group)
-        for partition in groups.committed_partitions(session, group, topic)
+        for topic in group_offsets.committed_topics(session, group)
+        for partition in group_offsets.committed_partitions(session, group, topic)
     ]
-    return {key: offset for key, (offset, _) in groups.read_offsets(session, group, keys).items()}
+    return {
+        key: offset for key, (offset, _) in group_offsets.read_offsets(session, group, keys).items()
+    }
 
 
 def owners(session: ZkSession, group: str) -> dict[PartitionKey, str]:
@@ -175,7 +177,7 @@ def taken_topics(
         if subscription.pattern == groups.STATIC:
             taken |= subscription.streams.keys()
         elif make_match is None:
-            taken |= set(groups.committed_topics(session, group))
+            taken |= set(group_offsets.committed_topics(session, group))
         else:
             for expression in subscription.streams:
                 match = make_match(subscription.pattern, expression)

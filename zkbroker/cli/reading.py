@@ -121,7 +121,7 @@ def resolve(
 def _stored(
     cluster: "Cluster", keys: list[PartitionKey], zookeeper: str | None, group: str
 ) -> Offsets:
-    from zkbroker.registry.groups import read_offset
+    from zkbroker.registry.group_offsets import read_offset
 
     if group == "none":
         raise ConfigError("-o stored needs the group whose offsets to take: -X group.id=GROUP")

@@ -120,7 +120,8 @@ def take(session: "ZkSession", cluster: "Cluster") -> Snapshot:
 def _of_zookeeper(session: "ZkSession", group: str, keys: list[PartitionKey]) -> Places:
     from zkbroker.admin.zk_groups import owners, taken_topics
     from zkbroker.consumer.streams.filters import make_filter
-    from zkbroker.registry.groups import read_offsets, subscriptions
+    from zkbroker.registry.group_offsets import read_offsets
+    from zkbroker.registry.groups import subscriptions
 
     stored = read_offsets(session, group, keys)
     taken = taken_topics(

@@ -1,10 +1,11 @@
-"""The controller: decides who leads every partition, and tells the brokers.
+"""The controller: decides the leader of every partition, and sends it to the brokers.
 
-Decisions (`leader_rules`, `context`) are apart from effects: what is written to ZooKeeper goes
-through `registry.partition_states`, what is sent to brokers through `channel`. Time, tasks and
-connections are given from outside, so that a simulation can drive all of it.
+Decisions (`leader_rules`, `context`) are apart from effects: writes to ZooKeeper go through
+`registry.partition_states`, requests to brokers through `channel`. Time, tasks and connections are
+parameters, so that a simulation can drive all of it.
 """
 
-from zkbroker.controller.controller import Controller, ControllerMetrics
+from zkbroker.controller.controller import Controller
+from zkbroker.controller.metrics import ControllerMetrics
 
 __all__ = ["Controller", "ControllerMetrics"]

@@ -1,13 +1,13 @@
-"""What the controller says to each broker: one queue and one request in flight for each.
+"""The controller's requests to each broker: one queue and one request in flight for each.
 
-    send --> queue --> request, again until it is answered --> `answered`, in the controller's task
-                            |
-                            +--> the broker's node is gone: the channel is closed, nothing is said
+    send --> queue --> request, repeated until it is answered --> `answered`, in the controller's
+                            |                                     task
+                            +--> the broker's node is gone: the channel is closed
 
 Invariants: a broker gets its requests in the order in which they were sent, each before the next;
-one that is not answered is sent again, for ever, because a request that is skipped leaves a broker
-with what was decided before. A queue that grows above its limit is replaced by one request that
-says everything anew (`overflowed`), except for StopReplica, whose answers are waited for.
+a request without an answer is repeated, without limit, because a broker that misses a request stays
+at an earlier decision. A queue above its limit is emptied, and the broker gets all state again
+(`overflowed`); StopReplica requests stay, because their answers are awaited.
 """
 
 import logging
@@ -20,7 +20,7 @@ from zkbroker.controller.requests import Answered
 from zkbroker.errors import ZkbrokerError
 from zkbroker.protocol import ApiKey
 from zkbroker.registry.brokers import BrokerInfo
-from zkbroker.runtime import Runtime
+from zkbroker.runtime import OwnerLoop, Runtime
 
 logger = logging.getLogger(__name__)
 
@@ -29,17 +29,17 @@ RETRY_MAX_S = 1.0
 
 
 class Connection(Protocol):
-    """A way to one broker; it connects when it is first used, and again after a failure."""
+    """A connection to one broker; it connects at the first `send`, and again after a failure."""
 
     def send(self, request: Any, version: int) -> Any:
         """Send a request and wait for its answer.
 
         Raises:
-            ZkbrokerError: there was none in time; the next `send` starts anew.
+            ZkbrokerError: there was none in time; the next `send` connects again.
         """
 
     def close(self) -> None:
-        """Close it; a `send` that waits fails soon."""
+        """Close it; a waiting `send` fails soon."""
 
 
 Connect = Callable[[BrokerInfo], Connection]
@@ -53,7 +53,7 @@ class _Queued:
 
 
 class BrokerChannel:
-    """The queue of one broker, and the task that sends from it."""
+    """The queue of one broker, and its task; arguments as of `BrokerChannels`."""
 
     def __init__(
         self,
@@ -64,25 +64,29 @@ class BrokerChannel:
         post: Callable[[Callable[[], object]], object],
         overflowed: Callable[[int], object],
     ) -> None:
-        self._runtime = runtime
         self._broker = broker
-        self._connect = connect
         self._limit = limit
         self._post = post
         self._overflowed = overflowed
         self._queue: deque[_Queued] = deque()
-        self._changed = runtime.event()
-        self._closed = False
-        self._connection: Connection | None = None
-        self._task = runtime.spawn(self._run, name=f"controller-to-{broker.id}")
+        self._sending: _Queued | None = None
+        self._connection = connect(broker)
+        self._loop = OwnerLoop(
+            runtime,
+            self._send_queued,
+            name=f"controller-to-{broker.id}",
+            logger=logger,
+            retry_s=RETRY_S,
+            retry_max_s=RETRY_MAX_S,
+            foreseen=(ZkbrokerError,),
+        )
+        self._loop.start()
 
     @property
     def queued(self) -> int:
         return len(self._queue)
 
     def send(self, request: Any, version: int, answered: Answered | None) -> None:
-        if self._closed:
-            return
         self._queue.append(_Queued(request, version, answered))
         if len(self._queue) > self._limit:
             kept = [each for each in self._queue if each.request.api_key == ApiKey.STOP_REPLICA]
@@ -93,76 +97,44 @@ class BrokerChannel:
                 )
                 self._queue = deque(kept)
                 self._post(lambda: self._overflowed(self._broker.id))
-        self._changed.set()
+        self._loop.set()
 
     def close(self) -> None:
-        self._closed = True
+        """End without waiting: a request on its way fails."""
+        self._loop.end()
         self._queue.clear()
-        self._changed.set()
-        if self._connection is not None:
-            self._connection.close()
+        self._connection.close()
 
     def join(self, timeout_s: float) -> bool:
-        return self._task.join(timeout_s)
+        return self._loop.close(timeout_s)
 
-    def _run(self) -> None:
-        connection = self._connection = self._connect(self._broker)
-        try:
-            while True:
-                if not self._queue:
-                    self._changed.clear()
-                    if not self._queue and not self._closed:
-                        self._changed.wait()
-                if self._closed:
-                    return
-                item = self._queue.popleft()
-                answer = self._insist(connection, item)
-                if answer is not None and not self._closed and item.answered is not None:
-                    self._report(item.answered, answer)
-        finally:
-            connection.close()
+    def _send_queued(self) -> None:
+        # A request stays in `_sending` until it is answered; the loop repeats a failed step.
+        while not self._loop.closed and (self._sending or self._queue):
+            item = self._sending = self._sending or self._queue.popleft()
+            answer = self._connection.send(item.request, item.version)
+            self._sending = None
+            if item.answered is not None:
+                self._report(item.answered, answer)
 
     def _report(self, answered: Answered, answer: Any) -> None:
-        broker = self._broker.id
-
         def report() -> None:
-            # What an earlier registration answered says nothing of the one that there is now.
-            if not self._closed:
-                answered(broker, answer)
+            # The answer of an earlier registration says nothing about the present one.
+            if not self._loop.closed:
+                answered(self._broker.id, answer)
 
         self._post(report)
-
-    def _insist(self, connection: Connection, item: _Queued) -> Any:
-        wait_s, warned = RETRY_S, False
-        while not self._closed:
-            try:
-                return connection.send(item.request, item.version)
-            except ZkbrokerError as error:
-                if self._closed:
-                    break
-                level = logging.DEBUG if warned else logging.WARNING
-                logger.log(
-                    level,
-                    "controller request repeated broker=%d api=%s error=%s",
-                    self._broker.id,
-                    ApiKey(item.request.api_key).name,
-                    error,
-                )
-                warned = True
-                self._runtime.sleep(wait_s)
-                wait_s = min(RETRY_MAX_S, wait_s * 2)
-        return None
 
 
 class BrokerChannels:
     """A channel to every live broker.
 
     Args:
-        runtime: what their tasks run on.
+        runtime: runs their tasks.
         connect: makes the connection to a broker.
         limit: requests that may wait for one broker (`controller.message.queue.size`).
-        post: has a function called in the controller's task.
-        overflowed: called there with a broker that is to be told everything anew.
+        post: calls a function in the controller's task.
+        overflowed: called there with a broker that needs all state again.
     """
 
     def __init__(
@@ -181,14 +153,14 @@ class BrokerChannels:
         self._channels: dict[int, BrokerChannel] = {}
 
     def open(self, broker: BrokerInfo) -> None:
-        """Begin to speak to a broker."""
+        """Open the channel to a broker; replaces an earlier one."""
         self.drop(broker.id)
         self._channels[broker.id] = BrokerChannel(
             self._runtime, broker, self._connect, self._limit, self._post, self._overflowed
         )
 
     def drop(self, broker: int) -> None:
-        """Say nothing to a broker any more: it is gone."""
+        """Close the channel to a broker that is gone."""
         channel = self._channels.pop(broker, None)
         if channel is not None:
             channel.close()

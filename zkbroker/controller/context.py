@@ -1,7 +1,6 @@
-"""What the controller knows: brokers, topics, decisions and what is under way.
+"""What the controller knows: brokers, topics, decisions, deletions and reassignments.
 
-Invariant: one task owns it. `states` holds only what is stored in ZooKeeper, never what is merely
-wanted.
+Invariant: one task owns it. `states` holds only decisions that are stored in ZooKeeper.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,7 +23,7 @@ class LiveBroker:
 
 @dataclass(slots=True)
 class ControllerContext:
-    """Args: unclean_default is what topics without a setting of their own do."""
+    """Args: unclean_default applies to topics without `unclean.leader.election.enable`."""
 
     unclean_default: bool = False
     brokers: dict[int, LiveBroker] = field(default_factory=dict)
@@ -72,16 +71,11 @@ class ControllerContext:
             if broker in replicas
         ]
 
-    def led_by(self, broker: int) -> list[Key]:
-        return [
-            key for key, state in self.states.items() if state.leader == broker and self.known(key)
-        ]
-
     def known(self, key: Key) -> bool:
         return key[1] in self.assignments.get(key[0], ())
 
     def online(self, key: Key, broker: int) -> bool:
-        """Whether a replica can be spoken to and has its log."""
+        """Whether a replica's broker lives and has its log."""
         return broker in self.brokers and (key, broker) not in self.offline_replicas
 
     def online_replicas(self, key: Key, replicas: Iterable[int] | None = None) -> tuple[int, ...]:
@@ -101,13 +95,22 @@ class ControllerContext:
         state = self.states.get(key)
         return state is not None and self.online(key, state.leader)
 
+    def leads(self, broker: int, key: Key) -> bool:
+        state = self.states.get(key)
+        return state is not None and state.leader == broker
+
+    def in_isr(self, key: Key, brokers: set[int]) -> bool:
+        """Whether a partition has its leader or a replica in sync on one of the brokers."""
+        state = self.states.get(key)
+        return state is not None and (state.leader in brokers or not brokers.isdisjoint(state.isr))
+
     def led_by_first(self, key: Key) -> bool:
         """Whether the preferred replica leads."""
         state = self.states.get(key)
         return state is not None and self.replicas(key)[:1] == (state.leader,)
 
     def undecided(self, key: Key) -> bool:
-        """Whether a partition is new: nothing is decided, or no more than an epoch is known."""
+        """Whether a partition is new: no decision is stored, or only an epoch."""
         state = self.states.get(key)
         return state is None or not state.isr
 
@@ -125,7 +128,7 @@ class ControllerContext:
         self.deleting.discard(topic)
 
     def imbalanced(self, above_percent: float) -> list[Key]:
-        """The partitions to give back to preferred leaders that lead too few of theirs.
+        """The partitions to return to preferred leaders that lead too few of theirs.
 
         Args:
             above_percent: share of a broker's partitions that others may lead.

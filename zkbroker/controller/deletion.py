@@ -1,20 +1,20 @@
 """Deletes topics.
 
-    asked for --> every broker of the assignment lives --> all are told: no leader, stop, delete
+    requested --> every broker of the assignment lives --> all get: no leader, stop, delete
        ^                                                          |
        +-- a broker is gone, or answered with an error -----------+--> all deleted --> nodes removed
 
 Invariant: the nodes of a topic are removed only after every replica was deleted: a broker that is
-away keeps its copy, and would serve it again under the same name some day. A deletion that begins
-anew waits for the answers to what it asks now: one to an earlier question says nothing about it,
-and might come when the topic was made again, and is to be deleted again.
+away keeps its copy, and would serve it again under the same name some day. A deletion that starts
+again waits for the answers to its present requests: the answer to an earlier one may be about an
+earlier topic of the same name.
 """
 
 import logging
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from zkbroker.controller.answers import BrokerAnswers
 from zkbroker.controller.context import ControllerContext
 from zkbroker.controller.requests import RequestBatch
 from zkbroker.errors import ErrorCode
@@ -29,15 +29,15 @@ logger = logging.getLogger(__name__)
 
 
 class TopicDeletion:
-    """Carries deletions out, as far as it can get; `advance` again after every change.
+    """Carries deletions out, as far as possible; call `advance` after every change.
 
     Args:
         session: a started session.
         context: what the controller knows.
-        batch: where those who are to be told are noted.
+        batch: gathers requests.
+        answers: takes note of a broker that refused; `broker_joined` follows.
         epoch_version: version of `/controller_epoch` since the controller's election.
         allowed: `delete.topic.enable`.
-        refused: called with a broker that took nothing; `broker_joined` is to be called again.
     """
 
     def __init__(
@@ -45,17 +45,17 @@ class TopicDeletion:
         session: ZkSession,
         context: ControllerContext,
         batch: RequestBatch,
+        answers: BrokerAnswers,
         epoch_version: int,
         *,
         allowed: bool,
-        refused: Callable[[int], object] = lambda broker: None,
     ) -> None:
-        self._refused = refused
+        self._answers = answers
         self._session = session
         self._context = context
         self._batch = batch
         self._epoch_version = epoch_version
-        self._allowed = allowed
+        self.allowed = allowed
         self._awaited: dict[str, set[tuple[Key, int]]] = {}
         self._begun: dict[str, int] = {}
         self._beginnings = 0
@@ -68,7 +68,7 @@ class TopicDeletion:
         return len(self._context.deleting)
 
     def advance(self) -> None:
-        """Begin, or end, what can be begun or ended."""
+        """Begin and finish every deletion that can."""
         for topic in sorted(self._context.deleting):
             if topic in self._awaited:
                 if not self._awaited[topic]:
@@ -79,7 +79,7 @@ class TopicDeletion:
                 self._begin(topic)
 
     def refuse(self, topics: set[str]) -> None:
-        """Take the markers back while deletion is disabled."""
+        """Remove the markers of deletions while deletion is disabled."""
         for topic in sorted(topics):
             logger.warning("deletion refused topic=%s reason=delete.topic.enable=false", topic)
         controller_transactions(
@@ -88,19 +88,15 @@ class TopicDeletion:
             self._epoch_version,
         )
 
-    @property
-    def allowed(self) -> bool:
-        return self._allowed
-
     def broker_gone(self, broker: int) -> None:
-        """Begin again, when it is back, what a broker was asked to delete."""
+        """Begin again, once a broker is back, the deletions that wait for its answer."""
         for topic, awaited in list(self._awaited.items()):
             if any(each == broker for _, each in awaited):
                 del self._awaited[topic]
                 self._failed.discard(topic)
 
     def broker_joined(self, broker: int) -> None:
-        """Try again what failed at a broker, or was refused there."""
+        """Begin again the deletions that failed at a broker."""
         for topic in list(self._failed):
             if any(each == broker for _, each in self._awaited.get(topic, ())):
                 self._failed.discard(topic)
@@ -134,8 +130,8 @@ class TopicDeletion:
         self._batch.metadata(keys)
         self._beginnings += 1
         self._begun[topic] = self._beginnings
-        # A broker that several topics are asked of at once gets one request; its answer counts for
-        # all that have begun by then.
+        # A broker gets one request for several topics; its answer counts for all deletions that had
+        # begun by then.
         answered = partial(self._answered, self._beginnings)
         for key in keys:
             replicas = self._context.replicas(key)
@@ -143,14 +139,14 @@ class TopicDeletion:
             self._batch.stop(key, replicas, delete=True, answered=answered)
 
     def _answered(self, beginnings: int, broker: int, response: Any) -> None:
-        """Take a broker's answer to StopReplica(delete), asked after so many beginnings."""
+        """Take a broker's answer to StopReplica(delete), sent after so many beginnings."""
         if response.error_code != ErrorCode.NONE:
-            logger.warning("deletion not taken broker=%d error=%d", broker, response.error_code)
+            logger.warning("deletion refused broker=%d error=%d", broker, response.error_code)
             for topic, awaited in self._awaited.items():
                 asked = self._begun[topic] <= beginnings
                 if asked and any(each == broker for _, each in awaited):
                     self._failed.add(topic)
-            self._refused(broker)
+            self._answers.note_refused(broker)
             return
         for item in response.partitions:
             if item.topic not in self._awaited or self._begun[item.topic] > beginnings:
@@ -160,7 +156,7 @@ class TopicDeletion:
             elif item.topic not in self._failed:
                 self._failed.add(item.topic)
                 logger.warning(
-                    "deletion waits topic=%s broker=%d error=%d: tried again when it comes back",
+                    "deletion waits topic=%s broker=%d error=%d: repeated when the broker restarts",
                     item.topic,
                     broker,
                     item.error_code,

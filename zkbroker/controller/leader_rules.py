@@ -8,8 +8,8 @@
     preferred             first replica, if live and in the ISR      the same
     controlled shutdown   first replica in the ISR that stays        the ISR without those leaving
     a replica is lost     the same, none if it was the leader        without it; the last one stays
-    gone and back unseen  the same, else first of the ISR that was   without those that went, unless
-                          there all the time                         nobody else lives
+    broker restarted      the same, else first of the ISR that       without the restarted, unless
+                          stayed                                     no other lives
 
 Invariant: without `unclean`, a leader always comes from the ISR, so that it has every acknowledged
 message. "First" is in the order of the assignment, the preferred replica first.
@@ -23,7 +23,7 @@ from zkbroker.registry.partition_states import NO_LEADER
 
 @dataclass(frozen=True, slots=True)
 class Election:
-    """What is to be decided.
+    """A decision that is not stored yet.
 
     Args:
         leader: broker id, -1 for none.
@@ -94,11 +94,14 @@ def without_replicas(leader: int, isr: Sequence[int], lost: Collection[int]) -> 
     return Election(after, left)
 
 
-def without_trust_in(
-    back: Collection[int], replicas: Sequence[int], before: Election, live: Collection[int]
+def without_restarted(
+    restarted: Collection[int],
+    replicas: Sequence[int],
+    before: Election,
+    live: Collection[int],
 ) -> Election | None:
-    """Replicas went and came back unseen; None when nobody stayed, and the leader is gone."""
-    isr = tuple(broker for broker in before.isr if broker not in back)
+    """Brokers restarted; None when no other replica stayed, and the leader is gone."""
+    isr = tuple(broker for broker in before.isr if broker not in restarted)
     leader = before.leader
     if leader not in isr or leader not in live:
         leader = next(

@@ -1,9 +1,9 @@
-"""Decides for partitions, stores the decision, and notes whom to tell.
+"""Decides for partitions, stores the decisions, and puts them into the batch.
 
-Invariant: a decision is stored before it is put into the batch, under the version that the context
-knows; where somebody else has changed the partition meanwhile it is read again and decided anew.
-Nothing is left undecided for what the context knows alone: leaders change ISRs, and tell it late.
-Every decision raises the leader epoch by one.
+Invariants: a decision is stored before it is put into the batch, under the version that the context
+knows; where another writer has changed the partition meanwhile, it is read and decided again. A
+rule that decides nothing is asked again with the stored state, because leaders change ISRs and the
+context learns of it late. Every decision raises the leader epoch by one.
 """
 
 import logging
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 ATTEMPTS = 20
 
 Rule = Callable[[Key], Election | None]
-"""What is to be decided for a partition now; None for nothing."""
+"""Return the decision for a partition; None for none."""
 
 
 @dataclass(slots=True)
@@ -42,13 +42,13 @@ class Partitions:
     """The partitions under one controller's election.
 
     Args:
-        runtime: whose other tasks get their turn in between.
+        runtime: other tasks of it get their turn in between.
         context: what the controller knows.
-        states: where decisions are stored.
-        batch: where those who are to be told are noted.
-        epoch: the controller's.
+        states: stores decisions.
+        batch: gathers requests.
+        epoch: the controller's epoch.
         epoch_version: version of `/controller_epoch` since its election.
-        counts: where elections are counted.
+        counts: counts elections.
         elected: whether the session in which this controller was elected still lives.
     """
 
@@ -67,7 +67,7 @@ class Partitions:
         """Decide for new partitions, and elect leaders where there is none.
 
         Returns:
-            what was decided, by partition.
+            the decisions, by partition.
         """
         wanted = [
             key for key in keys if not self.context.ending(key) and not self.context.has_leader(key)
@@ -77,16 +77,18 @@ class Partitions:
         for key in paced(self.runtime, decided):
             state = self.context.states[key]
             live = self.context.online_replicas(key)
-            told = state.isr if key in new else live
-            self.batch.decided(key, {*told, *live}, new=key in new)
+            created = state.isr if key in new else ()
+            self.batch.decided(key, {*created, *live}, new=key in new)
         self.batch.metadata(decided)
         return decided
 
-    def lose_replicas(self, keys: Iterable[Key], lost: Collection[int]) -> dict[Key, LeaderAndIsr]:
-        """Take replicas on brokers that are gone (or leave) out of their ISRs.
+    def remove_from_isr(
+        self, keys: Iterable[Key], lost: Collection[int]
+    ) -> dict[Key, LeaderAndIsr]:
+        """Take replicas on brokers that are gone (or about to stop) out of their ISRs.
 
         Returns:
-            what was decided, by partition.
+            the decisions, by partition.
         """
 
         def rule(key: Key) -> Election | None:
@@ -94,7 +96,7 @@ class Partitions:
             if state is None or not state.isr:
                 return None
             if state.leader in lost and not self.context.ending(key):
-                # What was read after a conflict may name others in sync, who can lead.
+                # A state read after a conflict may name other replicas in sync, which can lead.
                 elected = self._missing_leader(key)
                 if elected is not None:
                     return elected
@@ -106,42 +108,64 @@ class Partitions:
         self.batch.metadata(decided)
         return decided
 
-    def distrust(self, keys: Iterable[Key], back: Collection[int]) -> dict[Key, LeaderAndIsr]:
-        """Decide anew where replicas in sync went and came back.
+    def remove_offline_followers(self, keys: Iterable[Key]) -> None:
+        """Take followers out of ISRs that they entered when they were gone already.
 
-        Such a broker may have lost what was not on its disk. Those that did not go are preferred;
-        and in no case does it go on under the leader epoch that it led under before: two messages
-        could have the same offset and epoch then.
+        Their leader did not know that. It would keep them as long as nothing is appended, and the
+        first append would wait for them.
+        """
+        lost: dict[int, list[Key]] = {}
+        for key in keys:
+            state = self.context.states.get(key)
+            if state is None:
+                continue
+            for broker in state.isr:
+                if broker != state.leader and not self.context.online(key, broker):
+                    lost.setdefault(broker, []).append(key)
+        for broker in sorted(lost):
+            self.remove_from_isr(lost[broker], {broker})
+
+    def demote_restarted(
+        self, keys: Iterable[Key], restarted: Collection[int]
+    ) -> dict[Key, LeaderAndIsr]:
+        """Decide again where replicas in sync are of restarted brokers.
+
+        Such a broker may have lost what was not on its disk. Replicas that stayed are preferred;
+        and a restarted leader never continues in its leader epoch: two messages could then have the
+        same offset and epoch.
 
         Args:
             keys: the partitions to look at.
-            back: the brokers; those that are live are meant.
+            restarted: the brokers; live ones.
 
         Returns:
-            what was decided, by partition.
+            the decisions, by partition.
         """
-        rule = partial(self._without_trust_in, back=set(back))
-        return self._decide_and_tell(keys, rule, read_again=True)
+        rule = partial(self._without_restarted, restarted=set(restarted))
+        return self._decide_and_send(keys, rule, read_again=True)
 
-    def renew(self, keys: Iterable[Key]) -> dict[Key, LeaderAndIsr]:
-        """`distrust` replicas that registered after the last decision: nobody saw them go."""
+    def demote_unseen_restarts(self, keys: Iterable[Key]) -> dict[Key, LeaderAndIsr]:
+        """`demote_restarted` for brokers that registered after the last decision.
+
+        No controller saw them go.
+        """
 
         def rule(key: Key) -> Election | None:
             state = self.context.states.get(key)
             if state is None or not state.zxid:
                 return None
             brokers = self.context.brokers
-            back = {b for b in state.isr if b in brokers and brokers[b].epoch > state.zxid}
-            return self._without_trust_in(key, back)
+            restarted = {b for b in state.isr if b in brokers and brokers[b].epoch > state.zxid}
+            return self._without_restarted(key, restarted)
 
-        return self._decide_and_tell(keys, rule)
+        return self._decide_and_send(keys, rule)
 
-    def _without_trust_in(self, key: Key, back: set[int]) -> Election | None:
+    def _without_restarted(self, key: Key, restarted: set[int]) -> Election | None:
         state = self.context.states.get(key)
-        if state is None or back.isdisjoint(state.isr):
+        if state is None or restarted.isdisjoint(state.isr):
             return None
-        return leader_rules.without_trust_in(
-            back & set(state.isr),
+        return leader_rules.without_restarted(
+            restarted & set(state.isr),
             self.context.replicas(key),
             Election(state.leader, state.isr),
             self.context.electable(key),
@@ -158,10 +182,10 @@ class Partitions:
             return leader_rules.preferred(replicas, state.isr, self.context.electable(key))
 
         led_by_others = [key for key in keys if not self.context.led_by_first(key)]
-        return self._decide_and_tell(led_by_others, rule, read_again=True)
+        return self._decide_and_send(led_by_others, rule, read_again=True)
 
     def move_leaders(self, keys: Iterable[Key]) -> dict[Key, LeaderAndIsr]:
-        """Give partitions led by a broker that is about to stop to other replicas."""
+        """Make other replicas leaders of what brokers about to stop lead."""
         leaving = self.context.shutting_down
 
         def rule(key: Key) -> Election | None:
@@ -172,12 +196,12 @@ class Partitions:
                 self.context.replicas(key), state.isr, self.context.electable(key), leaving
             )
 
-        return self._decide_and_tell(keys, rule, read_again=True)
+        return self._decide_and_send(keys, rule, read_again=True)
 
     def elect_among(self, key: Key, replicas: Sequence[int], dropped: Collection[int]) -> bool:
         """Decide a partition for its new replicas: a leader among them, an ISR without the others.
 
-        The one that leads already stays; the leader epoch is raised all the same.
+        A leader among them stays; the leader epoch rises all the same.
         """
 
         def rule(wanted: Key) -> Election | None:
@@ -193,7 +217,7 @@ class Partitions:
         return bool(self._decide([key], rule, read_again=True))
 
     def raise_epoch(self, key: Key) -> bool:
-        """Decide the same again, in a new leader epoch."""
+        """Store the same decision in a new leader epoch."""
 
         def rule(wanted: Key) -> Election | None:
             state = self.context.states.get(wanted)
@@ -202,7 +226,7 @@ class Partitions:
         return bool(self._decide([key], rule))
 
     def read_again(self, keys: Iterable[Key]) -> None:
-        """Take what is stored for partitions.
+        """Read the stored states of partitions.
 
         Raises:
             ControllerMoved: a later controller has decided one of them.
@@ -216,7 +240,7 @@ class Partitions:
             if state is None:
                 self.context.states.pop(key, None)
                 continue
-            # What stood there at the beginning is of a tree from elsewhere: see `begin`.
+            # Such an epoch that was there at the beginning is of a tree from elsewhere.
             if state.controller_epoch > self.epoch and state != self.context.states.get(key):
                 epoch = state.controller_epoch
                 raise ControllerMoved(f"a controller of epoch {epoch} decided {key}")
@@ -239,7 +263,7 @@ class Partitions:
             replicas, state.isr, live, unclean=context.unclean(key[0])
         )
 
-    def _decide_and_tell(
+    def _decide_and_send(
         self, keys: Iterable[Key], rule: Rule, *, read_again: bool = False
     ) -> dict[Key, LeaderAndIsr]:
         decided = self._decide(keys, rule, read_again=read_again)
@@ -251,12 +275,12 @@ class Partitions:
     def _decide(
         self, keys: Iterable[Key], rule: Rule, *, read_again: bool = False
     ) -> dict[Key, LeaderAndIsr]:
-        """Store what a rule says, for each partition until it is stored or nothing is to be done.
+        """Store what a rule decides, for each partition until that is stored or there is nothing.
 
         Args:
             keys: the partitions.
-            rule: what is to be decided.
-            read_again: whether a rule that finds nothing is asked again with what is stored.
+            rule: decides.
+            read_again: whether a rule that decides nothing is asked again with the stored state.
 
         Raises:
             ControllerMoved: there is another controller.
@@ -276,8 +300,8 @@ class Partitions:
                 return done
             wanted = {key: self._decision(key, found) for key, found in elections.items()}
             if not self.elected():
-                # What was read last was read in a later session, which may not be registered yet:
-                # this broker itself would be taken for dead.
+                # The live brokers may have been read in a later session that is not registered yet:
+                # this broker itself would count as dead.
                 raise ControllerMoved("the session of this controller's election is over")
             stored = self.states.write(wanted, self.epoch_version)
             for key, state in stored.items():
@@ -288,16 +312,14 @@ class Partitions:
             if not left:
                 return done
             self.read_again(left)
-        raise RegistryError(
-            f"partition {left[0][0]}-{left[0][1]} is changed by others all the time"
-        )
+        raise RegistryError(f"partition {left[0][0]}-{left[0][1]} changes all the time")
 
     def _elections(self, keys: Iterable[Key], rule: Rule) -> dict[Key, Election]:
         return {
             key: found
             for key in paced(self.runtime, keys)
             if key not in self.states.unreadable
-            # Who was told to delete it would make it anew.
+            # A broker that deleted the replica would create it again.
             and not self.context.ending(key)
             and (found := rule(key)) is not None
         }

@@ -1,14 +1,15 @@
-"""Gives partitions other replicas, as /admin/reassign_partitions asks.
+"""Gives partitions other replicas, as /admin/reassign_partitions requests.
 
-    asked for --> assignment: old and new replicas; the new ones copy the log
+    requested --> assignment: old and new replicas; the new ones copy the log
               --> all new ones are in the ISR --> a leader among them --> the old ones are deleted
               --> assignment: the new ones; the partition leaves the node
 
 Invariant: an old replica is stopped only after every new one is in the ISR and that was stored.
+The node keeps every unfinished partition; it is written once for all that finish together.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from zkbroker.controller.context import ControllerContext
 from zkbroker.controller.partitions import Partitions
@@ -23,14 +24,14 @@ logger = logging.getLogger(__name__)
 
 
 class Reassignment:
-    """Moves partitions; `advance` again when an ISR or a broker changed.
+    """Moves partitions; call `advance` when an ISR or a broker changed.
 
     Args:
         session: a started session.
         context: what the controller knows; `reassigning` is this class's.
         partitions: decides.
-        batch: where those who are to be told are noted.
-        watch: makes what is set when a partition's state changes.
+        batch: gathers requests.
+        watch: makes the watch for a partition's state.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class Reassignment:
         self._watch = watch
 
     def request(self, wanted: Mapping[Key, tuple[int, ...]]) -> None:
-        """Take what the node asks for now; what is under way goes on, to other replicas if so."""
+        """Take the node's present request; a partition under way may get other replicas."""
         refused = False
         for key, replicas in wanted.items():
             if self._context.reassigning.get(key) == replicas:
@@ -65,9 +66,7 @@ class Reassignment:
                 continue
             self._context.reassigning[key] = replicas
             self._begin(key, replicas)
-        self.advance()
-        if refused or not self._context.reassigning:
-            self._store()
+        self.advance(store=refused or not self._context.reassigning)
 
     def _refusal(self, key: Key, replicas: tuple[int, ...]) -> str | None:
         if not self._context.replicas(key):
@@ -75,39 +74,43 @@ class Reassignment:
         if key[0] in self._context.deleting:
             return "its topic is being deleted"
         if not replicas or len(set(replicas)) != len(replicas):
-            return "give each broker once"
+            return "give at least one broker, and each once"
         away = [b for b in replicas if b not in self._context.brokers]
         if away and not set(away) <= set(self._context.replicas(key)):
-            # One that goes later is waited for: by then it is a replica.
+            # A broker that goes later is awaited: by then it has a replica.
             return f"brokers {away} do not run"
         return None
 
-    def advance(self) -> None:
-        """End what can be ended."""
+    def advance(self, *, store: bool = False) -> None:
+        """Finish every partition that can.
+
+        Args:
+            store: write the node also when nothing finishes.
+        """
         for key, replicas in list(self._context.reassigning.items()):
             if not self._context.replicas(key):
                 del self._context.reassigning[key]  # its topic is gone
-                self._store()
+                store = True
             elif self._caught_up(key, replicas):
-                self._finish(key, replicas)
+                store |= self._finish(key, replicas)
+        if store:
+            store_reassignment(
+                self._session, self._context.reassigning, self._partitions.epoch_version
+            )
 
-    def state_changed(self, key: Key) -> None:
-        """Look at a partition whose state was written."""
-        if key in self._context.reassigning:
-            self._read_and_watch(key)
+    def states_changed(self, keys: Iterable[Key]) -> None:
+        """Look at partitions whose states were written."""
+        moving = sorted(key for key in keys if key in self._context.reassigning)
+        if moving:
+            self._read_and_watch(moving)
             self.advance()
 
     def broker_joined(self, broker: int) -> None:
-        """Tell a new replica of its partition again; it was away when that began."""
+        """Send a new replica its partition again; its broker was away at the beginning."""
         for key, replicas in self._context.reassigning.items():
             if broker in replicas and self._context.states.get(key) is not None:
                 self._batch.decided(key, [broker], new=True)
         self.advance()
-
-    def resume(self) -> None:
-        """Watch again what an earlier controller began."""
-        for key in self._context.reassigning:
-            self._read_and_watch(key)
 
     def _caught_up(self, key: Key, replicas: tuple[int, ...]) -> bool:
         state = self._context.states.get(key)
@@ -132,34 +135,32 @@ class Reassignment:
             self._batch.decided(key, [b for b in online if b in present])
             self._batch.decided(key, [b for b in online if b not in present], new=True)
         self._batch.metadata([key])
-        self._read_and_watch(key)
+        self._read_and_watch([key])
 
-    def _read_and_watch(self, key: Key) -> None:
-        # Watched before it is read, so that no change falls in between.
-        self._session.exists(self._partitions.states.watched(key), self._watch(key))
-        self._partitions.read_again([key])
+    def _read_and_watch(self, keys: list[Key]) -> None:
+        # Watched before they are read, so that no change falls in between.
+        watched = [self._partitions.states.watched(key) for key in keys]
+        self._session.exists_many(watched, [self._watch(key) for key in keys])
+        self._partitions.read_again(keys)
 
-    def _finish(self, key: Key, replicas: tuple[int, ...]) -> None:
+    def _finish(self, key: Key, replicas: tuple[int, ...]) -> bool:
         present = self._context.replicas(key)
         dropped = tuple(broker for broker in present if broker not in replicas)
         if dropped or present != replicas:
             if not self._partitions.elect_among(key, replicas, dropped):
                 logger.warning("reassignment waits partition=%s-%d: no new replica may lead", *key)
-                return
+                return False
             online = self._context.online_replicas(key, replicas)
             self._batch.decided(key, online, replicas=replicas)
             self._batch.stop(key, dropped, delete=False)
             self._batch.stop(key, dropped, delete=True)
             self._assign(key, replicas)
         del self._context.reassigning[key]
-        self._store()
         self._batch.metadata([key])
         logger.info("reassignment done partition=%s-%d replicas=%s", *key, list(replicas))
+        return True
 
     def _assign(self, key: Key, replicas: tuple[int, ...]) -> None:
         self._context.assignments[key[0]] = replace_assignment(
             self._session, key[0], {key[1]: replicas}, self._partitions.epoch_version
         )
-
-    def _store(self) -> None:
-        store_reassignment(self._session, self._context.reassigning, self._partitions.epoch_version)

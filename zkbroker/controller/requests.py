@@ -1,9 +1,9 @@
-"""What one event makes the controller send: gathered, then sent in one batch.
+"""The requests that follow from one event: gathered, then sent in one batch.
 
     to each broker: LeaderAndIsr, UpdateMetadata, StopReplica (keep), StopReplica (delete)
 
-Invariants: a batch says only what is stored (`ControllerContext.states`); every request carries the
-controller's epoch and the receiver's broker epoch. UpdateMetadata about brokers alone goes out
+Invariants: a batch holds only what is stored (`ControllerContext.states`); every request carries
+the controller's epoch and the receiver's broker epoch. UpdateMetadata about brokers alone goes out
 before everything else, so that followers know where their leaders listen.
 """
 
@@ -45,14 +45,21 @@ Answered = Callable[[int, Any], object]
 
 
 class Sender(Protocol):
-    """Where requests go; each broker gets its own in order."""
+    """Sends requests; each broker gets its own in order."""
 
     def send(self, broker: int, request: Any, version: int, answered: Answered | None) -> None: ...
 
 
+class Answers(Protocol):
+    """Takes the answers of brokers, in the controller's task."""
+
+    def leader_and_isr(self, broker: int, response: Any) -> None: ...
+    def update_metadata(self, broker: int, response: Any) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Term:
-    """What every request of a controller says of it."""
+    """The controller, as every request names it."""
 
     controller_id: int
     epoch: int
@@ -63,29 +70,29 @@ class Term:
 
 
 class RequestBatch:
-    """Gathers what is to be sent.
+    """Gathers requests and sends them.
 
     Args:
         context: what the controller knows.
-        term: which controller sends.
-        leader_and_isr_answered: told every answer to a LeaderAndIsr.
-        update_metadata_answered: told every answer to an UpdateMetadata.
-        runtime: whose other tasks get their turn in between.
+        term: the controller that sends.
+        answers: takes what brokers answer.
+        sender: sends requests.
+        runtime: other tasks of it get their turn in between.
     """
 
     def __init__(
         self,
         context: ControllerContext,
         term: Term,
-        leader_and_isr_answered: Answered,
-        update_metadata_answered: Answered,
+        answers: Answers,
+        sender: Sender,
         runtime: Runtime,
     ) -> None:
         self._runtime = runtime
         self._context = context
         self._term = term
-        self._leader_and_isr_answered = leader_and_isr_answered
-        self._update_metadata_answered = update_metadata_answered
+        self._answers = answers
+        self._sender = sender
         self._brokers_first: set[int] = set()
         self._decided: dict[int, dict[Key, LeaderAndIsrPartition]] = {}
         self._metadata: dict[int, dict[Key, None]] = {}
@@ -93,7 +100,7 @@ class RequestBatch:
         self._stop_answered: dict[int, Answered] = {}
 
     def brokers_changed(self, brokers: Iterable[int]) -> None:
-        """Tell brokers who lives."""
+        """Send brokers the live brokers."""
         self._brokers_first.update(brokers)
 
     def decided(
@@ -104,11 +111,11 @@ class RequestBatch:
         new: bool = False,
         replicas: tuple[int, ...] | None = None,
     ) -> None:
-        """Tell brokers what was decided for a partition.
+        """Send brokers the decision for a partition.
 
         Args:
             key: the partition.
-            brokers: who is told; those that do not live are left out.
+            brokers: the receivers; brokers that do not live are left out.
             new: whether their replica is created.
             replicas: other replicas than the assigned ones.
         """
@@ -131,7 +138,7 @@ class RequestBatch:
                 self._decided[broker][key] = replace(message, is_new=made)
 
     def metadata(self, keys: Iterable[Key], brokers: Iterable[int] | None = None) -> None:
-        """Tell brokers (all that live, when not named) who leads partitions."""
+        """Send brokers (all live ones when None) the leaders of partitions."""
         wanted = list(keys)
         if not wanted:
             return
@@ -141,46 +148,43 @@ class RequestBatch:
     def stop(
         self, key: Key, brokers: Iterable[int], *, delete: bool, answered: Answered | None = None
     ) -> None:
-        """Have brokers stop a replica, and delete its log if so."""
+        """Have brokers stop a replica, and delete its log when `delete`."""
         for broker in brokers:
             if broker in self._context.brokers:
                 self._stopped.setdefault((broker, delete), {})[key] = None
                 if answered is not None:
                     self._stop_answered[broker] = answered
 
-    def flush(self, sender: Sender) -> None:
-        """Send what was gathered."""
+    def flush(self) -> None:
+        """Send the gathered requests."""
         live = self._live_brokers()
-        # UpdateMetadata about partitions names the brokers too; it is soon enough where no
-        # LeaderAndIsr goes before it.
+        # UpdateMetadata about partitions names the brokers too, and suffices where no LeaderAndIsr
+        # goes before it.
         soon = self._metadata.keys() - self._decided.keys()
         for broker in sorted(self._brokers_first - soon):
-            told = self._update_metadata((), live)
-            self._send(sender, broker, told, self._update_metadata_answered)
+            self._send(broker, self._update_metadata((), live), self._answers.update_metadata)
         for broker in sorted(self._decided):
             decided = self._leader_and_isr(self._decided[broker].values())
-            self._send(sender, broker, decided, self._leader_and_isr_answered)
+            self._send(broker, decided, self._answers.leader_and_isr)
         built: dict[tuple[Key, ...], UpdateMetadataRequest] = {}
         for broker in sorted(self._metadata):
             keys = tuple(self._metadata[broker])
             if keys not in built:
                 built[keys] = self._update_metadata(keys, live)
-            self._send(sender, broker, built[keys], self._update_metadata_answered)
+            self._send(broker, built[keys], self._answers.update_metadata)
         for broker, delete in sorted(self._stopped):
             stopped = self._stop_replica(self._stopped[broker, delete], delete)
             answered = self._stop_answered.get(broker) if delete else None
-            self._send(sender, broker, stopped, answered)
+            self._send(broker, stopped, answered)
         self._brokers_first.clear()
         self._decided, self._metadata = {}, {}
         self._stopped, self._stop_answered = {}, {}
 
-    def _send(
-        self, sender: Sender, broker: int, request: Any, answered: Answered | None = None
-    ) -> None:
+    def _send(self, broker: int, request: Any, answered: Answered | None) -> None:
         live = self._context.brokers.get(broker)
         if live is not None:
             addressed = replace(request, broker_epoch=live.epoch)
-            sender.send(broker, addressed, self._term.version(request.api_key), answered)
+            self._sender.send(broker, addressed, self._term.version(request.api_key), answered)
 
     # -- the messages
 
@@ -236,7 +240,7 @@ class RequestBatch:
             isr=list(state.isr),
             zk_version=max(state.zk_version, 0),
             replicas=list(replicas),
-            # Those of brokers that are about to stop count as offline, too.
+            # Replicas of brokers that are about to stop count as offline, too.
             offline_replicas=[each for each in replicas if each not in context.electable(key)],
         )
 

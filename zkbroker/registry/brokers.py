@@ -107,7 +107,7 @@ class BrokerInfo:
         """
         try:
             node = read_json(data)
-            endpoints = tuple(str(endpoint) for endpoint in node.get("endpoints") or ())
+            endpoints = tuple(_endpoint(str(each)) for each in node.get("endpoints") or ())
             host, port = node.get("host"), int32(node.get("port") or -1)
             if not host or port < 0:
                 # A broker without a plain listener leaves these empty from version 2 on.
@@ -146,6 +146,12 @@ def _port(number: int) -> int:
     if number not in range(65536):
         raise ValueError(f"{number} is no port")
     return number
+
+
+def _endpoint(text: str) -> str:
+    """An endpoint that the controller's requests can carry."""
+    _port(_host_port(_text(text, 2 * MAX_HOST))[1])
+    return text
 
 
 def _host_port(endpoint: str) -> tuple[str, int]:

@@ -1,13 +1,11 @@
-"""Consumer groups kept in ZooKeeper: members, owners, offsets.
+"""Consumer groups kept in ZooKeeper: members and owners.
 
     /consumers/[group]/ids/[consumer_id]          {"version":1,"subscription":{"topic":2},
                                                    "pattern":"static","timestamp":"ms"}
     /consumers/[group]/owners/[topic]/[n]         consumer_id-thread
-    /consumers/[group]/offsets/[topic]/[n]        next offset to consume, decimal
 
-Invariants: a claim is one transaction that also demands the claimer's own registration, so that it
-takes all partitions or none and never succeeds for a member whose session is over; an offset can be
-committed on the condition that nobody else committed since it was read.
+Invariant: a claim is one transaction that also demands the claimer's own registration, so that it
+takes all partitions or none and never succeeds for a member whose session is over.
 """
 
 import contextlib
@@ -31,7 +29,7 @@ from zkbroker.zookeeper.errors import (
     SessionLost,
     TransactionFailed,
 )
-from zkbroker.zookeeper.nodes import Check, Create, Delete, Operation, SetData, Settable
+from zkbroker.zookeeper.nodes import Check, Create, Delete, Operation, Settable
 from zkbroker.zookeeper.session import ZkSession
 
 logger = logging.getLogger(__name__)
@@ -47,7 +45,7 @@ _ATTEMPTS = 20
 
 @dataclass(frozen=True, slots=True)
 class StreamSubscription:
-    """What one consumer takes.
+    """The topics of one consumer.
 
     Attributes:
         streams: topic → number of streams; with a filter one entry, its regular expression.
@@ -104,7 +102,7 @@ def register_consumer(
 
 
 def register_member(session: ZkSession, group: str, consumer_id: str, data: bytes) -> None:
-    """Register a member with what its generation says of what it takes; may be repeated."""
+    """Register a member with its encoded subscription; may be repeated."""
     path = paths.consumer(group, consumer_id)
     for _ in range(_ATTEMPTS):
         with contextlib.suppress(NodeExists):
@@ -117,9 +115,9 @@ def register_member(session: ZkSession, group: str, consumer_id: str, data: byte
             if stat.ephemeral_owner == session.session_id:
                 session.set(path, data)
                 return
-            # Left by an earlier session of this member: no other makes this id.
+            # Left by an earlier session of this member: no other member has this id.
             session.delete(path, stat.version)
-    raise RegistryError(f"{path} is being changed by somebody else all the time")
+    raise RegistryError(f"{path} changes all the time")
 
 
 def unregister_consumer(session: ZkSession, group: str, consumer_id: str) -> None:
@@ -141,7 +139,7 @@ def members(session: ZkSession, group: str, watch: Settable | None = None) -> li
 def subscription(
     session: ZkSession, group: str, consumer_id: str, watch: Settable | None = None
 ) -> StreamSubscription | None:
-    """Return what a member takes, None when it is gone or has not said so yet."""
+    """Return a member's subscription; None when it is gone or its node is still empty."""
     try:
         return StreamSubscription.from_json(
             session.get(paths.consumer(group, consumer_id), watch)[0]
@@ -157,7 +155,7 @@ def subscriptions(
     *,
     parse: Callable[[bytes], StreamSubscription | None] = StreamSubscription.from_json,
 ) -> dict[str, StreamSubscription | None]:
-    """Return what every live member takes; the watch is set when any of it changes."""
+    """Return every live member's subscription; the watch is set when any of them changes."""
     ids = members(session, group, watch)
     nodes = session.get_many(
         [paths.consumer(group, consumer_id) for consumer_id in ids],
@@ -174,7 +172,7 @@ def subscriptions(
 
 
 def owner(session: ZkSession, group: str, topic: str, partition: int) -> str | None:
-    """Return which thread owns a partition, None for none."""
+    """Return the thread that owns a partition, None for none."""
     try:
         return _text(session.get(paths.owner(group, topic, partition))[0])
     except NoNode:
@@ -182,8 +180,8 @@ def owner(session: ZkSession, group: str, topic: str, partition: int) -> str | N
 
 
 def owners(session: ZkSession, group: str, topic: str) -> dict[int, str]:
-    """Return which thread owns which partition of a topic."""
-    numbers = _numbers(session, paths.owners(group, topic))
+    """Return the owning thread of each partition of a topic."""
+    numbers = partition_numbers(session, paths.owners(group, topic))
     nodes = session.get_many([paths.owner(group, topic, number) for number in numbers])
     return {
         number: _text(node[0])
@@ -193,7 +191,7 @@ def owners(session: ZkSession, group: str, topic: str) -> dict[int, str]:
 
 
 def owned_topics(session: ZkSession, group: str) -> list[str]:
-    """Return the topics that a group owns or owned partitions of."""
+    """Return the topics of which a group owns, or owned, partitions."""
     try:
         return session.children(f"{paths.CONSUMERS}/{group}/owners")
     except NoNode:
@@ -212,8 +210,8 @@ def claim(
         wanted: partition → thread id. Nodes that this member left there are replaced.
 
     Raises:
-        ClaimBlocked: one is owned by somebody else.
-        SessionLost: the member is not registered any more.
+        ClaimBlocked: another member owns one of them.
+        SessionLost: the member is no longer registered.
     """
     for topic in sorted({topic for topic, _ in wanted}):
         session.ensure_path(paths.owners(group, topic))
@@ -256,7 +254,7 @@ def _claim_batch(
                 raise SessionLost(f"{registration} is gone: register again") from None
             continue
         return
-    raise RegistryError(f"partitions of group {group} are being changed by others all the time")
+    raise RegistryError(f"owners of group {group} change all the time")
 
 
 def release(
@@ -278,130 +276,8 @@ def _is_thread_of(thread_id: str, consumer_id: str) -> bool:
     return bool(dash) and head == consumer_id and number.isdecimal()
 
 
-# -- offsets
-
-
-def read_offset(
-    session: ZkSession, group: str, topic: str, partition: int
-) -> tuple[int, int] | None:
-    """Return the committed offset and its node version, None when there is none."""
-    return read_offsets(session, group, [(topic, partition)]).get((topic, partition))
-
-
-def read_offsets(
-    session: ZkSession, group: str, partitions: Sequence[PartitionKey]
-) -> dict[PartitionKey, tuple[int, int]]:
-    """Return committed offsets and their node versions; partitions without one are left out."""
-    nodes = session.get_many([paths.offset(group, *key) for key in partitions])
-    found: dict[PartitionKey, tuple[int, int]] = {}
-    for key, node in zip(partitions, nodes, strict=True):
-        if node is not None:
-            try:
-                found[key] = int(node[0]), node[1].version
-            except ValueError:
-                logger.warning("offset unreadable group=%s partition=%s-%s", group, *key)
-    return found
-
-
-def committed_topics(session: ZkSession, group: str) -> list[str]:
-    """Return the topics that a group has committed offsets of."""
-    try:
-        return session.children(f"{paths.CONSUMERS}/{group}/offsets")
-    except NoNode:
-        return []
-
-
-def committed_partitions(session: ZkSession, group: str, topic: str) -> list[int]:
-    """Return the partitions of a topic that a group has committed offsets of."""
-    return _numbers(session, paths.offsets(group, topic))
-
-
-def commit_offset(
-    session: ZkSession,
-    group: str,
-    topic: str,
-    partition: int,
-    offset: int,
-    version: int | None = None,
-) -> int:
-    """Commit the next offset to consume and return its new node version.
-
-    Args:
-        session: a started session; no member need be registered.
-        group: the group.
-        topic: the topic.
-        partition: the partition.
-        offset: the next offset to consume.
-        version: the node version that the commit depends on, -1 for "no offset yet"; None commits
-            in any case.
-
-    Raises:
-        BadVersion: somebody else committed since.
-        ConnectionLost: whether it was committed is unknown: read the version again.
-    """
-    key = (topic, partition)
-    answer = commit_offsets(session, group, {key: (offset, version)})[key]
-    if isinstance(answer, BadVersion):
-        raise answer
-    return answer
-
-
-def commit_offsets(
-    session: ZkSession, group: str, offsets: Mapping[PartitionKey, tuple[int, int | None]]
-) -> dict[PartitionKey, int | BadVersion]:
-    """Commit many offsets in one flight.
-
-    Args:
-        session: a started session.
-        group: the group.
-        offsets: partition → (next offset, node version or -1 or None as in `commit_offset`).
-
-    Returns:
-        for each its new node version, or BadVersion when somebody else committed since.
-    """
-    answers: dict[PartitionKey, int | BadVersion] = {}
-    writes = {key: item for key, item in offsets.items() if item[1] != -1}
-    results = session.set_many(
-        [
-            SetData(paths.offset(group, *key), b"%d" % value, -1 if version is None else version)
-            for key, (value, version) in writes.items()
-        ]
-    )
-    missing = [key for key, item in offsets.items() if item[1] == -1]
-    for (key, (value, version)), result in zip(writes.items(), results, strict=True):
-        if isinstance(result, NoNode):
-            missing.append(key)
-        elif isinstance(result, RegistryError):
-            answers[key] = _own_write(session, group, key, value, version or 0)
-        else:
-            answers[key] = result.version
-    for key in missing:
-        value, version = offsets[key]
-        try:
-            session.create(paths.offset(group, *key), b"%d" % value, parents=True)
-            answers[key] = 0
-        except NodeExists:
-            if version is None:
-                answers[key] = session.set(paths.offset(group, *key), b"%d" % value).version
-            else:
-                answers[key] = _own_write(session, group, key, value, -1)
-    return answers
-
-
-def _own_write(
-    session: ZkSession, group: str, key: PartitionKey, value: int, expected: int
-) -> int | BadVersion:
-    """Tell our own write, whose answer was lost and which was then repeated, from another's."""
-    found = read_offset(session, group, *key)
-    if found == (value, expected + 1):
-        return expected + 1
-    return BadVersion(
-        f"{paths.offset(group, *key)} was committed by somebody else"
-        + (f" (offset {found[0]})" if found else "")
-    )
-
-
-def _numbers(session: ZkSession, path: str) -> list[int]:
+def partition_numbers(session: ZkSession, path: str) -> list[int]:
+    """Return the partitions that have a node below a path, sorted; none for a missing path."""
     try:
         return sorted(int(name) for name in session.children(path) if name.isdecimal())
     except NoNode:

@@ -16,7 +16,7 @@ import contextlib
 import json
 import re
 
-from zkbroker.registry import groups, paths
+from zkbroker.registry import group_offsets, paths
 from zkbroker.registry.groups import BLACK_LIST, STATIC, WHITE_LIST, StreamSubscription
 from zkbroker.registry.node_json import read_json
 from zkbroker.types import Partition07, PartitionKey
@@ -59,7 +59,7 @@ def committed_positions(session: ZkSession, group: str) -> dict[PartitionKey, in
         RegistryError: ZooKeeper does not answer.
     """
     keys: list[PartitionKey] = []
-    for topic in groups.committed_topics(session, group):
+    for topic in group_offsets.committed_topics(session, group):
         names: list[str] = []
         with contextlib.suppress(NoNode):
             names = session.children(paths.offsets(group, topic))
@@ -67,4 +67,4 @@ def committed_positions(session: ZkSession, group: str) -> dict[PartitionKey, in
             # What is not of 0.7 is another generation's, or nobody's.
             with contextlib.suppress(ValueError):
                 keys.append((topic, Partition07.parse(name)))
-    return {key: at for key, (at, _) in groups.read_offsets(session, group, keys).items()}
+    return {key: at for key, (at, _) in group_offsets.read_offsets(session, group, keys).items()}

@@ -1,112 +1,61 @@
-"""Who leads a partition, in which epoch, with which replicas in sync: the only writer of that.
+"""The leader, leader epoch and ISR of each partition: the only writer of these nodes.
 
     .../partitions/[n]         ephemeral form: the decision        persistent form: empty
     .../partitions/[n]/state   ephemeral form: the leader's        persistent form: the decision
                                registration, in its session
 
-Both nodes hold `{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":3,"isr":[1]}`; what a
-broker amends before it registers has "decided_zxid", too: the transaction of the decision itself.
-The ephemeral form is that of a cluster of ours: `state` is there while the leader lives, and
-nothing is forgotten when it goes. The persistent form is that of genuine brokers, for a cluster
-with both.
+The ephemeral form is that of a cluster of zkbroker: `state` is there while the leader lives, and
+the decision outlives it. The persistent form is that of genuine brokers, for a cluster with both.
 
-Invariants: a decision is written under the version it was read with, so that of two writers one is
-told; the controller's writes also check the version of `/controller_epoch`, so that a deposed one
-writes nothing. Where both nodes hold a decision (genuine brokers, or a last clean stop, left a
+Invariants: a decision is written under the version it was read with, so that one of two writers is
+refused; the controller's writes also check the version of `/controller_epoch`, so that a deposed
+one writes nothing. Where both nodes hold a decision (genuine brokers, or a last clean stop, left a
 persistent `state`) the higher leader epoch is the truth, `state` on a tie; the first write after
 that removes the other one in its transaction.
 """
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
 from zkbroker.registry.controller_writes import controller_transactions
+from zkbroker.registry.decisions import (
+    MISSING,
+    NO_LEADER,
+    IsrUpdate,
+    Key,
+    LeaderAndIsr,
+    LostLogs,
+    Node,
+    decode,
+    judge,
+    node_version,
+    without,
+)
 from zkbroker.registry.leader_registrations import (
     ATTEMPTS,
     LeaderRegistrations,
     StoredDecision,
 )
-from zkbroker.registry.node_json import int32, read_json, tell_unreadable
-from zkbroker.registry.partitions import PartitionState
+from zkbroker.registry.node_json import tell_unreadable
 from zkbroker.registry.state_form import StateForm
 from zkbroker.runtime.pacing import paced
-from zkbroker.zookeeper.nodes import Check, Create, Delete, NodeStat, Operation, SetData
+from zkbroker.zookeeper.nodes import Check, Create, Delete, Operation, SetData
 from zkbroker.zookeeper.session import ZkSession
 
 logger = logging.getLogger(__name__)
 
-Key = tuple[str, int]
-"""Topic and partition number."""
-
-Node = tuple[bytes, NodeStat] | None
-
-NO_LEADER = -1
-MISSING = -1
-"""As `zk_version`: the node does not exist yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeaderAndIsr:
-    """What is decided for a partition.
-
-    Args:
-        leader: broker id; -1 for none.
-        leader_epoch: grows with every decision of a controller; a leader's change keeps it.
-        isr: the replicas in sync. Empty only for a partition of which no more than the epochs used
-            so far is known.
-        controller_epoch: that of the controller which decided.
-        zk_version: version of the node it was read from or written to; MISSING before that.
-        zxid: the transaction in which its controller, or its leader, decided it, 0 unless it was
-            read; to be compared with broker epochs.
-    """
-
-    leader: int
-    leader_epoch: int
-    isr: tuple[int, ...]
-    controller_epoch: int = 0
-    zk_version: int = MISSING
-    zxid: int = field(default=0, compare=False)
-
-    def to_json(self, *, amended: bool = False) -> bytes:
-        """As a node holds it; `amended`: by somebody who decides nothing."""
-        return PartitionState(
-            self.leader,
-            self.leader_epoch,
-            self.isr,
-            self.controller_epoch,
-            self.zxid if amended and self.zxid else None,
-        ).to_json()
-
-
-@dataclass(frozen=True, slots=True)
-class IsrUpdate:
-    """What became of a leader's change of the ISR.
-
-    Args:
-        state: what is stored now, with its version; None when it could not be read.
-        written: the wanted ISR is stored.
-        still_leader: the stored leader and leader epoch are those of the one that asked.
-    """
-
-    state: LeaderAndIsr | None
-    written: bool
-    still_leader: bool
-
-
-@dataclass(frozen=True, slots=True)
-class LostLogs:
-    """Who is in sync for partitions whose logs a broker has lost.
-
-    Args:
-        others: others alone are; they have what was acknowledged.
-        last: the broker is, and nobody else.
-    """
-
-    others: set[Key]
-    last: set[Key]
+__all__ = [
+    "MISSING",
+    "NO_LEADER",
+    "IsrUpdate",
+    "Key",
+    "LeaderAndIsr",
+    "LostLogs",
+    "PartitionStates",
+]
 
 
 class PartitionStates:
@@ -125,13 +74,13 @@ class PartitionStates:
         self._superseded: dict[Key, int] = {}
         self._registrations = LeaderRegistrations(session)
         self.unreadable: set[Key] = set()
-        """Partitions whose decision is there and could not be read. Nothing may be decided for
-        them: who was in sync is not known, and every guess loses messages."""
+        """Partitions whose stored decision could not be read. Nothing may be decided for them: the
+        replicas in sync are unknown, and every guess loses messages."""
 
     # -- reading
 
     def read(self, keys: Iterable[Key]) -> dict[Key, LeaderAndIsr]:
-        """Return what is decided for many partitions, in one flight; undecided ones are left out.
+        """Return the decisions for many partitions, in one flight; undecided ones are left out.
 
         A decision that was found in the other form's node has that form's content and the
         `zk_version` under which it is to be written here.
@@ -147,11 +96,11 @@ class PartitionStates:
         for key, node, state in paced(self._session.runtime, read):
             self._superseded.pop(key, None)
             if self.form is StateForm.EPHEMERAL:
-                truth = self._decided(key, node, state, version=_version(node))
+                truth = self._decided(key, node, state, version=node_version(node))
                 if state is not None and not state[1].ephemeral_owner:
                     self._superseded[key] = state[1].version
             else:
-                truth = self._decided(key, node, state, version=_version(state))
+                truth = self._decided(key, node, state, version=node_version(state))
                 if node is not None and node[0]:
                     self._superseded[key] = node[1].version
             if truth is not None:
@@ -180,7 +129,7 @@ class PartitionStates:
 
     @staticmethod
     def _decided(key: Key, node: Node, state: Node, version: int) -> LeaderAndIsr | None:
-        own, left = _decode(key, node), _decode(key, state)
+        own, left = decode(key, node), decode(key, state)
         if state is not None and state[1].ephemeral_owner:
             left = None  # the leader's copy of the decision
         if left is None or (own is not None and own.leader_epoch > left.leader_epoch):
@@ -199,8 +148,8 @@ class PartitionStates:
             epoch_version: version of `/controller_epoch` since this controller's election.
 
         Returns:
-            those that were stored, with their new versions. The others met a change by somebody
-            else (or their topic is gone): read them again.
+            the stored ones, with their new versions. The others met another writer's change (or
+            their topic is gone): read them again.
 
         Raises:
             ControllerMoved: there is another controller.
@@ -264,12 +213,12 @@ class PartitionStates:
         """Store ISRs that this broker, their leader, has changed; in one flight.
 
         Args:
-            changes: leader, leader epoch and controller epoch as the leader was told them, the new
+            changes: leader, leader epoch and controller epoch as the leader received them, the new
                 ISR, and the version that the change expects.
 
         Returns:
-            for each what became of it. A refused one whose `still_leader` holds may be tried again
-            with the version in it; one without was decided anew by the controller.
+            the outcome of each. A refused one with `still_leader` may be repeated under the version
+            in it; for one without, the controller has decided again.
 
         Raises:
             RegistryError: ZooKeeper does not answer; what was stored is unknown.
@@ -306,15 +255,14 @@ class PartitionStates:
                 refused.append(key)
         current = self.read(refused) if refused else {}
         for key in refused:
-            outcome[key] = _judge(changes[key], current.get(key))
+            outcome[key] = judge(changes[key], current.get(key))
         return outcome
 
     def register_leader(self, states: Mapping[Key, LeaderAndIsr]) -> set[Key]:
         """Register this broker as the leader, after it became that; nothing in the persistent form.
 
         Returns:
-            the partitions for which that was refused: the controller has decided anew, and this
-            broker is about to be told.
+            the refused partitions: the controller has decided again, and LeaderAndIsr follows.
 
         Raises:
             RegistryError: ZooKeeper does not answer.
@@ -337,7 +285,7 @@ class PartitionStates:
         if self.form is StateForm.EPHEMERAL and wanted:
             self._registrations.unregister(wanted)
 
-    # -- coming and going
+    # -- before a broker registers, and after the last one stops
 
     def raise_epochs(self, floors: Mapping[Key, int]) -> dict[Key, int]:
         """Have leader epochs continue above those that logs of this broker know.
@@ -357,7 +305,7 @@ class PartitionStates:
             return {}
         known = self.read(floors)
         nodes = self._session.get_many([paths.partition(*key) for key in floors])
-        versions = {key: _version(node) for key, node in zip(floors, nodes, strict=True)}
+        versions = {key: node_version(node) for key, node in zip(floors, nodes, strict=True)}
         raised: dict[Key, LeaderAndIsr] = {}
         for key, epoch in floors.items():
             state = known.get(key) or LeaderAndIsr(NO_LEADER, -1, (), zk_version=versions[key])
@@ -387,8 +335,8 @@ class PartitionStates:
         To be called before it registers: a controller that finds it in an ISR may elect others with
         it, and it would count as in sync with an empty log. A stored leader leaves in a new leader
         epoch, which has no leader: a controller that finds it live, and alone, would take it for
-        the only one in sync. The last member of an ISR stays: nobody else has what was
-        acknowledged.
+        the only one in sync. The last member of an ISR stays: no other replica has
+        what was acknowledged.
 
         Returns:
             the partitions that others have, and those that it is still in sync for.
@@ -401,14 +349,14 @@ class PartitionStates:
             found = self.read(lost)
             named = {key for key, state in found.items() if broker_id in state.isr}
             changes = {
-                key: _without(broker_id, found[key])
+                key: without(broker_id, found[key])
                 for key in sorted(named)
                 if len(found[key].isr) > 1
             }
             if not changes:
                 decided = {key for key, state in found.items() if state.isr}
                 return LostLogs(decided - named, named)
-            # Who came back unseen since the decision is found by its time, see `Partitions.renew`.
+            # `amended`: `Partitions.demote_unseen_restarts` needs the time of the decision.
             self._session.transactions(
                 [self._operations(*each, amended=True) for each in changes.items()]
             )
@@ -433,7 +381,7 @@ class PartitionStates:
         states = self._session.get_many([paths.partition_state(*key) for key in wanted])
         batches: list[list[Operation]] = []
         for key, node, state in zip(wanted, nodes, states, strict=True):
-            decided = _decode(key, node)
+            decided = decode(key, node)
             if node is None or decided is None or not decided.isr:
                 continue
             path = paths.partition_state(*key)
@@ -444,57 +392,3 @@ class PartitionStates:
                 batch.append(Delete(path, state[1].version))
             batches.append([*batch, Create(path, decided.to_json())])
         return sum(refused is None for refused in self._session.transactions(batches))
-
-
-def _without(broker_id: int, state: LeaderAndIsr) -> LeaderAndIsr:
-    """Return a decision without one of its replicas in sync."""
-    isr = tuple(each for each in state.isr if each != broker_id)
-    if state.leader != broker_id:
-        return replace(state, isr=isr)
-    # An epoch has one leader.
-    return replace(state, leader=NO_LEADER, leader_epoch=state.leader_epoch + 1, isr=isr)
-
-
-def _version(node: Node) -> int:
-    return MISSING if node is None else node[1].version
-
-
-def _decode(key: Key, node: Node) -> LeaderAndIsr | None:
-    """Read a decision; None for no node, an empty one, or one that cannot be read."""
-    if node is None or not node[0]:
-        return None
-    data, stat = node
-    try:
-        state = PartitionState.from_json(data)
-    except RegistryError as error:
-        epoch = _epoch_alone(data)
-        if epoch is None:
-            logger.debug("partition state unreadable partition=%s-%d error=%s", *key, error)
-            return None
-        return LeaderAndIsr(NO_LEADER, epoch, (), zk_version=stat.version)
-    return LeaderAndIsr(
-        state.leader,
-        state.leader_epoch,
-        state.isr,
-        state.controller_epoch,
-        stat.version,
-        stat.mzxid if state.decided_zxid is None else state.decided_zxid,
-    )
-
-
-def _epoch_alone(data: bytes) -> int | None:
-    """What releases before replication left in a partition's node: the epochs used so far."""
-    try:
-        state = read_json(data)
-        if "leader" in state or "isr" in state:
-            return None  # a decision, of which something cannot be read
-        return int32(state["leader_epoch"])
-    except (ValueError, TypeError, KeyError):
-        return None
-
-
-def _judge(wanted: LeaderAndIsr, current: LeaderAndIsr | None) -> IsrUpdate:
-    if current is None:
-        return IsrUpdate(None, written=False, still_leader=False)
-    ours = (current.leader, current.leader_epoch) == (wanted.leader, wanted.leader_epoch)
-    return IsrUpdate(current, written=ours and current.isr == wanted.isr, still_leader=ours)

@@ -21,6 +21,8 @@ from zkbroker.zookeeper.session import ZkSession
 
 logger = logging.getLogger(__name__)
 
+MAX_EPOCH = 2**31 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
@@ -62,13 +64,21 @@ class PartitionState:
             zxid = state.get("decided_zxid")
             return cls(
                 leader=int32(state["leader"]),
-                leader_epoch=int32(state["leader_epoch"]),
+                leader_epoch=_epoch(state["leader_epoch"]),
                 isr=tuple(int32(broker) for broker in state.get("isr", ())),
                 controller_epoch=int32(state.get("controller_epoch", 0)),
                 decided_zxid=None if zxid is None else int(zxid),
             )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise RegistryError(f"no partition state: {data[:200]!r}") from error
+
+
+def _epoch(value: object) -> int:
+    """A leader epoch that can be raised: no request can carry the epoch after the last one."""
+    number = int32(value)
+    if number == MAX_EPOCH:
+        raise ValueError(f"leader epoch {number} is the last one")
+    return number
 
 
 def partition_state(

@@ -219,27 +219,46 @@ def remove_topic(session: ZkSession, name: str, epoch_version: int) -> None:
     """
     for _ in range(_ATTEMPTS):
         partitions = f"{paths.topic(name)}/partitions"
-        numbers = _children(session, partitions)
-        below = [f"{partitions}/{number}" for number in numbers]
-        leaves = [f"{path}/state" for path in below]
-        refused = False
+        below = [f"{partitions}/{number}" for number in _children(session, partitions)]
+        refused: list[str] = []
         for group in (
-            leaves,
+            [f"{path}/state" for path in below],
             below,
             [partitions],
             [paths.topic(name)],
             [paths.topic_config(name)],
             [paths.delete_topic(name)],
         ):
-            operations: list[Operation] = [Delete(path) for path in group]
-            for failed in controller_transactions(session, operations, epoch_version):
-                refused |= failed is not None and not isinstance(failed.cause, NoNode)
+            refused = _delete_all(session, group, epoch_version)
             if refused:
-                break  # something was made meanwhile: look again
+                break
         if not refused:
             logger.info("topic removed topic=%s", name)
             return
+        # Somebody wrote below these nodes: at any depth, under any name.
+        for path in refused:
+            for deep in reversed(_descendants(session, path)):
+                _delete_all(session, [deep], epoch_version)
     raise RegistryError(f"topic {name} is written to while it is removed")
+
+
+def _delete_all(session: ZkSession, group: Sequence[str], epoch_version: int) -> list[str]:
+    """Delete nodes and return those that have children; missing ones are fine."""
+    operations: list[Operation] = [Delete(path) for path in group]
+    answers = controller_transactions(session, operations, epoch_version)
+    return [
+        path
+        for path, failed in zip(group, answers, strict=True)
+        if failed is not None and not isinstance(failed.cause, NoNode)
+    ]
+
+
+def _descendants(session: ZkSession, path: str) -> list[str]:
+    """Return the nodes below a node, each after its parent."""
+    found = [f"{path}/{child}" for child in _children(session, path)]
+    for each in found:
+        found += [f"{each}/{child}" for child in _children(session, each)]
+    return found
 
 
 def _children(session: ZkSession, path: str) -> list[str]:

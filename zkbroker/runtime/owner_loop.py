@@ -1,14 +1,14 @@
-"""A task that owns some state: it waits to be poked, works, and tries again what failed.
+"""A task that owns some state: it waits for a wake-up, makes a step, and repeats a failed step.
 
-    wait for a poke, or for the time that the last step asked for
+    wait for a wake-up, or for the time that the last step returned
       -> closed? end
-      -> wait until what the step needs is there (`ready`)
-      -> step; failed? log it and try again after `retry_s`
+      -> wait until the step can be made (`ready`)
+      -> step; failed? log it and repeat it after a pause
 
-Invariants: one task makes every step; pokes that come meanwhile make one more step; a step that
-fails is repeated, whatever it raised, since nothing else would do its work; the same failure is a
-WARNING once and DEBUG from then on, until a step succeeds or fails in another way. After `close`
-returned true no step is made any more.
+Invariants: one task makes every step; wake-ups during a step cause one more step; a failed step is
+repeated, whatever it raised, since nothing else would do its work; the same failure is a WARNING
+once and DEBUG from then on, until a step succeeds or fails in another way. After `close` returned
+true no step is made.
 """
 
 import logging
@@ -21,20 +21,21 @@ CLOSE_TIMEOUT_S = 10.0
 
 
 class OwnerLoop:
-    """Runs a step in a task of its own, whenever it is poked.
+    """Makes a step in a task of its own at every wake-up.
 
     Args:
-        runtime: what the task runs on.
-        step: does the work. It returns after how many seconds it is to be done again without a
-            poke, None for not at all.
+        runtime: runs the task.
+        step: does the work. It returns the seconds until the next step without a wake-up; None
+            waits for a wake-up.
         name: names the task and its lines in the log.
-        logger: where failures are told.
+        logger: receives failures.
         retry_s: pause after a failed step, in seconds.
+        retry_max_s: the pause doubles up to this while steps fail; constant when None.
         foreseen: errors that are logged without a traceback.
-        ready: waits up to the given seconds for what the step needs, and returns whether it is
-            there, such as `ZkSession.wait_connected`.
-        ended: true when what the loop works on was closed: it ends in silence.
-        on_failure: called with what a step raised, before it is logged.
+        ready: waits up to the given seconds and returns whether a step can be made, such as
+            `ZkSession.wait_connected`.
+        ended: whether the loop's subject was closed: the loop ends without a line in the log.
+        on_failure: called with the error of a step, before it is logged.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class OwnerLoop:
         name: str,
         logger: logging.Logger,
         retry_s: float = RETRY_S,
+        retry_max_s: float | None = None,
         foreseen: tuple[type[Exception], ...] = (),
         ready: Callable[[float], bool] = lambda timeout_s: True,
         ended: Callable[[], bool] = lambda: False,
@@ -55,29 +57,30 @@ class OwnerLoop:
         self._name = name
         self._logger = logger
         self._retry_s = retry_s
+        self._retry_max_s = retry_max_s or retry_s
         self._foreseen = foreseen
         self._ready = ready
         self._ended = ended
         self._on_failure = on_failure
-        self._poked = runtime.event()
+        self._woken = runtime.event()
         self._closing = runtime.event()
         self._task: Task | None = None
-        self._told: str | None = None
+        self._last_failure: str | None = None
         self._first_s: float | None = None
 
     def start(self, first_s: float | None = None) -> None:
-        """Start the task; its first step waits for a poke, or for `first_s` at most."""
+        """Start the task; its first step waits for a wake-up, at most `first_s`."""
         self._first_s = first_s
         self._task = self._runtime.spawn(self._run, name=self._name)
 
     def set(self) -> None:
-        """Poke: have a step made soon. The loop may be given to ZooKeeper as a watch."""
-        self._poked.set()
+        """Wake the loop: a step follows soon. The loop may be given to ZooKeeper as a watch."""
+        self._woken.set()
 
     def end(self) -> None:
         """Have the task end after the step that runs. Does not wait."""
         self._closing.set()
-        self._poked.set()
+        self._woken.set()
 
     def close(self, timeout_s: float | None = CLOSE_TIMEOUT_S) -> bool:
         """End the task, after the step that runs; false when that takes longer than `timeout_s`."""
@@ -86,30 +89,30 @@ class OwnerLoop:
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called, or what the loop works on was closed."""
+        """Whether the loop, or its subject, was closed."""
         return self._closing.is_set() or self._ended()
 
     def _run(self) -> None:
-        wait_s = self._first_s
+        wait_s, retry_s = self._first_s, self._retry_s
         while not self.closed:
-            self._poked.wait(wait_s)
+            self._woken.wait(wait_s)
             if not self._wait_ready():
                 return
-            self._poked.clear()
+            self._woken.clear()
             if self.closed:
                 # `close` may have set what was cleared just now.
                 return
             try:
                 wait_s = self._step()
-                self._told = None
-            except Exception as error:  # noqa: BLE001 - told by `_tell`
+                self._last_failure, retry_s = None, self._retry_s
+            except Exception as error:  # noqa: BLE001 - logged by `_log`
                 if self.closed:
                     return
                 self._on_failure(error)
-                self._tell(error)
-                # Pokes do not shorten this: what fails is not repeated in a circle.
-                self._closing.wait(self._retry_s)
-                wait_s = 0.0
+                self._log(error)
+                # A wake-up does not shorten the pause: wake-ups must not make a busy loop.
+                self._closing.wait(retry_s)
+                wait_s, retry_s = 0.0, min(retry_s * 2, self._retry_max_s)
 
     def _wait_ready(self) -> bool:
         while not self.closed:
@@ -117,9 +120,9 @@ class OwnerLoop:
                 return True
         return False
 
-    def _tell(self, error: Exception) -> None:
-        said = f"{type(error).__name__}: {error}"
-        again, self._told = said == self._told, said
+    def _log(self, error: Exception) -> None:
+        failure = f"{type(error).__name__}: {error}"
+        again, self._last_failure = failure == self._last_failure, failure
         self._logger.log(
             logging.DEBUG if again else logging.WARNING,
             "%s failed, repeated until it succeeds error=%s",

@@ -141,3 +141,17 @@ def test_a_queue_that_is_too_long_is_replaced_except_for_what_is_waited_for():
     world.failures = 0
     world.clock.run(60.0)
     assert stop in world.received
+
+
+def test_a_request_that_cannot_be_encoded_does_not_end_the_channel(world):
+    send, errors = Line.send, [ValueError("too long")]
+
+    def fail_once(request, version):
+        if errors:
+            raise errors.pop()
+        return send(world.lines[0], request, version)
+
+    world.lines[0].send = fail_once
+    world.channels.send(1, UpdateMetadataRequest(1), 5, None)
+    world.clock.run(30.0)
+    assert [each.controller_id for each in world.received] == [1]

@@ -154,7 +154,7 @@ def test_what_fails_again_and_again_is_told_once(world, monkeypatch, caplog):
 
     def told():
         return [
-            each for each in caplog.records if each.getMessage().startswith("controller begins")
+            each for each in caplog.records if each.getMessage().startswith("controller failed")
         ]
 
     caplog.set_level("DEBUG", "zkbroker.controller.controller")

@@ -186,9 +186,9 @@ def test_a_broker_that_refuses_and_does_not_register_anew_is_asked_again(cluster
     topics.mark_for_deletion(cluster.session, "t")
     cluster.settle()
     assert cluster.exists(paths.topic("t"))
-    assert cluster.term.refused == {1}
+    assert cluster.term.answers.refused == {1}
     cluster.notes.refusals = {}
-    cluster.term.tell_refused()
+    cluster.term.resend_refused()
     cluster.settle()
     assert gone(cluster)
 
@@ -199,7 +199,7 @@ def test_a_shutdown_moves_nothing_that_is_being_deleted(cluster):
     cluster.settle()
     before = cluster.led(T0), cluster.led(T1)
     cluster.forget()
-    assert cluster.term.controlled_shutdown(0, -1) == []
+    assert cluster.term.moves.controlled_shutdown(0, -1) == []
     assert (cluster.led(T0), cluster.led(T1)) == before
     assert not cluster.notes.decided(T0), "who has deleted it would make it anew"
 
@@ -211,7 +211,8 @@ def test_an_error_at_a_broker_moves_nothing_that_is_being_deleted(cluster):
     before = cluster.led(T0)
     cluster.forget()
     answer = LeaderAndIsrResponse(0, [PartitionError(*T0, int(ErrorCode.KAFKA_STORAGE_ERROR))])
-    cluster.term._leader_and_isr_answered(0, answer)
+    cluster.term.answers.leader_and_isr(0, answer)
+    cluster.settle()
     assert cluster.led(T0) == before
     assert not cluster.notes.decided(T0)
 
@@ -268,3 +269,13 @@ def test_a_deposed_controller_removes_nothing(cluster):
     with pytest.raises(ControllerMoved):
         cluster.settle()
     assert cluster.exists(paths.topic("t"))
+
+
+@pytest.mark.parametrize("stray", ["/extra", "/partitions/0/extra", "/partitions/0/extra/deep"])
+def test_a_topic_with_unknown_nodes_below_it_is_removed(cluster, stray):
+    path = f"{paths.topic('t')}{stray}"
+    cluster.session.create(path, parents=True)
+    topics.mark_for_deletion(cluster.session, "t")
+    cluster.settle()
+    assert not cluster.exists(paths.topic("t"))
+    assert not cluster.exists(paths.delete_topic("t"))

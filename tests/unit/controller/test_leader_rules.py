@@ -103,7 +103,7 @@ def test_a_lost_replica(leader, isr, lost, expected):
 )
 def test_replicas_that_went_and_came_back_unseen(back, leader, isr, live, expected):
     before = Election(leader, isr)
-    assert rules.without_trust_in(back, [0, 1, 2], before, live) == expected
+    assert rules.without_restarted(back, [0, 1, 2], before, live) == expected
 
 
 brokers = st.integers(0, 5)

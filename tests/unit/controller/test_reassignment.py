@@ -3,6 +3,7 @@ import json
 import pytest
 
 from tests.support.controlled_cluster import ControlledCluster
+from zkbroker.controller import reassignment
 from zkbroker.registry import paths, topics
 from zkbroker.registry.state_form import StateForm
 
@@ -80,7 +81,7 @@ def test_another_order_alone_is_done_at_once(cluster):
     assert assigned(cluster, T0) == [1, 0]
     assert cluster.led(T0) == (0, 1, [0, 1])
     assert not cluster.exists(paths.REASSIGN_PARTITIONS)
-    cluster.term.elect_preferred([T0])
+    cluster.term.moves.elect_preferred([T0])
     assert cluster.led(T0)[0] == 1
 
 
@@ -147,7 +148,7 @@ def test_a_move_that_is_turned_back_while_another_ends_is_turned_back(cluster):
     cluster.isr_changed(T1, 1, 0, 2)
     turn_back(cluster, (T0, [0, 1]), (T1, [1, 2]))
     # The controller looks at the state first.
-    cluster.term._reassignment.state_changed(T1)
+    cluster.term._reassignment.states_changed([T1])
     assert assigned(cluster, T1) == [1, 2]
     cluster.settle()
     assert assigned(cluster, T0) == [0, 1]
@@ -223,5 +224,19 @@ def test_preferred_leaders_are_not_balanced_meanwhile(cluster):
     cluster.settle()
     cluster.isr_changed(T1, 0, 1)
     cluster.settle()
-    cluster.term.rebalance(0)
+    cluster.term.moves.rebalance(0)
     assert cluster.led(T1)[0] == 0
+
+
+def test_partitions_that_finish_together_cost_one_write_of_the_node(cluster, monkeypatch):
+    writes = []
+    store = reassignment.store_reassignment
+    monkeypatch.setattr(
+        reassignment, "store_reassignment", lambda *args: writes.append(store(*args))
+    )
+    ask(cluster, (T0, [2, 3]), (T1, [1, 2]))
+    cluster.isr_changed(T0, 0, 1, 2, 3)
+    cluster.isr_changed(T1, 1, 0, 2)
+    cluster.settle()
+    assert (assigned(cluster, T0), assigned(cluster, T1)) == ([2, 3], [1, 2])
+    assert len(writes) == 1

@@ -3,11 +3,13 @@
 import gzip
 import json
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from tests.golden.test_replication_wire import plain
 from tests.support.controlled_cluster import Notes
+from zkbroker.controller.answers import BrokerAnswers
 from zkbroker.controller.context import ControllerContext, LiveBroker
 from zkbroker.controller.requests import RequestBatch, Term, broker_message
 from zkbroker.protocol import ApiKey, decode_request
@@ -55,7 +57,11 @@ def batch_for(level, ports, epochs):
     }
     notes = Notes(open_to=set(ports))
     batch = RequestBatch(
-        context, Term(0, 1, level), lambda b, a: None, lambda b, a: None, ThreadsRuntime()
+        context,
+        Term(0, 1, level),
+        BrokerAnswers(context, Event(), Event()),
+        notes,
+        ThreadsRuntime(),
     )
     return context, notes, batch
 
@@ -73,7 +79,7 @@ def test_the_requests_are_those_of_genuine_controllers(level):
     for key in keys:
         batch.decided(key, [to], new=True)
     batch.metadata(keys, [told])
-    batch.flush(notes)
+    batch.flush()
     ours = {each.request.api_key: each for each in notes.sent}
     assert ours[ApiKey.LEADER_AND_ISR].version == version
     assert ours[ApiKey.UPDATE_METADATA].version == metadata_version
@@ -93,7 +99,7 @@ def test_one_request_of_each_kind_goes_to_a_broker_and_in_this_order():
     batch.decided(("t3", 1), [1])
     batch.decided(("t3", 2), [1, 7])
     batch.brokers_changed([0, 1])
-    batch.flush(notes)
+    batch.flush()
     assert notes.kinds() == [
         (1, "UPDATE_METADATA"),
         (1, "LEADER_AND_ISR"),
@@ -104,7 +110,7 @@ def test_one_request_of_each_kind_goes_to_a_broker_and_in_this_order():
     ]
     assert [each.request.delete_partitions for each in notes.sent[-2:]] == [False, True]
     notes.sent.clear()
-    batch.flush(notes)
+    batch.flush()
     assert notes.sent == []
 
 
@@ -112,7 +118,7 @@ def test_a_replica_that_was_to_be_made_is_made_whatever_is_decided_after_that():
     _, notes, batch = batch_for("2.3", {0: 1}, {})
     batch.decided(("t3", 0), [0], new=True)
     batch.decided(("t3", 0), [0])
-    batch.flush(notes)
+    batch.flush()
     assert notes.decided(("t3", 0))[0].is_new
 
 
@@ -121,7 +127,7 @@ def test_the_oldest_level_gets_the_oldest_requests():
     batch.decided(("t3", 0), [0])
     batch.metadata([("t3", 0)])
     batch.stop(("t3", 0), [0], delete=True)
-    batch.flush(notes)
+    batch.flush()
     assert {each.version for each in notes.sent} == {0}
     assert notes.stopped(0, delete=True) == {("t3", 0)}
 

@@ -1,8 +1,11 @@
 """Events of a cluster, line by line: what is stored, who is told what, in which order."""
 
+import json
+
 import pytest
 
 from tests.support.controlled_cluster import ControlledCluster
+from tests.support.instant_session import InstantSession
 from zkbroker.errors import ErrorCode, ProtocolError
 from zkbroker.protocol import ApiKey
 from zkbroker.registry import paths, topics
@@ -444,7 +447,7 @@ def test_a_leader_dies_soon_after_it_let_replicas_in(replicated):
 
 def test_a_leader_stops_soon_after_it_let_replicas_in(replicated):
     only_the_leader_of_t1_is_known_to_be_in_sync(replicated)
-    assert replicated.term.controlled_shutdown(1, -1) == []
+    assert replicated.term.moves.controlled_shutdown(1, -1) == []
     assert replicated.led(T1) == (2, 1, [0, 2])
 
 
@@ -454,7 +457,7 @@ def test_a_preferred_leader_is_elected_soon_after_it_was_let_in(replicated):
     replicated.start(1)
     replicated.settle()
     replicated.isr_changed(T1, 2, 0, 1)  # the controller has not heard of it
-    replicated.term.rebalance(10)
+    replicated.term.moves.rebalance(10)
     assert replicated.led(T1) == (1, 2, [2, 0, 1])
 
 
@@ -505,7 +508,7 @@ def test_a_controlled_shutdown_moves_leaders_and_stops_followers(replicated):
     replicated.settle()
     replicated.forget()
     epoch = replicated.term.context.brokers[1].epoch
-    assert replicated.term.controlled_shutdown(1, epoch) == []
+    assert replicated.term.moves.controlled_shutdown(1, epoch) == []
     assert replicated.led(T1) == (2, 1, [2, 0])
     assert replicated.led(T0) == (0, 1, [0, 2])
     assert replicated.led(("one", 0)) == (1, 0, [1]), "nobody else has it"
@@ -537,11 +540,11 @@ def test_what_leaders_wrote_and_did_not_tell_yet_counts(replicated, event):
         assert replicated.led(T1) == (2, 2, [2, 0]), "it does not stay without a leader"
     elif event == "shutdown":
         epoch = replicated.term.context.brokers[1].epoch
-        assert replicated.term.controlled_shutdown(1, epoch) == []
+        assert replicated.term.moves.controlled_shutdown(1, epoch) == []
         assert replicated.led(T1) == (2, 2, [2, 0])
     elif event == "preferred":
         assert replicated.led(T2)[0] == 0
-        assert replicated.term.elect_preferred([T2]) == {T2: ErrorCode.NONE}
+        assert replicated.term.moves.elect_preferred([T2]) == {T2: ErrorCode.NONE}
         assert replicated.led(T2) == (2, 2, [0, 2])
     else:
         replicated.kill(0)
@@ -550,7 +553,7 @@ def test_what_leaders_wrote_and_did_not_tell_yet_counts(replicated, event):
 
 
 def test_a_broker_that_shuts_down_is_elected_no_more(replicated):
-    replicated.term.controlled_shutdown(1, -1)
+    replicated.term.moves.controlled_shutdown(1, -1)
     replicated.kill(0)
     replicated.settle()
     assert replicated.led(T0)[0] == 2
@@ -560,21 +563,21 @@ def test_the_last_replica_in_sync_keeps_its_partition_at_a_shutdown(replicated):
     replicated.isr_changed(T2, 2)
     note_isr_changes(replicated.session, [T2])
     replicated.settle()
-    assert replicated.term.controlled_shutdown(2, -1) == [T2]
+    assert replicated.term.moves.controlled_shutdown(2, -1) == [T2]
     assert replicated.led(T2) == (2, 0, [2])
 
 
 def test_shutdowns_of_strangers_and_of_the_past_are_refused(replicated):
     with pytest.raises(ProtocolError) as unknown:
-        replicated.term.controlled_shutdown(9, -1)
+        replicated.term.moves.controlled_shutdown(9, -1)
     assert unknown.value.code == ErrorCode.BROKER_NOT_AVAILABLE
     with pytest.raises(ProtocolError) as stale:
-        replicated.term.controlled_shutdown(1, replicated.term.context.brokers[1].epoch - 1)
+        replicated.term.moves.controlled_shutdown(1, replicated.term.context.brokers[1].epoch - 1)
     assert stale.value.code == ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_a_broker_that_registers_anew_is_not_about_to_stop_any_more(replicated):
-    replicated.term.controlled_shutdown(1, -1)
+    replicated.term.moves.controlled_shutdown(1, -1)
     assert not replicated.term.context.may_lead(1)
     replicated.kill(1)
     replicated.start(1)
@@ -617,7 +620,7 @@ def test_a_preferred_leader_that_joined_the_isr_of_late_is_elected(replicated, b
         replicated.ask(paths.PREFERRED_REPLICA_ELECTION, {"version": 1, "partitions": wanted})
         replicated.settle()
     else:
-        assert replicated.term.elect_preferred([T0]) == {T0: ErrorCode.NONE}
+        assert replicated.term.moves.elect_preferred([T0]) == {T0: ErrorCode.NONE}
     assert replicated.led(T0) == (0, 2, [1, 2, 0])
 
 
@@ -626,38 +629,38 @@ def test_a_shutdown_moves_leaders_to_a_replica_that_joined_the_isr_of_late(repli
     note_isr_changes(replicated.session, {T0})
     replicated.settle()
     replicated.isr_changed(T0, 0, 2)  # of which there is no note yet
-    assert replicated.term.controlled_shutdown(0, -1) == []
+    assert replicated.term.moves.controlled_shutdown(0, -1) == []
     assert replicated.led(T0) == (2, 1, [2])
 
 
 def test_preferred_leaders_by_request(replicated):
     bounced(replicated)
     replicated.isr_changed(T2, 2)
-    assert replicated.term.elect_preferred([T1, ("x", 0)]) == {
+    assert replicated.term.moves.elect_preferred([T1, ("x", 0)]) == {
         T1: ErrorCode.NONE,
         ("x", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
     replicated.kill(1)
     replicated.settle()
-    answers = replicated.term.elect_preferred(None)
+    answers = replicated.term.moves.elect_preferred(None)
     assert answers[T1] == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     assert answers[T0] == ErrorCode.NONE
 
 
 def test_preferred_leaders_by_themselves_where_they_lead_too_few(replicated):
     bounced(replicated)
-    replicated.term.rebalance(100)
+    replicated.term.moves.rebalance(100)
     assert replicated.led(T1)[0] == 2
-    replicated.term.rebalance(10)
+    replicated.term.moves.rebalance(10)
     assert replicated.led(T1)[0] == 1
 
 
 def test_one_broker_is_told_everything_when_its_queue_was_given_up(replicated):
     replicated.forget()
-    replicated.term.tell_everything(1)
+    replicated.term.brokers.send_everything(1)
     assert {broker for broker, _ in replicated.notes.kinds()} == {1}
     assert replicated.notes.decided(T0).keys() == replicated.notes.metadata(T2).keys() == {1}
-    replicated.term.tell_everything(9)
+    replicated.term.brokers.send_everything(9)
 
 
 # -- trees from elsewhere
@@ -726,14 +729,14 @@ def test_a_refused_decision_is_told_again_to_a_broker_that_did_not_register_anew
     replicated.notes.refusals = {1: code}
     replicated.topic("u", [1, 0])
     replicated.settle()
-    assert replicated.term.refused == {1}
+    assert replicated.term.answers.refused == {1}
     replicated.notes.refusals = {}
     replicated.forget()
-    replicated.term.tell_refused()
+    replicated.term.resend_refused()
     replicated.settle()
     assert replicated.notes.decided(("u", 0)).keys() == {1}
     assert replicated.notes.metadata(T2).keys() == {1}
-    assert replicated.term.refused == set()
+    assert replicated.term.answers.refused == set()
 
 
 @pytest.mark.parametrize("code", [-1, 77])
@@ -753,7 +756,7 @@ def test_who_refuses_is_looked_up_and_told_in_its_new_registration(replicated, c
     registered = replicated.server.get(paths.broker(1))[1].czxid
     assert {each.request.broker_epoch for each in requests} == {registered}
     assert 1 in replicated.notes.decided(("u", 0))
-    assert replicated.term.refused == set(), "all was told when it joined"
+    assert replicated.term.answers.refused == set(), "all was told when it joined"
 
 
 @pytest.mark.parametrize("code", [-1, 77])
@@ -761,13 +764,13 @@ def test_refused_metadata_is_told_again(replicated, code):
     replicated.notes.metadata_refusals = {2: code}
     replicated.topic("u", [1, 0])
     replicated.settle()
-    assert replicated.term.refused == {2}
+    assert replicated.term.answers.refused == {2}
     replicated.notes.metadata_refusals = {}
     replicated.forget()
-    replicated.term.tell_refused()
+    replicated.term.resend_refused()
     replicated.settle()
     assert replicated.notes.metadata(("u", 0)).keys() == {2}
-    assert replicated.term.refused == set()
+    assert replicated.term.answers.refused == set()
 
 
 def test_a_broker_that_refuses_metadata_of_a_deposed_controller_ends_the_term(replicated):
@@ -792,3 +795,22 @@ def test_a_partition_without_leader_is_elected_when_the_default_allows_it(cluste
     assert cluster.led(("strict", 0))[0] == -1
     cluster.term.set_unclean_default(False)
     assert cluster.led(T0)[0] == 1
+
+
+def test_a_malformed_registration_counts_as_no_broker(replicated):
+    session = replicated.sessions[7] = InstantSession(replicated.server)
+    session.create(paths.broker(7), b'{"host":"h","port":1,"endpoints":["x"]}', ephemeral=True)
+    replicated.kill(1)
+    replicated.settle()
+    assert replicated.led(T1) == (2, 1, [2, 0]), "the controller works on"
+    assert sorted(replicated.term.context.brokers) == [0, 2]
+
+
+def test_a_state_in_the_last_leader_epoch_is_unreadable(replicated):
+    path = replicated.states.watched(T1)
+    state = replicated.json(path) | {"leader_epoch": 2**31 - 1}
+    replicated.session.set(path, json.dumps(state).encode())
+    replicated.kill(1)
+    replicated.begin()
+    assert replicated.json(path)["leader_epoch"] == 2**31 - 1, "no epoch comes after it"
+    assert replicated.led(T0)[0] == 0

@@ -84,7 +84,18 @@ def test_a_registration_that_was_written_reads_back_the_same() -> None:
     assert again.address == "[::1]:9092"
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b'{"version":1}', b'{"endpoints":["x"]}', b"null"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b'{"version":1}',
+        b'{"endpoints":["x"]}',
+        b"null",
+        b'{"host":"h","port":1,"endpoints":["x"]}',
+        b'{"host":"h","port":1,"endpoints":["P://h:70000"]}',
+    ],
+)
 def test_what_is_no_registration_is_refused(data: bytes) -> None:
     with pytest.raises(RegistryError, match="/brokers/ids/9 holds no broker registration"):
         BrokerInfo.from_json(9, data)

@@ -211,7 +211,7 @@ def fetch_on_before_the_flush(patch: pytest.MonkeyPatch) -> None:
 
 def take_everybody_for_steady(patch: pytest.MonkeyPatch) -> None:
     """A new controller does not see that a broker went, lost messages, and came back."""
-    patch.setattr(Partitions, "renew", lambda self, keys: {})
+    patch.setattr(Partitions, "demote_unseen_restarts", lambda self, keys: {})
 
 
 def take_amendments_for_decisions(patch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,11 @@
 """The loop that waits, works and tries again, with a step that is played."""
 
 import logging
+from itertools import pairwise
 
 import pytest
 
+from tests.support.simulated_time import Clock, Process, SimRuntime
 from zkbroker.runtime import OwnerLoop, get_runtime
 
 logger = logging.getLogger(__name__)
@@ -125,3 +127,20 @@ def test_a_loop_whose_object_was_closed_ends_in_silence(runtime, caplog):
     loop.set()
     assert loop._task.join(20)
     assert caplog.text == ""
+
+
+def test_the_pause_after_a_failure_doubles_up_to_its_limit():
+    clock = Clock()
+    runtime = SimRuntime(clock, Process("p"))
+    made = []
+
+    def step():
+        made.append(clock.now)
+        if len(made) < 6:
+            raise LookupError("again")
+
+    loop = OwnerLoop(runtime, step, name="played", logger=logger, retry_s=0.1, retry_max_s=0.4)
+    loop.start(first_s=0.0)
+    clock.run(10.0)
+    pauses = [round(b - a, 3) for a, b in pairwise(made)]
+    assert pauses == [0.1, 0.2, 0.4, 0.4, 0.4]

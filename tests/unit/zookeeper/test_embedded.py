@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
+from tests.support.zookeeper_quorum import EmbeddedQuorum
 from zkbroker.errors import RegistryError
 from zkbroker.zookeeper import embedded
 from zkbroker.zookeeper.embedded import (
-    EmbeddedQuorum,
     EmbeddedZooKeeper,
     find_jars,
     free_port,

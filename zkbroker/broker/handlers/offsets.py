@@ -41,7 +41,7 @@ from zkbroker.protocol.messages.transactions import (
     TxnTopicErrors,
 )
 from zkbroker.protocol.offsets_topic import OFFSETS_TOPIC, OffsetValue
-from zkbroker.registry.groups import commit_offsets, read_offsets
+from zkbroker.registry.group_offsets import commit_offsets, read_offsets
 from zkbroker.registry.topic_rules import check_topic_name
 from zkbroker.registry.topics import assignment as read_assignment
 from zkbroker.runtime import Park

@@ -12,7 +12,7 @@ it.
 import logging
 from collections.abc import Iterable, Mapping
 
-from zkbroker.registry import groups
+from zkbroker.registry import group_offsets, groups
 from zkbroker.types import PartitionKey
 from zkbroker.zookeeper import BadVersion, ZkSession
 
@@ -43,7 +43,7 @@ class ZooKeeperOffsets:
             RegistryError: ZooKeeper did not answer.
         """
         keys = list(partitions)
-        found = groups.read_offsets(self._session, self._group, keys)
+        found = group_offsets.read_offsets(self._session, self._group, keys)
         offsets: dict[PartitionKey, int | None] = {}
         for key in keys:
             offset, version = found.get(key, (None, _NO_OFFSET))
@@ -82,7 +82,7 @@ class ZooKeeperOffsets:
         self._versions.clear()
 
     def _write(self, offsets: Mapping[PartitionKey, int]) -> set[PartitionKey]:
-        answers = groups.commit_offsets(
+        answers = group_offsets.commit_offsets(
             self._session,
             self._group,
             {key: (offset, self._versions[key]) for key, offset in offsets.items()},

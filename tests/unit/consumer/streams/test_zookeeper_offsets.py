@@ -7,7 +7,7 @@ import pytest
 from tests.support.instant_session import InstantSession
 from zkbroker.consumer.streams.zookeeper_offsets import ZooKeeperOffsets
 from zkbroker.registry import paths
-from zkbroker.registry.groups import commit_offset
+from zkbroker.registry.group_offsets import commit_offset
 
 T0, T1 = ("t", 0), ("t", 1)
 
