@@ -5,8 +5,11 @@ python scripts/generate_docs.py --check  exit status 1 when a page is not what t
 """
 
 import argparse
+import ast
 import importlib
+import re
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import MISSING
 from pathlib import Path
@@ -18,9 +21,20 @@ from zkbroker.config.dynamic import CHANGEABLE, FOLLOWER_RATE, LEADER_RATE, WITH
 from zkbroker.config.ignored_broker_keys import IGNORED_PREFIXES
 from zkbroker.config.schema import options
 from zkbroker.protocol.table import protocol_markdown
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from tests.support.request_ways import (
+    Way,
+    fetch_way,
+    leader_and_isr_way,
+    produce_way,
+    serving,
+)
 
 WIDTH = 100
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
 CONFIGURATIONS = (
     ("Broker", "zkbroker.config.broker", "BrokerConfig"),
     ("Log and topics", "zkbroker.config.log", "LogConfig"),
@@ -162,7 +176,52 @@ def _commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Comman
                 yield f"{path} {name}", command
 
 
+TRACED = re.compile(r"(<!-- traced: (\w+) -->\n).*?(<!-- end of trace -->)", re.DOTALL)
+
+
+def architecture_page() -> str:
+    """Return the page of the architecture with the ways that requests take in a running broker."""
+    text = (DOCS / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    found = _traced_ways()
+    return TRACED.sub(lambda match: match[1] + _way_table(found[match[2]]) + match[3], text)
+
+
+def _traced_ways() -> dict[str, Way]:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        EmbeddedZooKeeper() as zookeeper,
+        serving(f"{zookeeper.connect_string}/ways", Path(directory)) as line,
+    ):
+        return {
+            "produce": produce_way(line),
+            "fetch": fetch_way(line),
+            "leader_and_isr": leader_and_isr_way(line),
+        }
+
+
+def _way_table(way: Way) -> str:
+    lines = [
+        "",
+        f"{len(way.files)} files, {way.count} calls:",
+        "",
+        "| File of `zkbroker/` | Subject | Called, in this order |",
+        "|---|---|---|",
+    ]
+    for file in way.files:
+        called = ", ".join(f"`{name}`" for place, name in way.calls if place == file)
+        lines.append(f"| `{file}` | {_subject(file)} | {_cell(called)} |")
+    return "\n".join([*lines, "", ""])
+
+
+def _subject(file: str) -> str:
+    """Return the first sentence of a module's docstring."""
+    module = ast.parse((ROOT / "zkbroker" / file).read_text(encoding="utf-8"))
+    first = (ast.get_docstring(module) or "").split("\n\n")[0]
+    return _cell(first.rstrip("."))
+
+
 PAGES = {
+    "ARCHITECTURE.md": architecture_page,
     "command-line.md": command_line_page,
     "configuration.md": configuration_markdown,
     "protocol.md": protocol_page,

@@ -1,120 +1,38 @@
 """How long the way of a request is: the files that it passes, and the calls that it makes.
 
 Invariant: what every request costs stays readable. A new step on these ways is a decision, not an
-accident.
+accident. `make docs` shows the same ways in docs/ARCHITECTURE.md.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import gevent.socket
 import pytest
 
-from tests.support.broker_requests import fetch_request, message_set
-from tests.support.call_trace import trace
-from zkbroker.broker import BrokerNode
-from zkbroker.config.broker import BrokerConfig
-from zkbroker.protocol import RequestHeader, decode_response, encode_request
-from zkbroker.protocol.messages import CreateTopicsRequest, LeaderAndIsrRequest, ProduceRequest
-from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition
-from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
-from zkbroker.protocol.messages.topics import NewTopic
-
-TOPIC = "events"
-
-
-class Line:
-    """A connection to a broker of this thread; requests are encoded before they are traced."""
-
-    def __init__(self, address: tuple[str, int]) -> None:
-        self.address = address
-        self._socket = gevent.socket.create_connection(address)
-
-    def sender(self, request: Any, version: int) -> Callable[[], bytearray]:
-        header = RequestHeader(request.api_key, version, 1, "trace")
-        frame = b"".join(bytes(part) for part in encode_request(header, request))
-
-        def send() -> bytearray:
-            self._socket.sendall(frame)
-            size = int.from_bytes(self._receive(4), "big")
-            return self._receive(size)
-
-        return send
-
-    def request(self, request: Any, version: int) -> Any:
-        answer = self.sender(request, version)()
-        return decode_response(request.api_key, version, memoryview(answer))[1]
-
-    def _receive(self, size: int) -> bytearray:
-        data = bytearray()
-        while len(data) < size:
-            data += self._socket.recv(size - len(data))
-        return data
+from tests.support.request_ways import Line, fetch_way, leader_and_isr_way, produce_way, serving
 
 
 @pytest.fixture
 def line(chroot: str, tmp_path: Path) -> Iterator[Line]:
-    config = BrokerConfig.from_properties(
-        {
-            "broker.id": "0",
-            "host.name": "127.0.0.1",
-            "port": "0",
-            "log.dirs": str(tmp_path),
-            "zookeeper.connect": chroot,
-        }
-    )
-    node = BrokerNode(config)
-    node.start()
-    try:
-        Line(node.address).request(CreateTopicsRequest(topics=[NewTopic(TOPIC, 1, 1)]), 0)
-        # One that is newer than the controller's: its requests are obeyed like the controller's.
-        yield Line(node.address)
-    finally:
-        node.stop()
-
-
-def plain_produce() -> ProduceRequest:
-    data = message_set(2, [b"value"])
-    return ProduceRequest(
-        acks=1, topics=[ProduceRequestTopic(TOPIC, [ProduceRequestPartition(0, data)])]
-    )
+    with serving(chroot, tmp_path) as connected:
+        yield connected
 
 
 def test_produce_of_one_plain_batch(line: Line) -> None:
-    request = plain_produce()
-    answer = line.request(request, 7).topics[0].partitions[0]
-    assert answer.error_code == 0
-    way = trace(line.sender(request, 7))
+    way = produce_way(line)
     print(way)
     assert len(way.files) <= 14
     assert way.count <= 35
 
 
 def test_fetch_of_one_partition(line: Line) -> None:
-    line.request(plain_produce(), 7)
-    request = fetch_request(TOPIC, 0)
-    answer = line.request(request, 10).topics[0].partitions[0]
-    assert answer.error_code == 0
-    assert len(answer.records)
-    way = trace(line.sender(request, 10))
+    way = fetch_way(line)
     print(way)
     assert len(way.files) <= 19
     assert way.count <= 39
 
 
 def test_leader_and_isr_of_one_known_partition(line: Line) -> None:
-    def request(epoch: int) -> LeaderAndIsrRequest:
-        state = LeaderAndIsrPartition(TOPIC, 0, 1, 0, epoch, [0], 0, [0])
-        return LeaderAndIsrRequest(0, 1, -1, [state])
-
-    # The controller may open another connection at first: then this one is over.
-    for epoch in range(50, 100):
-        answer = line.request(request(epoch), 1)
-        if [each.error_code for each in answer.partitions] == [0]:
-            break
-        line = Line(line.address)
-    senders = iter([line.sender(request(epoch), 1) for epoch in range(101, 121)])
-    way = trace(lambda: next(senders)())
+    way = leader_and_isr_way(line)
     print(way)
     assert len(way.files) <= 26

@@ -12,6 +12,7 @@ import gevent
 import zkbroker
 
 ROOT = Path(zkbroker.__file__).parent
+SETTLE_S = 0.05
 HANDLED = ("broker/dispatcher.py", "Dispatcher.handle")
 
 
@@ -58,9 +59,12 @@ def _calls(request: Callable[[], object]) -> Counter[tuple[str, str]]:
             calls = by_task.setdefault(gevent.getcurrent(), Counter())
             calls[path.removeprefix(f"{ROOT}/"), frame.f_code.co_qualname] += 1
 
+    # The connection's task comes back to its wait for the next request, before and after.
+    gevent.sleep(SETTLE_S)
     sys.setprofile(note)
     try:
         request()
+        gevent.sleep(SETTLE_S)
     finally:
         sys.setprofile(None)
     # Other tasks work meanwhile: the connection's own is the one that handled the request.
