@@ -36,7 +36,6 @@ NOTHING_TO_DECIDE = {
     "zkbroker/network/client/versions.py": "a table",
     "zkbroker/producer/errors.py": "names of errors",
     "zkbroker/producer/handlers.py": "base classes without behaviour",
-    "zkbroker/producer/message.py": "data",
     "zkbroker/protocol/api.py": "a table",
     "zkbroker/protocol/errors.py": "names of errors",
     "zkbroker/protocol/header.py": "data",

@@ -138,8 +138,12 @@ class Cluster:
 
     def no_leader(self, topic: str, partition: int) -> LeaderNotAvailable:
         """Return the error that says why a partition has no leader, as far as is known."""
-        info = self._partition(topic, partition) or PartitionInfo(topic, partition, None)
-        return LeaderNotAvailable(explain(info, self._reader.view.brokers))
+        info = self._partition(topic, partition)
+        if info is not None:
+            return LeaderNotAvailable(explain(info, self._reader.view.brokers))
+        known = len(self.known_partitions(topic) or ())
+        why = f"the topic has {known} partition(s)" if known else "there is no such topic"
+        return LeaderNotAvailable(f"{topic}-{partition} does not exist: {why}")
 
     def partitions(
         self, topic: str, *, create: bool = False, timeout_s: float | None = None

@@ -13,6 +13,7 @@ from zkbroker.consumer.fetching.fetchers import Fetchers
 from zkbroker.consumer.streams.generation import Positions
 from zkbroker.consumer.streams.offset_keeper import OffsetKeeper
 from zkbroker.consumer.streams.zookeeper_offsets import ZooKeeperOffsets
+from zkbroker.errors import InvalidTopic
 from zkbroker.legacy07.cluster import Cluster07
 from zkbroker.legacy07.decode import decode_chunk07
 from zkbroker.legacy07.fetcher import BrokerFetcher07
@@ -49,6 +50,12 @@ class Generation07:
         self._cluster = Cluster07(
             session=session, socket_timeout_ms=self._config.socket_timeout_ms, runtime=runtime
         )
+
+    @staticmethod
+    def check_topic(topic: str) -> None:
+        """Raise `InvalidTopic` for what is no name in ZooKeeper; 0.7 knows no other rule."""
+        if not isinstance(topic, str) or not topic or "/" in topic:
+            raise InvalidTopic(f"a topic name must be text without /, not {topic!r}")
 
     def start(self) -> None:
         self._cluster.start()

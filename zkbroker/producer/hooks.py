@@ -16,7 +16,7 @@ from zkbroker.producer.batch import Batch
 from zkbroker.producer.encoders import Encoder
 from zkbroker.producer.errors import Dropped, EncodingFailed, HandlerFailed
 from zkbroker.producer.handlers import CallbackHandler, EventHandler, Interceptor
-from zkbroker.producer.message import KeyedMessage, RecordMetadata
+from zkbroker.producer.message import KeyedMessage, RecordMetadata, check_fields
 from zkbroker.producer.queued_messages import (
     EncodedRecord,
     Part,
@@ -104,9 +104,10 @@ class Hooks:
         """Return the encoded record and its size in bytes.
 
         Raises:
-            EncodingFailed: an encoder failed.
+            EncodingFailed: an encoder failed, or a field cannot be stored.
         """
         try:
+            check_fields(message)
             value = self.encoder.to_bytes(message.message)
             key = None if message.key is None else self.key_encoder.to_bytes(message.key)
         # A user's encoder may raise anything; the caller of send gets it, with its cause.

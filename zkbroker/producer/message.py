@@ -1,7 +1,9 @@
 """What is sent and what comes back for it."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, SupportsIndex, cast
+
+_INT64_MAX = 2**63 - 1
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -57,6 +59,66 @@ class KeyedMessage:
 
     def __repr__(self) -> str:
         return f"KeyedMessage(topic={self.topic!r}, key={self.key!r}, message={self.message!r})"
+
+
+def all_messages(given: Iterable[object]) -> list[KeyedMessage]:
+    """Return what is given to `send` as a list.
+
+    Raises:
+        TypeError: something in it is no message.
+    """
+    messages = list(given)
+    for message in messages:
+        if not isinstance(message, KeyedMessage):
+            raise TypeError(f"send takes a KeyedMessage or a list of them, not {message!r}")
+    return cast("list[KeyedMessage]", messages)
+
+
+def check_fields(message: KeyedMessage) -> None:
+    """Check everything of a message that no encoder looks at.
+
+    A field of a wrong type would otherwise fail where many messages are handled together: a header
+    fails the whole batch, a topic all look-ups of metadata, a partition the sender.
+
+    Raises:
+        TypeError, ValueError: a field cannot be stored; says which one and what to give.
+    """
+    if not is_name(message.topic):
+        raise TypeError(f"the topic must be text, not {message.topic!r}")
+    if message.partition is not None and not isinstance(message.partition, int | SupportsIndex):
+        raise TypeError(f"partition must be a whole number, not {message.partition!r}")
+    stamp = message.timestamp_ms
+    if stamp is not None and not is_timestamp(stamp):
+        raise ValueError(f"timestamp_ms must be a whole number of milliseconds, not {stamp!r}")
+    for header in message.headers:
+        if not (isinstance(header, Sequence) and len(header) == 2 and is_name(header[0])):
+            raise TypeError(f"a header must be a pair of a name and bytes, not {header!r}")
+        if not isinstance(header[1], bytes | bytearray | memoryview | None):
+            raise TypeError(f"header {header[0]!r} must hold bytes or None, not {header[1]!r}")
+
+
+def storable(topic: object, timestamp_ms: object) -> bool:
+    """Whether `check_fields` passes a message that has nothing else it looks at."""
+    return is_name(topic) and (timestamp_ms is None or is_timestamp(timestamp_ms))
+
+
+def is_name(value: object) -> bool:
+    """Whether a value is text that UTF-8 can hold."""
+    if not isinstance(value, str):
+        return False
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:  # half of a surrogate pair, as of file names that are not UTF-8
+            return False
+    return True
+
+
+def is_timestamp(value: object) -> bool:
+    """Whether a value can be stored as a time in ms; -1 stands for none."""
+    if isinstance(value, int):
+        return -1 <= value <= _INT64_MAX
+    return isinstance(value, SupportsIndex) and -1 <= value.__index__() <= _INT64_MAX
 
 
 class RecordMetadata(NamedTuple):

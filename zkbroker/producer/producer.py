@@ -26,7 +26,7 @@ from zkbroker.producer.encoders import DefaultEncoder
 from zkbroker.producer.errors import ForkedProducer, MessageTooLarge, Undelivered
 from zkbroker.producer.generation import ProducerGeneration
 from zkbroker.producer.hooks import RECORD_OVERHEAD_BYTES
-from zkbroker.producer.message import KeyedMessage, RecordMetadata
+from zkbroker.producer.message import KeyedMessage, RecordMetadata, all_messages, storable
 from zkbroker.producer.outcome_waits import failures_of, shut_down, wait_for
 from zkbroker.producer.queued_messages import SendFuture
 from zkbroker.producer.sender import Sender
@@ -142,7 +142,8 @@ class Producer:
             SendFailed: sync; names what was sent and what was not.
             QueueFull: async; the queue stayed full for `queue.enqueue.timeout.ms`.
             MessageTooLarge: the message is larger than `max.request.size`.
-            EncodingFailed: an encoder failed.
+            EncodingFailed: an encoder failed, or a field of the message cannot be stored.
+            TypeError: something is no message; nothing was sent.
             ProducerClosed: the producer was closed.
             ForkedProducer: the producer was made before a fork.
             TransactionError: with a `transactional.id`; no transaction is open, or it failed.
@@ -156,6 +157,7 @@ class Producer:
                 and messages.partition is None
                 and messages.partition_key is None
                 and not messages.headers
+                and storable(messages.topic, messages.timestamp_ms)
             ):
                 size = RECORD_OVERHEAD_BYTES + len(value) + (len(key) if key else 0)
                 if size <= self._max_message_bytes:
@@ -168,6 +170,7 @@ class Producer:
         if messages.__class__ is KeyedMessage or isinstance(messages, KeyedMessage):
             future = self._enqueue(messages)
             return future if not self._sync else wait_for([future])[0]
+        messages = all_messages(messages)
         if self._sync:
             return self._send_all(messages)
         return [self._enqueue(message) for message in messages]

@@ -45,6 +45,8 @@ def check_topic_name(name: str) -> None:
     Raises:
         InvalidTopic: it cannot; the message says why.
     """
+    if not isinstance(name, str):
+        raise InvalidTopic(f"a topic name must be text, not {name!r}")
     if not name:
         raise InvalidTopic("a topic name must not be empty")
     if len(name) > MAX_NAME:

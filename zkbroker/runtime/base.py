@@ -41,7 +41,10 @@ class Task(Protocol):
     """A running function. An exception that leaves it is logged with its traceback."""
 
     def join(self, timeout_s: float | None = None) -> bool:
-        """Wait until the function returned; False when it still runs after `timeout_s`."""
+        """Wait until the function returned; False when it still runs after `timeout_s`.
+
+        Called by the function itself, it returns False at once.
+        """
 
     @property
     def alive(self) -> bool:

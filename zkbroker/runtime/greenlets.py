@@ -45,6 +45,8 @@ class _GreenletTask:
             logger.exception("task failed name=%s", self._name)
 
     def join(self, timeout_s: float | None = None) -> bool:
+        if self._greenlet is gevent.getcurrent():
+            return False  # as on threads
         self._greenlet.join(timeout_s)
         return bool(self._greenlet.ready())
 

@@ -30,6 +30,8 @@ class _ThreadTask:
             logger.exception("task failed name=%s", threading.current_thread().name)
 
     def join(self, timeout_s: float | None = None) -> bool:
+        if self._thread is threading.current_thread():
+            return False  # it cannot wait for its own end; a callback that closes its client asks
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 

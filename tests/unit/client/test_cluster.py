@@ -64,6 +64,14 @@ def test_a_topic_without_a_leader_is_an_error_for_who_wants_to_write():
             cluster.partitions("t", create=True, timeout_s=0.2)
 
 
+def test_a_partition_that_does_not_exist_is_not_said_to_have_no_leader():
+    with FakeCluster(1) as fake, static(fake) as cluster:
+        fake.create("t", [0])
+        cluster.partitions("t")
+        assert str(cluster.no_leader("t", 9)) == "t-9 does not exist: the topic has 1 partition(s)"
+        assert str(cluster.no_leader("u", 0)) == "u-0 does not exist: there is no such topic"
+
+
 def test_an_unknown_broker_is_a_clear_error():
     with (
         FakeCluster(1) as fake,

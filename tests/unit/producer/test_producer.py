@@ -14,6 +14,7 @@ from zkbroker.producer import (
     ProducerClosed,
     Undelivered,
 )
+from zkbroker.runtime import get_runtime
 
 
 @RUNTIMES
@@ -103,6 +104,24 @@ def test_a_closed_producer_refuses(runtime):
         producer.close()
         with pytest.raises(ProducerClosed):
             producer.send(KeyedMessage("t", b"x"))
+
+
+@RUNTIMES
+@pytest.mark.parametrize("acks", [0, 1])
+def test_a_callback_may_close_the_producer(runtime, acks):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        producer = asynchronous(fake, runtime, request_required_acks=acks)
+        closed = get_runtime(runtime).event()
+
+        def close(future):
+            producer.close(0.2)
+            closed.set()
+
+        producer.send(KeyedMessage("t", b"x")).add_done_callback(close)
+        assert closed.wait(WAIT_S)
+        with pytest.raises(ProducerClosed):
+            producer.send(KeyedMessage("t", b"y"))
 
 
 @RUNTIMES

@@ -32,6 +32,15 @@ def test_tasks_run_and_are_joined(runtime):
     assert not task.alive
 
 
+def test_a_task_that_joins_itself_is_told_that_it_runs(runtime):
+    found = runtime.queue(1)
+    holder = runtime.queue(1)
+    task = runtime.spawn(lambda: found.put(holder.get(5).join(5)), name="t")
+    holder.put(task)
+    assert found.get(5) is False
+    assert task.join(5)
+
+
 def test_a_guard_excludes_other_operating_system_threads(runtime):
     guard = runtime.guard()
     entered = []

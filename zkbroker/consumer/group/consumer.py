@@ -21,6 +21,7 @@ from zkbroker.client import Cluster
 from zkbroker.client.group_offsets import NO_GENERATION, Committed
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.config.shared_options import READ_COMMITTED
+from zkbroker.consumer.arguments import check_offset
 from zkbroker.consumer.fetching.fetchers import Fetchers
 from zkbroker.consumer.fetching.messages import ConsumerClosed, Decoder, MessageAndMetadata
 from zkbroker.consumer.fetching.partition import Chunk
@@ -133,7 +134,7 @@ class GroupConsumer:
             listener: called with partitions that are assigned, revoked or lost.
 
         Raises:
-            ClientError: partitions were assigned by hand, or there is no group id.
+            ClientError, InvalidTopic: assigned by hand before; no group id; a name is no topic's.
         """
         self._check_open()
         if self._held.partitions and self._session.membership is None:
@@ -261,8 +262,9 @@ class GroupConsumer:
         """Go on at an offset.
 
         Raises:
-            NotOwned: the partition is not held.
+            NotOwned, ClientError: the partition is not held, the offset is negative.
         """
+        offset = check_offset(offset, "call seek_to_beginning or seek_to_end")
         self._held.get((topic, partition)).seek(offset)
         self._fetchers.wake()
 

@@ -18,6 +18,7 @@ from zkbroker.client import Cluster
 from zkbroker.client.coordinator import CoordinatorConnection
 from zkbroker.client.group_offsets import Committed
 from zkbroker.config.group_consumer import GroupConsumerConfig
+from zkbroker.consumer.arguments import check_offset
 from zkbroker.consumer.fetching.fetchers import Fetchers
 from zkbroker.consumer.group.assignors import Assignor
 from zkbroker.consumer.group.commits import CommitFailed, MemberOffsets
@@ -81,6 +82,7 @@ class GroupSession:
         self._pending: Share | None = None
         self._commit_due = time.monotonic() + config.auto_commit_interval_ms / 1000
         self._last_automatic: dict[PartitionKey, int] = {}
+        self._serving = False
 
     def join(self) -> None:
         """Be a member for the topics that are subscribed."""
@@ -106,11 +108,18 @@ class GroupSession:
 
         Raises:
             ZkbrokerError: the group cannot be joined, or the offsets cannot be fetched.
+            ClientError: a callback called it.
         """
-        self.offsets.report()
-        self._serve_membership()
-        self._look_at_metadata()
-        self._commit_automatically()
+        if self._serving:
+            raise ClientError("a callback of poll must not poll: it may commit, seek and close")
+        self._serving = True
+        try:
+            self.offsets.report()
+            self._serve_membership()
+            self._look_at_metadata()
+            self._commit_automatically()
+        finally:
+            self._serving = False
 
     def seconds_to_next_task(self) -> float:
         """How long nothing comes up unless `notify` is called."""
@@ -181,10 +190,13 @@ class GroupSession:
             raise CommitFailed(
                 f"commit of group {self._config.group_id}: this member holds nothing at the moment"
             )
-        return {
+        given = {
             key: value if isinstance(value, Committed) else Committed(value)
             for key, value in offsets.items()
         }
+        for each in given.values():
+            check_offset(each.offset, "commit what beginning_offsets or end_offsets say")
+        return given
 
     def _fence(self, error: ErrorCode) -> None:
         if self.membership is not None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 
 from zkbroker.client import Cluster
 from zkbroker.config.group_consumer import GroupConsumerConfig
+from zkbroker.consumer.arguments import check_topics
 from zkbroker.consumer.group.assignors import ClusterPartitions
 from zkbroker.errors import UnknownTopicOrPartition
 from zkbroker.types import PartitionKey
@@ -41,16 +42,18 @@ class GroupTopics:
         self.unwatch = cluster.watch(self._note_change)
 
     def subscribe(self, topics: Iterable[str] | str | re.Pattern[str]) -> None:
-        """Subscribe to names, or to a pattern: compiled, or a text that begins with `^`."""
-        self._pattern = None
+        """Subscribe to names, or to a pattern: compiled, or a text that begins with `^`.
+
+        Raises:
+            InvalidTopic: no topic can have one of the names.
+        """
         if isinstance(topics, str) and topics.startswith("^"):
             self._pattern = re.compile(topics)
         elif isinstance(topics, re.Pattern):
             self._pattern = topics
-        elif isinstance(topics, str):
-            self.names = frozenset([topics])
         else:
-            self.names = frozenset(topics)
+            self.names = check_topics([topics] if isinstance(topics, str) else topics)
+            self._pattern = None
         self.look()
 
     def clear(self) -> None:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.consumer.arguments import check_offset, check_streams
 from zkbroker.consumer.fetching.fetchers import Fetchers
 from zkbroker.consumer.fetching.messages import ConsumerClosed, Decoder, NotOwned
 from zkbroker.consumer.streams.filters import TopicFilter, make_filter
@@ -110,11 +111,10 @@ class ConsumerConnector:
 
         Raises:
             ClientError: the streams were made already; a connector joins once.
-            ConfigError: a number of streams is below one.
+            ConfigError, InvalidTopic: a number of streams is below one, a name is no topic's.
             RegistryError: the member could not be registered.
         """
-        if not topic_streams or any(count < 1 for count in topic_streams.values()):
-            raise ConfigError(f"streams {dict(topic_streams)}: give at least one for each topic")
+        check_streams(topic_streams, self._generation.check_topic)
         self._make_parts()
         streams = {
             topic: self._streams.make(topic, count, key_decoder, value_decoder)
@@ -224,8 +224,9 @@ class ConsumerConnector:
             wanted, foreign = member.positions(in_hand=True), set[PartitionKey]()
         else:
             owned = member.committable()
-            wanted = {key: offset for key, offset in offsets.items() if key in owned}
-            foreign = set(offsets) - set(wanted)
+            checked = {key: check_offset(at, "rewind, and commit") for key, at in offsets.items()}
+            wanted = {key: offset for key, offset in checked.items() if key in owned}
+            foreign = offsets.keys() - wanted.keys()
         refused = self._keeper.commit(wanted, member.storage_timeout_s)
         if foreign or (refused and offsets is not None):
             raise NotOwned(f"not owned by {self.consumer_id}: {sorted(foreign | refused)}")
@@ -234,10 +235,11 @@ class ConsumerConnector:
         """Go on at an offset; what was fetched before is dropped.
 
         Raises:
-            NotOwned: this member does not own the partition.
+            NotOwned, ClientError: other members own the partition, the offset is negative.
         """
+        number = check_offset(offset, "call rewind(EARLIEST_TIME) or rewind(LATEST_TIME)")
         owned = self._member().partition((topic, partition))
-        if owned is None or not owned.seek(offset):
+        if owned is None or not owned.seek(number):
             raise NotOwned(f"not owned by {self.consumer_id}: {topic}-{partition}")
         self._look_again()
 

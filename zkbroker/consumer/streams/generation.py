@@ -16,6 +16,7 @@ from zkbroker.consumer.streams.offset_keeper import OffsetKeeper
 from zkbroker.consumer.streams.offset_storages import make_keeper
 from zkbroker.rebalance import GroupStore, ZkGroupStore
 from zkbroker.rebalance.assignor import Assignor
+from zkbroker.registry.topic_rules import check_topic_name
 from zkbroker.runtime import Runtime
 from zkbroker.types import PartitionKey
 from zkbroker.zookeeper import ZkSession
@@ -35,6 +36,10 @@ class Generation(Protocol):
 
     @property
     def strategy(self) -> str | Assignor: ...
+
+    @property
+    def check_topic(self) -> Callable[[str], object]:
+        """Raises `InvalidTopic` for a name that no topic can have."""
 
     def start(self) -> object:
         """Learn of the brokers; the session is connected."""
@@ -82,6 +87,7 @@ class Newer:
 
     decode: Decode = staticmethod(decode_chunk)
     step = 1
+    check_topic: Callable[[str], object] = staticmethod(check_topic_name)
 
     def __init__(self, config: ConsumerConfig, session: ZkSession, runtime: Runtime) -> None:
         self._config = config

@@ -143,6 +143,32 @@ def test_a_share_is_held_from_the_groups_offsets_on(monkeypatch: pytest.MonkeyPa
     assert one.session.rebalances == 1
 
 
+@pytest.mark.parametrize("offset", [-1, -1001, "5", Committed(-5)])
+def test_what_is_no_offset_is_not_committed(monkeypatch: pytest.MonkeyPatch, offset: Any) -> None:
+    one = Set(monkeypatch, enable_auto_commit=False)
+    one.hold(T0)
+    with pytest.raises(ClientError, match="no offset"):
+        one.session.commit({T0: offset}, 1.0)
+    with pytest.raises(ClientError, match="no offset"):
+        one.session.commit_async({T0: offset}, None)
+    assert one.offsets.commits == []
+
+
+def test_a_listener_that_polls_is_told_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Set(monkeypatch, enable_auto_commit=False)
+    refused: list[ClientError] = []
+
+    def poll(partitions: Any) -> None:
+        with pytest.raises(ClientError, match="must not poll") as error:
+            one.session.serve()
+        refused.append(error.value)
+
+    monkeypatch.setattr(one.listener, "on_partitions_assigned", poll)
+    one.hold(T0)
+    assert len(refused) == 1
+    one.session.serve()
+
+
 @pytest.mark.parametrize("automatic", [True, False])
 def test_what_ends_is_saved_and_then_given_up(
     monkeypatch: pytest.MonkeyPatch, automatic: bool

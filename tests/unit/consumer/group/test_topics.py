@@ -8,7 +8,7 @@ import pytest
 from zkbroker.client.view import BrokerAddress, PartitionInfo
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.consumer.group.topics import GroupTopics
-from zkbroker.errors import UnknownTopicOrPartition
+from zkbroker.errors import InvalidTopic, UnknownTopicOrPartition
 
 
 class Cluster:
@@ -42,6 +42,15 @@ def cluster() -> Cluster:
 def topics_of(cluster: Any, notified: list[int], **settings: Any) -> GroupTopics:
     config = GroupConsumerConfig(bootstrap_servers=("b:1",), group_id="g", **settings)
     return GroupTopics(config, cluster, lambda: notified.append(1))
+
+
+@pytest.mark.parametrize("topics", [b"clicks", [b"clicks"], [5], ["no/such"], "", "th\u00e8me"])
+def test_names_that_no_topic_can_have_are_refused(cluster: Cluster, topics: Any) -> None:
+    one = topics_of(cluster, [])
+    one.subscribe(["clicks"])
+    with pytest.raises(InvalidTopic):
+        one.subscribe(topics)
+    assert one.names == {"clicks"}
 
 
 @pytest.mark.parametrize("pattern", ["^.*", re.compile(".*")])

@@ -6,9 +6,16 @@ import pytest
 
 from tests.support.instant_session import InstantSession
 from zkbroker.config.consumer import ConsumerConfig
-from zkbroker.consumer import ConsumerClosed, ConsumerConnector, NotOwned, Whitelist
+from zkbroker.consumer import (
+    EARLIEST_TIME,
+    LATEST_TIME,
+    ConsumerClosed,
+    ConsumerConnector,
+    NotOwned,
+    Whitelist,
+)
 from zkbroker.consumer.streams import connector as module
-from zkbroker.errors import ClientError, ConfigError
+from zkbroker.errors import ClientError, ConfigError, InvalidTopic
 from zkbroker.registry import groups
 
 
@@ -55,6 +62,13 @@ def test_streams_are_made_once(session: Any) -> None:
             one.create_message_streams({"t": 1})
 
 
+def test_a_topic_that_cannot_exist_is_refused_before_the_member_joins(session: Any) -> None:
+    with connector() as one:
+        with pytest.raises(InvalidTopic, match="no/such"):
+            one.create_message_streams({"no/such": 1})
+        one.create_message_streams({"t": 1})
+
+
 @pytest.mark.parametrize("topics", [{}, {"t": 0}])
 def test_each_topic_needs_a_stream(session: Any, topics: dict[str, int]) -> None:
     with connector() as one:
@@ -75,6 +89,16 @@ def test_only_what_is_owned_is_moved_and_committed(session: Any) -> None:
         ):
             with pytest.raises(NotOwned, match=one.consumer_id):
                 act()
+
+
+@pytest.mark.parametrize("offset", [EARLIEST_TIME, LATEST_TIME, -7])
+def test_a_time_or_a_negative_number_is_no_offset(session: Any, offset: int) -> None:
+    with connector() as one:
+        one.create_message_streams({"t": 1})
+        with pytest.raises(ClientError, match=r"no offset.*call rewind\(EARLIEST_TIME\)"):
+            one.seek("t", 0, offset)
+        with pytest.raises(ClientError, match="no offset"):
+            one.commit_offsets({("t", 0): offset})
 
 
 def test_a_connector_that_was_shut_down_says_so(session: Any) -> None:

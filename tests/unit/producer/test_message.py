@@ -1,0 +1,60 @@
+"""What a message may hold, and that a wrong one harms no other."""
+
+import pytest
+
+from tests.support.fake_broker import FakeCluster
+from tests.support.producers import RUNTIMES, WAIT_S, asynchronous, make
+from zkbroker.producer import EncodingFailed, KeyedMessage
+from zkbroker.producer.message import check_fields
+
+WRONG = {
+    "bytes as topic": (KeyedMessage(b"t", b"x"), "topic must be text"),
+    "half a surrogate pair": (KeyedMessage("t\udc80", b"x"), "topic must be text"),
+    "text as partition": (KeyedMessage("t", b"x", partition="0"), "partition must be a whole"),
+    "seconds with a fraction": (KeyedMessage("t", b"x", timestamp_ms=1.5), "timestamp_ms must"),
+    "beyond 64 bits": (KeyedMessage("t", b"x", timestamp_ms=2**63), "timestamp_ms must"),
+    "names without values": (KeyedMessage("t", b"x", headers={"name": b"v"}), "must be a pair"),
+    "a header without a name": (
+        KeyedMessage("t", b"x", headers=[(None, b"v")]),
+        "a pair of a name",
+    ),
+    "text in a header": (KeyedMessage("t", b"x", headers=[("name", "v")]), "must hold bytes"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_field_that_cannot_be_stored_is_named(name):
+    message, says = WRONG[name]
+    with pytest.raises((TypeError, ValueError), match=says):
+        check_fields(message)
+
+
+def test_what_can_be_stored_passes():
+    headers = [("name", None), ("größe", bytearray(b"x")), ["list", memoryview(b"x")]]
+    check_fields(KeyedMessage("t", b"x", partition=0, timestamp_ms=-1, headers=headers))
+
+
+@RUNTIMES
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_message_is_refused_and_harms_no_other(runtime, name):
+    message, says = WRONG[name]
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        fake.create("later", [0])
+        with asynchronous(fake, runtime) as producer:
+            before = producer.send(KeyedMessage("t", b"before"))
+            with pytest.raises(EncodingFailed, match=says):
+                producer.send(message)
+            after = producer.send([KeyedMessage("t", b"after"), KeyedMessage("later", b"x")])
+            assert [each.result(WAIT_S).offset for each in (before, *after)] == [0, 1, 0]
+
+
+@RUNTIMES
+@pytest.mark.parametrize("given", [b"bytes", "text", [KeyedMessage("t", b"x"), b"x"]])
+def test_what_is_no_message_is_refused_before_anything_is_sent(runtime, given):
+    with FakeCluster() as fake:
+        fake.create("t", [0])
+        with make(fake, runtime) as producer:
+            with pytest.raises(TypeError, match="send takes a KeyedMessage or a list of them"):
+                producer.send(given)
+            assert producer.send(KeyedMessage("t", b"first")).offset == 0
