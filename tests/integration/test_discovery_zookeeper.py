@@ -138,7 +138,7 @@ def test_changes_show_after_the_session_was_lost(runtime, zk, fake, open_cluster
     cluster = open_cluster(runtime)
     topics.create_topic(zk, "t", {0: [0]})
     assert len(cluster.partitions("t")) == 1
-    expire(cluster._source._session)
+    expire(cluster._source.session)
     register(zk, fake.brokers[1])
     topics.add_partitions(zk, "t", {1: [0]})
     until(lambda: sorted(cluster.brokers()) == [0, 1])
