@@ -32,7 +32,13 @@ def interrupted(data, log):
     """Start the demo, and press Ctrl-C while its cluster runs."""
     command = [sys.executable, "-m", "examples.demo", "--data", str(data), "--input", str(log)]
     with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        # A shell ignores Ctrl-C for what runs behind it; children would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as running:
         assert wait_until(lambda: (data / "cluster" / "broker-2.log").exists())
         running.send_signal(signal.SIGINT)

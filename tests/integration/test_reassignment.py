@@ -147,6 +147,8 @@ def fill(world: Reassigned, size: int) -> int:
             "zookeeper.connect": world.cluster.zookeeper,
             "producer.type": "async",
             "request.required.acks": "-1",
+            # A follower takes a batch whole, however large: many are needed for a slow move.
+            "batch.num.messages": "1",
         }
     )
     with Producer(config) as producer:

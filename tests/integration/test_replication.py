@@ -195,9 +195,11 @@ def test_a_clean_stop_hands_the_leadership_over_at_once(brokers: Brokers) -> Non
 
 def test_min_insync_replicas_refuses_before_the_append(brokers: Brokers) -> None:
     create(brokers, **{"min.insync.replicas": "3"})
+    eventually(lambda: leader(brokers) in brokers, "a leader")
     follower = next(each for each in (1, 2, 3) if each != leader(brokers))
     brokers[follower].kill()
     eventually(lambda: follower not in in_sync(brokers), "the ISR shrinks")
+    eventually(lambda: leader(brokers) in brokers, "a leader")
     with connect(brokers[leader(brokers)]) as connection:
         for acks, code in ((-1, 19), (1, 0)):
             records = ProduceRequestPartition(0, one_set(2, 1))

@@ -87,15 +87,16 @@ class Reassignment:
         Args:
             store: write the node also when nothing finishes.
         """
+        finished: dict[Key, tuple[int, ...]] = {}
         for key, replicas in list(self._context.reassigning.items()):
             if not self._context.replicas(key):
                 del self._context.reassigning[key]  # its topic is gone
                 store = True
-            elif self._caught_up(key, replicas):
-                store |= self._finish(key, replicas)
-        if store:
+            elif self._caught_up(key, replicas) and self._finish(key, replicas):
+                finished[key] = replicas
+        if store or finished:
             store_reassignment(
-                self._session, self._context.reassigning, self._partitions.epoch_version
+                self._session, self._context.reassigning, self._partitions.epoch_version, finished
             )
 
     def states_changed(self, keys: Iterable[Key]) -> None:

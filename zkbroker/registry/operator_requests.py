@@ -74,12 +74,21 @@ def _decoded(data: bytes) -> dict[PartitionKey, tuple[int, ...]] | None:
 
 
 def store_reassignment(
-    session: ZkSession, remaining: Mapping[PartitionKey, Sequence[int]], epoch_version: int
+    session: ZkSession,
+    remaining: Mapping[PartitionKey, Sequence[int]],
+    epoch_version: int,
+    finished: Mapping[PartitionKey, Sequence[int]] | None = None,
 ) -> None:
-    """Leave in the node what is still to be done; without anything, the tools see that it is over.
+    """Leave the unfinished partitions in the node; without any, the tools see that it is over.
 
-    Where the node asks for other replicas of such a partition by now, that is left: an operator has
-    turned it back, and the controller has not looked at it yet.
+    Where the node names other replicas by now, of an unfinished partition or of one that finished
+    meanwhile, they stay: an operator has turned it back, and the controller reads that next.
+
+    Args:
+        session: a started session.
+        remaining: partitions under way, with their new replicas.
+        epoch_version: version of `/controller_epoch` since the election.
+        finished: partitions that leave the node, with the replicas that they have now.
 
     Raises:
         ControllerMoved: there is another controller.
@@ -89,12 +98,16 @@ def store_reassignment(
     except NoNode:
         return
     asked = _decoded(data) or {}
-    if not remaining:
+    left = {key: asked.get(key) or replicas for key, replicas in remaining.items()}
+    for key, replicas in (finished or {}).items():
+        if key in asked and tuple(asked[key]) != tuple(replicas):
+            left[key] = asked[key]
+    if not left:
         write: Operation = Delete(paths.REASSIGN_PARTITIONS, stat.version)
     else:
         items = [
-            {"topic": key[0], "partition": key[1], "replicas": list(asked.get(key) or replicas)}
-            for key, replicas in sorted(remaining.items())
+            {"topic": key[0], "partition": key[1], "replicas": list(replicas)}
+            for key, replicas in sorted(left.items())
         ]
         text = json.dumps({"version": 1, "partitions": items}, separators=(",", ":"))
         write = SetData(paths.REASSIGN_PARTITIONS, text.encode(), stat.version)

@@ -55,6 +55,18 @@ def test_the_node_shrinks_and_goes(session):
     assert session.exists(paths.REASSIGN_PARTITIONS) is None
 
 
+def test_a_partition_that_is_turned_back_as_it_finishes_stays_in_the_node(session):
+    turned_back = [
+        {"topic": "t", "partition": 0, "replicas": [4, 5]},
+        {"topic": "t", "partition": 1, "replicas": [3]},
+    ]
+    put(session, paths.REASSIGN_PARTITIONS, turned_back)
+    store_reassignment(session, {}, 0, finished=MOVES)
+    assert read_requests(session).reassignment == {("t", 0): (4, 5)}
+    store_reassignment(session, {}, 0, finished={("t", 0): (4, 5)})
+    assert session.exists(paths.REASSIGN_PARTITIONS) is None
+
+
 def test_an_election_is_over_only_for_the_controller(session):
     put(session, paths.PREFERRED_REPLICA_ELECTION, [])
     with pytest.raises(ControllerMoved):
