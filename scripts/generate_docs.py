@@ -229,7 +229,7 @@ PAGES = {
 
 
 MEASURED = ("ARCHITECTURE.md",)
-"""Pages that are measured in a running broker: written by `make docs`, bounded by their own test."""
+"""Pages measured in a running broker: written by `make docs`, bounded by their own test."""
 
 
 def main() -> int:
