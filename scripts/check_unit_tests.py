@@ -167,7 +167,7 @@ REAL_THING = {
     "zkbroker/legacy07/reading.py": "integration/test_legacy07_cli.py",
     "zkbroker/legacy07/group_member.py": "integration/test_legacy07_consumer.py",
     "zkbroker/mirror/generations.py": "integration/test_mirror_to_07.py",
-    "spark_loader/brokers07.py": "integration/test_spark_load_07.py",
+    "spark_loader/legacy07/cluster.py": "integration/test_spark_load_07.py",
     "spark_loader/network.py": "integration/test_spark_load_07.py",
     "zkbroker/protocol/legacy07/answers.py": "golden/test_legacy07_wire.py",
     "zkbroker/protocol/legacy07/requests.py": "golden/test_legacy07_wire.py",

@@ -9,11 +9,13 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from spark_loader.reading.generations import LoaderGeneration
 from spark_loader.reading.options import ConnectOptions
 from spark_loader.reading.positions import EARLIEST, LATEST, TopicPartition
-from spark_loader.reading.reader import Fetched, PendingFetch
+from spark_loader.reading.reader import Fetched, Fetcher, PendingFetch, RangeReader
+from spark_loader.reading.resolve import SourceCluster
 from zkbroker.client import Cluster, StaticSource, ZooKeeperSource
 from zkbroker.client.fetch import Wanted, answer_of_one, send_fetch
 from zkbroker.client.group_offsets import commit_offsets, fetch_offsets
@@ -347,3 +349,29 @@ class BrokerView:
             [], lambda: cluster.ask_any(lambda c, _: fetch_offsets(c, group, partitions))
         )
         return {TopicPartition(*tp): offset for tp, offset in found.items() if offset is not None}
+
+
+class Kafka:
+    """Kafka 0.8 and later; see `LoaderGeneration`."""
+
+    counts_records = True
+    partitions_return = False
+
+    def check(self, *, zookeeper: str, bootstrap: Sequence[str], read_committed: bool) -> None:
+        """Nothing is refused."""
+
+    def view(self, connect: ConnectOptions) -> SourceCluster:
+        return BrokerView(connect)
+
+    def fetcher(self, connect: ConnectOptions) -> Fetcher:
+        return RangeFetcher(connect)
+
+    def reader(self, fetcher: Fetcher, *, positions: bool = False, **options: Any) -> RangeReader:
+        # An offset says all of where its row is from.
+        return RangeReader(fetcher, **options)
+
+    def has(self, partition: int) -> bool:
+        return True
+
+
+GENERATION: LoaderGeneration = Kafka()

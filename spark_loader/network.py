@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from spark_loader.brokers import BrokerView, RangeFetcher
-from spark_loader.brokers07 import BrokerView07, Fetcher07
+from spark_loader.reading.generations import find_generation
 from spark_loader.reading.options import ConnectOptions
 from spark_loader.reading.reader import Fetcher
 from spark_loader.reading.resolve import SourceCluster
@@ -18,7 +17,7 @@ class NetworkAccess:
         if connect.zookeeper:
             # A wrong chroot would look like an empty cluster, and be made.
             require_cluster(connect.zookeeper)
-        return BrokerView07(connect) if connect.legacy07 else BrokerView(connect)
+        return find_generation(connect.generation).view(connect)
 
     def fetcher(self, connect: ConnectOptions) -> Fetcher:
-        return Fetcher07(connect) if connect.legacy07 else RangeFetcher(connect)
+        return find_generation(connect.generation).fetcher(connect)

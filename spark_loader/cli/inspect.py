@@ -10,7 +10,7 @@ from rich.table import Table
 from spark_loader.cli.opened import (
     bootstrap_option,
     cluster_view,
-    from_07,
+    generation_loaded,
     json_option,
     opened,
     zookeeper_option,
@@ -53,7 +53,7 @@ def status(
     unfinished = checkpoints.unfinished()
     if unfinished is None:
         operate.require_loaded(checkpoints)
-    with cluster_view(zookeeper, bootstrap, from_07(checkpoints)) as cluster:
+    with cluster_view(zookeeper, bootstrap, generation_loaded(checkpoints)) as cluster:
         standings = operate.status(checkpoints, cluster, group)
     gaps = operate.gap_ledger(checkpoints)
     aborted = operate.aborted_offsets(checkpoints)
@@ -117,7 +117,7 @@ def plan(as_json: bool, **given: Any) -> None:
     with cluster_view(
         options.zookeeper,
         options.bootstrap,
-        parse_generation(options.generation) == "0.7",
+        parse_generation(options.generation),
         read_committed=options.read_committed,
     ) as cluster:
         if cluster is None:
@@ -205,7 +205,7 @@ def verify(output: str, as_json: bool, **spark: Any) -> None:
 def audit(output: str, zookeeper: str, bootstrap: str, as_json: bool, **spark: Any) -> None:
     """Reconcile what the logs took in with what was written."""
     checkpoints, _ = opened(output, spark)
-    with cluster_view(zookeeper, bootstrap, from_07(checkpoints)) as cluster:
+    with cluster_view(zookeeper, bootstrap, generation_loaded(checkpoints)) as cluster:
         books = operate.audit(checkpoints, cluster)
     names = [*(each.name for each in dataclasses.fields(operate.Audit)[1:]), "difference"]
     if as_json:
@@ -245,7 +245,7 @@ def diff(
     checkpoints, _ = opened(output, spark)
     here = operate.positions_at(checkpoints, to_run)
     if group:
-        with cluster_view(zookeeper, bootstrap, from_07(checkpoints)) as cluster:
+        with cluster_view(zookeeper, bootstrap, generation_loaded(checkpoints)) as cluster:
             if cluster is None:
                 raise ConfigError("--group needs --zookeeper or --bootstrap")
             there = cluster.group_offsets(group, sorted(here))

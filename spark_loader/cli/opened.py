@@ -10,11 +10,11 @@ from spark_loader.cli.options import spark_settings
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.network import NetworkAccess
 from spark_loader.reading.access import Access
+from spark_loader.reading.generations import generation_of
 from spark_loader.reading.options import ConnectOptions
 from spark_loader.reading.resolve import SourceCluster
 from spark_loader.storage.files import LakeFileSystem
 from spark_loader.storage.filesystems import filesystem_for
-from zkbroker.types import Partition07
 
 ACCESS: Access = NetworkAccess()
 
@@ -37,7 +37,7 @@ def opened(output: str, given: dict[str, Any]) -> tuple[Checkpoints, LakeFileSys
 
 @contextmanager
 def cluster_view(
-    zookeeper: str, bootstrap: str, legacy07: bool, *, read_committed: bool = False
+    zookeeper: str, bootstrap: str, generation: str, *, read_committed: bool = False
 ) -> Iterator[SourceCluster | None]:
     """Give a view of the cluster that is named, or None when none is."""
     if not zookeeper and not bootstrap:
@@ -45,11 +45,12 @@ def cluster_view(
         return
     addresses = tuple(part.strip() for part in bootstrap.split(",") if part.strip())
     connect = ConnectOptions(
-        legacy07=legacy07,
+        generation=generation,
         zookeeper=zookeeper or None,
         bootstrap=addresses,
         read_committed=read_committed,
     )
+    connect.check()
     view = ACCESS.view(connect)
     try:
         yield view
@@ -57,8 +58,8 @@ def cluster_view(
         view.close()
 
 
-def from_07(checkpoints: Checkpoints) -> bool:
-    """Return whether what was loaded here is of Kafka 0.7."""
+def generation_loaded(checkpoints: Checkpoints) -> str:
+    """Return the generation of Kafka that what was loaded here is from."""
     latest = checkpoints.latest()
     known = latest.positions if latest is not None else {}
-    return any(isinstance(source.partition, Partition07) for source in known)
+    return generation_of(source.partition for source in known)

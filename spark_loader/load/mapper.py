@@ -25,9 +25,9 @@ from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.ledger import Gap, MapperOffsets
 from spark_loader.reading.access import Access
 from spark_loader.reading.damage import DamagedEntry
+from spark_loader.reading.generations import find_generation
 from spark_loader.reading.options import ConnectOptions
 from spark_loader.reading.reader import NOT_LOADED
-from spark_loader.reading.reader07 import range_reader
 from spark_loader.reading.splits import OffsetRange
 from spark_loader.sink.partition import PartitionSink, SinkOptions
 from spark_loader.storage.files import LakeFileSystem
@@ -156,15 +156,14 @@ def _load(task: MapperTask, token: str, staging: str, work: _Work) -> None:
     fetcher = task.access.fetcher(task.connect)
     try:
         for number, (wanted, policy) in enumerate(zip(task.ranges, task.policies, strict=True)):
-            reader = range_reader(
-                task.connect,
+            reader = find_generation(task.connect.generation).reader(
                 fetcher,
                 fetch_bytes=task.connect.fetch_bytes,
                 headers=task.headers,
                 on_out_of_range=policy,
                 keep_damaged=task.keep_damaged,
                 verify_crc=task.connect.check_crcs,
-                positions=task.connect.legacy07,
+                positions=True,
             )
             sink = PartitionSink(
                 task.filesystem,

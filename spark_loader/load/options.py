@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from spark_loader.reading.generations import find_generation
 from spark_loader.reading.options import (
     FETCH_BYTES,
     ISOLATION_LEVELS,
@@ -92,10 +93,11 @@ class LoadOptions:
             raise ConfigError("no output directory is named")
         if bool(self.topics) == bool(self.whitelist or self.blacklist):
             raise ConfigError("name topics, or give a whitelist and/or blacklist regex")
-        if parse_generation(self.generation) and not self.zookeeper:
-            raise ConfigError("a cluster of Kafka 0.7 is found by its ZooKeeper: give zookeeper")
-        if self.read_committed and parse_generation(self.generation):
-            raise ConfigError("Kafka 0.7 has no transactions: leave isolation_level out")
+        find_generation(parse_generation(self.generation)).check(
+            zookeeper=self.zookeeper,
+            bootstrap=self.brokers,
+            read_committed=self.read_committed,
+        )
         for name in ("whitelist", "blacklist"):
             try:
                 re.compile(getattr(self, name))
@@ -120,12 +122,17 @@ class LoadOptions:
         """Whether only committed records are loaded."""
         return parse_isolation(self.isolation_level)
 
+    @property
+    def brokers(self) -> tuple[str, ...]:
+        """The addresses in `bootstrap`."""
+        return tuple(each.strip() for each in self.bootstrap.split(",") if each.strip())
+
     def connect(self) -> ConnectOptions:
         """Return how the driver reaches the cluster."""
         return ConnectOptions(
-            legacy07=parse_generation(self.generation) == "0.7",
+            generation=parse_generation(self.generation),
             zookeeper=self.zookeeper or None,
-            bootstrap=tuple(each.strip() for each in self.bootstrap.split(",") if each.strip()),
+            bootstrap=self.brokers,
             client_id="zkbroker-load",
             fetch_bytes=self.fetch_bytes,
             read_committed=self.read_committed,

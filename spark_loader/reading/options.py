@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from spark_loader.reading.generations import find_generation
 from spark_loader.reading.positions import (
     EARLIEST,
     EARLIEST_BOUND,
@@ -65,10 +66,10 @@ class ConnectOptions:
     """How to reach the cluster; small enough to travel with every task.
 
     Attributes:
-        legacy07: whether it is a cluster of Kafka 0.7 (`kafka.generation`).
+        generation: of Kafka that the cluster is of (`kafka.generation`); empty for 0.8 and later.
         zookeeper: connect string with optional chroot, or None.
-        bootstrap: `host:port` of some brokers, or empty when `zookeeper` is given; `id:host:port`
-            of all of them in a task that reads from Kafka 0.7.
+        bootstrap: `host:port` of some brokers, or empty when `zookeeper` is given; in a task what
+            `SourceCluster.bootstrap` returned.
         client_id: shown in the brokers' logs.
         fetch_bytes: most bytes asked of a partition at once (`kafka.max.partition.fetch.bytes`).
         max_wait_ms: how long a broker may hold a fetch (`kafka.fetch.max.wait.ms`).
@@ -81,7 +82,7 @@ class ConnectOptions:
         read_committed: records of open and aborted transactions are left out (`isolation.level`).
     """
 
-    legacy07: bool = False
+    generation: str = ""
     zookeeper: str | None = None
     bootstrap: tuple[str, ...] = ()
     client_id: str = "zkbroker-spark"
@@ -100,10 +101,18 @@ class ConnectOptions:
                 "no cluster is named: give zookeeper.connect=HOST:PORT[/chroot] or "
                 "kafka.bootstrap.servers=HOST:PORT,…"
             )
-        if self.legacy07 and self.read_committed:
-            raise ConfigError(
-                "isolation.level=read_committed is not for Kafka 0.7, which has no transactions"
-            )
+
+    def check(self) -> None:
+        """Refuse what the generation has not; in the driver, since tasks get addresses only.
+
+        Raises:
+            ConfigError: what contradicts it.
+        """
+        find_generation(self.generation).check(
+            zookeeper=self.zookeeper or "",
+            bootstrap=self.bootstrap,
+            read_committed=self.read_committed,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,18 +194,12 @@ def parse_connect(given: Mapping[str, str]) -> ConnectOptions:
     for address in bootstrap:
         if not re.fullmatch(r"\S+:\d+", address):
             raise ConfigError(f"kafka.bootstrap.servers: {address!r} is not HOST:PORT")
-    legacy07 = parse_generation(given.get("kafka.generation", "")) == "0.7"
-    if legacy07 and bootstrap:
-        raise ConfigError(
-            "kafka.bootstrap.servers is not for kafka.generation=0.7: its brokers are found by "
-            "zookeeper.connect"
-        )
     protocol = given.get("kafka.security.protocol", "PLAINTEXT")
     if protocol.upper() != "PLAINTEXT":
         raise ConfigError(f"kafka.security.protocol={protocol} is not spoken: give PLAINTEXT")
     prefix = given.get("groupidprefix", "zkbroker-source")
-    return ConnectOptions(
-        legacy07=legacy07,
+    connect = ConnectOptions(
+        generation=parse_generation(given.get("kafka.generation", "")),
         zookeeper=given.get("zookeeper.connect", "").strip() or None,
         bootstrap=bootstrap,
         client_id=given.get("kafka.client.id", given.get("kafka.group.id", prefix)),
@@ -209,6 +212,8 @@ def parse_connect(given: Mapping[str, str]) -> ConnectOptions:
         retry_for_ms=_number_or(given, "kafka.default.api.timeout.ms", 60_000),
         read_committed=parse_isolation(_isolation(given)),
     )
+    connect.check()
+    return connect
 
 
 def parse_isolation(text: str) -> bool:

@@ -23,6 +23,7 @@ from pyspark.sql.datasource import (
 from spark_loader.network import NetworkAccess
 from spark_loader.reading.access import Access
 from spark_loader.reading.cuts import at_cuts, split_at_cuts
+from spark_loader.reading.generations import find_generation
 from spark_loader.reading.options import SourceOptions
 from spark_loader.reading.resolve import SourceCluster, find_partitions, resolve
 from spark_loader.reading.splits import OffsetRange, split_for_reading
@@ -94,8 +95,8 @@ class ZkbrokerReader(DataSourceReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Take the predicates that ranges can meet; return the others."""
-        if self.options.connect.legacy07:
-            # Its ranges are cut between entries, and its rows have no times.
+        if not find_generation(self.options.connect.generation).counts_records:
+            # Ranges are cut between entries, and rows have no times.
             return filters
         self.pushed, left = push(filters)
         return left

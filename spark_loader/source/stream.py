@@ -25,6 +25,7 @@ from pyspark.sql.streaming.datasource import (
 from spark_loader.errors import DataLoss
 from spark_loader.reading.access import Access
 from spark_loader.reading.cuts import at_cuts, split_at_cuts
+from spark_loader.reading.generations import find_generation
 from spark_loader.reading.options import SourceOptions
 from spark_loader.reading.positions import TopicPartition, flat_numbers, partition_numbers
 from spark_loader.reading.resolve import SourceCluster, find_partitions, resolve
@@ -151,7 +152,7 @@ class ZkbrokerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the end of each partition: the log end, or the target of AvailableNow."""
         gone = sorted(begin.keys() - latest.keys())
         ends: dict[TopicPartition, int] = {}
-        if gone and self._options.connect.legacy07:
+        if gone and find_generation(self._options.connect.generation).partitions_return:
             # Their brokers are down, and bring them back.
             ends.update((tp, begin[tp]) for tp in gone)
         elif gone:

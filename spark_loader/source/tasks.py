@@ -9,9 +9,9 @@ from pyspark.sql.datasource import InputPartition
 
 from spark_loader.lake.ledger import Gap
 from spark_loader.reading.access import Access
+from spark_loader.reading.generations import find_generation
 from spark_loader.reading.options import ConnectOptions, SourceOptions
 from spark_loader.reading.reader import NOT_LOADED
-from spark_loader.reading.reader07 import range_reader
 from spark_loader.reading.resolve import SourceCluster, estimate_bytes
 from spark_loader.reading.splits import OffsetRange
 
@@ -51,8 +51,7 @@ def read_range(
     """Yield the batches of one task's range."""
     fetcher = access.fetcher(partition.connect)
     try:
-        reader = range_reader(
-            partition.connect,
+        reader = find_generation(partition.connect.generation).reader(
             fetcher,
             fetch_bytes=partition.connect.fetch_bytes,
             headers=options.include_headers,

@@ -229,7 +229,7 @@ def test_where_a_range_may_end(cluster):
     ((_, data),) = broker.multifetch([("cuts", 1, 0)], size=end)
     places = [0, *(at for _, at, _ in parse(data))]
     view = NetworkAccess().view(
-        ConnectOptions(legacy07=True, zookeeper=cluster.connect_string, fetch_bytes=1000)
+        ConnectOptions(generation="0.7", zookeeper=cluster.connect_string, fetch_bytes=1000)
     )
     try:
         for wanted in (1, 70, 71, 5000, places[-2] - 1, places[-2], end):

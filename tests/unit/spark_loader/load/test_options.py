@@ -23,7 +23,7 @@ from zkbroker.errors import ConfigError
         ({"isolation_level": "committed"}, "isolation.level='committed'"),
         (
             {"isolation_level": "read_committed", "generation": "0.7", "zookeeper": "z"},
-            "0.7 has no transactions",
+            "0.7, which has no transactions",
         ),
     ],
 )

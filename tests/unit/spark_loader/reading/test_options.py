@@ -136,4 +136,4 @@ def test_isolation_levels_that_cannot_be_are_refused():
     with pytest.raises(ConfigError, match="differ"):
         parse(**{"isolation.level": "read_committed", "kafka.isolation.level": "read_uncommitted"})
     with pytest.raises(ConfigError, match="no transactions"):
-        ConnectOptions(legacy07=True, zookeeper="z", read_committed=True)
+        ConnectOptions(generation="0.7", zookeeper="z", read_committed=True).check()

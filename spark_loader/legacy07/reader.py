@@ -18,7 +18,6 @@ from spark_loader.errors import LoadError
 from spark_loader.lake.ledger import Gap
 from spark_loader.reading.columns import POSITION, arrow_schema, in_microseconds
 from spark_loader.reading.damage import DamagedEntry
-from spark_loader.reading.options import ConnectOptions
 from spark_loader.reading.reader import ABSENT, Fetched, Fetcher, Piece, RangeReader
 from spark_loader.reading.splits import OffsetRange
 from zkbroker.errors import CorruptMessage
@@ -128,19 +127,3 @@ class _Rows:
         self.offsets += [start] * (len(inside) - 1)
         self.offsets.append(end)
         self.positions += [start] * len(inside)
-
-
-def range_reader(
-    connect: ConnectOptions, fetcher: Fetcher, *, positions: bool = False, **options: Any
-) -> RangeReader:
-    """Return the reader that fits a cluster.
-
-    Args:
-        connect: how the cluster is reached.
-        fetcher: where bytes come from.
-        positions: for Kafka 0.7, whether batches have the column `position`.
-        options: of `RangeReader`.
-    """
-    if connect.legacy07:
-        return RangeReader07(fetcher, positions=positions, **options)
-    return RangeReader(fetcher, **options)

@@ -4,16 +4,14 @@ import pytest
 
 from spark_loader.errors import DamagedLog, DataLoss, LoadError
 from spark_loader.lake.ledger import Gap
-from spark_loader.reading.options import ConnectOptions
+from spark_loader.legacy07.generation import GENERATION
 from spark_loader.reading.reader import Fetched
-from spark_loader.reading.reader07 import range_reader
 from spark_loader.reading.splits import OffsetRange
 from zkbroker.errors import OffsetOutOfRange
 from zkbroker.records.codec import Codec
 from zkbroker.records.legacy07 import build_message, build_wrapper
 from zkbroker.types import Partition07
 
-CONNECT = ConnectOptions(legacy07=True, bootstrap=("0:h:1",))
 PLAIN = build_message(b"plain")
 OLD = build_message(b"old", magic=0)
 WRAPPER = build_wrapper(Codec.GZIP, build_message(b"a") + build_message(b"b"))
@@ -40,7 +38,7 @@ class Log:
 
 
 def read(log, start, until, fetch_bytes=1000, **more):
-    reader = range_reader(CONNECT, log, positions=True, fetch_bytes=fetch_bytes, **more)
+    reader = GENERATION.reader(log, positions=True, fetch_bytes=fetch_bytes, **more)
     rows, others = [], []
     for piece in reader.read(OffsetRange("t", Partition07(3, 1), start, until)):
         if hasattr(piece, "to_pylist"):

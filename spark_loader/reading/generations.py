@@ -1,0 +1,76 @@
+"""The seam between generations of Kafka: what a plug-in gives to the source and to loads.
+
+Invariant: a generation is a line in `PLUGINS`. No other module compares its name, and none imports
+its package.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from zkbroker.config.generation import GENERATION
+from zkbroker.config.import_path import import_object
+
+if TYPE_CHECKING:
+    from spark_loader.reading.options import ConnectOptions
+    from spark_loader.reading.reader import Fetcher, RangeReader
+    from spark_loader.reading.resolve import SourceCluster
+
+PLUGINS: Final = {
+    "": "spark_loader.brokers:GENERATION",
+    "0.7": "spark_loader.legacy07.generation:GENERATION",
+}
+"""Where the plug-in of each generation is imported from; the first one is that of 0.8 and later."""
+
+
+class LoaderGeneration(Protocol):
+    """What the source and loads need of a generation.
+
+    Attributes:
+        counts_records: whether offsets count records, so that a range may end at any of them.
+        partitions_return: whether a partition that is not there now may come back with its broker.
+    """
+
+    counts_records: bool
+    partitions_return: bool
+
+    def check(self, *, zookeeper: str, bootstrap: Sequence[str], read_committed: bool) -> None:
+        """Refuse what the generation has not.
+
+        Raises:
+            ConfigError: a cluster cannot be found so, or cannot be read so.
+        """
+
+    def view(self, connect: "ConnectOptions") -> "SourceCluster":
+        """Return what the driver asks the cluster by."""
+
+    def fetcher(self, connect: "ConnectOptions") -> "Fetcher":
+        """Return what a task fetches by."""
+
+    def reader(
+        self, fetcher: "Fetcher", *, positions: bool = False, **options: Any
+    ) -> "RangeReader":
+        """Return a reader of ranges.
+
+        Args:
+            fetcher: where bytes come from.
+            positions: whether rows keep all that `verify` has to know of where they are from.
+            options: of `RangeReader`.
+        """
+
+    def has(self, partition: int) -> bool:
+        """Return whether a partition has the kind of number that only this generation gives."""
+
+
+def find_generation(name: str) -> LoaderGeneration:
+    """Return the plug-in of a generation by the name that `parse_generation` returns."""
+    found: LoaderGeneration = import_object(GENERATION, PLUGINS[name])
+    return found
+
+
+def generation_of(partitions: Iterable[int]) -> str:
+    """Return the name of the generation that partitions are from; empty for 0.8 and later."""
+    known = set(partitions)
+    for name in filter(None, PLUGINS):
+        if any(map(find_generation(name).has, known)):
+            return name
+    return ""

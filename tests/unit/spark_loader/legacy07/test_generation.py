@@ -1,0 +1,28 @@
+"""The plug-in of Kafka 0.7 refuses what 0.7 has not."""
+
+import pytest
+
+from spark_loader.legacy07.generation import GENERATION
+from spark_loader.reading.options import SourceOptions
+from zkbroker.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"bootstrap": ("h:1",)}, "give zookeeper.connect in place of kafka.bootstrap.servers"),
+        ({"zookeeper": ""}, "found by its ZooKeeper"),
+        ({"read_committed": True}, "no transactions"),
+    ],
+)
+def test_what_it_has_not_is_refused(given, said):
+    allowed = {"zookeeper": "z", "bootstrap": (), "read_committed": False}
+    GENERATION.check(**allowed)
+    with pytest.raises(ConfigError, match=said):
+        GENERATION.check(**{**allowed, **given})
+
+
+def test_options_of_the_source_are_checked_by_it():
+    given = {"kafka.generation": "0.7", "subscribe": "t", "kafka.bootstrap.servers": "h:1"}
+    with pytest.raises(ConfigError, match="in place of"):
+        SourceOptions.parse(given, streaming=False)
