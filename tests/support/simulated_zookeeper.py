@@ -75,12 +75,11 @@ class SimZooKeeper:
             raise NoNode(path)
         stat = node.stat
         if stat is None:
-            # Nobody here looks at the number of children.
             stat = node.stat = NodeStat(
                 node.version,
                 node.owner,
                 ctime_ms=0,
-                children=0,
+                children=len(self.names[path]),
                 czxid=node.czxid,
                 mzxid=node.mzxid,
             )
@@ -190,6 +189,8 @@ class SimZooKeeper:
                     self.names[parent].add(name)
 
     def _fire(self, path: str, kind: str) -> None:
+        if kind == "children" and path in self.nodes:
+            self.nodes[path].stat = None
         if self._fired is not None:
             self._fired.append((path, kind))
             return

@@ -31,6 +31,7 @@ from zkbroker.errors import RegistryError, ZkbrokerError
 from zkbroker.registry.broker_configs import BrokerConfigWatch
 from zkbroker.registry.brokers import BrokersWatch
 from zkbroker.registry.topics_watch import TopicsWatch
+from zkbroker.registry.user_configs import UserConfigsWatch
 from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper import SessionState
 
@@ -173,6 +174,9 @@ class BrokerNode:
         settings_watch = BrokerConfigWatch(session, self.broker_id, self._dynamic.take)
         patiently(settings_watch.start)
         teardown.add("settings watch", lambda: settings_watch.close(patience_s()))
+        users_watch = UserConfigsWatch(session, parts.services.users.take)
+        patiently(users_watch.start)
+        teardown.add("users watch", lambda: users_watch.close(patience_s()))
         parts.peers.start()
         teardown.add("other brokers", lambda: parts.peers.close(patience_s()))
         parts.checkpoint.start()

@@ -1,12 +1,13 @@
 """What the handlers of a broker work with."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from zkbroker.broker.clients import ClientVersions
 from zkbroker.broker.dynamic_config import DynamicConfig
 from zkbroker.broker.metrics import BrokerMetrics
 from zkbroker.broker.topics import Topics
+from zkbroker.broker.user_settings import UserSettings
 from zkbroker.broker.view import ClusterView
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.controller import ControllerMetrics
@@ -32,6 +33,7 @@ class BrokerServices:
         config: what holds now; see `dynamic`.
         controller_id: the broker that is controller now, None while there is none.
         controller_metrics: what this broker's controller counts; zeros while it is not elected.
+        users: settings of users, clients and addresses that ZooKeeper has.
         draining: whether requests that wait are to be answered now, because the broker has handed
             over what it leads and is about to end its connections.
     """
@@ -50,6 +52,7 @@ class BrokerServices:
     clients: ClientVersions
     controller_id: Callable[[], int | None]
     controller_metrics: Callable[[], ControllerMetrics] = ControllerMetrics
+    users: UserSettings = field(default_factory=UserSettings)
     draining: bool = False
 
     def partition(self, topic: str, number: int, *, copying: bool = False) -> Partition:

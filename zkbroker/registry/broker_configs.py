@@ -8,13 +8,13 @@ Invariant: a change is written first and notified after, so that a broker that r
 notification reads the change. An empty set of settings stays as a node, as genuine tools leave it.
 """
 
-import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
+from zkbroker.registry.config_changes import note_change
 from zkbroker.registry.node_json import tell_unreadable
 from zkbroker.registry.topics import decode_settings, encode_config
 from zkbroker.zookeeper.errors import NoNode
@@ -98,6 +98,4 @@ def set_broker_config(session: ZkSession, broker_id: int | None, config: Mapping
     path = paths.broker_config(broker_id)
     session.ensure_path(path)
     session.set(path, encode_config(config))
-    entity = path.removeprefix("/config/")
-    note = json.dumps({"version": 2, "entity_path": entity}, separators=(",", ":"))
-    session.create(paths.CONFIG_CHANGE_PREFIX, note.encode(), sequential=True, parents=True)
+    note_change(session, path.removeprefix(f"{paths.CONFIG}/"))

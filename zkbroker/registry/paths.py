@@ -8,6 +8,9 @@
                                                       `registry.partition_states`)
     /config/topics/[topic]                         P  settings of one topic
     /config/brokers/[id], /config/brokers/<default> P settings of one broker, of all brokers
+    /config/users/[user], /config/clients/[client], /config/users/[user]/clients/[client]
+                                                   P  quotas, and the SCRAM credentials of users
+    /config/ips/[address]                          P  quotas of addresses
     /config/changes/config_change_[seq]            P  notifications that settings changed
     /isr_change_notification/isr_change_[seq]      P  partitions whose in-sync replicas changed
     /log_dir_event_notification/log_dir_event_[seq] P a data directory of a broker failed
@@ -28,6 +31,7 @@ E: ephemeral, P: persistent. Nothing else in the library spells a path.
 BROKER_IDS = "/brokers/ids"
 BROKER_SEQID = "/brokers/seqid"
 TOPICS = "/brokers/topics"
+CONFIG = "/config"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
 CLIENT_CONFIGS = "/config/clients"

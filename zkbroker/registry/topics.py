@@ -2,8 +2,7 @@
 
     /brokers/topics/[topic]        {"version":1,"partitions":{"0":[1],"1":[2]}}
     /config/topics/[topic]         {"version":1,"config":{"retention.ms":"1000"}}
-    /config/changes/config_change_ "t" | {"version":1,"entity_type":"topics","entity_name":"t"}
-                                   | {"version":2,"entity_path":"topics/t"} | 't'
+    /config/changes/config_change_ see `registry.config_changes`
     /admin/delete_topics/[topic]   empty
 
 Invariant: a topic and its settings appear in one transaction; the assignment is changed only under
@@ -15,11 +14,11 @@ import contextlib
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
 from zkbroker.registry.brokers import ENDPOINTS_SINCE, list_brokers
+from zkbroker.registry.config_changes import changed_entity, note_change
 from zkbroker.registry.controller_writes import controller_transactions
 from zkbroker.registry.node_json import int32, read_json
 from zkbroker.registry.topic_rules import check_topic_name
@@ -354,12 +353,10 @@ def notify_config_change(session: ZkSession, name: str) -> None:
     none before the last that it has read. Genuine tools of 0.8.2 wrote double quotes, which makes
     JSON that newer brokers take for an error; what is no JSON they leave to 0.8.2.
     """
-    note = json.dumps({"version": 2, "entity_path": f"topics/{name}"}, separators=(",", ":"))
-    notes = [note.encode()]
+    note_change(session, f"topics/{name}")
     if any(each.version < ENDPOINTS_SINCE for each in list_brokers(session).values()):
-        notes.append(f"'{name}'".encode())
-    for data in notes:
-        session.create(paths.CONFIG_CHANGE_PREFIX, data, sequential=True, parents=True)
+        old = f"'{name}'".encode()
+        session.create(paths.CONFIG_CHANGE_PREFIX, old, sequential=True, parents=True)
 
 
 def changed_topic(data: bytes) -> str | None:
@@ -368,15 +365,5 @@ def changed_topic(data: bytes) -> str | None:
     Returns:
         None when it concerns something else than a topic, or cannot be read.
     """
-    try:
-        note: Any = read_json(data)
-    except ValueError:
-        return None
-    if isinstance(note, str):
-        return note
-    if not isinstance(note, dict):
-        return None
-    if note.get("version") == 1 and note.get("entity_type") == "topics":
-        return str(note.get("entity_name"))
-    kind, slash, name = str(note.get("entity_path", "")).partition("/")
-    return name if note.get("version") == 2 and kind == "topics" and slash else None
+    kind, _, name = (changed_entity(data) or "").partition("/")
+    return name if kind == "topics" and name else None

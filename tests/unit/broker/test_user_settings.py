@@ -1,0 +1,13 @@
+"""Parts are given the settings of users as they change."""
+
+from zkbroker.broker.user_settings import UserSettings
+from zkbroker.registry.user_configs import ConfigEntity, UserConfigs
+
+
+def test_every_part_is_given_what_holds_and_each_change():
+    settings, seen = UserSettings(), []
+    settings.on_change(seen.append)
+    changed = UserConfigs({ConfigEntity(user="alice"): {"producer_byte_rate": "5"}})
+    settings.take(changed)
+    assert seen == [UserConfigs(), changed]
+    assert settings.now is changed

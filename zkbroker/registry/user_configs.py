@@ -1,0 +1,328 @@
+"""Settings of users, of clients, and of the addresses that they connect from.
+
+    /config/users/[user]                     {"version":1,"config":{"producer_byte_rate":"1024"}}
+    /config/users/[user]/clients/[client]    the same
+    /config/clients/[client]                 the same
+    /config/ips/[address]                    {"version":1,"config":{"connection_creation_rate":"9"}}
+    /config/changes/config_change_           {"version":2,"entity_path":"users/[user]"}
+
+A name is URL-encoded (`%20` for a blank, `%2A` for `*`); `<default>` stands for all that have no
+settings of their own. A parent may hold no data. Quotas and the SCRAM credentials of a user stand
+side by side in one node.
+
+Invariant: a write changes the keys that it names and keeps all others, under the node version that
+was read; it is noted after. What a node holds is never shown in a message: it may be a credential.
+An empty set of settings stays as a node, as genuine tools leave it.
+"""
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import Self
+from urllib.parse import quote, unquote
+
+from zkbroker.errors import RegistryError
+from zkbroker.registry import paths
+from zkbroker.registry.config_changes import changed_entity, note_change
+from zkbroker.registry.node_json import tell_unreadable
+from zkbroker.registry.topics import decode_settings, encode_config
+from zkbroker.zookeeper.errors import BadVersion, NodeExists, NoNode
+from zkbroker.zookeeper.nodes import Settable
+from zkbroker.zookeeper.session import ZkSession
+from zkbroker.zookeeper.watching import Mark, WatchLoop
+
+logger = logging.getLogger(__name__)
+
+_ATTEMPTS = 20
+_DEFAULT_NODE = "<default>"
+
+
+class Default(Enum):
+    """Stands for every user, client or address without settings of its own."""
+
+    DEFAULT = _DEFAULT_NODE
+
+
+DEFAULT = Default.DEFAULT
+
+Name = str | Default
+
+
+def encode_name(name: Name) -> str:
+    """Return the node of a user or client, URL-encoded as genuine tools encode it."""
+    if isinstance(name, Default):
+        return _DEFAULT_NODE
+    return quote(name, safe="", errors="replace").replace("~", "%7E")
+
+
+def decode_name(node: str) -> Name:
+    """Return the user or client that a node is named after.
+
+    Raises:
+        ValueError: no name is encoded like this.
+    """
+    if node == _DEFAULT_NODE:
+        return DEFAULT
+    name = unquote(node)
+    if not name or encode_name(name) != node:
+        raise ValueError(f"{node!r} is not URL-encoded as genuine tools encode names")
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntity:
+    """What has settings: a user, a client, a client of a user, or an address.
+
+    Args:
+        user: the name of a principal, without its type.
+        client: a client id.
+        ip: an address; alone.
+    """
+
+    user: Name | None = None
+    client: Name | None = None
+    ip: Name | None = None
+
+    @property
+    def path(self) -> str:
+        """The node below `/config`, as notices name it."""
+        if self.ip is not None:
+            # Genuine tools write addresses as they are; those of version 6 have colons.
+            return f"ips/{self.ip.value if isinstance(self.ip, Default) else self.ip}"
+        parts = [] if self.user is None else ["users", encode_name(self.user)]
+        if self.client is not None:
+            parts += ["clients", encode_name(self.client)]
+        return "/".join(parts)
+
+    @property
+    def node(self) -> str:
+        """The whole path of the node."""
+        return f"{paths.CONFIG}/{self.path}"
+
+    @classmethod
+    def parse(cls, path: str) -> Self | None:
+        """Return what a node below `/config` is about; None for another kind, or for no name.
+
+        Args:
+            path: such as `users/alice/clients/c1`.
+        """
+        parts = path.split("/")
+        try:
+            match parts:
+                case ["users", user]:
+                    return cls(user=decode_name(user))
+                case ["clients", client]:
+                    return cls(client=decode_name(client))
+                case ["users", user, "clients", client]:
+                    return cls(user=decode_name(user), client=decode_name(client))
+                case ["ips", ip] if ip == _DEFAULT_NODE:
+                    return cls(ip=DEFAULT)
+                case ["ips", ip] if ip.isprintable() and ip not in ("", ".", ".."):
+                    return cls(ip=ip)
+        except ValueError as error:
+            logger.debug("settings of no name path=%s error=%s", path, error)
+        return None
+
+
+Settings = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class UserConfigs:
+    """What ZooKeeper says about users, clients and addresses; its repr shows no setting."""
+
+    settings: Mapping[ConfigEntity, Settings] = field(default_factory=dict, repr=False)
+
+    def user(self, name: str) -> Settings:
+        """Return the settings of a user itself, empty without any."""
+        return self.settings.get(ConfigEntity(user=name), {})
+
+
+# -- single nodes
+
+
+def entity_config(session: ZkSession, entity: ConfigEntity) -> dict[str, str]:
+    """Return the settings of an entity, empty without any.
+
+    Raises:
+        RegistryError: the node holds something else.
+    """
+    try:
+        return _decode(entity.node, session.get(entity.node)[0])
+    except NoNode:
+        return {}
+
+
+def change_entity_config(
+    session: ZkSession, entity: ConfigEntity, changes: Mapping[str, str | None]
+) -> dict[str, str]:
+    """Change some settings of an entity, keep the others, and notify the brokers.
+
+    Args:
+        session: a started session.
+        entity: whose.
+        changes: key → new value; None removes the key.
+
+    Returns:
+        all settings of the entity after that.
+
+    Raises:
+        RegistryError: the node holds something else, or is written by too many at once.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            data, stat = session.get(entity.node)
+        except NoNode:
+            data, stat = b"", None
+        merged = _decode(entity.node, data) | {k: v for k, v in changes.items() if v is not None}
+        whole = {key: value for key, value in merged.items() if changes.get(key, value) is not None}
+        with contextlib.suppress(BadVersion, NodeExists, NoNode):
+            if stat is None:
+                session.create(entity.node, encode_config(whole), parents=True)
+            else:
+                session.set(entity.node, encode_config(whole), stat.version)
+            note_change(session, entity.path)
+            return whole
+    raise RegistryError(f"{entity.node} is being changed by too many at once")
+
+
+def _decode(path: str, data: bytes) -> dict[str, str]:
+    try:
+        return decode_settings(path, data)
+    except RegistryError:
+        # What is in there may be a credential.
+        raise RegistryError(
+            f"{path} holds no settings (what it holds is not shown: it may be a credential)"
+        ) from None
+
+
+# -- all of them
+
+
+def read_user_configs(session: ZkSession) -> UserConfigs:
+    """Return all that ZooKeeper has; a node that is unreadable is named and left out.
+
+    Raises:
+        RegistryError: ZooKeeper does not answer.
+    """
+    return UserConfigs(_read(session, _entities(session)))
+
+
+def _entities(session: ZkSession) -> list[str]:
+    """Return every node below `/config` that may have settings, as notices name them."""
+    users = [f"users/{name}" for name in _children(session, "users")]
+    found = [f"{kind}/{name}" for kind in ("clients", "ips") for name in _children(session, kind)]
+    stats = session.exists_many([f"{paths.CONFIG}/{user}" for user in users])
+    for user, stat in zip(users, stats, strict=True):
+        if stat is not None and stat.children:
+            found += [f"{user}/clients/{each}" for each in _children(session, f"{user}/clients")]
+    return users + found
+
+
+def _children(session: ZkSession, path: str) -> list[str]:
+    try:
+        return session.children(f"{paths.CONFIG}/{path}")
+    except NoNode:
+        return []
+
+
+def _read(session: ZkSession, entities: Iterable[str]) -> dict[ConfigEntity, Settings]:
+    """Return the settings of those nodes that have any."""
+    known: dict[str, ConfigEntity] = {}
+    for path in entities:
+        entity = ConfigEntity.parse(path)
+        if entity is None:
+            tell_unreadable(session, logger, "settings", f"{paths.CONFIG}/{path}: no such name")
+        else:
+            known[entity.node] = entity
+    found: dict[ConfigEntity, Settings] = {}
+    for (node, entity), content in zip(known.items(), session.get_many(list(known)), strict=True):
+        try:
+            settings = {} if content is None else _decode(node, content[0])
+        except RegistryError as error:
+            tell_unreadable(session, logger, "settings", error)
+            continue
+        if settings:
+            found[entity] = MappingProxyType(settings)
+    return found
+
+
+class UserConfigsReader:
+    """Reads them again and again, each time only what notices name. For one task at a time.
+
+    After the connection was away everything is read, because every watch fires then.
+
+    Args:
+        session: a started session.
+        changed: set when they are to be read again.
+    """
+
+    def __init__(self, session: ZkSession, changed: Settable) -> None:
+        self._session = session
+        self._changed = changed
+        self._all_stale = True
+        self._seen: set[str] = set()
+        self._stale: set[str] = set()
+        self._settings: dict[ConfigEntity, Settings] = {}
+
+    def _was_away(self, _: object) -> None:
+        self._all_stale = True
+        self._changed.set()
+
+    def read(self) -> UserConfigs:
+        """Return the newest view.
+
+        Raises:
+            RegistryError: ZooKeeper does not answer.
+        """
+        session = self._session
+        # Notices first: a change after this reading leaves another one.
+        noted = self._noted()
+        if self._all_stale:
+            self._all_stale = False
+            try:
+                # A watch on what never changes: it fires when the connection was away.
+                session.exists(paths.USER_CONFIGS, Mark(self._was_away, None))
+                self._settings = _read(session, _entities(session))
+            except RegistryError:
+                self._all_stale = True
+                raise
+        else:
+            self._stale |= noted
+            fresh = _read(session, sorted(self._stale))
+            gone = {entity for path in self._stale if (entity := ConfigEntity.parse(path))}
+            kept = {key: each for key, each in self._settings.items() if key not in gone}
+            self._settings = kept | fresh
+        self._stale.clear()
+        return UserConfigs(MappingProxyType(self._settings))
+
+    def _noted(self) -> set[str]:
+        """Return the entities of this page that notices not seen before name."""
+        session = self._session
+        while True:
+            try:
+                notes = set(session.children(paths.CONFIG_CHANGES, self._changed))
+                break
+            except NoNode:
+                session.ensure_path(paths.CONFIG_CHANGES)
+        fresh = [] if self._all_stale else sorted(notes - self._seen)
+        nodes = session.get_many([f"{paths.CONFIG_CHANGES}/{note}" for note in fresh])
+        named = {changed_entity(node[0]) for node in nodes if node is not None}
+        self._seen = notes
+        return {each for each in named if each and each.startswith(("users/", "clients/", "ips/"))}
+
+
+class UserConfigsWatch(WatchLoop[UserConfigs]):
+    """Keep all of them up to date; see `WatchLoop`.
+
+    Args:
+        session: a started session.
+        on_change: called with every new view, from the loop's task.
+    """
+
+    def __init__(self, session: ZkSession, on_change: Callable[[UserConfigs], object]) -> None:
+        super().__init__(session, lambda watch: reader.read(), on_change, name="watch-user-configs")
+        reader = UserConfigsReader(session, self._loop)
