@@ -20,6 +20,7 @@ from zkbroker.cli.main import cli
 from zkbroker.config.dynamic import CHANGEABLE, FOLLOWER_RATE, LEADER_RATE, WITHOUT_EFFECT
 from zkbroker.config.ignored_broker_keys import IGNORED_PREFIXES
 from zkbroker.config.schema import options
+from zkbroker.config.secret import Secret
 from zkbroker.protocol.table import protocol_markdown
 from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
@@ -43,6 +44,9 @@ CONFIGURATIONS = (
     ("Producer", "zkbroker.config.producer", "ProducerConfig"),
     ("Consumer", "zkbroker.config.consumer", "ConsumerConfig"),
     ("Group consumer", "zkbroker.config.group_consumer", "GroupConsumerConfig"),
+    ("Connections of all clients", "zkbroker.config.security", "ClientSecurity"),
+    ("TLS of clients and listeners", "zkbroker.config.security", "TlsSettings"),
+    ("Logins of clients", "zkbroker.config.security", "SaslLogin"),
     ("Mirror", "zkbroker.mirror.options", "MirrorOptions"),
     ("Producer for Kafka 0.7", "zkbroker.legacy07.producer_config", "ProducerConfig07"),
     ("Consumer for Kafka 0.7", "zkbroker.legacy07.consumer_config", "ConsumerConfig07"),
@@ -129,6 +133,8 @@ def _shown(value: object) -> str:
         return str(value).lower()
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "none"
+    if isinstance(value, Secret):
+        return "none"
     return "none" if value is None or value == "" else _cell(str(value))
 
 

@@ -58,6 +58,7 @@ class BrokerClient:
             runtime="threads",
             client_id=connect.client_id,
             request_timeout_ms=connect.request_timeout_ms,
+            security=connect.security,
         )
         self.cluster.start()
 

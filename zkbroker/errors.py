@@ -267,6 +267,10 @@ class NetworkError(ProtocolError):
     code = ErrorCode.NETWORK_EXCEPTION
 
 
+class AuthenticationFailed(NetworkError):
+    """The TLS handshake or the login failed: the settings of one of the two sides must change."""
+
+
 def protocol_error(code: int, message: str = "") -> ProtocolError:
     """Make the exception for an error code received from a peer.
 

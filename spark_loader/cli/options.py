@@ -21,6 +21,7 @@ from spark_loader.reading.reader import POLICIES
 from spark_loader.sink.event_time import EventTime
 from spark_loader.sink.partition import FALLBACKS
 from spark_loader.sink.rows import FORMATS
+from zkbroker.cli.security import current_security, security_option
 from zkbroker.config.durations import parse_duration_ms
 from zkbroker.errors import ConfigError
 
@@ -99,7 +100,7 @@ def cluster_options(command: Any) -> Any:
         )
     ):
         command = option(command)
-    return command
+    return security_option(command)
 
 
 def event_time_options(command: Any) -> Any:
@@ -230,6 +231,7 @@ def load_options(given: dict[str, Any]) -> LoadOptions:
         keep_damaged=given.get("keep_damaged", False),
         max_quarantined=limit if limit >= 0 else None,
         adopt=given.get("adopt", False),
+        security=current_security(),
         **file_options(given),
         **{name: value for name, value in optional.items() if value is not None},
     )

@@ -17,6 +17,7 @@ from spark_loader.sink.event_time import EventTime
 from spark_loader.sink.partition import FALLBACKS
 from spark_loader.sink.rows import FORMATS
 from zkbroker.config.generation import parse_generation
+from zkbroker.config.security import NO_SECURITY, ClientSecurity
 from zkbroker.errors import ConfigError
 
 
@@ -57,6 +58,7 @@ class LoadOptions:
         fetch_bytes: asked of a broker at once.
         adopt: when the checkpoints do not fit what is there, the data files that are there are
             taken over as a new beginning; see `spark_loader.lake.adopt`.
+        security: how brokers are connected to. Files that it names have to be on every worker.
     """
 
     output: str
@@ -86,6 +88,7 @@ class LoadOptions:
     compression: str = "snappy"
     fetch_bytes: int = FETCH_BYTES
     adopt: bool = False
+    security: ClientSecurity = NO_SECURITY
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "topics", tuple(self.topics))
@@ -136,6 +139,7 @@ class LoadOptions:
             client_id="zkbroker-load",
             fetch_bytes=self.fetch_bytes,
             read_committed=self.read_committed,
+            security=self.security,
         )
 
     def policy(self, source: TopicPartition) -> str:

@@ -27,6 +27,13 @@ from spark_loader.reading.positions import (
 )
 from zkbroker.config.durations import parse_duration_ms
 from zkbroker.config.generation import parse_generation
+from zkbroker.config.security import (
+    NO_SECURITY,
+    PLAINTEXT,
+    ClientSecurity,
+    is_security,
+    take_security,
+)
 from zkbroker.config.shared_options import READ_COMMITTED, READ_UNCOMMITTED
 from zkbroker.errors import ConfigError
 
@@ -36,6 +43,7 @@ FETCH_BYTES = 4 * 1024 * 1024
 ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
 """As of consumers; the first is the default."""
 
+_KAFKA = "kafka."
 _REFUSED = {
     "kafka.auto.offset.reset": "say where reading starts with startingOffsets; Spark itself keeps "
     "track of offsets from there on",
@@ -56,7 +64,6 @@ _USED = frozenset(
         "kafka.isolation.level",
         "kafka.max.partition.fetch.bytes",
         "kafka.request.timeout.ms",
-        "kafka.security.protocol",
     }
 )
 
@@ -80,6 +87,8 @@ class ConnectOptions:
         retry_for_ms: repeats go on until this has passed (`kafka.default.api.timeout.ms`), so that
             a broker's restart or a move of the leader is waited out.
         read_committed: records of open and aborted transactions are left out (`isolation.level`).
+        security: how brokers are connected to (`kafka.security.protocol`, `kafka.ssl.…`,
+            `kafka.sasl.…`). Files that it names have to be on every worker.
     """
 
     generation: str = ""
@@ -94,6 +103,7 @@ class ConnectOptions:
     retry_interval_ms: int = 10
     retry_for_ms: int = 60_000
     read_committed: bool = False
+    security: ClientSecurity = NO_SECURITY
 
     def __post_init__(self) -> None:
         if not self.zookeeper and not self.bootstrap:
@@ -113,6 +123,11 @@ class ConnectOptions:
             bootstrap=self.bootstrap,
             read_committed=self.read_committed,
         )
+        if self.generation and self.security.protocol != PLAINTEXT:
+            raise ConfigError(
+                f"security.protocol={self.security.protocol} is not for Kafka {self.generation}, "
+                "which knows neither TLS nor logins: leave it out"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +209,10 @@ def parse_connect(given: Mapping[str, str]) -> ConnectOptions:
     for address in bootstrap:
         if not re.fullmatch(r"\S+:\d+", address):
             raise ConfigError(f"kafka.bootstrap.servers: {address!r} is not HOST:PORT")
-    protocol = given.get("kafka.security.protocol", "PLAINTEXT")
-    if protocol.upper() != "PLAINTEXT":
-        raise ConfigError(f"kafka.security.protocol={protocol} is not spoken: give PLAINTEXT")
+    of_kafka = {
+        key.removeprefix(_KAFKA): value for key, value in given.items() if key.startswith(_KAFKA)
+    }
+    security, _ = take_security(of_kafka)
     prefix = given.get("groupidprefix", "zkbroker-source")
     connect = ConnectOptions(
         generation=parse_generation(given.get("kafka.generation", "")),
@@ -211,6 +227,7 @@ def parse_connect(given: Mapping[str, str]) -> ConnectOptions:
         retry_interval_ms=_number_or(given, "fetchOffset.retryIntervalMs", 10),
         retry_for_ms=_number_or(given, "kafka.default.api.timeout.ms", 60_000),
         read_committed=parse_isolation(_isolation(given)),
+        security=security,
     )
     connect.check()
     return connect
@@ -241,7 +258,11 @@ def _refuse(given: Mapping[str, str]) -> None:
 
 
 def _mention_unused(given: Mapping[str, str]) -> None:
-    unused = sorted(key for key in given if key.startswith("kafka.") and key not in _USED)
+    unused = sorted(
+        key
+        for key in given
+        if key.startswith(_KAFKA) and key not in _USED and not is_security(key.removeprefix(_KAFKA))
+    )
     if unused:
         logger.warning("options without effect on this source %s", " ".join(unused))
 

@@ -150,6 +150,7 @@ class EpochNotes:
             runtime=runtime,
             client_id=config.client_id,
             request_timeout_ms=config.request_timeout_ms,
+            security=config.security,
         )
         self._coordinator = CoordinatorConnection(
             self._cluster,

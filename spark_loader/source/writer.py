@@ -49,7 +49,6 @@ _NOT_THE_PRODUCERS = (
     "kafka.fetch.max.wait.ms",
     "kafka.check.crcs",
     "kafka.default.api.timeout.ms",
-    "kafka.security.protocol",
 )
 
 

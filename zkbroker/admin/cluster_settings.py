@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from zkbroker.client.topic_settings import MIN_ISR, described
+from zkbroker.config.security import NO_SECURITY, ClientSecurity
 from zkbroker.errors import ClientError, ZkbrokerError
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages.configs import ConfigResourceType, DescribeConfigsResource
@@ -25,7 +26,11 @@ ANSWER_MS = 5_000
 
 
 def effective_min_isr(
-    session: ZkSession, topics: Iterable[str], *, timeout_ms: int = ANSWER_MS
+    session: ZkSession,
+    topics: Iterable[str],
+    *,
+    timeout_ms: int = ANSWER_MS,
+    security: ClientSecurity = NO_SECURITY,
 ) -> dict[str, int]:
     """Return `min.insync.replicas` of topics, with the brokers' default where they do not say.
 
@@ -33,6 +38,7 @@ def effective_min_isr(
         session: a started session.
         topics: which.
         timeout_ms: how long each broker may take to connect, and to answer.
+        security: how brokers are connected to.
 
     Returns:
         topic → replicas; empty when no broker can be asked (those before 0.11 cannot).
@@ -43,12 +49,16 @@ def effective_min_isr(
     resources = [
         DescribeConfigsResource(ConfigResourceType.TOPIC, name, [MIN_ISR]) for name in wanted
     ]
-    answer = _ask_a_broker(session, lambda _: resources, timeout_ms)
+    answer = _ask_a_broker(session, lambda _: resources, timeout_ms, security)
     return {name: int(found[MIN_ISR]) for name, found in answer.items() if MIN_ISR in found}
 
 
 def broker_defaults(
-    session: ZkSession, names: Sequence[str], *, timeout_ms: int = ANSWER_MS
+    session: ZkSession,
+    names: Sequence[str],
+    *,
+    timeout_ms: int = ANSWER_MS,
+    security: ClientSecurity = NO_SECURITY,
 ) -> dict[str, int]:
     """Return settings that are whole numbers, as a broker has them.
 
@@ -56,6 +66,7 @@ def broker_defaults(
         session: a started session.
         names: which settings.
         timeout_ms: how long each broker may take to connect, and to answer.
+        security: how brokers are connected to.
 
     Raises:
         ClientError: no broker can be asked.
@@ -66,6 +77,7 @@ def broker_defaults(
             DescribeConfigsResource(ConfigResourceType.BROKER, str(broker), list(names))
         ],
         timeout_ms,
+        security,
     )
     found = {name: int(value) for each in answer.values() for name, value in each.items()}
     missing = [name for name in names if name not in found]
@@ -75,7 +87,11 @@ def broker_defaults(
 
 
 def min_isr_of(
-    session: ZkSession, own: Mapping[str, str], *, timeout_ms: int = ANSWER_MS
+    session: ZkSession,
+    own: Mapping[str, str],
+    *,
+    timeout_ms: int = ANSWER_MS,
+    security: ClientSecurity = NO_SECURITY,
 ) -> int | None:
     """Return `min.insync.replicas` of a topic with settings of its own; None where nobody knows.
 
@@ -83,11 +99,14 @@ def min_isr_of(
         session: a started session.
         own: the topic's settings.
         timeout_ms: how long each broker may take to connect, and to answer.
+        security: how brokers are connected to.
     """
     if MIN_ISR in own:
         return int(own[MIN_ISR])
     try:
-        return broker_defaults(session, [MIN_ISR], timeout_ms=timeout_ms)[MIN_ISR]
+        return broker_defaults(session, [MIN_ISR], timeout_ms=timeout_ms, security=security)[
+            MIN_ISR
+        ]
     except ClientError:
         return None
 
@@ -96,16 +115,20 @@ def _ask_a_broker(
     session: ZkSession,
     resources: Callable[[int], list[DescribeConfigsResource]],
     timeout_ms: int,
+    security: ClientSecurity,
 ) -> dict[str, dict[str, str]]:
     """Return resource → setting → value, from the first broker that answers; empty from none."""
     for broker in list_brokers(session).values():
+        endpoint = broker.endpoint_of(security.protocol)
+        if endpoint is None:
+            continue
         try:
             with BrokerConnection(
                 get_runtime("threads"),
-                broker.host,
-                broker.port,
+                *endpoint,
                 connect_timeout_ms=timeout_ms,
                 request_timeout_ms=timeout_ms,
+                security=security,
             ) as connection:
                 return described(connection, resources(broker.id))
         except ZkbrokerError as error:

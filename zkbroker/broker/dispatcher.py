@@ -122,6 +122,7 @@ class Dispatcher:
             header.api_version,
             header.correlation_id,
             header.client_id,
+            principal=session.principal,
             run_until=started + RUN_S,
         )
         try:

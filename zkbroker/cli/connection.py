@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from zkbroker.cli.output import say
+from zkbroker.cli.security import current_security, security_option, security_properties
 from zkbroker.errors import ConfigError, RegistryError
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ NO_ZOOKEEPER = "no ZooKeeper is named: give -z HOST:PORT[/CHROOT] or set ZKBROKE
 
 
 def cluster_options(command: F) -> F:
-    """Add `-b` and `-z`, given to the command as `bootstrap` and `zookeeper`."""
-    command = zookeeper_option(command)
+    """Add `-b`, `-z` and `--command-config`; the command gets `bootstrap` and `zookeeper`."""
+    command = zookeeper_option(security_option(command))
     return click.option(
         "-b",
         "--bootstrap",
@@ -49,15 +50,15 @@ def zookeeper_option(command: F) -> F:
 
 
 def discovery_properties(bootstrap: str | None, zookeeper: str | None) -> dict[str, str]:
-    """Return the producer properties that find the cluster.
+    """Return the producer properties that find the cluster and connect to it.
 
     Raises:
         ConfigError: neither brokers nor a ZooKeeper is given.
     """
     if bootstrap is not None:
-        return {"metadata.broker.list": bootstrap}
+        return {"metadata.broker.list": bootstrap, **security_properties()}
     if zookeeper is not None:
-        return {"zookeeper.connect": zookeeper}
+        return {"zookeeper.connect": zookeeper, **security_properties()}
     raise ConfigError(NO_CLUSTER)
 
 
@@ -81,7 +82,7 @@ def open_cluster(bootstrap: str | None, zookeeper: str | None) -> "Iterator[Clus
             source = ZooKeeperSource(session=session)
         else:
             raise ConfigError(NO_CLUSTER)
-        yield stack.enter_context(Cluster(source, client_id=CLIENT_ID))
+        yield stack.enter_context(Cluster(source, client_id=CLIENT_ID, security=current_security()))
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from zkbroker.cli.message_format import (
 )
 from zkbroker.cli.output import say
 from zkbroker.cli.positions import Anchor, Range, parse_range
+from zkbroker.cli.security import security_properties, use_security
 from zkbroker.cli.settings import parse_settings
 from zkbroker.cli.unpacking import parse_serdes
 from zkbroker.errors import ConfigError
@@ -134,6 +135,8 @@ def command(
         **(load_properties(properties_file) if properties_file else {}),
         **parse_settings(settings, "-X"),
     }
+    use_security(properties)
+    properties = {**security_properties(), **properties}
     bootstrap = bootstrap or brokers_of(properties)
     show = _printer(form, as_json, key_delimiter, delimiter, mark_null, serdes)
     out = sys.stdout.buffer

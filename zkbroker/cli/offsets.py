@@ -15,6 +15,7 @@ from zkbroker.cli.connection import (
     zookeeper_option,
 )
 from zkbroker.cli.output import json_option, print_json, say
+from zkbroker.cli.security import current_security
 from zkbroker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _offsets(
     address = cluster.brokers().get(leader)
     if address is None:
         raise BrokerUnavailable(f"broker {leader} is not registered")
-    with SimpleConsumer(address.host, address.port) as consumer:
+    with SimpleConsumer(address.host, address.port, security=current_security()) as consumer:
         return consumer.get_offsets_before(topic, partition, time_ms, count)
 
 

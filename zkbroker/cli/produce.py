@@ -23,6 +23,7 @@ from zkbroker.cli.generation import (
 )
 from zkbroker.cli.message_format import parse_delimiter
 from zkbroker.cli.output import say
+from zkbroker.cli.security import use_security
 from zkbroker.cli.settings import parse_settings
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ def command(
         **(load_properties(properties_file) if properties_file else {}),
         **parse_settings(settings, "-X"),
     }
+    use_security(given)
     other = command_generation(generation, given)
     if other is not None and headers and not other.has_headers:
         raise click.UsageError(f"messages of Kafka {other.name} have no headers: leave out -H")

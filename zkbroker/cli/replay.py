@@ -4,6 +4,7 @@ import click
 
 from zkbroker.cli.connection import cluster_options, discovery_properties, open_cluster
 from zkbroker.cli.output import say
+from zkbroker.cli.security import use_security
 from zkbroker.cli.settings import parse_settings
 
 
@@ -42,12 +43,14 @@ def command(
 
     if source == target:
         raise click.UsageError("a topic cannot be replayed into itself: name another one with --to")
+    given = parse_settings(settings, "-X")
+    use_security(given)
     config = ProducerConfig.from_properties(
         {
             "producer.type": "sync" if sync else "async",
             "request.required.acks": "1",
             **discovery_properties(bootstrap, zookeeper),
-            **parse_settings(settings, "-X"),
+            **given,
         }
     )
     copied = 0

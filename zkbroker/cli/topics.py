@@ -6,6 +6,7 @@ import click
 
 from zkbroker.cli.connection import open_session, zookeeper_option
 from zkbroker.cli.output import json_option, print_json, say
+from zkbroker.cli.security import current_security, security_option
 from zkbroker.cli.settings import parse_settings
 from zkbroker.errors import ClientError
 
@@ -32,6 +33,7 @@ def command() -> None:
 
 @command.command("list", epilog="\b\nExample:\n  zkbroker topics list -z 127.0.0.1:2181")
 @zookeeper_option
+@security_option
 @json_option
 def list_command(zookeeper: str | None, as_json: bool) -> None:
     """List the names of all topics.
@@ -58,6 +60,7 @@ def list_command(zookeeper: str | None, as_json: bool) -> None:
 )
 @click.argument("topic")
 @zookeeper_option
+@security_option
 @click.option(
     "--partitions", type=click.IntRange(1), help="How many; the brokers' num.partitions without it."
 )
@@ -128,7 +131,7 @@ def _counts(
     }
     unknown = [name for name, (_, value) in settings.items() if value is None]
     try:
-        found = broker_defaults(session, unknown) if unknown else {}
+        found = broker_defaults(session, unknown, security=current_security()) if unknown else {}
     except ClientError as error:
         options = " and ".join(settings[name][0] for name in unknown)
         raise ClientError(
@@ -155,7 +158,7 @@ def _warn(session: "ZkSession", topic: str) -> None:
             f"{', '.join(map(str, live))}: replicas there begin when their broker starts",
             err=True,
         )
-    least = min_isr_of(session, topic_config(session, topic))
+    least = min_isr_of(session, topic_config(session, topic), security=current_security())
     replicas = min(map(len, assigned.values()), default=0)
     if least is not None and replicas < least:
         say(
@@ -169,6 +172,7 @@ def _warn(session: "ZkSession", topic: str) -> None:
 @command.command("describe", epilog="\b\nExample:\n  zkbroker topics describe visits --json")
 @click.argument("topics", nargs=-1)
 @zookeeper_option
+@security_option
 @click.option(
     "--unavailable-partitions", is_flag=True, help="Only partitions that no broker serves."
 )
@@ -243,7 +247,7 @@ def _least_in_sync(session: "ZkSession", described: "list[TopicDescription]") ->
 
     own = {each.topic: int(each.config[MIN_ISR]) for each in described if MIN_ISR in each.config}
     others = {each.topic for each in described} - own.keys()
-    asked = effective_min_isr(session, others)
+    asked = effective_min_isr(session, others, security=current_security())
     unknown = others - asked.keys()
     if unknown:
         say(
@@ -262,6 +266,7 @@ def _least_in_sync(session: "ZkSession", described: "list[TopicDescription]") ->
 )
 @click.argument("topic")
 @zookeeper_option
+@security_option
 @click.option("--partitions", type=click.IntRange(1), help="Let the topic grow to this many.")
 @click.option(
     "--replica-assignment",
@@ -323,6 +328,7 @@ def alter_command(
 @command.command("delete", epilog="\b\nExample:\n  zkbroker topics delete visits")
 @click.argument("topic")
 @zookeeper_option
+@security_option
 def delete_command(topic: str, zookeeper: str | None) -> None:
     """Delete a topic.
 

@@ -23,12 +23,14 @@ from zkbroker.client.view import (
 )
 from zkbroker.client.view_reader import ViewReader
 from zkbroker.client.zookeeper_source import ZooKeeperSource
+from zkbroker.config.security import NO_SECURITY, ClientSecurity
 from zkbroker.errors import (
     LeaderNotAvailable,
     ProtocolError,
     UnknownTopicOrPartition,
 )
 from zkbroker.network.client.connection import BrokerConnection
+from zkbroker.network.client.opening import check_security
 from zkbroker.runtime import Runtime, get_runtime
 
 _LEAST_READING_S = 1.0
@@ -50,6 +52,10 @@ class Cluster:
         send_buffer_bytes: of the connections; -1 leaves the system's.
         receive_buffer_bytes: of the connections; -1 leaves the system's.
         patience_s: how long one broker may take to answer a look-up before another is asked.
+        security: whether TLS and a login are used, and with what.
+
+    Raises:
+        ConfigError: the files of `security` cannot be used.
     """
 
     def __init__(
@@ -64,16 +70,21 @@ class Cluster:
         send_buffer_bytes: int = -1,
         receive_buffer_bytes: int = -1,
         patience_s: float = PATIENCE_S,
+        security: ClientSecurity = NO_SECURITY,
     ) -> None:
+        check_security(security)
         self.runtime = get_runtime(runtime)
         self._source = source
         self._client_id = client_id
+        self.security = security
         self._request_timeout_ms = request_timeout_ms
         self._connect_timeout_ms = connect_timeout_ms
         self._send_buffer_bytes = send_buffer_bytes
         self._receive_buffer_bytes = receive_buffer_bytes
         if isinstance(source, ZooKeeperSource) and source.runtime is None:
             source.runtime = self.runtime
+        if isinstance(source, ZooKeeperSource):
+            source.protocol = security.protocol
         self._connections = Connections(self.runtime, self._dial, connect_timeout_ms / 1000 + 1)
         self._any_broker = AnyBroker(self._connections, request_timeout_ms / 1000, patience_s)
         max_age_s = max_age_ms / 1000 if max_age_ms >= 0 else None
@@ -281,6 +292,7 @@ class Cluster:
             request_timeout_ms=self._request_timeout_ms,
             send_buffer_bytes=self._send_buffer_bytes,
             receive_buffer_bytes=self._receive_buffer_bytes,
+            security=self.security,
         )
 
     def _seconds(self, timeout_s: float | None) -> float:

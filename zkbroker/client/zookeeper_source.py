@@ -17,14 +17,16 @@ from zkbroker.client.any_broker import AnyBroker
 from zkbroker.client.view import (
     NO_EPOCH,
     BrokerAddress,
+    NoBrokersAvailable,
     PartitionInfo,
     Partitions,
     View,
 )
+from zkbroker.config.security import PLAINTEXT
 from zkbroker.errors import ErrorCode, ProtocolError, RegistryError, protocol_error
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.registry import paths
-from zkbroker.registry.brokers import list_brokers
+from zkbroker.registry.brokers import BrokerInfo, list_brokers
 from zkbroker.registry.partitions import PartitionState
 from zkbroker.registry.topics import decode_assignment, list_topics
 from zkbroker.runtime import Runtime
@@ -47,6 +49,7 @@ class ZooKeeperSource:
         session_timeout_ms: of the session made here.
         connect_timeout_ms: how long `start` waits for ZooKeeper.
         runtime: of the session made here; the cluster passes its own when None.
+        protocol: security protocol of the listeners to use; the cluster passes its own.
     """
 
     def __init__(
@@ -57,7 +60,9 @@ class ZooKeeperSource:
         session_timeout_ms: int = 6_000,
         connect_timeout_ms: int = 6_000,
         runtime: Runtime | None = None,
+        protocol: str = PLAINTEXT,
     ) -> None:
+        self.protocol = protocol
         if bool(connect) == (session is not None):
             raise RegistryError("give a ZooKeeper address or a session, and not both")
         self._connect = connect
@@ -99,10 +104,7 @@ class ZooKeeperSource:
     def read(self, topics: Collection[str]) -> View:
         session, changed = self.session, self._changed
         assert changed is not None
-        brokers = {
-            broker.id: BrokerAddress(broker.id, broker.host, broker.port, broker.rack)
-            for broker in list_brokers(session, changed).values()
-        }
+        brokers = self._addresses(list_brokers(session, changed).values())
         existing = set(list_topics(session, changed))
         found: dict[str, Partitions | ProtocolError] = {
             topic: protocol_error(
@@ -131,6 +133,21 @@ class ZooKeeperSource:
             )
         found.update((topic, tuple(infos)) for topic, infos in partitions.items())
         return View(brokers, found)
+
+    def _addresses(self, registered: Collection[BrokerInfo]) -> dict[int, BrokerAddress]:
+        """Return where brokers are reached; those without a listener of our protocol are not."""
+        found = {}
+        for broker in registered:
+            endpoint = broker.endpoint_of(self.protocol)
+            if endpoint is not None:
+                found[broker.id] = BrokerAddress(broker.id, *endpoint, broker.rack)
+        if registered and not found:
+            spoken = sorted({name for broker in registered for name in broker.protocols_spoken})
+            raise NoBrokersAvailable(
+                f"no broker has a listener of security.protocol={self.protocol}; they have "
+                f"{', '.join(spoken)}: set one of these"
+            )
+        return found
 
     def _states(self, keys: Sequence[PartitionKey]) -> list[PartitionState]:
         """Return what is stored of partitions, all read in one flight."""

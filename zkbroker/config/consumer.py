@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 from zkbroker.config import shared_options as shared
 from zkbroker.config.fetching import FetchSettings
 from zkbroker.config.import_path import is_import_path
-from zkbroker.config.refused_client_keys import refuse_unsupported
 from zkbroker.config.schema import (
     Bool,
     Int,
@@ -23,6 +22,7 @@ from zkbroker.config.schema import (
     required,
     validate,
 )
+from zkbroker.config.security import NO_SECURITY, ClientSecurity, take_security
 from zkbroker.config.shared_options import FAIL as FAIL
 from zkbroker.config.shared_options import LARGEST as LARGEST
 from zkbroker.config.shared_options import READ_COMMITTED
@@ -127,6 +127,8 @@ class ConsumerConfig:
     offsets_commit_max_retries: int = option("offsets.commit.max.retries", Int(0), 5,
         "Retries of a commit at shutdown, offsets.channel.backoff.ms apart.")
     # fmt: on
+    security: ClientSecurity = NO_SECURITY
+    """How brokers are connected to; see `ClientSecurity`."""
 
     def __post_init__(self) -> None:
         validate(self)
@@ -151,7 +153,8 @@ class ConsumerConfig:
         """
         if "groupid" in properties and "group.id" not in properties:
             properties = {**_DEFAULTS_OF_0_7, **properties}
-        return from_properties(cls, refuse_unsupported(properties), warn=warn)
+        security, given = take_security(properties, warn=warn)
+        return from_properties(cls, given, warn=warn, others={"security": security})
 
     def fetching(self) -> FetchSettings:
         """Return the settings of fetches."""

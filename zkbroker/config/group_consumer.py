@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from zkbroker.config import shared_options as shared
 from zkbroker.config.fetching import LIMIT_BYTES, FetchSettings
-from zkbroker.config.refused_client_keys import refuse_unsupported
 from zkbroker.config.schema import Bool, Int32, Ms, Str, StrList, from_properties, option, validate
+from zkbroker.config.security import NO_SECURITY, ClientSecurity, take_security
 from zkbroker.config.shared_options import FAIL, LARGEST, READ_COMMITTED, SMALLEST
 from zkbroker.errors import ConfigError
 
@@ -111,6 +111,8 @@ class GroupConsumerConfig:
     receive_buffer_bytes: int = option("receive.buffer.bytes", Int32(-1), -1,
         "Receive buffer of each connection; -1 leaves it to the system.")
     # fmt: on
+    security: ClientSecurity = NO_SECURITY
+    """How brokers are connected to; see `ClientSecurity`."""
 
     def __post_init__(self) -> None:
         validate(self)
@@ -135,7 +137,8 @@ class GroupConsumerConfig:
         Raises:
             ConfigError: a value is not allowed, or asks for what is not supported.
         """
-        return from_properties(cls, refuse_unsupported(properties), warn=warn)
+        security, given = take_security(properties, warn=warn)
+        return from_properties(cls, given, warn=warn, others={"security": security})
 
     def fetching(self, queued_chunks: int) -> FetchSettings:
         """Return the settings of fetches.

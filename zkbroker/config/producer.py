@@ -16,8 +16,8 @@ from typing import ClassVar
 
 from zkbroker.config import schema
 from zkbroker.config import shared_options as shared
-from zkbroker.config.refused_client_keys import refuse_unsupported
 from zkbroker.config.schema import Bool, Int, Int32, Str, StrList, option
+from zkbroker.config.security import NO_SECURITY, ClientSecurity, take_security
 from zkbroker.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -200,6 +200,8 @@ class ProducerConfig:
     interceptors: tuple[str, ...] = option("interceptor.classes", StrList(), (),
         "Interceptors, called in this order; entry points of zkbroker.interceptors.")
     # fmt: on
+    security: ClientSecurity = NO_SECURITY
+    """How brokers are connected to; see `ClientSecurity`."""
 
     def __post_init__(self) -> None:
         """Check each option and the combinations that cannot work."""
@@ -294,7 +296,7 @@ class ProducerConfig:
             ConfigError: a value or a combination is not allowed, or asks for what is not
                 supported.
         """
-        given = refuse_unsupported(properties)
+        security, given = take_security(properties, warn=warn)
         report = warn if warn is not None else logger.warning
         if "bootstrap.servers" in given and "batch.size" in given:
             given.setdefault("batch.max.bytes", given.pop("batch.size"))
@@ -302,7 +304,7 @@ class ProducerConfig:
             for key in ("zookeeper.connect", "zk.connect"):
                 if given.pop(key, None) is not None:
                     report(f"config key={key} has no effect beside a list of brokers")
-        config = schema.from_properties(cls, given, warn=warn)
+        config = schema.from_properties(cls, given, warn=warn, others={"security": security})
         if config.transactional_id:
             _refuse_contradictions(config, given)
         return config

@@ -1,7 +1,7 @@
-"""Client settings of genuine Kafka that change what is promised, and are not served.
+"""Client settings on which secrecy rests, and that clients of Kafka 0.7 cannot obey.
 
-Invariant: a setting on which safety or secrecy rests is obeyed or refused; it is never passed over,
-so that nobody takes plain text for encryption.
+Invariant: such a setting is obeyed or refused; it is never passed over, so that nobody takes plain
+text for encryption.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ def refuse_unsupported(properties: Mapping[str, str]) -> dict[str, str]:
     protocol = given.pop("security.protocol", _PLAINTEXT).strip().upper()
     if protocol not in ("", _PLAINTEXT):
         raise ConfigError(
-            f"security.protocol={protocol} is not supported: connections are not encrypted and "
-            "nobody logs in. Leave it out where that is allowed, or connect by a tunnel"
+            f"security.protocol={protocol} is not supported with Kafka 0.7, which knows neither "
+            "TLS nor logins. Leave it out where that is allowed, or connect by a tunnel"
         )
     return given

@@ -267,6 +267,7 @@ def from_properties(
     *,
     warn: Callable[[str], None] | None = None,
     also_known: Iterable[str] = (),
+    others: Mapping[str, Any] | None = None,
 ) -> C:
     """Build a configuration from properties.
 
@@ -276,6 +277,7 @@ def from_properties(
         properties: key → text, as read from a file or the command line.
         warn: receives each warning; the module's logger by default.
         also_known: keys that others read; an unknown one may be meant for one of them.
+        others: values of fields that are no options.
 
     Raises:
         ConfigError: a value is not allowed, or a required key is missing.
@@ -283,7 +285,7 @@ def from_properties(
     report = warn if warn is not None else logger.warning
     ignored: Mapping[str, str] = getattr(config, "IGNORED", {})
     known: set[str] = set()
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = dict(others or {})
     for declared, declared_option in options(config):
         known.update(key for key, _ in declared_option.keys)
         present = next((pair for pair in declared_option.keys if pair[0] in properties), None)

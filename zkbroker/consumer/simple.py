@@ -23,6 +23,7 @@ from zkbroker.client.fetch import (
 from zkbroker.client.group_offsets import CoordinatorOffsets, commit_offsets, fetch_offsets
 from zkbroker.client.list_offsets import list_offsets, one_offset, valid_range
 from zkbroker.config.fetching import FetchSettings
+from zkbroker.config.security import NO_SECURITY, ClientSecurity
 from zkbroker.consumer.message_set import FetchRequest, MessageSet, place
 from zkbroker.errors import (
     ClientError,
@@ -62,6 +63,7 @@ class SimpleConsumer:
         read_committed: leave out what was written in transactions that were aborted, and stop
             before those that are open.
         runtime: `threads`, `gevent` or a `Runtime`.
+        security: whether TLS and a login are used, and with what.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class SimpleConsumer:
         fetch_version: int | None = None,
         read_committed: bool = False,
         runtime: str | Runtime = "threads",
+        security: ClientSecurity = NO_SECURITY,
     ) -> None:
         self.host = host
         self.port = port
@@ -84,6 +87,7 @@ class SimpleConsumer:
         self._socket_timeout_ms = socket_timeout_ms
         self._buffer_bytes = buffer_bytes
         self._client_id = client_id
+        self._security = security
         self._fetch_version = fetch_version
         self._settings = FetchSettings(
             limit_bytes=max_fetch_bytes,
@@ -287,6 +291,7 @@ class SimpleConsumer:
                 runtime=self._runtime,
                 client_id=self._client_id,
                 request_timeout_ms=self._socket_timeout_ms,
+                security=self._security,
             ).start()
         coordinator = CoordinatorConnection(
             self._cluster, group, runtime=self._runtime, backoff_ms=_COORDINATOR_BACKOFF_MS
@@ -306,6 +311,7 @@ class SimpleConsumer:
                 client_id=self._client_id,
                 request_timeout_ms=self._socket_timeout_ms,
                 receive_buffer_bytes=self._buffer_bytes,
+                security=self._security,
             )
         return self._connection
 

@@ -45,7 +45,9 @@ class SourceCluster:
             if config.by_coordinator
             else ZooKeeperSource(config.zookeeper)
         )
-        return Cluster(source, runtime=runtime, client_id="zkbroker-mirror").start()
+        return Cluster(
+            source, runtime=runtime, client_id="zkbroker-mirror", security=config.security
+        ).start()
 
     def close(self) -> None:
         """Close all connections."""

@@ -11,6 +11,7 @@ from typing import Protocol
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.config.generation import find_generation, without_generation
 from zkbroker.config.group_consumer import GroupConsumerConfig
+from zkbroker.config.security import ClientSecurity
 from zkbroker.config.shared_options import READ_COMMITTED
 from zkbroker.consumer.streams.generation import ConsumerGeneration
 from zkbroker.errors import ConfigError
@@ -75,6 +76,11 @@ class SourceConfig:
     def zookeeper(self) -> str:
         """Its ZooKeeper, empty where none is named."""
         return self.properties.get("zookeeper.connect") or self.properties.get("zk.connect", "")
+
+    @property
+    def security(self) -> ClientSecurity:
+        """How its brokers are connected to."""
+        return ClientSecurity.from_properties(self.properties)
 
     def _properties(self, reset: str, auto_commit: str) -> dict[str, str]:
         given = {

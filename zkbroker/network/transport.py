@@ -1,7 +1,7 @@
 """What carries the bytes of a connection: the one door for plain sockets, TLS and tests.
 
     server  `HubStream` (plain, `sendfile` for slices of files)      a TLS class stands beside it
-    client  `SocketTransport` (plain, any runtime)                   and wraps the socket
+    client  `SocketTransport` (plain, any runtime), `TlsTransport`   and wraps the socket
     tests   `memory_pair` (two ends without a socket)
 
 Invariant: whoever speaks the protocol (`Session`, `Channel`) knows this interface and no socket.
@@ -11,7 +11,7 @@ Only a plain transport may send a slice of a file without reading it.
 import os
 import select
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from zkbroker.fileslice import FileSlice
@@ -90,7 +90,7 @@ class SocketTransport:
         """Send small parts joined in one call, large ones as they are."""
         small: list[bytes | bytearray | memoryview] = []
         for each in parts:
-            part = _read(each) if isinstance(each, FileSlice) else each
+            part = read_slice(each) if isinstance(each, FileSlice) else each
             if len(part) < _JOIN_BYTES:
                 small.append(part)
                 continue
@@ -136,7 +136,7 @@ class MemoryTransport:
         """Hand the parts to the other end; OSError when one of the two is closed."""
         if self._peer is None:
             raise BrokenPipeError("the other end is closed")
-        sent = b"".join(_read(part) if isinstance(part, FileSlice) else part for part in parts)
+        sent = b"".join(read_slice(part) if isinstance(part, FileSlice) else part for part in parts)
         if sent:
             self._peer._incoming.put(sent)
 
@@ -160,9 +160,6 @@ def memory_pair(runtime: Runtime) -> tuple[MemoryTransport, MemoryTransport]:
     return one, other
 
 
-def _read(part: FileSlice) -> bytes:
+def read_slice(part: FileSlice) -> bytes:
+    """Return the bytes of a slice."""
     return os.pread(part.fd, part.size, part.position)
-
-
-ClientTransports = Callable[[socket.socket], ClientTransport]
-"""Makes the transport of a connected socket; a TLS one shakes hands here."""

@@ -33,6 +33,7 @@ def make_cluster(config: ProducerConfig, runtime: Runtime) -> Cluster:
         connect_timeout_ms=config.connect_timeout_ms,
         send_buffer_bytes=config.send_buffer_bytes,
         receive_buffer_bytes=config.receive_buffer_bytes,
+        security=config.security,
     )
 
 

@@ -74,6 +74,28 @@ class BrokerInfo:
             object.__setattr__(self, "endpoints", (f"PLAINTEXT://{self.address}",))
 
     @property
+    def listeners(self) -> dict[str, tuple[str, str, int]]:
+        """Listener name → security protocol, host and port, in the order of the endpoints."""
+        protocols = dict(self.protocols)
+        found = {}
+        for endpoint in self.endpoints:
+            name = endpoint.partition("://")[0]
+            found[name] = (protocols.get(name, name), *_host_port(endpoint))
+        return found
+
+    @property
+    def protocols_spoken(self) -> tuple[str, ...]:
+        """The security protocols of the listeners."""
+        return tuple(protocol for protocol, _, _ in self.listeners.values())
+
+    def endpoint_of(self, protocol: str) -> tuple[str, int] | None:
+        """Return host and port of the first listener of a security protocol, None without one."""
+        for spoken, host, port in self.listeners.values():
+            if spoken == protocol:
+                return host, port
+        return None
+
+    @property
     def address(self) -> str:
         """`host:port`, with brackets around an IPv6 address."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

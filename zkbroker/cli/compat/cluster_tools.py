@@ -5,7 +5,7 @@ Invariant: of `kafka_tools`.
 
 import click
 
-from zkbroker.cli.compat.given import Given, one, pass_on, required
+from zkbroker.cli.compat.given import COMMAND_CONFIG, Given, command_config, one, pass_on, required
 from zkbroker.cli.compat.kafka_tool import Tool
 
 
@@ -22,6 +22,8 @@ def _topics(given: Given) -> list[str]:
         required(given, "partitions")
         required(given, "replication-factor")
     shown = ["topics", action, "-z", required(given, "zookeeper")]
+    if action in ("create", "alter", "describe"):
+        shown += command_config(given)
     if action in ("create", "alter", "delete"):
         shown.append(required(given, "topic"))
     elif action == "describe" and topic is not None:
@@ -93,7 +95,7 @@ TOOLS = {
         "--replication-factor 3",
         values=(
             "zookeeper", "topic", "partitions", "replication-factor", "replica-assignment",
-            "config", "delete-config",
+            "config", "delete-config", COMMAND_CONFIG,
         ),
         flags=(
             "list", "create", "describe", "alter", "delete", "unavailable-partitions",

@@ -11,6 +11,8 @@ Given = dict[str, list[str]]
 FIND = ("zookeeper", "broker-list", "bootstrap-server")
 """Options that say where the cluster is."""
 
+COMMAND_CONFIG = "command-config"
+
 
 def one(given: Given, name: str) -> str | None:
     """Return the last value of an option, None without one."""
@@ -38,6 +40,15 @@ def pass_on(given: Given, names: dict[str, str]) -> list[str]:
             values = given[name]
             arguments += [part for value in values for part in (ours, value)] or [ours]
     return arguments
+
+
+def command_config(given: Given, *names: str) -> list[str]:
+    """Say where the security settings stand; the tools call the option by several names."""
+    for name in (*names, COMMAND_CONFIG):
+        path = one(given, name)
+        if path is not None:
+            return ["--command-config", path]
+    return []
 
 
 def properties_of(given: Given) -> dict[str, str]:

@@ -66,7 +66,9 @@ def command(context: click.Context, arguments: tuple[str, ...]) -> None:
     mode = _mode(letters)
     if mode in ("-L", "-Q"):
         from zkbroker.cli.compat.kcat_listing import list_metadata, query_offsets
+        from zkbroker.cli.security import use_security
 
+        use_security(properties)
         show = list_metadata if mode == "-L" else query_offsets
         show(bootstrap, topics, as_json="-J" in letters)
         return

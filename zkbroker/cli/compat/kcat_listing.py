@@ -4,6 +4,7 @@ import click
 
 from zkbroker.cli.connection import open_cluster
 from zkbroker.cli.output import print_json, say
+from zkbroker.cli.security import current_security
 from zkbroker.client.metadata_source import parse_address
 from zkbroker.client.resolve_offsets import resolve_offsets
 from zkbroker.errors import (
@@ -65,7 +66,9 @@ def _ask(bootstrap: str, request: MetadataRequest) -> tuple[MetadataResponse, st
     for address in bootstrap.split(","):
         host, port = parse_address(address)
         try:
-            with BrokerConnection(get_runtime("threads"), host, port) as connection:
+            with BrokerConnection(
+                get_runtime("threads"), host, port, security=current_security()
+            ) as connection:
                 answer: MetadataResponse = connection.request(request, _METADATA_VERSION)
                 return answer, f"{host}:{port}"
         except (NetworkError, RequestTimedOut) as error:

@@ -5,7 +5,16 @@ Invariant: of `kafka_tools`.
 
 import click
 
-from zkbroker.cli.compat.given import FIND, Given, discovery, one, pass_on, properties_of, required
+from zkbroker.cli.compat.given import (
+    FIND,
+    Given,
+    command_config,
+    discovery,
+    one,
+    pass_on,
+    properties_of,
+    required,
+)
 from zkbroker.cli.compat.kafka_tool import Tool, Translation
 from zkbroker.config.generation import GENERATION
 
@@ -19,12 +28,14 @@ def _generation(given: Given) -> list[str]:
     return [] if named is None else ["--kafka-generation", named]
 
 
-def _file_settings(path: str | None) -> list[str]:
-    if path is None:
-        return []
+def _client_settings(given: Given, file: str, single: str) -> list[str]:
+    """Say a client's property file, and its single properties, in options of ours."""
     from zkbroker.config import load_properties
 
-    return [part for pair in load_properties(path).items() for part in ("-X", "=".join(pair))]
+    path = one(given, file)
+    settings = {} if path is None else load_properties(path)
+    settings |= dict(text.partition("=")[::2] for text in given.get(single, []))
+    return [part for pair in settings.items() for part in ("-X", "=".join(pair))]
 
 
 def _formatter(given: Given) -> list[str]:
@@ -57,6 +68,7 @@ def _console_consumer(given: Given) -> list[str]:
     properties = properties_of(given)
     shown = ["consume", *discovery(given), *_generation(given)]
     shown += pass_on(given, {"max-messages": "-c"})
+    settings = _client_settings(given, "consumer.config", "consumer-property")
     end = properties.get("line.separator", "\\n")
     if properties.get("print.key", "false").lower() == "true":
         shown += ["-K", properties.get("key.separator", "\\t")]
@@ -65,9 +77,8 @@ def _console_consumer(given: Given) -> list[str]:
         where = one(given, "offset") or ("beginning" if "from-beginning" in given else "end")
         where = {"earliest": "beginning", "latest": "end"}.get(where, where)
         shown += ["-t", required(given, "topic"), "-o", where]
-        shown += pass_on(given, {"partition": "-p"})
+        shown += [*pass_on(given, {"partition": "-p"}), *settings]
     else:
-        settings = _file_settings(one(given, "consumer.config"))
         groups = [
             text.split("=", 1)[1] for text in settings if text.startswith(("group.id=", "groupid="))
         ]
@@ -84,6 +95,7 @@ def _console_producer(given: Given) -> list[str]:
     properties = properties_of(given)
     shown = ["produce", *discovery(given), *_generation(given)]
     shown += ["-t", required(given, "topic")]
+    shown += _client_settings(given, "producer.config", "producer-property")
     if "compression-codec" in given:
         shown += ["--codec", one(given, "compression-codec") or "gzip"]
     if properties.get("parse.key", "false").lower() == "true":
@@ -137,7 +149,10 @@ def _performance(kind: str) -> Translation:
         )
         ours = {name: f"--{name}" for name in names}
         ours["request-num-acks"] = "--acks"
-        return ["perf", kind, *discovery(given), "-t", topic, *pass_on(given, ours)]
+        shown = ["perf", kind, *discovery(given), "-t", topic, *pass_on(given, ours)]
+        if kind == "produce":
+            return shown + _client_settings(given, "producer.config", "producer-props")
+        return shown + command_config(given, "consumer.config")
 
     return translate
 
@@ -148,8 +163,8 @@ TOOLS = {
         _console_consumer,
         example="--zookeeper 127.0.0.1:2181 --topic visits --from-beginning",
         values=(
-            *FIND, "topic", "whitelist", "consumer.config", "property", "max-messages",
-            "partition", "offset", "timeout-ms", "formatter",
+            *FIND, "topic", "whitelist", "consumer.config", "consumer-property", "property",
+            "max-messages", "partition", "offset", "timeout-ms", "formatter",
         ),
         flags=("from-beginning",),
         ignored=("key-deserializer", "value-deserializer", "metrics-dir"),
@@ -161,6 +176,7 @@ TOOLS = {
         values=(
             *FIND, "topic", "batch-size", "message-send-max-retries", "retry-backoff-ms",
             "timeout", "queue-size", "request-required-acks", "request-timeout-ms", "property",
+            "producer.config", "producer-property",
         ),
         flags=("sync",),
         optional=("compression-codec",),
@@ -191,7 +207,7 @@ TOOLS = {
         example="--broker-list 127.0.0.1:9092 --topic perf --messages 100000",
         values=(
             *FIND, "topic", "topics", "messages", "message-size", "batch-size", "threads",
-            "reporting-interval", "request-num-acks",
+            "reporting-interval", "request-num-acks", "producer.config", "producer-props",
         ),
         flags=("sync", *_STATS),
         ignored=("compression-codec", "request-timeout-ms", "date-format"),
@@ -200,7 +216,9 @@ TOOLS = {
         "Measure reading.",
         _performance("consume"),
         example="--zookeeper 127.0.0.1:2181 --topic perf",
-        values=(*FIND, "topic", "messages", "fetch-size", "reporting-interval"),
+        values=(
+            *FIND, "topic", "messages", "fetch-size", "reporting-interval", "consumer.config",
+        ),
         flags=_STATS,
         ignored=("group", "threads", "socket-buffer-size", "num-fetch-threads", "date-format"),
     ),

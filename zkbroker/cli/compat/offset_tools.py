@@ -5,7 +5,15 @@ Invariant: of `kafka_tools`.
 
 import click
 
-from zkbroker.cli.compat.given import Given, discovery, one, pass_on, required
+from zkbroker.cli.compat.given import (
+    COMMAND_CONFIG,
+    Given,
+    command_config,
+    discovery,
+    one,
+    pass_on,
+    required,
+)
 from zkbroker.cli.compat.kafka_tool import Tool
 
 
@@ -20,6 +28,7 @@ def _offset_checker(given: Given) -> list[str]:
 
 def _get_offsets(given: Given) -> list[str]:
     shown = ["offsets", "get", "-t", required(given, "topic"), *discovery(given)]
+    shown += command_config(given)
     return shown + pass_on(
         given, {"partitions": "--partitions", "time": "--time", "offsets": "--offsets"}
     )
@@ -80,7 +89,10 @@ TOOLS = {
         "Print log offsets by time.",
         _get_offsets,
         example="--broker-list 127.0.0.1:9092 --topic visits --time -1",
-        values=("broker-list", "bootstrap-server", "topic", "partitions", "time", "offsets"),
+        values=(
+            "broker-list", "bootstrap-server", "topic", "partitions", "time", "offsets",
+            COMMAND_CONFIG,
+        ),
         ignored=("max-wait-ms",),
     ),
     "kafka-export-zk-offsets": Tool(

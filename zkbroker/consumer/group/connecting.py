@@ -20,4 +20,5 @@ def connect(config: GroupConsumerConfig, runtime: Runtime) -> Cluster:
         max_age_ms=config.metadata_max_age_ms,
         request_timeout_ms=config.request_timeout_ms,
         receive_buffer_bytes=config.receive_buffer_bytes,
+        security=config.security,
     ).start()

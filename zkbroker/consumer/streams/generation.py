@@ -99,6 +99,7 @@ class Newer:
             client_id=config.effective_client_id,
             request_timeout_ms=config.socket_timeout_ms,
             receive_buffer_bytes=config.socket_receive_buffer_bytes,
+            security=config.security,
         )
 
     @property

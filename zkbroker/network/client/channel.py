@@ -146,30 +146,3 @@ class Channel:
         self.answers += 1
         entry.finish(frame, None)
         return True
-
-
-def open_socket(
-    runtime: Runtime,
-    host: str,
-    port: int,
-    timeout_s: float,
-    *,
-    send_buffer_bytes: int,
-    receive_buffer_bytes: int,
-) -> socket.socket:
-    """Connect to a broker; buffer sizes of -1 leave the system's own.
-
-    Raises:
-        NetworkError: it cannot be reached.
-    """
-    try:
-        connection = runtime.connect(host, port, timeout_s)
-    except OSError as error:
-        raise NetworkError(f"cannot connect to {host}:{port}: {error}") from error
-    for kind, size in (
-        (socket.SO_SNDBUF, send_buffer_bytes),
-        (socket.SO_RCVBUF, receive_buffer_bytes),
-    ):
-        if size > 0:
-            connection.setsockopt(socket.SOL_SOCKET, kind, size)
-    return connection

@@ -15,10 +15,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from zkbroker.config.security import NO_SECURITY, ClientSecurity
 from zkbroker.errors import ErrorCode, NetworkError, RequestTimedOut, UnsupportedVersion
-from zkbroker.network.client.channel import MAX_RESPONSE_BYTES, Channel, open_socket
+from zkbroker.network.client.channel import MAX_RESPONSE_BYTES, Channel
+from zkbroker.network.client.opening import open_transport
 from zkbroker.network.client.versions import GUESSES
-from zkbroker.network.transport import ClientTransports, SocketTransport
 from zkbroker.protocol import (
     SUPPORTED_VERSIONS,
     ApiKey,
@@ -139,10 +140,12 @@ class BrokerConnection:
         max_in_flight: how many requests may be unanswered; `send` waits while there are as many.
         fallback: generation to assume of a broker without ApiVersions: `0.8.2`, `0.9`, `0.10.0`,
             or `auto` to find out.
-        transport: makes what carries the bytes of the connected socket; plain by default.
+        security: whether TLS and a login are used, and with what.
 
     Raises:
+        AuthenticationFailed: the TLS handshake or the login failed.
         NetworkError: it cannot be reached.
+        ConfigError: the files of `security` cannot be used.
     """
 
     def __init__(
@@ -159,9 +162,9 @@ class BrokerConnection:
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         max_in_flight: int = 1000,
         fallback: str = "auto",
-        transport: ClientTransports = SocketTransport,
+        security: ClientSecurity = NO_SECURITY,
     ) -> None:
-        self._transport = transport
+        self._security = security
         self.runtime = runtime
         self.host = host
         self.port = port
@@ -274,17 +277,16 @@ class BrokerConnection:
         self.close()
 
     def _open_channel(self) -> Channel:
-        connection = open_socket(
+        transport = open_transport(
             self.runtime,
             self.host,
             self.port,
             self._connect_timeout_s,
+            security=self._security,
             send_buffer_bytes=self._send_buffer_bytes,
             receive_buffer_bytes=self._receive_buffer_bytes,
         )
-        return Channel(
-            self.runtime, self._transport(connection), self.address, self._max_response_bytes
-        )
+        return Channel(self.runtime, transport, self.address, self._max_response_bytes)
 
     def _find_versions(self, fallback: str) -> Mapping[int, tuple[int, int]]:
         limit_s = min(self._connect_timeout_s, self.request_timeout_s)

@@ -18,10 +18,12 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from zkbroker.config.security import NO_SECURITY, ClientSecurity
 from zkbroker.errors import NetworkError, RequestTimedOut
-from zkbroker.network.client.channel import MAX_RESPONSE_BYTES, open_socket
+from zkbroker.network.client.channel import MAX_RESPONSE_BYTES
+from zkbroker.network.client.opening import open_transport
 from zkbroker.network.frames import FrameError, FrameReader
-from zkbroker.network.transport import ClientTransport, ClientTransports, Part, SocketTransport
+from zkbroker.network.transport import ClientTransport, Part
 from zkbroker.protocol import ApiKey, RequestHeader, decode_response, encode_request
 from zkbroker.runtime import Runtime
 
@@ -40,7 +42,7 @@ class InterBrokerConnection:
             its whole answer.
         receive_buffer_bytes: SO_RCVBUF; -1 leaves the system's own.
         max_response_bytes: a longer answer closes the connection.
-        transport: makes what carries the bytes of the connected socket; plain by default.
+        security: whether TLS and a login are used, and with what.
     """
 
     def __init__(
@@ -53,7 +55,7 @@ class InterBrokerConnection:
         timeout_ms: int,
         receive_buffer_bytes: int = -1,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
-        transport: ClientTransports = SocketTransport,
+        security: ClientSecurity = NO_SECURITY,
     ) -> None:
         self._runtime = runtime
         self._host, self._port = host, port
@@ -61,7 +63,7 @@ class InterBrokerConnection:
         self._timeout_s = timeout_ms / 1000
         self._receive_buffer_bytes = receive_buffer_bytes
         self._max_response_bytes = max_response_bytes
-        self._make_transport = transport
+        self._security = security
         self._correlation_ids = itertools.count(1)
         self._turn = runtime.lock()
         self._lock = runtime.lock()
@@ -130,15 +132,15 @@ class InterBrokerConnection:
             if not connection.closed_by_peer():
                 return connection
             self._end(connection, answered=False)
-        opened = open_socket(
+        opened = open_transport(
             self._runtime,
             self._host,
             self._port,
             self._timeout_s,
-            send_buffer_bytes=-1,
+            security=self._security,
             receive_buffer_bytes=self._receive_buffer_bytes,
         )
-        connection = _Open(self._make_transport(opened), self._max_response_bytes)
+        connection = _Open(opened, self._max_response_bytes)
         with self._lock:
             if closings == self._closings:
                 self._open = connection

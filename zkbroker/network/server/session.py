@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
+from zkbroker.config.security import PLAINTEXT
 from zkbroker.errors import StorageError, ZkbrokerError
 from zkbroker.fileslice import FileSlice
 from zkbroker.network.frames import FrameError, FrameReader
 from zkbroker.network.server.request_memory import Account
 from zkbroker.network.transport import Part, ServerTransport
+from zkbroker.security import ANONYMOUS, Principal
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +95,7 @@ class Session:
         ip: the peer's address alone.
         listener: name of the listener it came through.
         number: of the connection; a later one has a greater number.
+        protocol: security protocol of the listener.
     """
 
     __slots__ = (
@@ -114,6 +117,8 @@ class Session:
         "number",
         "parked_s",
         "peer_gone",
+        "principal",
+        "protocol",
         "received_at",
         "requests",
         "waits_for_memory",
@@ -130,6 +135,7 @@ class Session:
         ip: str,
         listener: str,
         number: int,
+        protocol: str = PLAINTEXT,
     ) -> None:
         self._owner = owner
         self._stream = stream
@@ -139,6 +145,10 @@ class Session:
         self.ip = ip
         self.listener = listener
         self.number = number
+        self.protocol = protocol
+        """The security protocol of its listener."""
+        self.principal: Principal = ANONYMOUS
+        """Who the peer has shown itself to be."""
         self.client_id: str | None = None
         self.context: object = None
         """Whatever the handler wants to keep between requests of this connection."""

@@ -163,16 +163,16 @@ def test_a_connection_that_opens_while_it_is_closed_is_not_used(
 ) -> None:
     broker = play(echoing)
     connection = connect(runtime, broker)
-    open_socket = inter_broker.open_socket
+    open_transport = inter_broker.open_transport
 
     def slow(*args: object, **settings: object) -> object:
-        opened = open_socket(*args, **settings)  # type: ignore[arg-type]
+        opened = open_transport(*args, **settings)  # type: ignore[arg-type]
         connection.close()
         return opened
 
-    monkeypatch.setattr(inter_broker, "open_socket", slow)
+    monkeypatch.setattr(inter_broker, "open_transport", slow)
     with pytest.raises(NetworkError, match="was closed"):
         ask(connection)
-    monkeypatch.setattr(inter_broker, "open_socket", open_socket)
+    monkeypatch.setattr(inter_broker, "open_transport", open_transport)
     assert ask(connection) == "a"
     connection.close()

@@ -1,6 +1,8 @@
+import pickle
+
 import pytest
 
-from spark_loader.reading.options import ConnectOptions, SourceOptions
+from spark_loader.reading.options import ConnectOptions, SourceOptions, parse_connect
 from spark_loader.reading.positions import (
     EARLIEST_BOUND,
     LATEST_BOUND,
@@ -74,7 +76,7 @@ def test_a_time_for_all_wins_over_times_which_win_over_offsets():
         ({"kafka.key.deserializer": "x"}, "not supported"),
         ({"kafka.value.deserializer": "x"}, "not supported"),
         ({"kafka.interceptor.classes": "x"}, "not supported"),
-        ({"kafka.security.protocol": "SSL"}, "PLAINTEXT"),
+        ({"kafka.security.protocol": "TLS"}, "PLAINTEXT, SSL"),
         ({"kafka.bootstrap.servers": "nowhere"}, "not HOST:PORT"),
     ],
 )
@@ -137,3 +139,19 @@ def test_isolation_levels_that_cannot_be_are_refused():
         parse(**{"isolation.level": "read_committed", "kafka.isolation.level": "read_uncommitted"})
     with pytest.raises(ConfigError, match="no transactions"):
         ConnectOptions(generation="0.7", zookeeper="z", read_committed=True).check()
+
+
+def test_how_brokers_are_connected_to_is_kafkas_own():
+    given = {
+        "kafka.security.protocol": "SSL",
+        "kafka.ssl.truststore.location": "/ca.pem",
+        "kafka.bootstrap.servers": "h:1",
+    }
+    connect = parse_connect(given)
+    assert connect.security.protocol == "SSL"
+    assert connect.security.tls.truststore_location == "/ca.pem"
+    assert pickle.loads(pickle.dumps(connect)) == connect
+    old = given | {"kafka.generation": "0.7", "zookeeper.connect": "z:1"}
+    del old["kafka.bootstrap.servers"]
+    with pytest.raises(ConfigError, match="neither TLS nor"):
+        parse_connect(old)

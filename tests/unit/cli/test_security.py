@@ -1,0 +1,48 @@
+from pathlib import Path
+
+import click
+from click.testing import CliRunner
+
+from zkbroker.cli.security import (
+    current_security,
+    security_option,
+    security_properties,
+    use_security,
+)
+
+
+@click.command()
+@security_option
+@click.option("-X", "settings", multiple=True)
+def command(settings: tuple[str, ...]) -> None:
+    use_security(dict(each.partition("=")[::2] for each in settings))
+    found = current_security()
+    click.echo(f"{found.protocol} {found.tls.truststore_location} {sorted(security_properties())}")
+
+
+def test_a_command_connects_as_its_file_says(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=SSL\nssl.truststore.location=/ca.pem\nclient.id=a\n")
+    runner = CliRunner()
+    found = runner.invoke(command, ["--command-config", str(file)])
+    expected = "SSL /ca.pem ['security.protocol', 'ssl.truststore.location']\n"
+    assert found.output == expected
+    by_environment = runner.invoke(command, [], env={"ZKBROKER_COMMAND_CONFIG": str(file)})
+    assert by_environment.output == expected
+    single = runner.invoke(
+        command, ["--command-config", str(file), "-X", "ssl.truststore.location=/o", "-X", "acks=1"]
+    )
+    assert single.output.startswith("SSL /o ")
+
+
+def test_what_has_no_effect_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("retries=3\n")
+    found = CliRunner().invoke(command, ["--command-config", str(file)])
+    assert "not retries" in found.output
+    assert "PLAINTEXT" in found.output
+
+
+def test_without_a_command_there_is_no_security() -> None:
+    assert security_properties() == {}
+    assert current_security().protocol == "PLAINTEXT"

@@ -1,0 +1,119 @@
+"""How clients connect, from the names that Kafka's clients and librdkafka have."""
+
+import pickle
+
+import pytest
+
+from zkbroker.config.consumer import ConsumerConfig
+from zkbroker.config.group_consumer import GroupConsumerConfig
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.config.secret import Secret
+from zkbroker.config.security import NO_SECURITY, ClientSecurity, take_security
+from zkbroker.errors import ConfigError
+
+CLIENTS = [
+    (ProducerConfig, {"metadata.broker.list": "b:1"}),
+    (ConsumerConfig, {"group.id": "g", "zookeeper.connect": "z:1"}),
+    (GroupConsumerConfig, {"group.id": "g", "bootstrap.servers": "b:1"}),
+]
+SSL = {"security.protocol": "ssl", "ssl.truststore.location": "/ca.pem"}
+
+
+@pytest.mark.parametrize(("config", "given"), CLIENTS)
+def test_every_client_has_the_group(config, given):
+    warnings: list[str] = []
+    found = config.from_properties(given | SSL, warn=warnings.append)
+    assert found.security.protocol == "SSL"
+    assert found.security.tls.truststore_location == "/ca.pem"
+    assert config.from_properties(given).security == NO_SECURITY
+    assert warnings == []
+
+
+@pytest.mark.parametrize(("config", "given"), CLIENTS)
+def test_plaintext_is_what_there_is_without_settings(config, given):
+    warnings: list[str] = []
+    found = config.from_properties(given | {"security.protocol": "PLAINTEXT"}, warn=warnings.append)
+    assert found == config.from_properties(given)
+    assert warnings == []
+
+
+def test_names_of_librdkafka_say_the_same():
+    found = ClientSecurity.from_properties(
+        {
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": "/ca.pem",
+            "ssl.certificate.location": "/c.pem",
+            "ssl.key.location": "/k.pem",
+            "ssl.key.password": "pw",
+            "sasl.mechanisms": "PLAIN",
+            "sasl.username": "alice",
+            "sasl.password": "secret",
+        }
+    )
+    assert found.tls.truststore_location == "/ca.pem"
+    assert found.tls.files == ("/c.pem", "/k.pem", "/ca.pem")
+    assert found.tls.has_key
+    assert found.sasl is not None
+    assert (found.sasl.mechanism, found.sasl.username) == ("PLAIN", "alice")
+    assert found.sasl.password == Secret("secret")
+    assert "secret" not in repr(found)
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+def test_the_host_is_checked_unless_that_is_left_out():
+    assert ClientSecurity.from_properties(SSL).tls.checks_host
+    for text in ("", "none"):
+        left_out = SSL | {"ssl.endpoint.identification.algorithm": text}
+        assert not ClientSecurity.from_properties(left_out).tls.checks_host
+
+
+def test_versions_below_1_2_are_spoken_only_when_named():
+    assert ClientSecurity.from_properties(SSL).tls.versions == ("TLSv1.2", "TLSv1.3")
+    older = SSL | {"ssl.enabled.protocols": "tlsv1.2,TLSv1"}
+    assert ClientSecurity.from_properties(older).tls.versions == ("TLSv1.2", "TLSv1")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"security.protocol": "TLS"}, "security.protocol='TLS' is not allowed: give one of PLAIN"),
+        ({"security.protocol": "SASL_SSL"}, "needs a login: set sasl.mechanism"),
+        (SSL | {"ssl.keystore.key": "k"}, "ssl.keystore.key needs ssl.keystore.certificate.chain"),
+        (SSL | {"ssl.keystore.certificate.chain": "c"}, "needs ssl.keystore.key beside it"),
+        (SSL | {"ssl.key.location": "k"}, "ssl.key.location needs ssl.certificate.location"),
+        (SSL | {"ssl.certificate.location": "k"}, "needs ssl.key.location beside it"),
+        (
+            SSL | {"ssl.keystore.location": "a", "ssl.key.location": "b"},
+            "ssl.keystore.location and ssl.key.location are both set",
+        ),
+        (SSL | {"ssl.truststore.certificates": "c"}, "are both set: give one"),
+        (SSL | {"ssl.enabled.protocols": "SSLv3"}, "give some of TLSv1, TLSv1.1, TLSv1.2"),
+        (SSL | {"ssl.enabled.protocols": ""}, "ssl.enabled.protocols=''"),
+        (SSL | {"ssl.keystore.type": "BKS"}, "ssl.keystore.type='BKS' is not allowed"),
+        (SSL | {"ssl.engine.factory.class": "X"}, "Java classes cannot be loaded"),
+        (SSL | {"ssl.crl.location": "X"}, "ssl.crl.location is not supported"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(given, said):
+    with pytest.raises(ConfigError, match=said.replace("(", r"\(")):
+        ClientSecurity.from_properties(given)
+
+
+def test_what_has_no_effect_is_said():
+    warnings: list[str] = []
+    _, rest = take_security(
+        {
+            "ssl.keystore.location": "/k",
+            "sasl.mechanism": "PLAIN",
+            "ssl.keystore.lokation": "x",
+            "ssl.provider": "BC",
+            "acks": "1",
+        },
+        warn=warnings.append,
+    )
+    said = "\n".join(warnings)
+    assert rest == {"acks": "1"}
+    assert "ssl.keystore.location has no effect with security.protocol=PLAINTEXT" in said
+    assert "sasl.mechanism has no effect with security.protocol=PLAINTEXT" in said
+    assert "did you mean ssl.keystore.location?" in said
+    assert "ssl.provider has no effect" in said

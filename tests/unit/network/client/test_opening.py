@@ -1,0 +1,141 @@
+"""Connections are opened as their settings say, or not at all with a sentence that says why."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.support.certificates import Authority, Certificate, self_signed
+from tests.support.tls_server import server_context, tls_echo
+from zkbroker.config.security import ClientSecurity
+from zkbroker.errors import AuthenticationFailed, ConfigError, NetworkError
+from zkbroker.network.client.opening import check_security, open_transport
+from zkbroker.network.client.tls import TlsTransport
+from zkbroker.network.transport import ClientTransport, SocketTransport
+from zkbroker.runtime import Runtime
+
+AUTHORITY = Authority()
+TIMEOUT_S = 20.0
+
+
+@pytest.fixture
+def trusting(tmp_path: Path) -> dict[str, str]:
+    return {"security.protocol": "SSL", "ssl.ca.location": AUTHORITY.trusted(tmp_path)}
+
+
+def opened(runtime: Runtime, port: int, settings: dict[str, str], host: str = "127.0.0.1"):
+    security = ClientSecurity.from_properties(settings)
+    return open_transport(runtime, host, port, TIMEOUT_S, security=security)
+
+
+def echoed(transport: ClientTransport, data: bytes) -> bytes:
+    transport.send([data])
+    buffer = bytearray(len(data))
+    view, have = memoryview(buffer), 0
+    while have < len(data):
+        count = transport.receive_into(view[have:])
+        assert count
+        have += count
+    transport.close()
+    return bytes(buffer)
+
+
+def test_plain_by_default(runtime: Runtime) -> None:
+    with tls_echo(None) as port:
+        transport = open_transport(runtime, "127.0.0.1", port, TIMEOUT_S)
+        assert isinstance(transport, SocketTransport)
+        assert echoed(transport, b"hello") == b"hello"
+
+
+@pytest.mark.parametrize("newest", [True, False])
+def test_tls_where_the_settings_say_so(
+    runtime: Runtime, tmp_path: Path, trusting: dict[str, str], newest: bool
+) -> None:
+    context = server_context(AUTHORITY.issue("broker").pem(tmp_path), newest=newest)
+    with tls_echo(context) as port:
+        transport = opened(runtime, port, trusting)
+        assert isinstance(transport, TlsTransport)
+        assert transport.version() == ("TLSv1.3" if newest else "TLSv1.2")
+        assert not transport.readable() or newest
+        data = bytes(range(256)) * 4000
+        assert echoed(transport, data) == data
+
+
+def test_a_client_shows_its_certificate(
+    runtime: Runtime, tmp_path: Path, trusting: dict[str, str]
+) -> None:
+    context = server_context(
+        AUTHORITY.issue("broker").pem(tmp_path), trusted=AUTHORITY.trusted(tmp_path), required=True
+    )
+    with tls_echo(context) as port:
+        own = {"ssl.keystore.location": AUTHORITY.issue("client", hosts=()).pem(tmp_path)}
+        assert echoed(opened(runtime, port, trusting | own), b"hello") == b"hello"
+        transport = opened(runtime, port, trusting)
+        with pytest.raises(OSError, match=r"asks for a certificate of the client|reset|closed"):
+            # TLS 1.3 says so after the client's part of the handshake is over.
+            transport.receive_into(memoryview(bytearray(1)))
+        transport.close()
+
+
+@pytest.mark.parametrize(
+    ("made", "host", "said"),
+    [
+        (AUTHORITY.issue("broker", days=-1), "127.0.0.1", "has expired"),
+        (AUTHORITY.issue("broker", starts_days=1), "127.0.0.1", "not valid yet"),
+        (AUTHORITY.issue("broker", hosts=("b.example",)), "127.0.0.1", "not for 127.0.0.1"),
+        (AUTHORITY.issue("broker", hosts=("127.0.0.1",)), "localhost", "not for localhost"),
+        (self_signed(), "127.0.0.1", "signed by itself"),
+        (Authority("Other").issue("broker"), "127.0.0.1", "authority that is not trusted"),
+        (Authority().issue("broker"), "127.0.0.1", "authority that is not trusted"),
+        (AUTHORITY.issue("broker", usage=True), "127.0.0.1", "not for servers"),
+    ],
+)
+def test_a_broker_that_cannot_be_verified_is_refused(
+    runtime: Runtime,
+    tmp_path: Path,
+    trusting: dict[str, str],
+    made: Certificate,
+    host: str,
+    said: str,
+) -> None:
+    with (
+        tls_echo(server_context(made.pem(tmp_path))) as port,
+        pytest.raises(AuthenticationFailed, match=said) as refused,
+    ):
+        opened(runtime, port, trusting, host)
+    assert f"{host}:{port}" in str(refused.value)
+
+
+def test_the_checks_can_be_left_out(
+    runtime: Runtime, tmp_path: Path, trusting: dict[str, str]
+) -> None:
+    elsewhere = AUTHORITY.issue("broker", hosts=("b.example",))
+    with tls_echo(server_context(elsewhere.pem(tmp_path))) as port:
+        any_host = trusting | {"ssl.endpoint.identification.algorithm": ""}
+        assert echoed(opened(runtime, port, any_host), b"hello") == b"hello"
+    with tls_echo(server_context(self_signed().pem(tmp_path))) as port:
+        anybody = {"security.protocol": "SSL", "enable.ssl.certificate.verification": "false"}
+        assert echoed(opened(runtime, port, anybody), b"hello") == b"hello"
+
+
+def test_a_plain_port_is_named(runtime: Runtime, trusting: dict[str, str]) -> None:
+    # An echo of the own greeting is no TLS server's.
+    with (
+        tls_echo(None) as port,
+        pytest.raises(AuthenticationFailed, match="by TLS: "),
+    ):
+        opened(runtime, port, trusting)
+
+
+def test_a_silent_port_is_given_up(runtime: Runtime, trusting: dict[str, str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        security = ClientSecurity.from_properties(trusting)
+        port = silent.getsockname()[1]
+        with pytest.raises(NetworkError, match="no TLS handshake"):
+            open_transport(runtime, "127.0.0.1", port, 0.05, security=security)
+
+
+def test_files_are_looked_at_before_anything_is_opened(tmp_path: Path) -> None:
+    broken = {"security.protocol": "SSL", "ssl.ca.location": str(tmp_path / "none")}
+    with pytest.raises(ConfigError, match="cannot be read"):
+        check_security(ClientSecurity.from_properties(broken))

@@ -1,0 +1,58 @@
+"""Contexts are made again when their files change, and stay when these cannot be read."""
+
+import logging
+import os
+import ssl
+from pathlib import Path
+
+import pytest
+
+from tests.support.certificates import Authority
+from zkbroker.config.security import TlsSettings
+from zkbroker.errors import ConfigError
+from zkbroker.network.tls.contexts import ClientContexts, client_contexts
+
+AUTHORITY = Authority()
+
+
+def test_a_client_verifies_unless_it_is_asked_not_to(tmp_path: Path):
+    trusted = AUTHORITY.trusted(tmp_path)
+    usual = ClientContexts(TlsSettings(truststore_location=trusted)).context()
+    assert (usual.verify_mode, usual.check_hostname) == (ssl.CERT_REQUIRED, True)
+    any_host = ClientContexts(TlsSettings(truststore_location=trusted, host_check="")).context()
+    assert (any_host.verify_mode, any_host.check_hostname) == (ssl.CERT_REQUIRED, False)
+    anybody = ClientContexts(TlsSettings(verify=False)).context()
+    assert anybody.verify_mode is ssl.CERT_NONE
+
+
+def test_changed_files_are_taken_over(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    path = Path(AUTHORITY.issue("CN=one").pem(tmp_path, "key.pem"))
+    contexts = ClientContexts(TlsSettings(keystore_location=str(path)))
+    first = contexts.context()
+    assert contexts.context() is first
+    fresh = tmp_path / "fresh.pem"
+    AUTHORITY.issue("CN=two").pem(tmp_path, "fresh.pem")
+    os.replace(fresh, path)
+    second = contexts.context()
+    assert second is not first
+    path.write_text("no key")
+    with caplog.at_level(logging.INFO):
+        assert contexts.context() is second
+        assert contexts.context() is second
+    said = [each.getMessage() for each in caplog.records]
+    assert len(said) == 1
+    assert "certificates kept as they were" in said[0]
+    assert str(path) in said[0]
+    path.unlink()
+    assert contexts.context() is second
+    AUTHORITY.issue("CN=three").pem(tmp_path, "key.pem")
+    assert contexts.context() is not second
+    assert contexts.reloads == 2
+
+
+def test_settings_share_their_contexts(tmp_path: Path):
+    trusted = AUTHORITY.trusted(tmp_path)
+    settings = TlsSettings(truststore_location=trusted)
+    assert client_contexts(settings) is client_contexts(TlsSettings(truststore_location=trusted))
+    with pytest.raises(ConfigError):
+        client_contexts(TlsSettings(truststore_location=str(tmp_path / "none")))

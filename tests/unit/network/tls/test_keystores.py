@@ -1,0 +1,133 @@
+"""Private keys and authorities in every form that is taken, and what is said of the others."""
+
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.certificates import Authority
+from zkbroker.config.secret import Secret
+from zkbroker.config.security import TlsSettings
+from zkbroker.errors import ConfigError
+from zkbroker.network.tls.keystores import load_authorities, load_key
+
+AUTHORITY = Authority()
+OWN = AUTHORITY.issue("CN=own")
+
+
+def key_of(**settings: object) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    load_key(context, TlsSettings(**settings))  # type: ignore[arg-type]
+    return context
+
+
+def trusted_by(**settings: object) -> int:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    load_authorities(context, TlsSettings(**settings))  # type: ignore[arg-type]
+    return len(context.get_ca_certs())
+
+
+def test_a_key_is_taken_from_every_form(tmp_path: Path):
+    chain, key = OWN.files(tmp_path)
+    one_line = OWN.key_pem().replace("\n", " "), OWN.chain_pem().replace("\n", " ")
+    for settings in (
+        {"keystore_location": OWN.pem(tmp_path)},
+        {"keystore_location": OWN.pem(tmp_path, "t.pem"), "keystore_type": "PEM"},
+        {
+            "keystore_location": OWN.pem(tmp_path, "e.pem", "pw"),
+            "key_password": Secret("pw"),
+        },
+        {"key_location": key, "certificate_location": chain},
+        {"keystore_key": Secret(OWN.key_pem()), "keystore_chain": OWN.chain_pem()},
+        {"keystore_key": Secret(one_line[0]), "keystore_chain": one_line[1]},
+        {"keystore_location": OWN.pkcs12(tmp_path, "pw"), "keystore_password": Secret("pw")},
+        {
+            "keystore_location": OWN.pkcs12(tmp_path, "pw"),
+            "keystore_password": Secret("pw"),
+            # As Java has it by default, and reads PKCS#12 nevertheless.
+            "keystore_type": "JKS",
+        },
+    ):
+        key_of(**settings)
+
+
+def test_authorities_are_taken_from_every_form(tmp_path: Path):
+    pem = AUTHORITY.trusted(tmp_path)
+    stored = AUTHORITY.trusted_pkcs12(tmp_path, "pw")
+    assert trusted_by(truststore_location=pem) == 1
+    assert trusted_by(truststore_certificates=AUTHORITY.chain_pem()) == 1
+    assert trusted_by(truststore_certificates=AUTHORITY.chain_pem().replace("\n", "")) == 1
+    assert trusted_by(truststore_location=stored, truststore_password=Secret("pw")) == 1
+    # A key that lies beside its certificates is left alone.
+    assert trusted_by(truststore_location=AUTHORITY.pem(tmp_path)) == 1
+
+
+def write(path: Path, data: bytes) -> str:
+    path.write_bytes(data)
+    return str(path)
+
+
+def test_what_is_no_key_is_refused_with_what_to_change(tmp_path: Path):
+    other = AUTHORITY.issue("CN=other")
+    missing = str(tmp_path / "none.pem")
+    jks = write(tmp_path / "store.jks", b"\xfe\xed\xfe\xed\x00\x00\x00\x02")
+    rubbish = write(tmp_path / "rubbish", b"hello")
+    pem = OWN.pem(tmp_path)
+    p12 = OWN.pkcs12(tmp_path, "pw")
+    mixed = write(tmp_path / "mixed.pem", (OWN.key_pem() + other.chain_pem()).encode())
+    locked = OWN.pem(tmp_path, "locked.pem", "pw")
+    bare = write(tmp_path / "bare.pem", OWN.key_pem().encode())
+    for settings, said in (
+        ({"keystore_location": missing}, "cannot be read: No such file"),
+        ({"keystore_location": jks}, f"keytool -importkeystore -srckeystore {jks}"),
+        ({"keystore_location": rubbish}, "neither a PEM nor a PKCS#12 file"),
+        ({"keystore_location": pem, "keystore_type": "PKCS12"}, "set ssl.keystore.type=PEM"),
+        ({"keystore_location": p12, "keystore_type": "PEM"}, "set ssl.keystore.type=PKCS12"),
+        ({"keystore_location": p12, "keystore_password": Secret("no")}, "its password is another"),
+        ({"keystore_location": mixed}, "does not fit its first certificate"),
+        ({"keystore_location": locked}, "is encrypted: set ssl.key.password"),
+        ({"keystore_location": locked, "key_password": Secret("no")}, "cannot be decrypted"),
+        ({"keystore_location": bare}, "holds no certificate"),
+        ({"keystore_location": AUTHORITY.trusted(tmp_path)}, "holds no private key"),
+        ({"key_location": rubbish, "certificate_location": pem}, "is no PEM file"),
+    ):
+        with pytest.raises(ConfigError) as refused:
+            key_of(**settings)
+        assert said in str(refused.value)
+
+
+def test_what_are_no_authorities_is_refused(tmp_path: Path):
+    bare = write(tmp_path / "bare.pem", OWN.key_pem().encode())
+    with pytest.raises(ConfigError, match="holds no certificate of an authority"):
+        trusted_by(truststore_location=bare)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        trusted_by(truststore_location=str(tmp_path / "none"))
+    broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+    with pytest.raises(ConfigError, match="cannot be used"):
+        trusted_by(truststore_certificates=broken)
+
+
+def test_pkcs12_without_cryptography_says_what_to_install(tmp_path: Path, monkeypatch):
+    path = OWN.pkcs12(tmp_path, "pw")
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization.pkcs12", None)
+    with pytest.raises(ConfigError, match=r"pip install 'zkbroker\[security\]'"):
+        key_of(keystore_location=path, keystore_password=Secret("pw"))
+
+
+def test_the_keytool_line_that_is_named_works(tmp_path: Path):
+    store = tmp_path / "store.jks"
+    made = ["keytool", "-genkeypair", "-keystore", str(store), "-storetype", "JKS", "-alias", "b"]
+    made += ["-keyalg", "RSA", "-dname", "CN=b", "-storepass", "secret", "-keypass", "secret"]
+    subprocess.run(made, check=True, capture_output=True)
+    with pytest.raises(ConfigError) as refused:
+        key_of(keystore_location=str(store))
+    line = str(refused.value).partition("convert it: ")[2].partition(", and set")[0]
+    passwords = ["-srcstorepass", "secret", "-deststorepass", "secret"]
+    subprocess.run([*line.split(), *passwords], check=True, capture_output=True)
+    key_of(
+        keystore_location=str(tmp_path / "store.p12"),
+        keystore_type="PKCS12",
+        keystore_password=Secret("secret"),
+    )

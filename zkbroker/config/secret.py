@@ -1,0 +1,63 @@
+"""A text that shows itself to none: passwords, private keys, tokens.
+
+Invariant: the text leaves only by `reveal`. Every other way to text (`str`, `repr`, formatting,
+logging, an error message) gives `[hidden]`.
+"""
+
+import hmac
+from dataclasses import dataclass
+from typing import Any
+
+HIDDEN = "[hidden]"
+
+
+class Secret:
+    """A secret text.
+
+    Args:
+        text: the secret.
+    """
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """Return the text."""
+        return self._text
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Secret):
+            return NotImplemented
+        return hmac.compare_digest(self._text.encode(), other._text.encode())
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._text))
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+    __str__ = __repr__
+
+
+NO_SECRET = Secret("")
+
+
+@dataclass(frozen=True, slots=True)
+class SecretText:
+    """The kind of an option that holds a secret: text, kept as a `Secret`."""
+
+    def parse(self, text: str) -> Secret:
+        return Secret(text)
+
+    def check(self, value: Any) -> None:
+        if not isinstance(value, Secret):
+            raise ValueError
+
+    @property
+    def allowed(self) -> str:
+        return "text, which is never shown"

@@ -1,0 +1,124 @@
+"""Contexts that TLS connections are made with, made again when their files change.
+
+    settings --files--> context      a file's time, size or inode changes: read again
+                          |          what cannot be read then: the old context stays, one log line
+                     connections     open ones keep what they have
+
+Invariant: a connection is made with the files as they are when it is made, or as they were last
+readable; a client verifies its broker unless the settings say otherwise.
+"""
+
+import functools
+import logging
+import ssl
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from zkbroker.config.security import TlsSettings
+from zkbroker.errors import ConfigError
+from zkbroker.network.tls.ciphers import restrict
+from zkbroker.network.tls.keystores import load_authorities, load_key
+
+logger = logging.getLogger(__name__)
+
+_Stamp = tuple[tuple[int, int, int], ...]
+_KEPT = 64
+_ABSENT = (0, 0, 0)
+
+
+class Reloaded:
+    """A context, and the files that it comes from.
+
+    Args:
+        tls: the settings.
+        make: makes the context; raises `ConfigError`.
+
+    Raises:
+        ConfigError: the files cannot be used.
+    """
+
+    def __init__(self, tls: TlsSettings, make: Callable[[TlsSettings], ssl.SSLContext]) -> None:
+        self._tls = tls
+        self._make = make
+        # Between threads; nothing waits or switches greenlets while it is held.
+        self._guard = threading.Lock()
+        self._stamp = _stamp(tls)
+        self._context = make(tls)
+        self.reloads = 0
+        """How often changed files were taken over."""
+
+    def context(self) -> ssl.SSLContext:
+        """Return the context of the files as they are now."""
+        stamp = _stamp(self._tls)
+        with self._guard:
+            if stamp != self._stamp:
+                self._stamp = stamp
+                self._reload()
+            return self._context
+
+    def _reload(self) -> None:
+        files = ",".join(self._tls.files)
+        try:
+            self._context = self._make(self._tls)
+        except ConfigError as error:
+            # The sentence says it; a traceback would not say more.
+            logger.error("certificates kept as they were files=%s error=%s", files, error)  # noqa: TRY400
+        else:
+            self.reloads += 1
+            logger.info("certificates read again files=%s", files)
+
+
+def _stamp(tls: TlsSettings) -> _Stamp:
+    return tuple(map(_file_stamp, tls.files))
+
+
+def _file_stamp(path: str) -> tuple[int, int, int]:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return _ABSENT
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+class ClientContexts(Reloaded):
+    """The context of a client's connections.
+
+    Args:
+        tls: the settings.
+
+    Raises:
+        ConfigError: the files cannot be used.
+    """
+
+    def __init__(self, tls: TlsSettings) -> None:
+        super().__init__(tls, make_client_context)
+
+
+@functools.lru_cache(_KEPT)
+def client_contexts(tls: TlsSettings) -> ClientContexts:
+    """Return the contexts of these settings, the same ones for all connections.
+
+    Raises:
+        ConfigError: the files cannot be used.
+    """
+    return ClientContexts(tls)
+
+
+def make_client_context(tls: TlsSettings) -> ssl.SSLContext:
+    """Make the context of a side that connects.
+
+    Raises:
+        ConfigError: the files cannot be used.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    restrict(context, tls)
+    context.check_hostname = tls.checks_host
+    if tls.verify:
+        load_authorities(context, tls)
+    else:
+        context.verify_mode = ssl.CERT_NONE
+    if tls.has_key:
+        load_key(context, tls)
+    return context

@@ -1,0 +1,93 @@
+"""Why TLS failed, in a sentence that says what to change.
+
+Invariant: every sentence names the side that has to change something; OpenSSL's own words stand
+only where no better ones are known.
+"""
+
+import ssl
+
+_EXPIRED, _NOT_YET_VALID = 10, 9
+_SELF_SIGNED, _SELF_SIGNED_IN_CHAIN = 18, 19
+_NO_ISSUER, _NO_FIRST_ISSUER = 20, 21
+# An authority of the same name has another key.
+_SIGNATURE, _KEY_MISMATCH = 7, 30
+_REVOKED, _WRONG_PURPOSE = 23, 26
+_OTHER_HOST, _OTHER_ADDRESS = 62, 64
+
+_PLAIN_PORT = (
+    "it does not speak TLS there: give the port of an SSL or SASL_SSL listener, or set "
+    "security.protocol=PLAINTEXT (or SASL_PLAINTEXT)"
+)
+_NO_CLOSING = "it closed the connection during the TLS handshake: is that the port of an SSL or "
+_ALERTS = {
+    "CERTIFICATE_REQUIRED": "it asks for a certificate of the client (ssl.client.auth=required): "
+    "set ssl.keystore.location",
+    "ALERT_HANDSHAKE_FAILURE": "it shares no cipher suite with this client, or asks for a "
+    "certificate of the client (ssl.client.auth=required): set ssl.keystore.location, or compare "
+    "ssl.cipher.suites",
+    "ALERT_BAD_CERTIFICATE": "it refuses the certificate of this client: see the broker's log",
+    "ALERT_UNKNOWN_CA": "it does not trust who signed the certificate of this client: add that "
+    "authority to the broker's ssl.truststore.location",
+    "ALERT_CERTIFICATE_UNKNOWN": "it refuses the certificate of this client: see the broker's log",
+    "ALERT_CERTIFICATE_EXPIRED": "it refuses the certificate of this client, which has expired: "
+    "make another one",
+    "ALERT_CERTIFICATE_REVOKED": "it refuses the certificate of this client, which was revoked",
+    "ALERT_PROTOCOL_VERSION": "it shares no version of TLS with this client: compare "
+    "ssl.enabled.protocols",
+    "UNSUPPORTED_PROTOCOL": "it shares no version of TLS with this client: compare "
+    "ssl.enabled.protocols",
+    "NO_PROTOCOLS_AVAILABLE": "ssl.enabled.protocols leaves no version of TLS that OpenSSL speaks",
+}
+_NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
+
+
+def explain_failure(error: OSError, host: str) -> str:
+    """Return why a client's handshake, or a read after it, failed.
+
+    Args:
+        error: what it raised.
+        host: of the broker.
+    """
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _certificate(error, host)
+    if isinstance(error, ssl.SSLError):
+        reason = getattr(error, "reason", None) or ""
+        if any(name in reason for name in _NO_TLS):
+            return _PLAIN_PORT
+        for name, sentence in _ALERTS.items():
+            if name in reason:
+                return sentence
+        if isinstance(error, ssl.SSLEOFError) or "UNEXPECTED_EOF" in reason:
+            return _NO_CLOSING + "SASL_SSL listener?"
+        return f"TLS failed: {reason or error}"
+    if isinstance(error, ConnectionResetError | BrokenPipeError):
+        return _NO_CLOSING + "SASL_SSL listener?"
+    return str(error)
+
+
+def _certificate(error: ssl.SSLCertVerificationError, host: str) -> str:
+    code = error.verify_code
+    if code == _EXPIRED:
+        return "its certificate has expired: the broker needs another one (or set this clock)"
+    if code == _NOT_YET_VALID:
+        return "its certificate is not valid yet: set the clocks of both sides"
+    if code in (_OTHER_HOST, _OTHER_ADDRESS):
+        return (
+            f"its certificate is not for {host}: connect to a name that the certificate has, or "
+            f"give the broker one with {host} as subject alternative name"
+        )
+    if code == _SELF_SIGNED:
+        return (
+            "its certificate is signed by itself and not trusted: put it into "
+            "ssl.truststore.location (ssl.ca.location) if it is the right one"
+        )
+    if code in (_SELF_SIGNED_IN_CHAIN, _NO_ISSUER, _NO_FIRST_ISSUER, _SIGNATURE, _KEY_MISMATCH):
+        return (
+            "its certificate is signed by an authority that is not trusted: put that authority "
+            "into ssl.truststore.location (ssl.ca.location)"
+        )
+    if code == _REVOKED:
+        return "its certificate was revoked: the broker needs another one"
+    if code == _WRONG_PURPOSE:
+        return "its certificate is not for servers (extended key usage): make one with serverAuth"
+    return f"its certificate is refused: {error.verify_message}"
