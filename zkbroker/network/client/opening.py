@@ -11,10 +11,10 @@ from zkbroker.config.security import NO_SECURITY, ClientSecurity
 from zkbroker.errors import AuthenticationFailed, NetworkError
 from zkbroker.network.client.authentication import authenticate
 from zkbroker.network.client.tls import TlsTransport
-from zkbroker.network.tls.contexts import client_contexts
-from zkbroker.network.tls.explain import explain_failure
 from zkbroker.network.transport import ClientTransport, SocketTransport
 from zkbroker.runtime import Runtime
+from zkbroker.security.tls.contexts import client_contexts
+from zkbroker.security.tls.explain import explain_failure
 
 
 def check_security(security: ClientSecurity) -> None:

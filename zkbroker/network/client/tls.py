@@ -13,9 +13,9 @@ import ssl
 from collections.abc import Sequence
 
 from zkbroker.fileslice import FileSlice
-from zkbroker.network.tls.explain import explain_failure
 from zkbroker.network.transport import Part, SocketTransport, read_slice
 from zkbroker.runtime import Runtime
+from zkbroker.security.tls.explain import explain_failure
 
 _CHUNK_BYTES = 128 * 1024
 _RECEIVE_BYTES = 256 * 1024

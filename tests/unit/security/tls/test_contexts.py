@@ -10,7 +10,7 @@ import pytest
 from tests.support.certificates import Authority
 from zkbroker.config.security import TlsSettings
 from zkbroker.errors import ConfigError
-from zkbroker.network.tls.contexts import ClientContexts, client_contexts
+from zkbroker.security.tls.contexts import ClientContexts, client_contexts
 
 AUTHORITY = Authority()
 

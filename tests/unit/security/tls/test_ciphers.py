@@ -4,7 +4,7 @@ import pytest
 
 from zkbroker.config.security import TlsSettings
 from zkbroker.errors import ConfigError
-from zkbroker.network.tls.ciphers import openssl_name, restrict
+from zkbroker.security.tls.ciphers import openssl_name, restrict
 
 ALL_1_3 = "TLS_AES_256_GCM_SHA384,TLS_CHACHA20_POLY1305_SHA256,TLS_AES_128_GCM_SHA256"
 

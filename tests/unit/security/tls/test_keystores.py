@@ -11,7 +11,7 @@ from tests.support.certificates import Authority
 from zkbroker.config.secret import Secret
 from zkbroker.config.security import TlsSettings
 from zkbroker.errors import ConfigError
-from zkbroker.network.tls.keystores import load_authorities, load_key
+from zkbroker.security.tls.keystores import load_authorities, load_key
 
 AUTHORITY = Authority()
 OWN = AUTHORITY.issue("CN=own")

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from zkbroker.config.security import TlsSettings
 from zkbroker.errors import ConfigError
-from zkbroker.network.tls.ciphers import restrict
-from zkbroker.network.tls.keystores import load_authorities, load_key
+from zkbroker.security.tls.ciphers import restrict
+from zkbroker.security.tls.keystores import load_authorities, load_key
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ Invariant: nothing below TLS 1.2 is spoken unless it was named; a file that cann
 `ConfigError` that says what to change.
 """
 
-from zkbroker.network.tls.contexts import ClientContexts, client_contexts
-from zkbroker.network.tls.explain import explain_failure
+from zkbroker.security.tls.contexts import ClientContexts, client_contexts
+from zkbroker.security.tls.explain import explain_failure
 
 __all__ = ["ClientContexts", "client_contexts", "explain_failure"]

@@ -2,7 +2,7 @@ import ssl
 
 import pytest
 
-from zkbroker.network.tls.explain import explain_failure
+from zkbroker.security.tls.explain import explain_failure
 
 
 def failed(reason: str) -> ssl.SSLError:
