@@ -8,6 +8,7 @@ Invariant: a part is given parts that exist already, and starts nothing here: `n
 
 from dataclasses import dataclass
 
+from zkbroker.broker.authorization import Authorization
 from zkbroker.broker.clients import ClientVersions
 from zkbroker.broker.coordination import Coordination
 from zkbroker.broker.dispatcher import Dispatcher
@@ -48,6 +49,7 @@ class BrokerParts:
     services: BrokerServices
     coordination: Coordination
     transactions: TransactionCoordination
+    authorization: Authorization
     dispatcher: Dispatcher
 
 
@@ -111,8 +113,14 @@ def compose(foundation: Foundation) -> BrokerParts:
     coordination = Coordination(services)
     transactions = TransactionCoordination(services, coordination.coordinator)
     replication = ReplicationHandlers(services, fence, controller, membership.learn_epoch)
+    authorization = Authorization(config, foundation.authorizer, session, runtime)
     handlers = handler_table(
-        services, coordination, transactions, replication, copying.leader_throttle
+        services,
+        coordination,
+        transactions,
+        replication,
+        copying.leader_throttle,
+        authorization.handlers(),
     )
     view.on_brokers(PeerLevels(own.id, config.inter_broker_protocol).look)
     view.on_topics(topic_settings.apply)
@@ -137,7 +145,11 @@ def compose(foundation: Foundation) -> BrokerParts:
         services=services,
         coordination=coordination,
         transactions=transactions,
+        authorization=authorization,
         dispatcher=Dispatcher(
-            handlers, services.metrics, services.clients, max_items=config.max_request_items
+            authorization.guard(handlers, services),
+            services.metrics,
+            services.clients,
+            max_items=config.max_request_items,
         ),
     )

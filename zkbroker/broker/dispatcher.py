@@ -16,7 +16,6 @@ from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
 from zkbroker.broker.metrics import GATHERED, BrokerMetrics, RequestMetrics
 from zkbroker.broker.pacing import RUN_S, paced
-from zkbroker.broker.permissions import check_permissions
 from zkbroker.broker.refusals import refusal
 from zkbroker.errors import ZkbrokerError
 from zkbroker.fileslice import FileSlice
@@ -32,7 +31,6 @@ from zkbroker.protocol import (
     decode_request,
     encode_response,
 )
-from zkbroker.security import Authorizer
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +60,6 @@ class Dispatcher:
         handlers: by API.
         metrics: where requests are counted.
         clients: where clients and versions are counted.
-        authorizer: decides what a principal may do; None allows everything.
         max_items: array items that one request may have.
     """
 
@@ -72,13 +69,11 @@ class Dispatcher:
         metrics: BrokerMetrics,
         clients: ClientVersions,
         *,
-        authorizer: Authorizer | None = None,
         max_items: int = DEFAULT_MAX_ITEMS,
     ) -> None:
         self._handlers = {int(key): handler for key, handler in handlers.items()}
         self._metrics = {int(key): metrics.request(key) for key in handlers}
         self._clients = clients
-        self._authorizer = authorizer
         self._max_items = max_items
 
     def handle(self, session: Session, frame: memoryview) -> Sequence[Part] | None:
@@ -126,8 +121,6 @@ class Dispatcher:
             run_until=started + RUN_S,
         )
         try:
-            if self._authorizer is not None:
-                check_permissions(self._authorizer, request, context)
             response = handler(request, context)
         except ZkbrokerError as error:
             if isinstance(error, CloseConnection):

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import gevent
 
+from zkbroker.broker.authorization import make_authorizer
 from zkbroker.broker.capacity import PartitionCapacity
 from zkbroker.broker.dynamic_config import DynamicConfig
 from zkbroker.broker.listening import listen, local_address, registration
@@ -28,6 +29,7 @@ from zkbroker.registry.partition_states import PartitionStates
 from zkbroker.registry.producer_ids import raise_above
 from zkbroker.registry.state_form import StateForm, declare_form
 from zkbroker.runtime import Event, Runtime
+from zkbroker.security import Authorizer
 from zkbroker.zookeeper import ZkSession
 from zkbroker.zookeeper.patience import patiently
 
@@ -47,6 +49,7 @@ class Foundation:
         local: host and port under which this machine reaches the broker.
         cluster_id: of the cluster.
         states: writes decisions in the cluster's form.
+        authorizer: of the broker, if it is to have one.
     """
 
     dynamic: DynamicConfig
@@ -59,6 +62,7 @@ class Foundation:
     local: tuple[str, int]
     cluster_id: str
     states: PartitionStates
+    authorizer: Authorizer | None = None
 
     @property
     def config(self) -> BrokerConfig:
@@ -85,6 +89,8 @@ def lay_foundation(
         ConfigError, StorageError, RegistryError: it cannot be started.
     """
     config = dynamic.static
+    # Made first: a broker that cannot have the authorizer it is to have touches nothing.
+    authorizer = make_authorizer(config)
     session = ZkSession(
         config.zookeeper_connect,
         session_timeout_ms=config.zookeeper_session_timeout_ms,
@@ -136,6 +142,7 @@ def lay_foundation(
         local=local_address(server),
         cluster_id=cluster,
         states=PartitionStates(session, form),
+        authorizer=authorizer,
     )
 
 

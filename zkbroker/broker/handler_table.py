@@ -3,9 +3,10 @@
 Invariant: what stands here is what ApiVersions tells clients, in the versions of `protocol.api`.
 """
 
+from collections.abc import Mapping
+
 from zkbroker.broker.coordination import Coordination
 from zkbroker.broker.dispatcher import Handler
-from zkbroker.broker.handlers import acls
 from zkbroker.broker.handlers.configs import ConfigsHandlers
 from zkbroker.broker.handlers.fetch import FetchHandler
 from zkbroker.broker.handlers.list_offsets import ListOffsetsHandler
@@ -26,6 +27,7 @@ def handler_table(
     transactions: TransactionCoordination,
     replication: ReplicationHandlers,
     leader_throttle: ReplicationThrottle,
+    acls: Mapping[ApiKey, Handler],
 ) -> dict[ApiKey, Handler]:
     """Return the handler of each API.
 
@@ -35,6 +37,7 @@ def handler_table(
         transactions: their coordination.
         replication: what controllers and followers ask for.
         leader_throttle: of what followers fetch.
+        acls: handlers of the ACL APIs.
     """
     topics = TopicsHandlers(services)
     configs = ConfigsHandlers(services)
@@ -50,10 +53,8 @@ def handler_table(
         ApiKey.DELETE_RECORDS: topics.delete_records,
         ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
         ApiKey.ALTER_CONFIGS: configs.alter_configs,
-        ApiKey.DESCRIBE_ACLS: acls.describe_acls,
-        ApiKey.CREATE_ACLS: acls.create_acls,
-        ApiKey.DELETE_ACLS: acls.delete_acls,
         ApiKey.DESCRIBE_LOG_DIRS: DescribeLogDirsHandler(services.logs, services.replicas),
+        **acls,
         **coordination.handlers(verify),
         **transactions.handlers(),
         **replication.all(),

@@ -158,6 +158,11 @@ class BrokerNode:
 
         teardown.add("session state", session.on_state(_log_outage))
         teardown.add("session watch", session.on_state(membership.note_session))
+        # Before anything is served: what was not read yet would be refused.
+        authorization = parts.authorization
+        patiently(authorization.start)
+        teardown.add("ACLs", lambda: authorization.close(patience_s()))
+        authorization.check_own()
         topics_watch = TopicsWatch(session, view.set_topics)
         patiently(topics_watch.start)
         teardown.add("topics watch", lambda: topics_watch.close(patience_s()))
@@ -198,6 +203,7 @@ class BrokerNode:
             raise RegistryError(
                 "the controller did not send this broker the state of its partitions within "
                 f"{DECIDED_S:g} s: look at the log of the broker that is named in /controller"
+                + parts.authorization.hint
             )
         parts.coordination.start()
         parts.transactions.start()

@@ -1,26 +1,99 @@
-"""What each API needs to be allowed: one table, read by the dispatcher before a handler runs.
+"""What each API needs to be allowed: one table, read by the guard in front of the handlers.
 
-Invariant: every API that is served stands in the table, with no needs if anybody may ask. The
-needs and the error codes are those of genuine brokers.
+    whole   the request is refused unless it is allowed
+    each    the items that are not allowed are cut out of the request, and get the error
+    listed  what is not allowed is left out of the answer, of what the request did not name
+
+Invariant: every API that is served stands in the table, with no needs if every client may ask it.
+The needs and the error codes are those of genuine brokers (2.1), for idempotent producers those of
+2.8.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple, Protocol
 
-from zkbroker.broker.context import RequestContext
-from zkbroker.errors import ErrorCode, ProtocolError
+from zkbroker.errors import ErrorCode
 from zkbroker.protocol import ApiKey
-from zkbroker.security import Authorizer, Operation, Resource, ResourceType
-from zkbroker.security.authorizer import CLUSTER
+from zkbroker.protocol.messages.configs import ConfigResourceType
+from zkbroker.protocol.messages.membership import TRANSACTION_COORDINATOR
+from zkbroker.records.layout import (
+    ATTRIBUTES_V2_LOW_AT,
+    BATCH_HEADER_BYTES,
+    MAGIC_AT,
+    PRODUCER_AT,
+    TRANSACTIONAL_BIT,
+)
+from zkbroker.security import CLUSTER, Operation, Resource, ResourceType
 
-Names = Callable[[Any], Iterable[Resource]]
+
+class Topics(Protocol):
+    """What the table asks of the broker."""
+
+    def would_create(self, name: str) -> bool:
+        """Whether asking for a topic creates it."""
 
 
-class Need(NamedTuple):
-    """An operation, and the resources of a request that it must be allowed for."""
+class Scope(Enum):
+    """What is refused."""
+
+    WHOLE = "whole"
+    EACH = "each"
+    LISTED = "listed"
+
+
+class OnSome(NamedTuple):
+    """An operation on any name of a type."""
 
     operation: Operation
-    resources: Names
+    type: ResourceType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """An operation, and what it must be allowed on.
+
+    Args:
+        operation: what is done.
+        scope: what is refused where it is not allowed.
+        on: the resources: of the request for a whole one, of the item for the others.
+        when: of which requests; all of them where None.
+        only: of which items; all of them where None.
+        or_on_cluster: allowed on the cluster, this operation is enough as well.
+        or_on_some: allowed on any name of a type, this operation is enough as well.
+        code: the error; that of the resource's type where None.
+        by_item: whether a whole refusal is said of each item rather than of all of it at once.
+        rest: the error of the allowed items, which are not done either; None to do them.
+        empty: whether a refused request is answered by an empty response.
+    """
+
+    operation: Operation
+    scope: Scope
+    on: Callable[[Any], Iterable[Resource]]
+    when: Callable[[Any], bool] | None = None
+    only: Callable[[Any, Any, Topics], bool] | None = None
+    or_on_cluster: Operation | None = None
+    or_on_some: OnSome | None = None
+    code: ErrorCode | None = None
+    by_item: bool = False
+    rest: ErrorCode | None = None
+    empty: bool = False
+
+
+def _whole(operation: Operation, on: Callable[[Any], Iterable[Resource]], **more: Any) -> Need:
+    return Need(operation=operation, scope=Scope.WHOLE, on=on, **more)
+
+
+def _each(operation: Operation, on: Callable[[Any], Iterable[Resource]], **more: Any) -> Need:
+    return Need(operation=operation, scope=Scope.EACH, on=on, **more)
+
+
+def _listed(operation: Operation, on: Callable[[Any], Iterable[Resource]], **more: Any) -> Need:
+    return Need(operation=operation, scope=Scope.LISTED, on=on, **more)
+
+
+# -- resources
 
 
 def _cluster(request: Any) -> Iterable[Resource]:
@@ -31,100 +104,164 @@ def _group(request: Any) -> Iterable[Resource]:
     return (Resource(ResourceType.GROUP, request.group_id),)
 
 
-def _groups(request: Any) -> Iterable[Resource]:
-    return (Resource(ResourceType.GROUP, name) for name in request.groups)
-
-
-def _coordinated(request: Any) -> Iterable[Resource]:
-    kind = ResourceType.TRANSACTIONAL_ID if request.key_type else ResourceType.GROUP
-    return (Resource(kind, request.key),)
-
-
-def _topics(request: Any) -> Iterable[Resource]:
-    for topic in request.topics or ():
-        yield Resource(ResourceType.TOPIC, topic if isinstance(topic, str) else topic.topic)
-
-
 def _transaction(request: Any) -> Iterable[Resource]:
     if request.transactional_id is not None:
         yield Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id)
 
 
-def _resources(request: Any) -> Iterable[Resource]:
-    for each in request.resources:
-        if each.resource_type == ResourceType.TOPIC:
-            yield Resource(ResourceType.TOPIC, each.resource_name)
-        else:
-            yield CLUSTER
+def _coordinated(request: Any) -> Iterable[Resource]:
+    transactional = request.key_type == TRANSACTION_COORDINATOR
+    kind = ResourceType.TRANSACTIONAL_ID if transactional else ResourceType.GROUP
+    return (Resource(kind, request.key),)
 
 
-_WRITE_TOPICS = Need(Operation.WRITE, _topics)
-_READ_TOPICS = Need(Operation.READ, _topics)
-_DESCRIBE_TOPICS = Need(Operation.DESCRIBE, _topics)
-_BROKERS_ONLY = Need(Operation.CLUSTER_ACTION, _cluster)
-_READ_GROUP = Need(Operation.READ, _group)
+def _topic(item: Any) -> Iterable[Resource]:
+    return (Resource(ResourceType.TOPIC, item if isinstance(item, str) else item.topic),)
+
+
+def _group_item(item: Any) -> Iterable[Resource]:
+    return (Resource(ResourceType.GROUP, item if isinstance(item, str) else item.group_id),)
+
+
+def _configured(item: Any) -> Iterable[Resource]:
+    if item.resource_type == ConfigResourceType.TOPIC:
+        return (Resource(ResourceType.TOPIC, item.resource_name),)
+    return (CLUSTER,)
+
+
+# -- conditions
+
+
+def _batches(request: Any) -> Iterable[Any]:
+    for topic in request.topics:
+        for partition in topic.partitions:
+            data = partition.records
+            if data is not None and len(data) >= BATCH_HEADER_BYTES and data[MAGIC_AT] == 2:
+                yield data
+
+
+def _is_transactional(request: Any) -> bool:
+    return any(data[ATTRIBUTES_V2_LOW_AT] & TRANSACTIONAL_BIT for data in _batches(request))
+
+
+def _has_producer_id(request: Any) -> bool:
+    # Of a producer without an id all bits are set.
+    return any(data[PRODUCER_AT] != 0xFF for data in _batches(request))
+
+
+def _by_follower(request: Any) -> bool:
+    return bool(request.replica_id >= 0)
+
+
+def _by_client(request: Any) -> bool:
+    return bool(request.replica_id < 0)
+
+
+def _of_all(request: Any) -> bool:
+    return not request.topics
+
+
+def _is_created(request: Any, item: Any, topics: Topics) -> bool:
+    return bool(request.allow_auto_topic_creation) and topics.would_create(item)
+
+
+_BROKERS_ONLY = _whole(Operation.CLUSTER_ACTION, _cluster)
+_READ_GROUP = _whole(Operation.READ, _group)
+_WRITE_TRANSACTION = _whole(Operation.WRITE, _transaction)
+_WRITE_ANYWHERE = OnSome(Operation.WRITE, ResourceType.TOPIC)
+_READ_TOPICS = _each(Operation.READ, _topic)
+_WRITE_TOPICS = _each(Operation.WRITE, _topic)
+_DESCRIBE_TOPICS = _each(Operation.DESCRIBE, _topic)
+_DELETE_TOPICS = _each(Operation.DELETE, _topic)
+_ALTER_CLUSTER = _whole(Operation.ALTER, _cluster)
 
 NEEDS: Mapping[ApiKey, tuple[Need, ...]] = {
-    ApiKey.PRODUCE: (_WRITE_TOPICS, Need(Operation.WRITE, _transaction)),
-    ApiKey.FETCH: (_READ_TOPICS,),
+    ApiKey.PRODUCE: (
+        _whole(Operation.WRITE, _transaction, when=_is_transactional),
+        _whole(
+            Operation.IDEMPOTENT_WRITE,
+            _cluster,
+            when=_has_producer_id,
+            or_on_some=_WRITE_ANYWHERE,
+        ),
+        _WRITE_TOPICS,
+    ),
+    ApiKey.FETCH: (
+        _whole(
+            Operation.CLUSTER_ACTION,
+            _cluster,
+            when=_by_follower,
+            code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            by_item=True,
+        ),
+        _each(Operation.READ, _topic, when=_by_client),
+    ),
     ApiKey.LIST_OFFSETS: (_DESCRIBE_TOPICS,),
-    ApiKey.METADATA: (_DESCRIBE_TOPICS,),
+    ApiKey.METADATA: (
+        _DESCRIBE_TOPICS,
+        _each(Operation.CREATE, _topic, only=_is_created, or_on_cluster=Operation.CREATE),
+        _listed(Operation.DESCRIBE, _topic, when=_of_all),
+    ),
     ApiKey.LEADER_AND_ISR: (_BROKERS_ONLY,),
     ApiKey.STOP_REPLICA: (_BROKERS_ONLY,),
     ApiKey.UPDATE_METADATA: (_BROKERS_ONLY,),
     ApiKey.CONTROLLED_SHUTDOWN: (_BROKERS_ONLY,),
     ApiKey.OFFSET_COMMIT: (_READ_GROUP, _READ_TOPICS),
-    ApiKey.OFFSET_FETCH: (Need(Operation.DESCRIBE, _group), _DESCRIBE_TOPICS),
-    ApiKey.FIND_COORDINATOR: (Need(Operation.DESCRIBE, _coordinated),),
+    ApiKey.OFFSET_FETCH: (
+        _whole(Operation.DESCRIBE, _group),
+        _DESCRIBE_TOPICS,
+        _listed(Operation.DESCRIBE, _topic, when=_of_all),
+    ),
+    ApiKey.FIND_COORDINATOR: (_whole(Operation.DESCRIBE, _coordinated),),
     ApiKey.JOIN_GROUP: (_READ_GROUP,),
     ApiKey.HEARTBEAT: (_READ_GROUP,),
     ApiKey.LEAVE_GROUP: (_READ_GROUP,),
     ApiKey.SYNC_GROUP: (_READ_GROUP,),
-    ApiKey.DESCRIBE_GROUPS: (Need(Operation.DESCRIBE, _groups),),
-    ApiKey.LIST_GROUPS: (Need(Operation.DESCRIBE, _cluster),),
+    ApiKey.DESCRIBE_GROUPS: (_each(Operation.DESCRIBE, _group_item),),
+    ApiKey.LIST_GROUPS: (
+        _listed(Operation.DESCRIBE, _group_item, or_on_cluster=Operation.DESCRIBE),
+    ),
     ApiKey.API_VERSIONS: (),
-    ApiKey.CREATE_TOPICS: (Need(Operation.CREATE, _cluster),),
-    ApiKey.DELETE_TOPICS: (Need(Operation.DELETE, _topics),),
-    ApiKey.DELETE_RECORDS: (Need(Operation.DELETE, _topics),),
-    ApiKey.INIT_PRODUCER_ID: (Need(Operation.WRITE, _transaction),),
-    ApiKey.ADD_PARTITIONS_TO_TXN: (Need(Operation.WRITE, _transaction), _WRITE_TOPICS),
-    ApiKey.ADD_OFFSETS_TO_TXN: (Need(Operation.WRITE, _transaction), _READ_GROUP),
-    ApiKey.END_TXN: (Need(Operation.WRITE, _transaction),),
+    ApiKey.CREATE_TOPICS: (_each(Operation.CREATE, _topic, or_on_cluster=Operation.CREATE),),
+    ApiKey.DELETE_TOPICS: (_DELETE_TOPICS,),
+    ApiKey.DELETE_RECORDS: (_DELETE_TOPICS,),
+    ApiKey.INIT_PRODUCER_ID: (
+        _WRITE_TRANSACTION,
+        _whole(
+            Operation.IDEMPOTENT_WRITE,
+            _cluster,
+            when=lambda request: request.transactional_id is None,
+            or_on_some=_WRITE_ANYWHERE,
+        ),
+    ),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (
+        _each(Operation.DESCRIBE, _topic, or_on_cluster=Operation.CLUSTER_ACTION),
+    ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: (
+        _WRITE_TRANSACTION,
+        _each(Operation.WRITE, _topic, rest=ErrorCode.OPERATION_NOT_ATTEMPTED),
+    ),
+    ApiKey.ADD_OFFSETS_TO_TXN: (_WRITE_TRANSACTION, _READ_GROUP),
+    ApiKey.END_TXN: (_WRITE_TRANSACTION,),
     ApiKey.WRITE_TXN_MARKERS: (_BROKERS_ONLY,),
-    ApiKey.TXN_OFFSET_COMMIT: (Need(Operation.WRITE, _transaction), _READ_GROUP, _READ_TOPICS),
+    ApiKey.TXN_OFFSET_COMMIT: (_WRITE_TRANSACTION, _READ_GROUP, _READ_TOPICS),
     ApiKey.VERIFY_TRANSACTION: (_BROKERS_ONLY,),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: (_BROKERS_ONLY,),
-    ApiKey.DESCRIBE_ACLS: (Need(Operation.DESCRIBE, _cluster),),
-    ApiKey.CREATE_ACLS: (Need(Operation.ALTER, _cluster),),
-    ApiKey.DELETE_ACLS: (Need(Operation.ALTER, _cluster),),
-    ApiKey.DESCRIBE_CONFIGS: (Need(Operation.DESCRIBE_CONFIGS, _resources),),
-    ApiKey.ALTER_CONFIGS: (Need(Operation.ALTER_CONFIGS, _resources),),
-    ApiKey.DESCRIBE_LOG_DIRS: (Need(Operation.DESCRIBE, _cluster),),
-    ApiKey.CREATE_PARTITIONS: (Need(Operation.ALTER, _topics),),
-    ApiKey.DELETE_GROUPS: (Need(Operation.DELETE, _groups),),
-    ApiKey.ELECT_PREFERRED_LEADERS: (Need(Operation.ALTER, _cluster),),
+    ApiKey.DESCRIBE_ACLS: (_whole(Operation.DESCRIBE, _cluster),),
+    ApiKey.CREATE_ACLS: (_ALTER_CLUSTER,),
+    ApiKey.DELETE_ACLS: (_ALTER_CLUSTER,),
+    ApiKey.DESCRIBE_CONFIGS: (_each(Operation.DESCRIBE_CONFIGS, _configured),),
+    ApiKey.ALTER_CONFIGS: (_each(Operation.ALTER_CONFIGS, _configured),),
+    ApiKey.DESCRIBE_LOG_DIRS: (_whole(Operation.DESCRIBE, _cluster, empty=True),),
+    ApiKey.CREATE_PARTITIONS: (_each(Operation.ALTER, _topic),),
+    ApiKey.DELETE_GROUPS: (_each(Operation.DELETE, _group_item),),
+    ApiKey.ELECT_PREFERRED_LEADERS: (_ALTER_CLUSTER,),
 }
 
-_REFUSED: Mapping[ResourceType, ErrorCode] = {
+REFUSED: Mapping[ResourceType, ErrorCode] = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
     ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
-
-
-def check_permissions(authorizer: Authorizer, request: Any, context: RequestContext) -> None:
-    """Refuse a request of which any part is not allowed.
-
-    Raises:
-        ProtocolError: what is not allowed (29, 30, 31, 53).
-    """
-    for need in NEEDS[ApiKey(context.api_key)]:
-        for resource in need.resources(request):
-            allowed = authorizer.allows(context.principal, need.operation, resource, context.peer)
-            if not allowed:
-                raise ProtocolError(
-                    f"{context.principal} may not {need.operation.name} "
-                    f"{resource.type.name} {resource.name}",
-                    code=_REFUSED[resource.type],
-                )
+"""The error where an operation on a resource is not allowed."""

@@ -1,20 +1,30 @@
-"""The answer to a request of which nothing is done: its error, where the version has a place.
+"""The answer to a request, or to items of it, of which nothing is done.
 
-    an error for all of it          the response's own `error_code`, since the version that has it
-    an error for each partition     every partition that was named, with the error
-    neither                         None: nobody can be told, and the connection is closed
+    an error for all of it       the response's own `error_code`, since the version that has it
+    an error for each item       every topic, group, resource that was named, with the error
+    neither                      None: the client cannot be told, and the connection is closed
 
 Invariant: what is told is told of everything that was asked for, in the order of the request.
 """
 
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from zkbroker.errors import ErrorCode
 from zkbroker.protocol import MESSAGES, ApiKey
+from zkbroker.protocol.messages.acls import CreatedAcl, DeletedAcls
+from zkbroker.protocol.messages.configs import AlteredConfigs, DescribedConfigs
+from zkbroker.protocol.messages.elect_preferred_leaders import ElectedPartition, ElectedTopic
 from zkbroker.protocol.messages.fetch import FetchResponsePartition, FetchResponseTopic
+from zkbroker.protocol.messages.groups import DeletedGroup, DescribedGroup
 from zkbroker.protocol.messages.list_offsets import (
     ListOffsetsResponsePartition,
     ListOffsetsResponseTopic,
+)
+from zkbroker.protocol.messages.metadata import MetadataTopic
+from zkbroker.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochResponsePartition,
+    OffsetForLeaderEpochResponseTopic,
 )
 from zkbroker.protocol.messages.offsets import (
     OffsetCommitResponsePartition,
@@ -23,63 +33,159 @@ from zkbroker.protocol.messages.offsets import (
     OffsetFetchResponseTopic,
 )
 from zkbroker.protocol.messages.produce import ProduceResponsePartition, ProduceResponseTopic
+from zkbroker.protocol.messages.topics import (
+    CreatedPartitions,
+    CreatedTopic,
+    DeletedTopic,
+    DeleteRecordsResponsePartition,
+    DeleteRecordsResponseTopic,
+)
 from zkbroker.protocol.messages.transactions import TxnPartitionError, TxnTopicErrors
-from zkbroker.protocol.messages.write_txn_markers import TxnMarkerResult, WriteTxnMarkersResponse
+from zkbroker.protocol.messages.verify_transaction import VerificationResult
+from zkbroker.protocol.messages.write_txn_markers import TxnMarkerResult
 
 _ERROR_FOR_ALL_SINCE = {ApiKey.FETCH: 7, ApiKey.OFFSET_FETCH: 2}
 """Below that version the field is not sent."""
 
-_BY_PARTITION: dict[ApiKey, tuple[Any, Any]] = {
-    ApiKey.PRODUCE: (ProduceResponseTopic, ProduceResponsePartition),
-    ApiKey.FETCH: (FetchResponseTopic, FetchResponsePartition),
-    ApiKey.LIST_OFFSETS: (ListOffsetsResponseTopic, ListOffsetsResponsePartition),
-    ApiKey.OFFSET_COMMIT: (OffsetCommitResponseTopic, OffsetCommitResponsePartition),
-    ApiKey.OFFSET_FETCH: (OffsetFetchResponseTopic, OffsetFetchResponsePartition),
-    ApiKey.ADD_PARTITIONS_TO_TXN: (TxnTopicErrors, TxnPartitionError),
-    ApiKey.TXN_OFFSET_COMMIT: (TxnTopicErrors, TxnPartitionError),
+_TEXTS = {
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: (
+        "Not authorized to access group: Group authorization failed."
+    ),
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
 }
+"""What genuine brokers say beside the code, for an error of the whole request."""
+
+Refuse = Callable[[Any, ErrorCode], Any]
 
 
-def refusal(request: Any, version: int, code: ErrorCode) -> Any | None:
+class Items(NamedTuple):
+    """Where a request names what it is about, and how the answer says an error of one of them.
+
+    Args:
+        asked: field of the request.
+        answered: field of the response.
+        refuse: makes the item of the answer from that of the request and the error.
+    """
+
+    asked: str
+    answered: str
+    refuse: Refuse
+
+
+def _partitions(topic_class: Any, partition_class: Any) -> Items:
+    def refuse(topic: Any, code: ErrorCode) -> Any:
+        return topic_class(
+            topic.topic,
+            [
+                partition_class(partition=getattr(each, "partition", each), error_code=code)
+                for each in topic.partitions
+            ],
+        )
+
+    return Items("topics", "topics", refuse)
+
+
+_TXN_PARTITIONS = _partitions(TxnTopicErrors, TxnPartitionError)
+
+
+def _created(item: Any, code: ErrorCode) -> CreatedTopic:
+    denied = code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return CreatedTopic(item.topic, code, "Authorization failed." if denied else None)
+
+
+def _grown(item: Any, code: ErrorCode) -> CreatedPartitions:
+    denied = code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    text = "The topic authorization is failed." if denied else None
+    return CreatedPartitions(item.topic, code, text)
+
+
+def _marker(item: Any, code: ErrorCode) -> TxnMarkerResult:
+    return TxnMarkerResult(
+        item.producer_id, [_TXN_PARTITIONS.refuse(each, code) for each in item.topics]
+    )
+
+
+ITEMS: Mapping[ApiKey, Items] = {
+    ApiKey.PRODUCE: _partitions(ProduceResponseTopic, ProduceResponsePartition),
+    ApiKey.FETCH: _partitions(FetchResponseTopic, FetchResponsePartition),
+    ApiKey.LIST_OFFSETS: _partitions(ListOffsetsResponseTopic, ListOffsetsResponsePartition),
+    ApiKey.METADATA: Items(
+        "topics", "topics", lambda name, code: MetadataTopic(code, name, False, [])
+    ),
+    ApiKey.OFFSET_COMMIT: _partitions(OffsetCommitResponseTopic, OffsetCommitResponsePartition),
+    ApiKey.OFFSET_FETCH: _partitions(OffsetFetchResponseTopic, OffsetFetchResponsePartition),
+    ApiKey.DESCRIBE_GROUPS: Items(
+        "groups", "groups", lambda name, code: DescribedGroup(code, name)
+    ),
+    ApiKey.CREATE_TOPICS: Items("topics", "topics", _created),
+    ApiKey.DELETE_TOPICS: Items("topics", "topics", DeletedTopic),
+    ApiKey.DELETE_RECORDS: _partitions(DeleteRecordsResponseTopic, DeleteRecordsResponsePartition),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _partitions(
+        OffsetForLeaderEpochResponseTopic, OffsetForLeaderEpochResponsePartition
+    ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: _TXN_PARTITIONS,
+    ApiKey.WRITE_TXN_MARKERS: Items("markers", "markers", _marker),
+    ApiKey.TXN_OFFSET_COMMIT: _TXN_PARTITIONS,
+    ApiKey.CREATE_ACLS: Items(
+        "creations", "results", lambda item, code: CreatedAcl(code, _TEXTS.get(code))
+    ),
+    ApiKey.DELETE_ACLS: Items(
+        "filters", "results", lambda item, code: DeletedAcls(code, _TEXTS.get(code))
+    ),
+    ApiKey.DESCRIBE_CONFIGS: Items(
+        "resources",
+        "resources",
+        lambda item, code: DescribedConfigs(code, None, item.resource_type, item.resource_name),
+    ),
+    ApiKey.ALTER_CONFIGS: Items(
+        "resources",
+        "resources",
+        lambda item, code: AlteredConfigs(code, None, item.resource_type, item.resource_name),
+    ),
+    ApiKey.CREATE_PARTITIONS: Items("topics", "topics", _grown),
+    ApiKey.DELETE_GROUPS: Items("groups", "groups", DeletedGroup),
+    ApiKey.ELECT_PREFERRED_LEADERS: _partitions(ElectedTopic, ElectedPartition),
+    ApiKey.VERIFY_TRANSACTION: Items(
+        "transactions",
+        "results",
+        lambda item, code: VerificationResult(item.transactional_id, code),
+    ),
+}
+"""The APIs that name items, each of which has an error of its own in the answer."""
+
+_NEEDS_MORE = frozenset({ApiKey.METADATA})
+"""What clients cannot use the answer of without the rest of it: the brokers."""
+
+
+def refusal(request: Any, version: int, code: ErrorCode, *, by_item: bool = False) -> Any | None:
     """Return the response that refuses all of a request, None where there is none.
 
     Args:
         request: as it was decoded.
         version: of the request.
         code: why.
+        by_item: whether to say it of each item although the response has an error for all of it.
     """
     api = ApiKey(request.api_key)
     if api is ApiKey.PRODUCE and request.acks == 0:
-        return None  # whoever asks so listens to nothing
-    if api is ApiKey.WRITE_TXN_MARKERS:
-        return WriteTxnMarkersResponse(
-            [
-                TxnMarkerResult(
-                    each.producer_id,
-                    _topics(TxnTopicErrors, TxnPartitionError, each.topics, code),
-                )
-                for each in request.markers
-            ]
-        )
+        return None  # a client that asks so reads no answer
     response: Any = MESSAGES[api][1]()
-    if hasattr(response, "error_code") and version >= _ERROR_FOR_ALL_SINCE.get(api, 0):
+    for_all = hasattr(response, "error_code") and version >= _ERROR_FOR_ALL_SINCE.get(api, 0)
+    items = ITEMS.get(api)
+    asked = () if items is None else getattr(request, items.asked) or ()
+    if for_all and not (by_item and asked):
         response.error_code = code
+        if hasattr(response, "error_message"):
+            response.error_message = _TEXTS.get(code, code.name)
         return response
-    classes = _BY_PARTITION.get(api)
-    if classes is None:
+    if items is None or api in _NEEDS_MORE:
         return None
-    response.topics = _topics(*classes, request.topics or (), code)
+    setattr(response, items.answered, refused_items(api, asked, code))
     return response
 
 
-def _topics(topic_class: Any, partition_class: Any, topics: Any, code: ErrorCode) -> list[Any]:
-    return [
-        topic_class(
-            topic.topic,
-            [
-                partition_class(getattr(each, "partition", each), error_code=code)
-                for each in topic.partitions
-            ],
-        )
-        for topic in topics
-    ]
+def refused_items(api: ApiKey, asked: Iterable[Any], code: ErrorCode) -> list[Any]:
+    """Return what the answer says of items of a request of which nothing is done."""
+    refuse = ITEMS[api].refuse
+    return [refuse(each, code) for each in asked]

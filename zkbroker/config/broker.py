@@ -3,8 +3,7 @@
 Invariant: a genuine `server.properties` of any of those generations works unmodified. Each of its
 keys is an option of the broker (`zkbroker.config.broker_options`, and a few here) or of the log
 (`zkbroker.config.log`), or stands in `IGNORED` or `IGNORED_PREFIXES` with the reason why it has no
-effect, which is logged when the key is given. One exception: an authorizer that would not be obeyed
-is refused.
+effect, which is logged when the key is given.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from zkbroker.config.broker_options import (
+    AuthorizationOptions,
     ControllerOptions,
     GroupOptions,
     IdentityOptions,
@@ -22,6 +22,7 @@ from zkbroker.config.broker_options import (
     TopicOptions,
     TransactionOptions,
 )
+from zkbroker.config.broker_options.authorization import AUTHORIZER_KEYS
 from zkbroker.config.ignored_broker_keys import IGNORED, IGNORED_PREFIXES
 from zkbroker.config.legacy07 import KEYS as LEGACY07_KEYS
 from zkbroker.config.legacy07 import LISTENER, LOG_DIR, Legacy07Config, beside
@@ -40,8 +41,6 @@ from zkbroker.config.schema import (
 )
 from zkbroker.errors import ConfigError
 
-AUTHORIZER = "authorizer.class.name"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig(
@@ -51,6 +50,7 @@ class BrokerConfig(
     RequestOptions,
     TopicOptions,
     ControllerOptions,
+    AuthorizationOptions,
     ListenerOptions,
     IdentityOptions,
 ):
@@ -121,17 +121,9 @@ class BrokerConfig(
             ConfigError: a value is not allowed, or `zookeeper.connect` is missing.
         """
         report = warn if warn is not None else logger.warning
-        authorizer = properties.get(AUTHORIZER, "").strip()
-        if authorizer:
-            raise ConfigError(
-                f"{AUTHORIZER}={authorizer} is not obeyed yet, and without it everybody "
-                "may do everything: remove it, and protect the listeners by the network instead"
-            )
         own: dict[str, str] = {}
         of_log: dict[str, str] = {}
         for key, value in properties.items():
-            if key == AUTHORIZER:
-                continue
             prefix = next((known for known in IGNORED_PREFIXES if key.startswith(known)), None)
             if key in LOG_KEYS:
                 of_log[key] = value
@@ -159,6 +151,9 @@ class BrokerConfig(
             legacy07=legacy07,
             given=dict(properties),
         )
+        if not config.authorizer_class:
+            for key in AUTHORIZER_KEYS & own.keys():
+                report(f"config key={key} has no effect without authorizer.class.name")
         if config.inter_broker_protocol == LEVELS[0] and config.log.pinned_magic != 0:
             raise ConfigError(
                 f"inter.broker.protocol.version={LEVELS[0]} needs log.message.format.version="
@@ -176,7 +171,7 @@ def refuse_unknown(properties: Iterable[str]) -> None:
     Raises:
         ConfigError: some are unknown; each is named with the nearest known one.
     """
-    known = _OWN_KEYS | LOG_KEYS | LEGACY07_KEYS | set(IGNORED) | {AUTHORIZER}
+    known = _OWN_KEYS | LOG_KEYS | LEGACY07_KEYS | set(IGNORED)
     unknown = [
         key
         for key in properties

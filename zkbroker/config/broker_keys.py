@@ -21,7 +21,6 @@ UNUSED: Mapping[str, str | None] = {
     "alter.config.policy.class.name": None,
     "alter.log.dirs.replication.quota.window.num": "11",
     "alter.log.dirs.replication.quota.window.size.seconds": "1",
-    "authorizer.class.name": "",
     "background.threads": "10",
     "client.quota.callback.class": None,
     "connection.failed.authentication.delay.ms": "100",

@@ -18,7 +18,6 @@ _ACLS = "access control lists are not enforced; restrict access to the network i
 IGNORED: Mapping[str, str] = {
     "alter.config.policy.class.name": "policies are Java classes",
     "background.threads": _ONE_LOOP,
-    "allow.everyone.if.no.acl.found": _ACLS,
     "client.quota.callback.class": _QUOTAS,
     "connections.max.reauth.ms": _SASL,
     "log.cleaner.max.compaction.lag.ms": "the cleaner chooses by log.cleaner.min.cleanable.ratio",
@@ -51,7 +50,6 @@ IGNORED: Mapping[str, str] = {
     "alter.log.dirs.replication.quota.window.num": _QUOTAS,
     "alter.log.dirs.replication.quota.window.size.seconds": _QUOTAS,
     "request.timeout.ms": "replica.socket.timeout.ms and controller.socket.timeout.ms are used",
-    "super.users": _ACLS,
     "transaction.state.log.load.buffer.size": "partitions are read in pieces of 128 KiB",
     "zk.synctime.ms": "nothing waits for a lagging ZooKeeper follower",
     "zookeeper.max.in.flight.requests": "the ZooKeeper client bounds its requests itself",

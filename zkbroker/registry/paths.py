@@ -19,6 +19,10 @@
     /admin/preferred_replica_election              P  election of the preferred replicas asked for
     /controller, /controller_epoch                 E, P
     /legacy07/views/[topic]/[n]                    P  which broker shows it to clients of 0.7
+    /kafka-acl/[Type]/[name]                       P  ACLs of a literal name
+    /kafka-acl-extended/prefixed/[Type]/[name]     P  ACLs of a prefix
+    /kafka-acl-changes/acl_changes_[seq]           P  notices that ACLs changed
+    /kafka-acl-extended-changes/acl_changes_[seq]  P
     /cluster/id                                    P
     /latest_producer_id_block                      P
     /consumers/[group]/ids/[consumer]              E  membership and subscription
@@ -51,6 +55,10 @@ CLUSTER_ID = "/cluster/id"
 LEGACY07_VIEWS = "/legacy07/views"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 CONSUMERS = "/consumers"
+ACLS = "/kafka-acl"
+ACLS_PREFIXED = "/kafka-acl-extended/prefixed"
+ACL_CHANGES = "/kafka-acl-changes"
+ACL_CHANGES_PREFIXED = "/kafka-acl-extended-changes"
 
 PERSISTENT = (
     BROKER_IDS,
@@ -67,6 +75,11 @@ PERSISTENT = (
     LOG_DIR_EVENTS,
 )
 """What a broker makes sure of at its start, so that any tool finds the usual tree."""
+
+
+def acl_change(parent: str) -> str:
+    """What notices under one of the two parents begin with."""
+    return f"{parent}/acl_changes_"
 
 
 def broker(broker_id: int) -> str:

@@ -5,7 +5,15 @@
 Invariant: nothing here knows sockets or ZooKeeper. Without an authorizer everything is allowed.
 """
 
-from zkbroker.security.authorizer import Authorizer, Operation, Resource, ResourceType
+from zkbroker.security.authorizer import CLUSTER, Authorizer, Operation, Resource, ResourceType
 from zkbroker.security.principal import ANONYMOUS, Principal
 
-__all__ = ["ANONYMOUS", "Authorizer", "Operation", "Principal", "Resource", "ResourceType"]
+__all__ = [
+    "ANONYMOUS",
+    "CLUSTER",
+    "Authorizer",
+    "Operation",
+    "Principal",
+    "Resource",
+    "ResourceType",
+]

@@ -10,8 +10,9 @@ from zkbroker.security.principal import Principal
 
 
 class Operation(IntEnum):
-    """What is done, by its number in the ACL APIs."""
+    """What is done, by its number in the ACL APIs; ALL stands in ACLs alone."""
 
+    ALL = 2
     READ = 3
     WRITE = 4
     CREATE = 5
@@ -23,6 +24,11 @@ class Operation(IntEnum):
     ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
 
+    @property
+    def label(self) -> str:
+        """Its name in ZooKeeper and in the output of tools, as `ClusterAction`."""
+        return self.name.title().replace("_", "")
+
 
 class ResourceType(IntEnum):
     """What it is done to, by its number in the ACL APIs."""
@@ -31,6 +37,12 @@ class ResourceType(IntEnum):
     GROUP = 3
     CLUSTER = 4
     TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+
+    @property
+    def label(self) -> str:
+        """Its name in ZooKeeper and in the output of tools, as `TransactionalId`."""
+        return self.name.title().replace("_", "")
 
 
 class Resource(NamedTuple):
@@ -44,9 +56,14 @@ CLUSTER = Resource(ResourceType.CLUSTER, "kafka-cluster")
 
 
 class Authorizer(Protocol):
-    """Decides what principals may do."""
+    """Decides what principals may do.
+
+    `authorizer.class.name` may name a class or an object of this form. A class is made without
+    arguments. If there is a method `configure(properties)`, it is called with the settings of the
+    broker; if there is a method `allows_some`, it is asked as that of `SimpleAclAuthorizer`.
+    """
 
     def allows(
         self, principal: Principal, operation: Operation, resource: Resource, host: str
     ) -> bool:
-        """Whether a principal that connects from `host` may do an operation to a resource."""
+        """Whether a principal that connects from the address `host` may do an operation."""

@@ -18,7 +18,6 @@ from zkbroker.protocol.messages import (
     FetchResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
-    ListGroupsRequest,
     MetadataRequest,
 )
 from zkbroker.protocol.messages.fetch import FetchResponsePartition, FetchResponseTopic
@@ -211,20 +210,3 @@ def test_a_request_with_too_many_items_is_refused_before_they_are_made(
     asked = frame(3, 1, MetadataRequest(["t"] * 1001))
     with pytest.raises(CloseConnection, match=r"request\.max\.items=1000 .*api_key=3"):
         made.handle(session, asked)  # type: ignore[arg-type]
-
-
-def test_the_table_of_permissions_is_asked_before_the_handler(
-    session: PlayedSession, clients: ClientVersions
-) -> None:
-    class Nobody:
-        def allows(self, *given: object) -> bool:
-            return False
-
-    made = Dispatcher(
-        {ApiKey.LIST_GROUPS: lambda *given: pytest.fail("handled")},
-        BrokerMetrics(),
-        clients,
-        authorizer=Nobody(),
-    )
-    parts = made.handle(session, frame(16, 1, ListGroupsRequest()))  # type: ignore[arg-type]
-    assert decode_response(16, 1, b"".join(parts)[4:])[1].error_code == 31  # type: ignore[arg-type]

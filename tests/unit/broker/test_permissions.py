@@ -1,69 +1,54 @@
-from types import SimpleNamespace
+"""The table of needs: complete, and with the error codes of genuine brokers."""
 
 import pytest
 
-from zkbroker.broker.permissions import NEEDS, check_permissions
-from zkbroker.errors import ErrorCode, ProtocolError
-from zkbroker.protocol import BROKER_VERSIONS, MESSAGES
-from zkbroker.protocol.messages import (
-    DeleteTopicsRequest,
-    DescribeGroupsRequest,
-    FindCoordinatorRequest,
-    MetadataRequest,
-    ProduceRequest,
-)
-from zkbroker.protocol.messages.produce import ProduceRequestTopic
-from zkbroker.security import ANONYMOUS, Operation, ResourceType
-
-
-class Allow:
-    """Allows what it was told to."""
-
-    def __init__(self, *allowed):
-        self.allowed = set(allowed)
-        self.asked = []
-
-    def allows(self, principal, operation, resource, host):
-        assert (principal, host) == (ANONYMOUS, "10.0.0.1")
-        self.asked.append((operation, *resource))
-        return (operation, *resource) in self.allowed
-
-
-def check(request, *allowed):
-    authorizer = Allow(*allowed)
-    context = SimpleNamespace(api_key=request.api_key, principal=ANONYMOUS, peer="10.0.0.1")
-    check_permissions(authorizer, request, context)
-    return authorizer.asked
+from tests.support.permissions import SAMPLES
+from zkbroker.broker.permissions import NEEDS, REFUSED, Scope
+from zkbroker.broker.refusals import ITEMS
+from zkbroker.protocol import BROKER_VERSIONS, ApiKey
+from zkbroker.security import Operation, ResourceType
 
 
 def test_every_served_api_stands_in_the_table():
     assert set(NEEDS) == set(BROKER_VERSIONS)
 
 
-@pytest.mark.parametrize("key", sorted(NEEDS))
-def test_the_needs_of_an_api_can_be_read_off_its_request(key):
-    for need in NEEDS[key]:
-        list(need.resources(MESSAGES[key][0]()))
+def test_only_the_table_of_versions_is_open_to_every_client():
+    assert [api for api, needs in NEEDS.items() if not needs] == [ApiKey.API_VERSIONS]
 
 
-def test_what_is_not_allowed_has_its_resources_code():
-    write_a = (Operation.WRITE, ResourceType.TOPIC, "a")
-    produce = ProduceRequest(topics=[ProduceRequestTopic("a"), ProduceRequestTopic("b")])
-    for request, allowed, code in [
-        (produce, [write_a], ErrorCode.TOPIC_AUTHORIZATION_FAILED),
-        (DescribeGroupsRequest(["g"]), [], ErrorCode.GROUP_AUTHORIZATION_FAILED),
-        (DeleteTopicsRequest(["t"]), [], ErrorCode.TOPIC_AUTHORIZATION_FAILED),
-        (
-            FindCoordinatorRequest("x", 1),
-            [(Operation.DESCRIBE, ResourceType.GROUP, "x")],
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ),
-    ]:
-        with pytest.raises(ProtocolError) as caught:
-            check(request, *allowed)
-        assert caught.value.code is code
+@pytest.mark.parametrize("api", list(NEEDS))
+def test_items_are_cut_out_only_where_the_answer_can_say_so(api):
+    if any(need.scope is Scope.EACH for need in NEEDS[api]):
+        assert api in ITEMS
 
 
-def test_what_is_allowed_passes():
-    describe = (Operation.DESCRIBE, ResourceType.TOPIC, "t")
-    assert check(MetadataRequest(["t"]), describe) == [describe]
+def test_what_brokers_alone_may_ask_needs_to_act_for_the_cluster():
+    for api in BROKER_VERSIONS:
+        needs = [need for need in NEEDS[api] if need.operation is Operation.CLUSTER_ACTION]
+        assert bool(needs) == (
+            api in (4, 5, 6, 7, ApiKey.WRITE_TXN_MARKERS, ApiKey.VERIFY_TRANSACTION, ApiKey.FETCH)
+        )
+
+
+@pytest.mark.parametrize("api", list(SAMPLES))
+def test_resources_are_read_off_requests(api):
+    for request in SAMPLES[api]:
+        for need in NEEDS[api]:
+            if need.when is not None and not need.when(request):
+                continue
+            if need.scope is Scope.WHOLE:
+                assert list(need.on(request)) or request.transactional_id is None
+            elif need.scope is Scope.EACH:
+                for item in getattr(request, ITEMS[api].asked) or ():
+                    assert list(need.on(item))
+
+
+def test_the_error_of_a_resource_is_that_of_its_type():
+    assert {kind.name: int(REFUSED[kind]) for kind in ResourceType} == {
+        "TOPIC": 29,
+        "GROUP": 30,
+        "CLUSTER": 31,
+        "TRANSACTIONAL_ID": 53,
+        "DELEGATION_TOKEN": 65,
+    }

@@ -1,10 +1,19 @@
-"""DescribeAcls, CreateAcls and DeleteAcls, while no authorizer is configured: error 54.
+"""DescribeAcls, CreateAcls and DeleteAcls.
 
-A broker that closed the connection instead would break the next call of clients that share it.
+Invariant: an ACL that was created or deleted holds on this broker when the answer leaves, and on
+the others as soon as they saw the notice. The ACLs of one pattern are written together. Without an
+authorizer that keeps ACLs in ZooKeeper each call is answered with error 54: a broker that closed
+the connection instead would break the next call of clients that share it.
 """
 
+import time
+from collections.abc import Callable, Mapping
+
 from zkbroker.broker.context import RequestContext
-from zkbroker.errors import ErrorCode
+from zkbroker.broker.errors import error_code, error_message
+from zkbroker.broker.pacing import paced
+from zkbroker.errors import ErrorCode, ProtocolError, ZkbrokerError
+from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import (
     CreateAclsRequest,
     CreateAclsResponse,
@@ -13,17 +22,44 @@ from zkbroker.protocol.messages import (
     DescribeAclsRequest,
     DescribeAclsResponse,
 )
-from zkbroker.protocol.messages.acls import CreatedAcl, DeletedAcls
+from zkbroker.protocol.messages.acls import (
+    AclCreation,
+    AclFilter,
+    CreatedAcl,
+    DeletedAcl,
+    DeletedAcls,
+    DescribedAcl,
+    DescribedAclsResource,
+)
+from zkbroker.registry.acl_watch import AclWatch
+from zkbroker.registry.acls import add_acls, remove_acls
+from zkbroker.security.acl_index import AclIndex
+from zkbroker.security.acls import (
+    ANY,
+    MATCH,
+    Acl,
+    Binding,
+    BindingFilter,
+    Pattern,
+    PatternType,
+    Permission,
+    check_acl,
+    check_pattern,
+)
+from zkbroker.security.authorizer import Operation, ResourceType
+from zkbroker.zookeeper.session import ZkSession
 
 _WHY = "No Authorizer is configured on the broker"
+WRITE_WITHIN_S = 30.0
+"""How long one request writes ACLs: it may name as many as `request.max.items`."""
 
 
-def describe_acls(request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
+def describe_no_acls(request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
     """Answer that there are no ACLs."""
     return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=_WHY)
 
 
-def create_acls(request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
+def create_no_acls(request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
     """Refuse each ACL."""
     return CreateAclsResponse(
         results=[
@@ -32,10 +68,205 @@ def create_acls(request: CreateAclsRequest, context: RequestContext) -> CreateAc
     )
 
 
-def delete_acls(request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
+def delete_no_acls(request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
     """Refuse each filter."""
     return DeleteAclsResponse(
         results=[
             DeletedAcls(ErrorCode.SECURITY_DISABLED, _WHY) for _ in context.paced(request.filters)
         ]
     )
+
+
+class AclsHandlers:
+    """Handles the ACL APIs.
+
+    Args:
+        index: the ACLs as this broker knows them.
+        session: writes them.
+        watch: reads them again.
+        prefixed: whether all brokers of the cluster know prefixed patterns (since 2.0).
+    """
+
+    def __init__(
+        self, index: AclIndex, session: ZkSession, watch: AclWatch, *, prefixed: bool
+    ) -> None:
+        self._index = index
+        self._session = session
+        self._watch = watch
+        self._prefixed = prefixed
+
+    def handlers(self) -> Mapping[ApiKey, Callable[..., object]]:
+        """Return the handlers by API."""
+        return {
+            ApiKey.DESCRIBE_ACLS: self.describe,
+            ApiKey.CREATE_ACLS: self.create,
+            ApiKey.DELETE_ACLS: self.delete,
+        }
+
+    def describe(
+        self, request: DescribeAclsRequest, context: RequestContext
+    ) -> DescribeAclsResponse:
+        """Tell the ACLs that a filter chooses, those of a resource together."""
+        try:
+            wanted = _filter(request)
+        except ProtocolError as error:
+            return DescribeAclsResponse(error_code=error.code, error_message=str(error))
+        resources: dict[Pattern, DescribedAclsResource] = {}
+        for pattern, acl in self._index.find(wanted):
+            resource = resources.get(pattern)
+            if resource is None:
+                resource = resources[pattern] = DescribedAclsResource(
+                    pattern.type, pattern.name, pattern.pattern_type
+                )
+            resource.acls.append(
+                DescribedAcl(acl.principal, acl.host, acl.operation, acl.permission)
+            )
+            context.pace()
+        return DescribeAclsResponse(resources=list(resources.values()))
+
+    def create(self, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
+        """Create ACLs; each is told how it went."""
+        answers = [CreatedAcl() for _ in request.creations]
+        wanted: dict[Pattern, list[tuple[Acl, CreatedAcl]]] = {}
+        for creation, answer in zip(request.creations, answers, strict=True):
+            try:
+                pattern, acl = self._binding(creation)
+                wanted.setdefault(pattern, []).append((acl, answer))
+            except ProtocolError as error:
+                answer.error_code, answer.error_message = error.code, error_message(error)
+            context.pace()
+
+        def write(pattern: Pattern) -> Exception | None:
+            return self._write(
+                lambda: add_acls(self._session, pattern, [acl for acl, _ in wanted[pattern]])
+            )
+
+        for pattern, failure in self._write_each(list(wanted), write, context).items():
+            if failure is not None:
+                for _, answer in wanted[pattern]:
+                    answer.error_code = error_code(failure)
+                    answer.error_message = error_message(failure)
+        return CreateAclsResponse(results=answers)
+
+    def delete(self, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
+        """Delete the ACLs that filters choose; each filter is told which those were."""
+        answers: list[DeletedAcls] = []
+        chosen: dict[Pattern, dict[Acl, list[DeletedAcl]]] = {}
+        for asked in request.filters:
+            answer = DeletedAcls()
+            answers.append(answer)
+            try:
+                for binding in self._index.find(_filter(asked)):
+                    deleted = _deleted(binding)
+                    answer.matching.append(deleted)
+                    acls = chosen.setdefault(binding.pattern, {})
+                    acls.setdefault(binding.acl, []).append(deleted)
+                    context.pace()
+            except ProtocolError as error:
+                answer.error_code, answer.error_message = error.code, str(error)
+
+        def write(pattern: Pattern) -> Exception | None:
+            return self._write(lambda: remove_acls(self._session, pattern, chosen[pattern]))
+
+        for pattern, failure in self._write_each(list(chosen), write, context).items():
+            if failure is not None:
+                for deleted in (each for many in chosen[pattern].values() for each in many):
+                    deleted.error_code = error_code(failure)
+                    deleted.error_message = error_message(failure)
+        return DeleteAclsResponse(results=answers)
+
+    def _write_each(
+        self,
+        patterns: list[Pattern],
+        write: Callable[[Pattern], Exception | None],
+        context: RequestContext,
+    ) -> dict[Pattern, Exception | None]:
+        """Write patterns, and have this broker read them again; returns what went wrong."""
+        found: dict[Pattern, Exception | None] = {}
+        until = time.monotonic() + WRITE_WITHIN_S
+        with context.park(lambda: None):
+            for pattern in paced(patterns):
+                if time.monotonic() > until:
+                    found[pattern] = ProtocolError(
+                        f"one request writes ACLs for at most {WRITE_WITHIN_S:g} s: send the rest "
+                        "in another one",
+                        code=ErrorCode.REQUEST_TIMED_OUT,
+                    )
+                else:
+                    found[pattern] = write(pattern)
+            if patterns:
+                self._watch.reread(patterns)
+        return found
+
+    def _write(self, change: Callable[[], object]) -> Exception | None:
+        try:
+            change()
+        except ZkbrokerError as error:
+            return error
+        return None
+
+    def _binding(self, creation: AclCreation) -> Binding:
+        try:
+            pattern = Pattern(
+                ResourceType(creation.resource_type),
+                creation.resource_name,
+                PatternType(creation.pattern_type),
+            )
+            acl = Acl(
+                creation.principal,
+                Permission(creation.permission_type),
+                Operation(creation.operation),
+                creation.host,
+            )
+        except ValueError as error:
+            raise _invalid(
+                f"An ACL needs one type, pattern, operation and permission: {error}"
+            ) from None
+        check_pattern(pattern)
+        check_acl(acl)
+        if pattern.pattern_type is PatternType.PREFIXED and not self._prefixed:
+            raise ProtocolError(
+                "Adding ACLs on prefixed resource patterns requires inter.broker.protocol.version "
+                "of 2.0 or greater.",
+                code=ErrorCode.UNSUPPORTED_VERSION,
+            )
+        return Binding(pattern, acl)
+
+
+def _filter(asked: DescribeAclsRequest | AclFilter) -> BindingFilter:
+    for value, known, name in (
+        (asked.resource_type, {ANY, *ResourceType}, "resource type"),
+        (asked.pattern_type, {ANY, MATCH, *PatternType}, "pattern type"),
+        (asked.operation, {ANY, *Operation}, "operation"),
+        (asked.permission_type, {ANY, *Permission}, "permission type"),
+    ):
+        if value not in known:
+            raise _invalid(f"The filter has the unknown {name} {value}.")
+    return BindingFilter(
+        asked.resource_type,
+        asked.resource_name,
+        asked.pattern_type,
+        asked.principal,
+        asked.host,
+        asked.operation,
+        asked.permission_type,
+    )
+
+
+def _deleted(binding: Binding) -> DeletedAcl:
+    (kind, name, pattern_type), acl = binding
+    return DeletedAcl(
+        ErrorCode.NONE,
+        None,
+        kind,
+        name,
+        pattern_type,
+        acl.principal,
+        acl.host,
+        acl.operation,
+        acl.permission,
+    )
+
+
+def _invalid(text: str) -> ProtocolError:
+    return ProtocolError(text, code=ErrorCode.INVALID_REQUEST)

@@ -1,0 +1,291 @@
+"""Each API with each of its needs missing in turn: the error of the table, and no effect."""
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.support.permissions import SAMPLES, named
+from zkbroker.broker.context import RequestContext
+from zkbroker.broker.guard import GuardedHandler, Permissions, guarded
+from zkbroker.broker.permissions import NEEDS, REFUSED, Need, Scope
+from zkbroker.broker.refusals import ITEMS
+from zkbroker.errors import ErrorCode, ZkbrokerError
+from zkbroker.network.server.server import CloseConnection
+from zkbroker.protocol import BROKER_VERSIONS, MESSAGES, ApiKey, decode_response, encode_response
+from zkbroker.protocol.messages import (
+    ListGroupsRequest,
+    ListGroupsResponse,
+    MetadataRequest,
+    MetadataResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
+from zkbroker.protocol.messages.groups import ListedGroup
+from zkbroker.protocol.messages.metadata import MetadataBroker, MetadataTopic
+from zkbroker.protocol.messages.offsets import OffsetFetchResponseTopic
+from zkbroker.protocol.messages.produce import ProduceRequestTopic
+from zkbroker.security import ANONYMOUS, Operation, Resource, ResourceType
+from zkbroker.security.audit import AuditLog
+
+TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
+NO_TOPICS = SimpleNamespace(would_create=lambda name: False)
+
+
+class Played:
+    """Allows all but what a test denies."""
+
+    def __init__(self, denies: Any, some: Any = lambda operation: False) -> None:
+        self.denies, self.some = denies, some
+        self.asked: list[tuple[Operation, Resource]] = []
+
+    def allows(self, principal: Any, operation: Operation, resource: Resource, host: str) -> bool:
+        assert (principal, host) == (ANONYMOUS, "10.0.0.1")
+        self.asked.append((operation, resource))
+        return not self.denies(operation, resource)
+
+    def allows_some(self, principal: Any, operation: Operation, kind: Any, host: str) -> bool:
+        return bool(self.some(operation))
+
+
+class Handler:
+    """Keeps what it is asked, and answers nothing in particular."""
+
+    def __init__(self, answer: Any = None) -> None:
+        self.requests: list[Any] = []
+        self.answer = answer
+
+    def __call__(self, request: Any, context: RequestContext) -> Any:
+        self.requests.append(request)
+        return MESSAGES[request.api_key][1]() if self.answer is None else self.answer
+
+
+def ask(
+    request: Any,
+    authorizer: Any,
+    handler: Handler,
+    version: int | None = None,
+    topics: Any = NO_TOPICS,
+) -> Any:
+    api = ApiKey(request.api_key)
+    version = BROKER_VERSIONS[api][1] if version is None else version
+    session: Any = SimpleNamespace(ip="10.0.0.1", listener="X")
+    context = RequestContext(session, api, version, 7, "c")
+    permissions = Permissions(authorizer, AuditLog(lambda: 0))
+    answer = GuardedHandler(api, handler, permissions, topics)(request, context)
+    if answer is None:
+        return None
+    parts = encode_response(1, answer, version)
+    return decode_response(api, version, b"".join(bytes(part) for part in parts)[4:])[1]
+
+
+def errors(value: Any) -> Iterator[int]:
+    """Yield every error code of an answer."""
+    if isinstance(value, list):
+        for each in value:
+            yield from errors(each)
+    elif is_dataclass(value):
+        for field in fields(value):
+            if field.name == "error_code":
+                yield value.error_code
+            else:
+                yield from errors(getattr(value, field.name))
+
+
+def each_need() -> Iterator[Any]:
+    for api, needs in NEEDS.items():
+        for number, need in enumerate(needs):
+            for version in range(BROKER_VERSIONS[api][0], BROKER_VERSIONS[api][1] + 1):
+                if need.scope is not Scope.LISTED:
+                    yield pytest.param(api, need, version, id=f"{api.name}-{number}-v{version}")
+
+
+def is_for(need: Need, request: Any) -> bool:
+    """Whether a request is one that a need is for."""
+    if need.when is not None and not need.when(request):
+        return False
+    return need.scope is not Scope.WHOLE or bool(list(need.on(request)))
+
+
+def code_of(need: Need, part: Any) -> ErrorCode:
+    (resource,) = need.on(part)
+    return need.code or REFUSED[resource.type]
+
+
+def test_every_served_api_has_samples_that_meet_each_of_its_needs() -> None:
+    assert set(SAMPLES) == set(BROKER_VERSIONS)
+    for api, needs in NEEDS.items():
+        for need in needs:
+            assert any(is_for(need, each) for each in SAMPLES[api]), (api, need)
+
+
+@pytest.mark.parametrize(("api", "need", "version"), list(each_need()))
+def test_a_missing_permission_has_its_error_and_no_effect(
+    api: ApiKey, need: Need, version: int
+) -> None:
+    request = next(each for each in SAMPLES[api] if is_for(need, each))
+
+    def denies(operation: Operation, resource: Resource) -> bool:
+        if operation == need.operation:
+            return need.scope is Scope.WHOLE or "denied" in resource.name or resource.type == 4
+        return operation == need.or_on_cluster
+
+    handler = Handler()
+    topics = SimpleNamespace(would_create=lambda name: True)
+    authorizer = Played(denies)
+    if api is ApiKey.DESCRIBE_LOG_DIRS:
+        assert ask(request, authorizer, handler, version).log_dirs == []
+        assert handler.requests == []
+        return
+    answer = ask(request, authorizer, handler, version, topics)
+    field = ITEMS[api].asked if api in ITEMS else None
+    if need.scope is Scope.WHOLE:
+        assert handler.requests == []
+        assert set(errors(answer)) - {0} == {code_of(need, request)}
+        return
+    assert field is not None
+    items = getattr(request, field)
+    refused = [each for each in items if "denied" in named(each)]
+    kept = [each for each in items if each not in refused]
+    assert refused
+    expected = {code_of(need, each) for each in refused}
+    if need.rest is not None:
+        expected.add(need.rest)
+        kept = []
+    assert [getattr(each, field) for each in handler.requests] == ([kept] if kept else [])
+    assert set(errors(answer)) - {0} == expected
+    assert getattr(request, field) == items, "the request itself is left as it was"
+
+
+@pytest.mark.parametrize("api", [api for api in NEEDS if NEEDS[api]])
+def test_with_every_permission_the_request_passes_as_it_is(api: ApiKey) -> None:
+    for request in SAMPLES[api]:
+        handler = Handler()
+        ask(request, Played(lambda *given: False), handler)
+        assert handler.requests == [request]
+        assert handler.requests[0] is request
+
+
+@pytest.mark.parametrize("api", [api for api in NEEDS if NEEDS[api]])
+def test_without_any_permission_nothing_is_handled_but_what_lists(api: ApiKey) -> None:
+    for request in SAMPLES[api]:
+        handler = Handler()
+        topics = SimpleNamespace(would_create=lambda name: pytest.fail("looked up"))
+        ask(request, Played(lambda *given: True), handler, topics=topics)
+        for each in handler.requests:
+            assert not getattr(each, "topics", None)
+            assert api in (ApiKey.METADATA, ApiKey.LIST_GROUPS)
+
+
+@pytest.mark.parametrize("version", [0, 1, 7])
+def test_refused_topics_are_told_beside_the_brokers_and_none_is_told_as_all(version: int) -> None:
+    seen: list[Any] = []
+
+    def handler(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+        seen.append((request.topics, context.api_version > 0))
+        return MetadataResponse(brokers=[MetadataBroker(1, "h", 1)])
+
+    answer = ask(
+        MetadataRequest(["a", "b"]),
+        Played(lambda *given: True),
+        handler,
+        version,  # type: ignore[arg-type]
+    )
+    assert seen == [([], True)]
+    assert [each.node_id for each in answer.brokers] == [1]
+    assert [(each.topic, each.error_code, each.partitions) for each in answer.topics] == [
+        ("a", 29, []),
+        ("b", 29, []),
+    ]
+
+
+def test_what_was_not_named_is_left_out_rather_than_refused() -> None:
+    hidden = Played(lambda operation, resource: resource.name in ("b", "kafka-cluster"))
+    made = MetadataResponse(topics=[MetadataTopic(0, "a"), MetadataTopic(0, "b")])
+    answer = ask(MetadataRequest(None), hidden, Handler(made))
+    assert [each.topic for each in answer.topics] == ["a"]
+    groups = ListGroupsResponse(groups=[ListedGroup("a", "c"), ListedGroup("b", "c")])
+    answer = ask(ListGroupsRequest(), hidden, Handler(groups))
+    assert (answer.error_code, [each.group_id for each in answer.groups]) == (0, ["a"])
+    made = OffsetFetchResponse(
+        topics=[OffsetFetchResponseTopic("a", []), OffsetFetchResponseTopic("b", [])]
+    )
+    answer = ask(OffsetFetchRequest("g", None), hidden, Handler(made))
+    assert [each.topic for each in answer.topics] == ["a"]
+
+
+def test_groups_are_listed_by_who_may_describe_the_cluster() -> None:
+    allowed = Played(lambda operation, resource: resource.type is GROUP)
+    groups = ListGroupsResponse(groups=[ListedGroup("a", "c")])
+    assert len(ask(ListGroupsRequest(), allowed, Handler(groups)).groups) == 1
+
+
+def test_a_topic_is_created_on_the_way_by_who_may_create_it() -> None:
+    new = SimpleNamespace(would_create=lambda name: name == "new")
+    denied = Played(lambda operation, resource: operation is Operation.CREATE)
+    for request, kept in (
+        (MetadataRequest(["old", "new"]), ["old"]),
+        (MetadataRequest(["old", "new"], allow_auto_topic_creation=False), ["old", "new"]),
+    ):
+        handler = Handler()
+        ask(request, denied, handler, topics=new)
+        assert handler.requests[0].topics == kept
+    for kind in (TOPIC, ResourceType.CLUSTER):
+        one = Played(lambda o, r, k=kind: o is Operation.CREATE and r.type is not k)
+        handler = Handler()
+        ask(MetadataRequest(["new"]), one, handler, topics=new)
+        assert handler.requests[0].topics == ["new"]
+
+
+def test_an_idempotent_producer_needs_to_write_somewhere() -> None:
+    (request,) = (each for each in SAMPLES[ApiKey.PRODUCE] if each.transactional_id is None)
+    nothing = Played(lambda operation, resource: operation is Operation.IDEMPOTENT_WRITE)
+    assert set(errors(ask(request, nothing, Handler()))) == {31}
+    nothing.some = lambda operation: operation is Operation.WRITE
+    handler = Handler()
+    ask(request, nothing, handler)
+    assert handler.requests == [request]
+    del Played.allows_some  # as an authorizer of the user's own
+    try:
+        assert set(errors(ask(request, Played(nothing.denies), Handler()))) == {31}
+    finally:
+        Played.allows_some = lambda self, p, operation, k, h: bool(self.some(operation))  # type: ignore[method-assign]
+
+
+def test_with_acks_0_a_refusal_closes_the_connection() -> None:
+    request = ProduceRequest(None, 0, 1, [ProduceRequestTopic("a"), ProduceRequestTopic("b")])
+    handler = Handler(ProduceResponse())
+    with pytest.raises(CloseConnection, match="acks=0 refused: topics=a"):
+        ask(request, Played(lambda operation, resource: resource.name == "a"), handler)
+    assert [each.topic for each in handler.requests[0].topics] == ["b"]
+
+
+def test_an_authorizer_that_fails_refuses(caplog: pytest.LogCaptureFixture) -> None:
+    def fails(*given: object) -> bool:
+        raise RuntimeError("no directory")
+
+    handler = Handler()
+    answer = ask(SAMPLES[ApiKey.HEARTBEAT][0], Played(fails), handler)
+    assert answer.error_code == 30
+    assert handler.requests == []
+    assert "authorizer failed, refused error=RuntimeError('no directory')" in caplog.text
+    truthy = SimpleNamespace(allows=lambda *given: "no")
+    assert ask(SAMPLES[ApiKey.HEARTBEAT][0], truthy, Handler()).error_code == 30
+
+
+def test_an_api_without_needs_is_not_open() -> None:
+    permissions = Permissions(Played(lambda *given: False), AuditLog(lambda: 0))
+
+    class Unknown:
+        name = "NEW"
+
+    unknown: Any = Unknown()
+    with pytest.raises(ZkbrokerError, match="NEW"):
+        guarded({unknown: Handler()}, permissions, NO_TOPICS)
+    open_to_all = Handler()
+    handlers = guarded({ApiKey.API_VERSIONS: open_to_all}, permissions, NO_TOPICS)
+    assert handlers[ApiKey.API_VERSIONS] is open_to_all

@@ -1,0 +1,213 @@
+"""Decisions by ACLs, as SimpleAclAuthorizer makes them."""
+
+import pytest
+
+from zkbroker.security import Operation, Resource, ResourceType
+from zkbroker.security import acl_index as module
+from zkbroker.security.acl_index import UNREADABLE, AclIndex, comparable_host
+from zkbroker.security.acls import (
+    MATCH,
+    Acl,
+    Binding,
+    BindingFilter,
+    Pattern,
+    PatternType,
+    Permission,
+)
+
+TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
+LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
+READ, WRITE, DESCRIBE, ALL = Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.ALL
+
+
+def allow(principal="User:alice", operation=READ, host="*"):
+    return Acl(principal, Permission.ALLOW, operation, host)
+
+
+def deny(principal="User:alice", operation=READ, host="*"):
+    return Acl(principal, Permission.DENY, operation, host)
+
+
+def index(*bindings, allow_if_none=False):
+    made = AclIndex(allow_if_none=allow_if_none)
+    for pattern, *acls in bindings:
+        made.set(pattern, tuple(acls))
+    return made
+
+
+def asks(made, name="orders", operation=READ, *, principal="User:alice", host="10.0.0.1"):
+    return made.allows(principal, operation, Resource(TOPIC, name), host)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [Pattern(TOPIC, "orders"), Pattern(TOPIC, "*"), Pattern(TOPIC, "ord", PREFIXED)],
+)
+def test_a_literal_name_a_wildcard_and_a_prefix_apply(pattern):
+    made = index((pattern, allow()))
+    assert asks(made)
+    assert not asks(made, principal="User:bob")
+    assert not asks(made, operation=WRITE)
+    assert not made.allows("User:alice", READ, Resource(GROUP, "orders"), "10.0.0.1")
+    assert asks(made, "or") == (pattern.name == "*")
+
+
+def test_a_prefix_is_no_wildcard_and_a_star_is_no_prefix():
+    made = index((Pattern(TOPIC, "*", PREFIXED), allow()))
+    assert asks(made, "*a")
+    assert not asks(made, "a")
+
+
+def test_a_denial_anywhere_wins():
+    for pattern in (Pattern(TOPIC, "orders"), Pattern(TOPIC, "*"), Pattern(TOPIC, "o", PREFIXED)):
+        for denial in (deny(), deny("User:*"), deny(operation=ALL), deny(host="10.0.0.1")):
+            made = index((Pattern(TOPIC, "or", PREFIXED), allow(operation=ALL)), (pattern, denial))
+            assert not asks(made)
+            assert asks(made, operation=WRITE) != (denial.operation is ALL)
+
+
+def test_a_denial_from_another_host_says_nothing():
+    made = index((Pattern(TOPIC, "orders"), allow(), deny(host="10.9.9.9")))
+    assert asks(made)
+    assert not asks(made, host="10.9.9.9")
+
+
+@pytest.mark.parametrize(
+    ("given", "implied"),
+    [
+        *((each, DESCRIBE) for each in (READ, WRITE, Operation.DELETE, Operation.ALTER, ALL)),
+        (Operation.ALTER_CONFIGS, Operation.DESCRIBE_CONFIGS),
+    ],
+)
+def test_to_allow_more_is_to_allow_less_but_to_deny_more_is_not(given, implied):
+    assert asks(index((Pattern(TOPIC, "orders"), allow(operation=given))), operation=implied)
+    made = index((Pattern(TOPIC, "orders"), allow(operation=implied), deny(operation=given)))
+    assert asks(made, operation=implied) == (given is not ALL)
+
+
+def test_other_operations_imply_nothing():
+    made = index((Pattern(TOPIC, "orders"), allow(operation=Operation.CREATE)))
+    assert not asks(made, operation=DESCRIBE)
+    made = index((Pattern(TOPIC, "orders"), allow(operation=DESCRIBE)))
+    assert not asks(made)
+
+
+def test_without_any_acl_the_setting_decides_and_one_acl_ends_that():
+    assert not asks(index())
+    made = index((Pattern(TOPIC, "o", PREFIXED), allow("User:bob")), allow_if_none=True)
+    assert asks(made, "payments")
+    assert not asks(made, "orders")
+
+
+def test_addresses_are_compared_and_not_their_spellings():
+    made = index((Pattern(TOPIC, "orders"), allow(host="0:0:0:0:0:0:0:1"), allow(host="10.0.0.1")))
+    assert asks(made, host="::1")
+    assert asks(made, host="::ffff:10.0.0.1")
+    assert not asks(made, host="::2")
+    assert comparable_host("fe80::1%eth0") == "fe80::1"
+    assert comparable_host("no address") == "no address"
+
+
+def test_what_cannot_be_read_denies_all_it_applies_to():
+    made = index((Pattern(TOPIC, "*"), allow("User:*", ALL)), allow_if_none=True)
+    made.set(Pattern(TOPIC, "or", PREFIXED), UNREADABLE)
+    assert not asks(made)
+    assert asks(made, "payments")
+    assert list(made.find(BindingFilter(name="or"))) == []
+    made.set(Pattern(TOPIC, "or", PREFIXED), ())
+    assert asks(made)
+
+
+def test_kept_decisions_go_with_a_change(monkeypatch):
+    made = index((Pattern(TOPIC, "orders"), allow()))
+    assert asks(made)
+    made.set(Pattern(TOPIC, "orders"), (deny(),))
+    assert not asks(made)
+    made.replace({Pattern(TOPIC, "ord", PREFIXED): (allow(),)})
+    assert asks(made)
+    assert list(made.patterns()) == [Pattern(TOPIC, "ord", PREFIXED)]
+
+
+def test_kept_decisions_are_bounded(monkeypatch):
+    monkeypatch.setattr(module, "MAX_DECISIONS", 10)
+    made = index((Pattern(TOPIC, "*"), allow()))
+    for number in range(100):
+        assert asks(made, f"t{number}")
+        assert asks(made, f"{number}" * 500)
+    assert len(made._decisions) <= 10
+    assert all(len(key[2].name) < 500 for key in made._decisions)
+
+
+def test_a_filter_chooses_bindings():
+    one, other = Pattern(TOPIC, "orders"), Pattern(TOPIC, "ord", PREFIXED)
+    every, group = Pattern(TOPIC, "*"), Pattern(GROUP, "orders")
+    made = index((one, allow(), deny("User:bob")), (other, allow()), (every, allow()))
+    made.set(group, (allow(operation=WRITE),))
+    match = BindingFilter(TOPIC, "orders", MATCH, "User:alice")
+    assert {each.pattern for each in made.find(match)} == {one, other, every}
+    assert {each.pattern for each in made.find(BindingFilter(name="orders"))} == {one, group}
+    assert list(made.find(BindingFilter(permission=Permission.DENY))) == [
+        Binding(one, deny("User:bob"))
+    ]
+    assert list(made.find(BindingFilter(operation=WRITE))) == [
+        Binding(group, allow(operation=WRITE))
+    ]
+    assert list(made.find(BindingFilter(TOPIC, "ord", PREFIXED))) == [Binding(other, allow())]
+    assert list(made.find(BindingFilter(host="10.0.0.1"))) == []
+
+
+def some(made, principal="User:alice"):
+    return made.allows_some(principal, WRITE, TOPIC, "10.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("allowed", "denied", "may"),
+    [
+        (("orders", LITERAL), None, True),
+        (("ord", PREFIXED), None, True),
+        (("*", LITERAL), None, True),
+        (("orders", LITERAL), ("orders", LITERAL), False),
+        (("orders", LITERAL), ("o", PREFIXED), False),
+        (("orders", LITERAL), ("orders-", PREFIXED), True),
+        (("ord", PREFIXED), ("ord", PREFIXED), False),
+        (("ord", PREFIXED), ("or", PREFIXED), False),
+        (("ord", PREFIXED), ("orders", LITERAL), True),
+        (("*", LITERAL), ("o", PREFIXED), True),
+        (("*", LITERAL), ("*", LITERAL), False),
+        (("ord", PREFIXED), ("*", LITERAL), False),
+    ],
+)
+def test_some_name_is_allowed_unless_another_pattern_denies_all_of_it(allowed, denied, may):
+    made = index((Pattern(TOPIC, *allowed), allow(operation=WRITE)))
+    if denied:
+        pattern = Pattern(TOPIC, *denied)
+        made.set(pattern, (*made.acls(pattern), deny("User:*", WRITE)))
+    assert some(made) is may
+    assert not some(made, "User:bob")
+    assert not index((Pattern(TOPIC, *allowed), allow())).allows_some(
+        "User:alice", WRITE, TOPIC, "10.0.0.1"
+    )
+
+
+def test_some_name_is_allowed_where_none_has_acls():
+    assert some(index(allow_if_none=True))
+    assert not some(index((Pattern(TOPIC, "*"), deny(operation=ALL)), allow_if_none=True))
+
+
+def test_a_hundred_thousand_patterns_are_looked_up_by_name_and_length():
+    made = AclIndex()
+    made.replace(
+        {
+            Pattern(TOPIC, f"team-{number:06d}-", PREFIXED): (allow(f"User:u{number}", WRITE),)
+            for number in range(100_000)
+        }
+    )
+    assert len(made) == 100_000
+    assert asks(made, "team-004711-orders", WRITE, principal="User:u4711")
+    assert not asks(made, "team-004711-orders", WRITE, principal="User:u4712")
+    assert some(made, "User:u99999")
+    assert list(made._lengths[TOPIC]) == [12]
+    made.replace({})
+    assert len(made) == 0
+    assert not made._lengths[TOPIC]
+    assert not made._of_principal

@@ -1,0 +1,90 @@
+"""Denials are told, each once a minute, and counted beyond that."""
+
+import logging
+
+import pytest
+
+from zkbroker.security import Operation, Principal, Resource, ResourceType
+from zkbroker.security.audit import MAX_LINES, WINDOW_MS, AuditLog
+
+BOB = Principal("User", "bob")
+
+
+def topic(name):
+    return Resource(ResourceType.TOPIC, name)
+
+
+@pytest.fixture
+def clock():
+    return [0]
+
+
+@pytest.fixture
+def denied():
+    return []
+
+
+@pytest.fixture
+def audit(clock, denied, caplog):
+    caplog.set_level(logging.INFO, "zkbroker.audit")
+    return AuditLog(lambda: clock[0], lambda *given: denied.append(given))
+
+
+def note(audit, name="orders", *, allowed=False):
+    audit.note(BOB, Operation.WRITE, topic(name), "10.0.0.7", allowed=allowed, client="app")
+
+
+def test_a_denial_is_a_warning_that_says_who_what_and_from_where(audit, caplog, denied):
+    note(audit)
+    (message,) = caplog.messages
+    assert message == (
+        "denied principal=User:bob operation=Write resource=Topic:orders host=10.0.0.7 "
+        "client_id=app"
+    )
+    assert caplog.records[0].levelno == logging.WARNING
+    assert denied == [(BOB, Operation.WRITE)]
+
+
+def test_the_same_denial_is_counted_and_told_when_the_minute_is_over(audit, caplog, clock):
+    for _ in range(1000):
+        note(audit)
+    assert len(caplog.messages) == 1
+    clock[0] = WINDOW_MS
+    note(audit)
+    assert caplog.messages[1:] == [
+        "denied again principal=User:bob operation=Write resource=Topic:orders times=999",
+        caplog.messages[0],
+    ]
+
+
+def test_many_different_denials_are_bounded(audit, caplog):
+    for number in range(10 * MAX_LINES):
+        note(audit, f"t{number}")
+    assert len(caplog.messages) == MAX_LINES
+    audit.flush()
+    assert caplog.messages[MAX_LINES:] == [
+        f"denied more times={9 * MAX_LINES}: too many different ones for a line each"
+    ]
+
+
+def test_what_is_allowed_is_told_at_debug(audit, caplog):
+    note(audit, allowed=True)
+    assert caplog.messages == []
+    caplog.set_level(logging.DEBUG, "zkbroker.audit")
+    note(audit, allowed=True)
+    assert caplog.messages[0].startswith("allowed principal=User:bob")
+
+
+def test_a_name_cannot_forge_a_line_or_fill_the_log(audit, caplog):
+    note(audit, "x\ndenied principal=User:alice")
+    note(audit, "y" * 30_000)
+    assert all("\n" not in message for message in caplog.messages)
+    assert all(len(message) < 500 for message in caplog.messages)
+
+
+def test_a_clock_that_goes_back_does_not_silence_it(audit, caplog, clock):
+    clock[0] = 10 * WINDOW_MS
+    note(audit)
+    clock[0] = 0
+    note(audit)
+    assert len(caplog.messages) == 2

@@ -1,0 +1,13 @@
+"""Names of operations and resource types, as ZooKeeper and tools have them."""
+
+from zkbroker.security.authorizer import Operation, ResourceType
+
+
+def test_names_are_those_of_znodes():
+    assert [each.label for each in Operation] == [
+        *("All", "Read", "Write", "Create", "Delete", "Alter", "Describe", "ClusterAction"),
+        *("DescribeConfigs", "AlterConfigs", "IdempotentWrite"),
+    ]
+    assert [each.label for each in ResourceType] == [
+        *("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken"),
+    ]

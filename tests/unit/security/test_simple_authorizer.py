@@ -1,0 +1,57 @@
+"""Super users, and nothing allowed before the ACLs are known."""
+
+import pytest
+
+from zkbroker.errors import ConfigError
+from zkbroker.security import CLUSTER, Operation, Principal, Resource, ResourceType
+from zkbroker.security.acls import Acl, Pattern, Permission
+from zkbroker.security.simple_authorizer import SimpleAclAuthorizer, parse_super_users
+
+ALICE, ADMIN = Principal("User", "alice"), Principal("User", "CN=admin,O=x")
+ORDERS = Resource(ResourceType.TOPIC, "orders")
+
+
+@pytest.fixture
+def authorizer():
+    return SimpleAclAuthorizer(parse_super_users("User:root; User:CN=admin,O=x;"))
+
+
+def reads(authorizer, principal, **given):
+    return authorizer.allows(principal, Operation.READ, ORDERS, "10.0.0.1")
+
+
+@pytest.mark.parametrize("allow_if_none", [False, True])
+def test_before_the_acls_were_read_only_super_users_pass(allow_if_none):
+    authorizer = SimpleAclAuthorizer(["User:CN=admin,O=x"], allow_if_none=allow_if_none)
+    assert not authorizer.ready
+    assert not reads(authorizer, ALICE)
+    assert not authorizer.allows_some(ALICE, Operation.WRITE, ResourceType.TOPIC, "10.0.0.1")
+    assert reads(authorizer, ADMIN)
+    authorizer.take_all({})
+    assert authorizer.ready
+    assert reads(authorizer, ALICE) is allow_if_none
+
+
+def test_super_users_pass_whatever_is_denied(authorizer):
+    denial = Acl("User:*", Permission.DENY, Operation.ALL)
+    authorizer.take_all({Pattern(*ORDERS): (denial,), Pattern(*CLUSTER): (denial,)})
+    assert reads(authorizer, ADMIN)
+    assert authorizer.allows(ADMIN, Operation.CLUSTER_ACTION, CLUSTER, "10.0.0.1")
+    assert authorizer.allows_some(ADMIN, Operation.WRITE, ResourceType.TOPIC, "10.0.0.1")
+    assert not reads(authorizer, ALICE)
+
+
+def test_acls_are_taken(authorizer):
+    allowed = Acl("User:alice", Permission.ALLOW, Operation.READ)
+    authorizer.take_all({Pattern(*ORDERS): (allowed,)})
+    assert reads(authorizer, ALICE)
+    authorizer.take_all({})
+    assert not reads(authorizer, ALICE)
+
+
+def test_super_users_are_principals():
+    assert parse_super_users("") == frozenset()
+    assert parse_super_users("User:a;User:CN=b,O=c") == {"User:a", "User:CN=b,O=c"}
+    for bad in ("alice", "User:a;b", "User:"):
+        with pytest.raises(ConfigError, match=r"super\.users=.*has no type"):
+            parse_super_users(bad)

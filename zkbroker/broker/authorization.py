@@ -1,0 +1,193 @@
+"""What clients of a broker may do: its authorizer, where its ACLs come from, and who asks it.
+
+    authorizer.class.name  ''                    no authorizer: handlers are not guarded
+                           SimpleAclAuthorizer   super users and the ACLs in ZooKeeper
+                           package.module:Name   the user's own
+
+Invariant: the ACLs were read before the first request is served. A broker whose authorizer cannot
+be made does not start.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from zkbroker.broker.dispatcher import Handler
+from zkbroker.broker.guard import Permissions, guarded
+from zkbroker.broker.handlers import acls
+from zkbroker.broker.handlers.acls import AclsHandlers
+from zkbroker.broker.services import BrokerServices
+from zkbroker.config.broker import BrokerConfig
+from zkbroker.config.import_path import import_instance
+from zkbroker.config.levels import LEVELS
+from zkbroker.errors import ConfigError
+from zkbroker.protocol import ApiKey
+from zkbroker.registry.acl_watch import AclWatch
+from zkbroker.runtime import Runtime
+from zkbroker.security import ANONYMOUS, CLUSTER, Authorizer, Operation, Principal
+from zkbroker.security.audit import AuditLog
+from zkbroker.security.simple_authorizer import SimpleAclAuthorizer, parse_super_users
+from zkbroker.zookeeper.session import ZkSession
+
+logger = logging.getLogger(__name__)
+
+SIMPLE = (
+    "kafka.security.auth.SimpleAclAuthorizer",
+    "kafka.security.authorizer.AclAuthorizer",
+)
+
+
+class Asker(NamedTuple):
+    """A client that asks without a request of its own."""
+
+    principal: Principal
+    peer: str
+    client_id: str | None = None
+
+
+def make_authorizer(config: BrokerConfig) -> Authorizer | None:
+    """Make the authorizer that a broker is configured with; None for none.
+
+    Raises:
+        ConfigError: it cannot be made.
+    """
+    name = config.authorizer_class.strip()
+    if not name:
+        return None
+    super_users = parse_super_users(config.super_users)
+    if name in SIMPLE:
+        return SimpleAclAuthorizer(super_users, allow_if_none=config.allow_if_no_acl)
+    try:
+        made = import_instance("authorizer.class.name", name)
+    except ConfigError as error:
+        raise ConfigError(
+            f"{error}. Give {SIMPLE[0]} for the ACLs in ZooKeeper; classes of Java are not run"
+        ) from error
+    if not callable(getattr(made, "allows", None)):
+        raise ConfigError(
+            f"authorizer.class.name={name} has no method allows(principal, operation, resource, "
+            "host): see zkbroker.security.Authorizer"
+        )
+    configure = getattr(made, "configure", None)
+    if configure is not None:
+        try:
+            configure(dict(config.given))
+        except Exception as error:
+            raise ConfigError(
+                f"authorizer.class.name={name} refused the configuration: {error!r}"
+            ) from error
+    authorizer: Authorizer = made
+    return authorizer
+
+
+class Authorization:
+    """The authorizer of a broker at work.
+
+    Args:
+        config: of the broker.
+        authorizer: of `make_authorizer`.
+        session: a started session.
+        runtime: of the broker.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        authorizer: Authorizer | None,
+        session: ZkSession,
+        runtime: Runtime,
+    ) -> None:
+        self._config = config
+        self._authorizer = authorizer
+        self._session = session
+        self._audit = AuditLog(runtime.now_ms, self._denied)
+        self._told: set[Principal] = set()
+        self.permissions: Permissions | None = None
+        self._watch: AclWatch | None = None
+        if authorizer is not None:
+            self.permissions = Permissions(authorizer, self._audit)
+        if isinstance(authorizer, SimpleAclAuthorizer):
+            self._watch = AclWatch(session, authorizer.take_all, authorizer.index.set)
+
+    def start(self) -> None:
+        """Read the ACLs and watch them.
+
+        Raises:
+            RegistryError: ZooKeeper does not answer.
+        """
+        if self._watch is not None:
+            self._watch.start()
+
+    def close(self, timeout_s: float | None) -> None:
+        """Stop watching."""
+        if self._watch is not None:
+            self._watch.close(timeout_s)
+        self._audit.flush()
+
+    def handlers(self) -> Mapping[ApiKey, Handler]:
+        """Return the handlers of the ACL APIs."""
+        if isinstance(self._authorizer, SimpleAclAuthorizer) and self._watch is not None:
+            prefixed = self._config.inter_broker_protocol != LEVELS[0]
+            index = self._authorizer.index
+            return AclsHandlers(index, self._session, self._watch, prefixed=prefixed).handlers()
+        return {
+            ApiKey.DESCRIBE_ACLS: acls.describe_no_acls,
+            ApiKey.CREATE_ACLS: acls.create_no_acls,
+            ApiKey.DELETE_ACLS: acls.delete_no_acls,
+        }
+
+    def guard(
+        self, handlers: Mapping[ApiKey, Handler], services: BrokerServices
+    ) -> Mapping[ApiKey, Handler]:
+        """Put guards in front of handlers, if there is an authorizer."""
+        if self.permissions is None:
+            return handlers
+        return guarded(handlers, self.permissions, _Topics(services))
+
+    @property
+    def hint(self) -> str:
+        """What else to look at where brokers do not hear of each other."""
+        if self.permissions is None:
+            return ""
+        return ", and whether super.users holds the principals of all brokers"
+
+    def check_own(self, principal: Principal = ANONYMOUS) -> None:
+        """Say what to set if this broker's own requests would be refused by the others.
+
+        Args:
+            principal: that this broker has to the others.
+        """
+        if self.permissions is None:
+            return
+        host = self._config.host or "127.0.0.1"
+        asker = Asker(principal, host, "this broker")
+        if not self.permissions.allowed(asker, Operation.CLUSTER_ACTION, CLUSTER, audited=False):
+            self._tell(principal)
+
+    def _denied(self, principal: Principal, operation: Operation) -> None:
+        if operation is Operation.CLUSTER_ACTION:
+            self._tell(principal)
+
+    def _tell(self, principal: Principal) -> None:
+        if principal in self._told or len(self._told) > 100:
+            return
+        self._told.add(principal)
+        logger.error(
+            "principal=%s may not act for the cluster; if brokers connect as it, set "
+            "super.users=%s on every broker, or allow it: zkbroker acls add --allow-principal %s "
+            "--operation ClusterAction --cluster",
+            principal,
+            principal,
+            principal,
+        )
+
+
+class _Topics:
+    """Which topics requests for them create; see `zkbroker.broker.permissions.Topics`."""
+
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+
+    def would_create(self, name: str) -> bool:
+        services = self._services
+        return services.config.auto_create_topics and services.view.assignment(name) is None

@@ -1,0 +1,174 @@
+"""A broker's ACLs, kept up to date by the notices of changes.
+
+                  a notice / the connection was away / `reread`
+    (waiting) -------------------------------------------------> notices, then nodes, then hand on
+        ^                                                               |
+        +---------------------------------------------------------------+
+
+Invariants: the watch on the notices is left before a node is read, so that no change falls between
+the two. After the connection was away everything is read again: notices may have been purged
+meanwhile. A notice that cannot be read has everything read again too. Notices are deleted 15
+minutes after they were written, as genuine brokers do.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from zkbroker.errors import RegistryError
+from zkbroker.registry.acls import (
+    FORMS,
+    decode_notice,
+    ensure_acl_tree,
+    read_acls,
+    read_all_acls,
+)
+from zkbroker.registry.node_json import tell_unreadable
+from zkbroker.runtime.owner_loop import OwnerLoop
+from zkbroker.security.acls import Acl, Pattern
+from zkbroker.zookeeper.connection import SessionState
+from zkbroker.zookeeper.errors import NoNode
+from zkbroker.zookeeper.session import ZkSession
+
+logger = logging.getLogger(__name__)
+
+PURGE_AFTER_MS = 15 * 60 * 1000
+RETRY_S = 0.2
+REREAD_S = 5.0
+
+
+class AclWatch:
+    """Reads ACLs, and hands on what changed.
+
+    Args:
+        session: a started session.
+        take_all: given the ACLs of the cluster.
+        take: given the ACLs of one pattern.
+    """
+
+    def __init__(
+        self,
+        session: ZkSession,
+        take_all: Callable[[Mapping[Pattern, Sequence[Acl]]], object],
+        take: Callable[[Pattern, Sequence[Acl]], object],
+    ) -> None:
+        self._session = session
+        self._runtime = session.runtime
+        self._take_all = take_all
+        self._take = take
+        self._written_ms: dict[str, int] = {}
+        self._all_due = True
+        self._due: dict[Pattern, None] = {}
+        self._asked = self._done = 0
+        self._stepped = self._runtime.event()
+        self._unsubscribe: Callable[[], None] = lambda: None
+        self._loop = OwnerLoop(
+            self._runtime,
+            self._step,
+            name="watch-acls",
+            logger=logger,
+            retry_s=RETRY_S,
+            foreseen=(RegistryError,),
+            ready=session.wait_connected,
+            ended=lambda: session.closed,
+        )
+
+    def start(self) -> None:
+        """Make the tree where it is missing, read the ACLs, hand them on and keep watching.
+
+        Raises:
+            RegistryError: ZooKeeper does not answer.
+        """
+        ensure_acl_tree(self._session)
+        self._step()
+        self._unsubscribe = self._session.on_state(self._note_state)
+        self._loop.start()
+
+    def close(self, timeout_s: float | None = 10.0) -> None:
+        """Stop watching."""
+        self._unsubscribe()
+        self._loop.close(timeout_s)
+
+    def reread(self, patterns: Sequence[Pattern]) -> bool:
+        """Have patterns that were changed read at once.
+
+        Returns:
+            whether they were, within some seconds.
+        """
+        self._due.update(dict.fromkeys(patterns))
+        self._asked += 1
+        wanted = self._asked
+        deadline_ms = self._runtime.clock_ms() + REREAD_S * 1000
+        self._loop.set()
+        while self._done < wanted:
+            left_s = (deadline_ms - self._runtime.clock_ms()) / 1000
+            if left_s <= 0 or self._loop.closed:
+                return False
+            # A broker's tasks share one hub: no step ends between the two.
+            self._stepped.clear()
+            self._stepped.wait(left_s)
+        return True
+
+    def _note_state(self, state: SessionState) -> None:
+        if state is SessionState.CONNECTED:
+            self._all_due = True
+            self._loop.set()
+
+    def _step(self) -> None:
+        asked = self._asked
+        due, all_due = self._due, self._all_due
+        self._due, self._all_due = {}, False
+        try:
+            due.update(self._read_notices())
+            all_due = all_due or self._all_due
+            self._all_due = False
+            if all_due:
+                self._take_all(read_all_acls(self._session))
+            else:
+                for pattern, acls in read_acls(self._session, list(due)).items():
+                    self._take(pattern, acls)
+        except BaseException:
+            self._all_due = True
+            raise
+        self._done = asked
+        self._stepped.set()
+        self._purge()
+
+    def _read_notices(self) -> dict[Pattern, None]:
+        """Return what new notices are about."""
+        found: dict[Pattern, None] = {}
+        present: set[str] = set()
+        for form, (_, parent) in FORMS.items():
+            names = [f"{parent}/{name}" for name in self._watched(parent)]
+            present.update(names)
+            new = [name for name in names if name not in self._written_ms]
+            for path, node in zip(new, self._session.get_many(new), strict=True):
+                if node is None:
+                    continue
+                data, stat = node
+                self._written_ms[path] = stat.ctime_ms
+                try:
+                    pattern = decode_notice(form, data)
+                except ValueError as error:
+                    tell_unreadable(self._session, logger, "ACL notice", f"{path}: {error}")
+                    self._all_due = True
+                    continue
+                if pattern is not None:
+                    found[pattern] = None
+        for path in self._written_ms.keys() - present:
+            del self._written_ms[path]
+        return found
+
+    def _watched(self, parent: str) -> list[str]:
+        try:
+            return self._session.children(parent, self._loop)
+        except NoNode:
+            self._session.ensure_path(parent)
+            return self._session.children(parent, self._loop)
+
+    def _purge(self) -> None:
+        """Delete old notices; every broker may."""
+        oldest_ms = self._runtime.now_ms() - PURGE_AFTER_MS
+        for path, written_ms in list(self._written_ms.items()):
+            if written_ms < oldest_ms:
+                self._session.delete(path, missing_ok=True)
+                self._written_ms.pop(path, None)

@@ -1,0 +1,71 @@
+"""The authorizer that Kafka calls SimpleAclAuthorizer: super users, and the ACLs of ZooKeeper.
+
+Invariant: until the ACLs were read nothing is allowed, but to super users.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from zkbroker.errors import ConfigError
+from zkbroker.security.acl_index import AclIndex
+from zkbroker.security.acls import Acl, Pattern
+from zkbroker.security.authorizer import Operation, Resource, ResourceType
+from zkbroker.security.principal import Principal
+
+
+def parse_super_users(text: str) -> frozenset[str]:
+    """Read `super.users`: `User:alice;User:CN=b,O=c`.
+
+    Raises:
+        ConfigError: one has no type.
+    """
+    users = [each.strip() for each in text.split(";")]
+    for user in users:
+        kind, colon, name = user.partition(":")
+        if user and not (kind and colon and name):
+            raise ConfigError(
+                f"super.users={text!r} is not allowed: give principals as User:alice, separated "
+                f"by semicolons; {user!r} has no type"
+            )
+    return frozenset(filter(None, users))
+
+
+class SimpleAclAuthorizer:
+    """Decides by super users and ACLs.
+
+    Args:
+        super_users: principals (`User:name`) that may do everything.
+        allow_if_none: what holds where no ACL applies to a resource.
+    """
+
+    def __init__(self, super_users: Iterable[str] = (), *, allow_if_none: bool = False) -> None:
+        self._super_users = frozenset(super_users)
+        self.index = AclIndex(allow_if_none=allow_if_none)
+        self._ready = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether the ACLs were read."""
+        return self._ready
+
+    def take_all(self, acls: Mapping[Pattern, Sequence[Acl]]) -> None:
+        """Take the ACLs of the cluster."""
+        self.index.replace(acls)
+        self._ready = True
+
+    def allows(
+        self, principal: Principal, operation: Operation, resource: Resource, host: str
+    ) -> bool:
+        """Whether a principal may do an operation; see `AclIndex`."""
+        return self._ask(principal, lambda name: self.index.allows(name, operation, resource, host))
+
+    def allows_some(
+        self, principal: Principal, operation: Operation, kind: ResourceType, host: str
+    ) -> bool:
+        """Whether there is any name of a type on which a principal may do an operation."""
+        return self._ask(
+            principal, lambda name: self.index.allows_some(name, operation, kind, host)
+        )
+
+    def _ask(self, principal: Principal, decide: Callable[[str], bool]) -> bool:
+        name = str(principal)
+        return name in self._super_users or (self._ready and decide(name))
