@@ -47,7 +47,6 @@ NOTHING_TO_DECIDE = {
     "zkbroker/replica/fetching.py": "data and protocols",
     "zkbroker/replica/reads.py": "data",
     "zkbroker/runtime/base.py": "protocols",
-    "zkbroker/security/authorizer.py": "numbers of the protocol, and a protocol class",
     "zkbroker/security/principal.py": "data",
     "zkbroker/zookeeper/errors.py": "names of errors",
 }

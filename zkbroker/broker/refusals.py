@@ -73,12 +73,14 @@ class Items(NamedTuple):
     refuse: Refuse
 
 
-def _partitions(topic_class: Any, partition_class: Any) -> Items:
+def _partitions(topic_class: Any, partition_class: Any, **more: Any) -> Items:
     def refuse(topic: Any, code: ErrorCode) -> Any:
         return topic_class(
             topic.topic,
             [
-                partition_class(partition=getattr(each, "partition", each), error_code=code)
+                partition_class(
+                    partition=getattr(each, "partition", each), error_code=code, **more
+                )
                 for each in topic.partitions
             ],
         )
@@ -108,7 +110,7 @@ def _marker(item: Any, code: ErrorCode) -> TxnMarkerResult:
 
 ITEMS: Mapping[ApiKey, Items] = {
     ApiKey.PRODUCE: _partitions(ProduceResponseTopic, ProduceResponsePartition),
-    ApiKey.FETCH: _partitions(FetchResponseTopic, FetchResponsePartition),
+    ApiKey.FETCH: _partitions(FetchResponseTopic, FetchResponsePartition, records=b""),
     ApiKey.LIST_OFFSETS: _partitions(ListOffsetsResponseTopic, ListOffsetsResponsePartition),
     ApiKey.METADATA: Items(
         "topics", "topics", lambda name, code: MetadataTopic(code, name, False, [])
