@@ -177,7 +177,6 @@ REAL_THING = {
     "zkbroker/admin/cluster_settings.py": "integration/test_min_isr.py",
     "zkbroker/admin/transactions.py": "interop/test_adopted_transactions.py",
     "zkbroker/broker/coordination.py": "integration/test_group_apis.py",
-    "zkbroker/broker/handlers/acls.py": "faults/test_hostile_requests.py",
     "zkbroker/broker/handlers/configs.py": "integration/test_broker_topics.py",
     "zkbroker/broker/handlers/groups.py": "integration/test_group_apis.py",
     "zkbroker/broker/handlers/list_offsets.py": "integration/test_broker_serving.py",

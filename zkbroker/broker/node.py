@@ -142,7 +142,9 @@ class BrokerNode:
         # Imported when wanted: few brokers serve clients of 0.7.
         from zkbroker.broker.legacy07 import Legacy07Broker
 
-        legacy07 = Legacy07Broker(parts.services, limits(self._config))
+        legacy07 = Legacy07Broker(
+            parts.services, limits(self._config), permissions=parts.authorization.permissions
+        )
         legacy07.start()
         parts.services.view.on_topics(lambda topics: legacy07.views.topics_changed())
         self._teardown.add("0.7 listener", lambda: legacy07.close(self._timeout_s))

@@ -78,9 +78,7 @@ def _partitions(topic_class: Any, partition_class: Any, **more: Any) -> Items:
         return topic_class(
             topic.topic,
             [
-                partition_class(
-                    partition=getattr(each, "partition", each), error_code=code, **more
-                )
+                partition_class(partition=getattr(each, "partition", each), error_code=code, **more)
                 for each in topic.partitions
             ],
         )

@@ -10,6 +10,8 @@ import logging
 import random
 from collections.abc import Callable, Sequence
 
+from zkbroker.broker.guard import Permissions
+from zkbroker.broker.legacy07.guard import Guard07
 from zkbroker.broker.legacy07.views import Views07
 from zkbroker.errors import (
     ErrorCode,
@@ -61,6 +63,7 @@ class Handlers07:
         runtime: runs what would stop the others.
         choose: picks a partition below a number, for sets to partition -1.
         views: of newer topics; None for logs of 0.7 alone.
+        permissions: of the broker; None where every client may do everything.
     """
 
     def __init__(
@@ -70,8 +73,10 @@ class Handlers07:
         runtime: Runtime,
         choose: Callable[[int], int] = random.randrange,
         views: Views07 | None = None,
+        permissions: Permissions | None = None,
     ) -> None:
         self._views = views
+        self._guard = Guard07(permissions, lambda topic: topic in logs.topics)
         self._logs = logs
         self._limits = limits
         self._runtime = runtime
@@ -89,15 +94,15 @@ class Handlers07:
         try:
             request = decode_request(frame)
             if isinstance(request, Produce07):
-                self._produce(request)
+                self._produce(session, request)
                 return None
             if isinstance(request, MultiProduce07):
                 for count, each in enumerate(request.sets):
-                    self._produce(each)
+                    self._produce(session, each)
                     self._pace(count)
                 return None
             if isinstance(request, Offsets07):
-                return [encode_answer(encode_offsets(self._offsets(request)))]
+                return [encode_answer(encode_offsets(self._offsets(session, request)))]
             if isinstance(request, MultiFetch07):
                 return self._answer_multifetch(session, request)
             return self._answer_fetch(session, request)
@@ -106,8 +111,9 @@ class Handlers07:
         except OSError as error:
             raise StorageError(f"a 0.7 log cannot be read: {error}") from error
 
-    def _produce(self, request: Produce07) -> None:
+    def _produce(self, session: Session, request: Produce07) -> None:
         logs, topic = self._logs, request.topic
+        self._guard.require_write(session, topic)
         logs.check_topic(topic)
         partition = self._partition(request)
         if self._views is not None and not logs.is_view(topic):
@@ -160,7 +166,8 @@ class Handlers07:
             )
         return partition
 
-    def _offsets(self, request: Offsets07) -> list[int]:
+    def _offsets(self, session: Session, request: Offsets07) -> list[int]:
+        self._guard.require_describe(session, request.topic)
         self._logs.check_topic(request.topic)
         partitions = self._logs.partitions(request.topic)
         if not 0 <= request.partition < partitions or request.count < 0:
@@ -175,7 +182,7 @@ class Handlers07:
         return log.offsets(request.time_ms, request.count)
 
     def _answer_fetch(self, session: Session, request: Fetch07) -> list[Part]:
-        error, data, size = self._fetch(request, _MAX_ANSWER_BYTES - 2)
+        error, data, size = self._fetch(session, request, _MAX_ANSWER_BYTES - 2)
         parts: list[Part] = [part_head(size, error)]
         if data is not None:
             parts.append(data)
@@ -190,7 +197,7 @@ class Handlers07:
         left = _MAX_ANSWER_BYTES - 2 - 6 * len(request.fetches)
         try:
             for count, each in enumerate(request.fetches):
-                error, data, size = self._fetch(each, left)
+                error, data, size = self._fetch(session, each, left)
                 total += 6 + size
                 if not whole:
                     # Counted in the size of the answer, and never sent.
@@ -211,12 +218,16 @@ class Handlers07:
             self._end(session)
         return [part_head(total), *parts]
 
-    def _fetch(self, request: Fetch07, at_most: int) -> tuple[int, FileSlice | None, int]:
+    def _fetch(
+        self, session: Session, request: Fetch07, at_most: int
+    ) -> tuple[int, FileSlice | None, int]:
         """Return error number, bytes, and how many bytes a genuine broker says there are.
 
         A negative number of bytes, of a negative `max_bytes`, is what a genuine broker announces
         before it fails: it sends no byte of them and closes.
         """
+        if not self._guard.may_read(session, request.topic):
+            return ErrorCode.UNKNOWN_SERVER_ERROR, None, 0
         try:
             self._logs.check_topic(request.topic)
         except InvalidTopic:

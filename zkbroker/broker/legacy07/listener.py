@@ -11,6 +11,7 @@ import random
 import socket
 from collections.abc import Callable
 
+from zkbroker.broker.guard import Permissions
 from zkbroker.broker.legacy07.handlers import Handlers07
 from zkbroker.broker.legacy07.views import Views07
 from zkbroker.broker.services import BrokerServices
@@ -31,6 +32,7 @@ class Legacy07Broker:
         services: of the node it belongs to; its `config.legacy07` has a listener.
         limits: the bounds of its connections.
         choose: picks a partition below a number, for sets to partition -1.
+        permissions: of the node; None where every client may do everything.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class Legacy07Broker:
         services: BrokerServices,
         limits: Limits,
         choose: Callable[[int], int] = random.randrange,
+        permissions: Permissions | None = None,
     ) -> None:
         config, runtime, now_ms = services.config, services.runtime, services.runtime.now_ms
         self._config = config
@@ -57,7 +60,7 @@ class Legacy07Broker:
             max_decompressed_bytes=config.max_decompressed_bytes,
             max_messages=config.max_request_records,
         )
-        self._handlers = Handlers07(self.logs, checks, runtime, choose, self.views)
+        self._handlers = Handlers07(self.logs, checks, runtime, choose, self.views, permissions)
         self._endpoint = own.endpoint
         self._server = Server(
             [Listener(self._endpoint.name, self._endpoint.host, self._endpoint.port)],

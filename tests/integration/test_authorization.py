@@ -1,0 +1,315 @@
+"""A cluster of two brokers with an authorizer: what a client with few rights gets and leaves.
+
+The brokers connect from 127.0.0.1, where everything is allowed, and the client from 127.0.0.2.
+"""
+
+import random
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.authorized import (
+    ANONYMOUS,
+    BOB,
+    SETTINGS,
+    allow_brokers,
+    connect_as_bob,
+    grant,
+    revoke,
+)
+from tests.support.permissions import SAMPLES
+from tests.support.zookeeper import until
+from zkbroker.broker.permissions import NEEDS
+from zkbroker.network.client.connection import BrokerConnection
+from zkbroker.protocol import (
+    BROKER_VERSIONS,
+    ApiKey,
+    RequestHeader,
+    decode_response,
+    encode_request,
+)
+from zkbroker.protocol import messages as m
+from zkbroker.protocol.messages.acls import AclCreation, AclFilter
+from zkbroker.protocol.messages.topics import NewTopic
+from zkbroker.registry.acls import read_all_acls
+from zkbroker.runtime import get_runtime
+from zkbroker.security import Operation, ResourceType
+from zkbroker.security.acls import Pattern, PatternType, Permission
+from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper import ZkSession
+
+TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
+
+
+class Bob:
+    """A client with few rights; opens a new connection when the broker closed the last."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._address = address
+        self._socket: socket.socket | None = None
+
+    def ask(self, request: Any, version: int | None = None) -> Any:
+        """Return the answer; None where the connection was closed instead."""
+        api = ApiKey(request.api_key)
+        version = BROKER_VERSIONS[api][1] if version is None else version
+        header = RequestHeader(api, version, 1, "bob")
+        answer = self.send(b"".join(bytes(part) for part in encode_request(header, request)))
+        return None if answer is None else decode_response(api, version, answer)[1]
+
+    def send(self, frame: bytes) -> bytes | None:
+        if self._socket is None:
+            self._socket = connect_as_bob(self._address)
+        try:
+            self._socket.sendall(frame)
+            size = int.from_bytes(self._receive(4), "big")
+            return self._receive(size)
+        except (OSError, EOFError):
+            self.close()
+            return None
+
+    def _receive(self, count: int) -> bytes:
+        data = b""
+        assert self._socket is not None
+        while len(data) < count:
+            chunk = self._socket.recv(count - len(data))
+            if not chunk:
+                raise EOFError
+            data += chunk
+        return data
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+@pytest.fixture(scope="module")
+def where(zookeeper: Any) -> str:
+    return f"{zookeeper.connect_string}/authorization"
+
+
+@pytest.fixture(scope="module")
+def zk(where: str) -> Iterator[ZkSession]:
+    with ZkSession(where) as session:
+        allow_brokers(session)
+        yield session
+
+
+@pytest.fixture(scope="module")
+def cluster(where: str, zk: ZkSession) -> Iterator[LocalCluster]:
+    settings = {**SETTINGS, "offsets.topic.num.partitions": "1", "num.partitions": "1"}
+    with LocalCluster(brokers=2, zookeeper=where, properties=settings, replication=2) as made:
+        yield made
+        for broker in made.brokers:
+            assert "Traceback" not in broker.log_path.read_text()
+
+
+@pytest.fixture(scope="module")
+def addresses(cluster: LocalCluster) -> list[tuple[str, int]]:
+    return [(each.rpartition(":")[0], int(each.rpartition(":")[2])) for each in places(cluster)]
+
+
+def places(cluster: LocalCluster) -> list[str]:
+    return cluster.bootstrap_servers.split(",")
+
+
+@pytest.fixture(scope="module")
+def friend(addresses: list[tuple[str, int]]) -> Iterator[BrokerConnection]:
+    with BrokerConnection(get_runtime("threads"), *addresses[0]) as connection:
+        yield connection
+
+
+@pytest.fixture
+def bobs(addresses: list[tuple[str, int]]) -> Iterator[list[Bob]]:
+    made = [Bob(each) for each in addresses]
+    yield made
+    for each in made:
+        each.close()
+
+
+def codes(value: Any) -> set[int]:
+    """Every error code of an answer."""
+    if isinstance(value, list):
+        return {code for each in value for code in codes(each)}
+    found = set()
+    for name in getattr(value, "__dataclass_fields__", ()):
+        if name == "error_code":
+            found.add(int(value.error_code))
+        else:
+            found |= codes(getattr(value, name))
+    return found
+
+
+def tree(zk: ZkSession, path: str = "") -> dict[str, bytes]:
+    """All that stands in ZooKeeper, but what brokers change by themselves."""
+    found: dict[str, bytes] = {}
+    for name in zk.children(path or "/"):
+        child = f"{path}/{name}"
+        if child in ("/brokers/ids", "/controller", "/isr_change_notification"):
+            continue
+        found[child] = zk.get(child)[0]
+        found.update(tree(zk, child))
+    return found
+
+
+def test_the_brokers_of_the_cluster_replicate(friend: BrokerConnection) -> None:
+    created = friend.request(m.CreateTopicsRequest([NewTopic("allowed", 1, 2)]))
+    assert codes(created) == {0}
+
+    def in_sync() -> bool:
+        (topic,) = friend.request(m.MetadataRequest(["allowed"])).topics
+        return [len(each.isr) for each in topic.partitions] == [2]
+
+    until(in_sync)
+
+
+@pytest.mark.parametrize("api", [api for api in NEEDS if NEEDS[api]])
+def test_without_rights_every_request_is_refused_and_changes_nothing(
+    api: ApiKey, bobs: list[Bob], zk: ZkSession, friend: BrokerConnection
+) -> None:
+    before = tree(zk)
+    for request in SAMPLES[api]:
+        for version in range(BROKER_VERSIONS[api][0], BROKER_VERSIONS[api][1] + 1):
+            if not can_be_sent(request, version):
+                continue
+            answer = bobs[0].ask(request, version)
+            assert answer is not None
+            if api in (ApiKey.LIST_GROUPS, ApiKey.DESCRIBE_LOG_DIRS):
+                assert [getattr(answer, name, []) for name in ("groups", "log_dirs")] == [[], []]
+            elif getattr(request, "topics", ()) is not None:
+                assert codes(answer) & {29, 30, 31, 53}, answer
+    assert tree(zk) == before
+    assert friend.request(m.ListGroupsRequest()).groups == []
+
+
+def can_be_sent(request: Any, version: int) -> bool:
+    """Whether a version has what a request asks for: all topics, since 1 or 2."""
+    try:
+        encode_request(RequestHeader(request.api_key, version, 1, "bob"), request)
+    except ValueError:
+        return False
+    return True
+
+
+def test_a_topic_that_is_there_and_one_that_is_not_look_the_same(bobs: list[Bob]) -> None:
+    told = bobs[0].ask(m.MetadataRequest(["allowed", "nowhere"]), 5).topics
+    assert [(each.topic, each.error_code, each.partitions) for each in told] == [
+        ("allowed", 29, []),
+        ("nowhere", 29, []),
+    ]
+    assert bobs[0].ask(m.MetadataRequest(None), 5).topics == []
+    assert bobs[0].ask(m.MetadataRequest([]), 0).topics == []
+
+
+def test_each_broker_follows_changes_of_the_other(
+    bobs: list[Bob], zk: ZkSession, friend: BrokerConnection
+) -> None:
+    def told() -> list[int]:
+        return [bob.ask(m.MetadataRequest(["allowed"])).topics[0].error_code for bob in bobs]
+
+    acl = AclCreation(TOPIC, "all", 4, ANONYMOUS, BOB, Operation.DESCRIBE, Permission.ALLOW)
+    assert codes(friend.request(m.CreateAclsRequest([acl]))) == {0}
+    assert told()[0] == 0, "the broker that was asked obeys at once"
+    until(lambda: told() == [0, 0])
+    filters = [AclFilter(TOPIC, "all", 4, ANONYMOUS, BOB)]
+    (deleted,) = friend.request(m.DeleteAclsRequest(filters)).results
+    assert [(each.resource_name, each.host) for each in deleted.matching] == [("all", BOB)]
+    assert told()[0] == 29
+    until(lambda: told() == [29, 29])
+    grant(zk, Operation.READ, TOPIC, "*")
+    until(lambda: told() == [0, 0])
+    revoke(zk, Pattern(TOPIC, "*"))
+    until(lambda: told() == [29, 29])
+
+
+def test_a_topic_is_created_on_the_way_by_who_may_create_it(bobs: list[Bob], zk: ZkSession) -> None:
+    def told(name: str) -> int:
+        return int(bobs[0].ask(m.MetadataRequest([name])).topics[0].error_code)
+
+    pattern = PatternType.PREFIXED
+    grant(zk, Operation.DESCRIBE, TOPIC, "made-", pattern_type=pattern)
+    grant(zk, Operation.DESCRIBE, TOPIC, "seen")
+    until(lambda: 3 in codes(bobs[0].ask(m.ListOffsetsRequest(topics=offsets("seen")))))
+    assert told("made-a") == 29
+    assert "made-a" not in zk.children("/brokers/topics")
+    grant(zk, Operation.CREATE, TOPIC, "made-", pattern_type=pattern)
+    until(lambda: told("made-a") in (0, 5))
+    until(lambda: told("made-a") == 0)
+    revoke(zk, Pattern(TOPIC, "made-", pattern))
+    revoke(zk, Pattern(TOPIC, "seen"))
+
+
+def offsets(topic: str) -> list[Any]:
+    (request,) = SAMPLES[ApiKey.LIST_OFFSETS]
+    return [type(request.topics[0])(topic, request.topics[0].partitions)]
+
+
+def test_acls_of_any_size_and_name_are_kept_or_refused(
+    friend: BrokerConnection, zk: ZkSession
+) -> None:
+    def create(name: str, principal: str = "User:x", kind: int = TOPIC, op: int = 3) -> int:
+        acl = AclCreation(kind, name, 3, principal, "*", op, 3)
+        (result,) = friend.request(m.CreateAclsRequest([acl])).results
+        if result.error_code:
+            assert result.error_message
+        return int(result.error_code)
+
+    assert [create(name) for name in ("a/b", "a\0b", "", "..", "x" * 30_000)] == [42] * 5
+    assert [create("t", "x"), create("t", "User:"), create("t", kind=9), create("t", op=1)] == [
+        *([42] * 4)
+    ]
+    assert create("kafka", kind=ResourceType.CLUSTER) == 42
+    assert create("100%") == 0
+    assert Pattern(TOPIC, "100%") in read_all_acls(zk)
+    for wrong in (AclFilter(resource_type=0), AclFilter(operation=99), AclFilter(pattern_type=7)):
+        (result,) = friend.request(m.DeleteAclsRequest([wrong])).results
+        assert (result.error_code, result.matching) == (42, [])
+    assert friend.request(m.DescribeAclsRequest(permission_type=0)).error_code == 42
+    many = [AclCreation(TOPIC, f"many-{n % 50}", 3, f"User:u{n}", "*", 3, 3) for n in range(2000)]
+    assert codes(friend.request(m.CreateAclsRequest(many))) == {0}
+    found = friend.request(m.DescribeAclsRequest(TOPIC, "many-7", 3)).resources
+    assert [len(each.acls) for each in found] == [40]
+    filters = [AclFilter(TOPIC, f"many-{n}", 3) for n in range(50)]
+    results = friend.request(m.DeleteAclsRequest(filters)).results
+    assert sum(len(each.matching) for each in results) == 2000
+    assert not any(pattern.name.startswith("many-") for pattern in read_all_acls(zk))
+
+
+def test_mutated_requests_of_a_client_without_rights_change_nothing(
+    bobs: list[Bob], zk: ZkSession, friend: BrokerConnection, cluster: LocalCluster
+) -> None:
+    before = tree(zk)
+    dice = random.Random(26)
+    frames = [
+        b"".join(
+            bytes(part)
+            for part in encode_request(
+                RequestHeader(api, BROKER_VERSIONS[api][1], 1, "bob"), request
+            )
+        )
+        for api, requests in SAMPLES.items()
+        for request in requests
+    ]
+    for _ in range(1500):
+        frame = bytearray(dice.choice(frames))
+        for _ in range(dice.randrange(1, 4)):
+            # Behind the size, and behind acks, with which no answer comes.
+            at = dice.randrange(8, len(frame))
+            frame[at] = dice.randrange(256)
+        if frame[4:6] == b"\0\0":
+            continue
+        bobs[0].send(bytes(frame))
+    assert tree(zk) == before
+    assert friend.request(m.ListGroupsRequest()).groups == []
+    assert all(broker.alive for broker in cluster.brokers)
+
+
+def test_denials_are_in_the_audit_log_and_bounded(cluster: LocalCluster) -> None:
+    log = cluster.brokers[0].log_path.read_text() + cluster.brokers[1].log_path.read_text()
+    lines = [line for line in log.splitlines() if "zkbroker.audit" in line and "denied " in line]
+    assert any(f"principal={ANONYMOUS} operation=Write" in line for line in lines)
+    assert any(f"host={BOB}" in line for line in lines)
+    assert not any("host=127.0.0.1" in line for line in lines)
+    assert len(lines) < 1500

@@ -1,0 +1,58 @@
+"""Clients of 0.7 are asked for permissions like all others."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from zkbroker.broker.guard import Permissions
+from zkbroker.broker.legacy07.guard import Guard07
+from zkbroker.errors import ProtocolError
+from zkbroker.security import ANONYMOUS, Operation
+from zkbroker.security.audit import AuditLog
+
+SESSION = SimpleNamespace(ip="10.0.0.1")
+
+
+class Allows:
+    def __init__(self, *allowed):
+        self.allowed = set(allowed)
+
+    def allows(self, principal, operation, resource, host):
+        assert (principal, host) == (ANONYMOUS, "10.0.0.1")
+        return (operation, resource.name) in self.allowed
+
+
+def guard(*allowed, exists=True):
+    permissions = Permissions(Allows(*allowed), AuditLog(lambda: 0))
+    return Guard07(permissions, lambda topic: exists)
+
+
+def test_each_request_needs_its_operation():
+    none, read = guard(), guard((Operation.READ, "t"))
+    write, describe = guard((Operation.WRITE, "t")), guard((Operation.DESCRIBE, "t"))
+    assert read.may_read(SESSION, "t")
+    assert not read.may_read(SESSION, "u")
+    write.require_write(SESSION, "t")
+    describe.require_describe(SESSION, "t")
+    assert not none.may_read(SESSION, "t")
+    for refused in (none, read):
+        with pytest.raises(ProtocolError, match="may not WRITE topic 't'"):
+            refused.require_write(SESSION, "t")
+    for refused in (none, read, write):
+        with pytest.raises(ProtocolError, match="may not DESCRIBE topic 't'"):
+            refused.require_describe(SESSION, "t")
+
+
+def test_a_set_for_a_topic_that_is_not_there_needs_to_create_it():
+    write = (Operation.WRITE, "t")
+    with pytest.raises(ProtocolError, match="may not CREATE topic 't'"):
+        guard(write, exists=False).require_write(SESSION, "t")
+    for create in ("t", "kafka-cluster"):
+        guard(write, (Operation.CREATE, create), exists=False).require_write(SESSION, "t")
+
+
+def test_without_an_authorizer_every_client_may_do_everything():
+    open_to_all = Guard07(None, lambda topic: False)
+    assert open_to_all.may_read(SESSION, "t")
+    open_to_all.require_write(SESSION, "t")
+    open_to_all.require_describe(SESSION, "t")

@@ -1,0 +1,137 @@
+"""Which authorizer a broker has, and what it says of its own brokers."""
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+
+from tests.support.instant_session import InstantSession
+from zkbroker.broker.authorization import SIMPLE, Authorization, make_authorizer
+from zkbroker.config.broker import BrokerConfig
+from zkbroker.errors import ConfigError
+from zkbroker.protocol import ApiKey
+from zkbroker.protocol.messages import ListGroupsResponse
+from zkbroker.registry.acls import add_acls
+from zkbroker.security import ANONYMOUS, CLUSTER, Operation, Principal
+from zkbroker.security.acls import Acl, Pattern, Permission
+from zkbroker.security.simple_authorizer import SimpleAclAuthorizer
+
+
+class Own:
+    """An authorizer of a user's."""
+
+    def configure(self, properties):
+        self.properties = properties
+        if "broken" in properties:
+            raise RuntimeError("no directory")
+
+    def allows(self, principal, operation, resource, host):
+        return host == "10.0.0.1"
+
+
+class NoAuthorizer:
+    pass
+
+
+def config(**given):
+    properties = {"zookeeper.connect": "z"}
+    properties.update({key.replace("_", "."): value for key, value in given.items()})
+    return BrokerConfig.from_properties(properties, warn=lambda text: None)
+
+
+def own(name):
+    return f"{__name__}:{name}"
+
+
+@pytest.mark.parametrize("name", SIMPLE)
+def test_the_names_of_kafka_mean_acls_in_zookeeper(name):
+    made = make_authorizer(config(authorizer_class_name=name, super_users="User:ANONYMOUS"))
+    assert isinstance(made, SimpleAclAuthorizer)
+    assert made.allows(ANONYMOUS, Operation.CLUSTER_ACTION, CLUSTER, "::1")
+    assert not made.ready
+
+
+def test_without_a_name_there_is_none():
+    assert make_authorizer(config()) is None
+
+
+def test_an_authorizer_of_the_users_own_is_made_and_configured():
+    made = make_authorizer(config(authorizer_class_name=own("Own"), broker_rack="r"))
+    assert isinstance(made, Own)
+    assert made.properties["broker.rack"] == "r"
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"name": "com.example.RangerAuthorizer"}, "classes of Java are not run"),
+        ({"name": "kafka.security.auth.Other"}, r"Give kafka\.security\.auth\.SimpleAcl"),
+        ({"name": "own"}, r"authorizer\.class\.name='own'"),
+        ({"name": own("NoAuthorizer")}, r"has no method allows\(principal"),
+        ({"name": own("Own"), "broken": "x"}, "refused the configuration: .*no directory"),
+        ({"name": SIMPLE[0], "super_users": "alice"}, r"super\.users='alice'"),
+    ],
+)
+def test_what_cannot_be_obeyed_is_refused(given, text):
+    name = given.pop("name")
+    with pytest.raises(ConfigError, match=text):
+        make_authorizer(config(authorizer_class_name=name, **given))
+
+
+def authorization(session, **given):
+    made = config(**given)
+    return Authorization(made, make_authorizer(made), session, session.runtime)
+
+
+@pytest.fixture
+def session():
+    made = InstantSession()
+    made.runtime = SimpleNamespace(
+        **{name: getattr(made.runtime, name) for name in ("event", "spawn", "lock", "now_ms")},
+        clock_ms=made.runtime.clock_ms,
+    )
+    return made
+
+
+def test_handlers_are_guarded_only_where_there_is_an_authorizer(session):
+    handlers = {ApiKey.LIST_GROUPS: lambda request, context: ListGroupsResponse()}
+    without = authorization(session)
+    assert without.guard(handlers, None) is handlers
+    assert without.hint == ""
+    guarded = authorization(session, authorizer_class_name=SIMPLE[0])
+    assert guarded.guard(handlers, None)[ApiKey.LIST_GROUPS] is not handlers[ApiKey.LIST_GROUPS]
+    assert "super.users" in guarded.hint
+
+
+def test_it_says_what_to_set_where_the_brokers_own_requests_would_be_refused(session, caplog):
+    made = authorization(session, authorizer_class_name=SIMPLE[0])
+    made.start()
+    for _ in range(3):
+        made.check_own()
+    (told,) = [each for each in caplog.messages if "may not act for the cluster" in each]
+    assert "set super.users=User:ANONYMOUS on every broker" in told
+    assert "--operation ClusterAction --cluster" in told
+    made.close(5)
+
+
+@pytest.mark.parametrize("granted", ["super", "acl"])
+def test_it_is_silent_where_they_would_not(session, caplog, granted):
+    given = {"super_users": "User:ANONYMOUS"} if granted == "super" else {}
+    if granted == "acl":
+        allowed = Acl("User:ANONYMOUS", Permission.ALLOW, Operation.CLUSTER_ACTION)
+        add_acls(session, Pattern(*CLUSTER), [allowed])
+    made = authorization(session, authorizer_class_name=SIMPLE[0], **given)
+    made.start()
+    made.check_own()
+    authorization(session).check_own()
+    assert not [each for each in caplog.messages if "may not act" in each]
+    made.close(5)
+
+
+def test_a_refused_broker_is_told_beside_the_audit_log(session, caplog):
+    caplog.set_level(logging.ERROR, "zkbroker")
+    made = authorization(session, authorizer_class_name=SIMPLE[0])
+    asker = SimpleNamespace(principal=Principal("User", "b2"), peer="10.0.0.2", client_id="c")
+    for _ in range(3):
+        assert not made.permissions.allowed(asker, Operation.CLUSTER_ACTION, CLUSTER)
+    assert len([each for each in caplog.messages if "super.users=User:b2" in each]) == 1

@@ -1,0 +1,81 @@
+"""What clients of 0.7 may do: the broker's authorizer is asked, as for every other listener.
+
+    produce   Write on the topic; Create on it or on the cluster, if there is no such topic yet
+    fetch     Read on the topic
+    offsets   Describe on the topic
+
+Invariant: the protocol knows no authentication, so that a client is what its connection is:
+`User:ANONYMOUS` from its address. 0.7 has no error for what is not allowed: a fetch is answered
+with error -1, as for a topic that cannot be; anything else closes the connection.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from zkbroker.broker.guard import Permissions
+from zkbroker.errors import ErrorCode, ProtocolError
+from zkbroker.network.server.session import Session
+from zkbroker.security import ANONYMOUS, CLUSTER, Operation, Principal, Resource, ResourceType
+
+
+class _Client(NamedTuple):
+    principal: Principal
+    peer: str
+    client_id: str | None
+
+
+class Guard07:
+    """Asks for the permissions of one listener.
+
+    Args:
+        permissions: of the broker; None where every client may do everything.
+        exists: whether there is a topic.
+    """
+
+    def __init__(self, permissions: Permissions | None, exists: Callable[[str], bool]) -> None:
+        self._permissions = permissions
+        self._exists = exists
+
+    def may_read(self, session: Session, topic: str) -> bool:
+        """Whether a client may fetch from a topic."""
+        return self._may(session, Operation.READ, topic)
+
+    def require_write(self, session: Session, topic: str) -> None:
+        """Check that a client may produce to a topic.
+
+        Raises:
+            ProtocolError: it may not.
+        """
+        if self._permissions is None:
+            return
+        self._require(session, Operation.WRITE, topic)
+        if not self._exists(topic):
+            client = _client(session)
+            if not self._permissions.allowed(client, Operation.CREATE, CLUSTER, audited=False):
+                self._require(session, Operation.CREATE, topic)
+
+    def require_describe(self, session: Session, topic: str) -> None:
+        """Check that a client may ask for the offsets of a topic.
+
+        Raises:
+            ProtocolError: it may not.
+        """
+        self._require(session, Operation.DESCRIBE, topic)
+
+    def _require(self, session: Session, operation: Operation, topic: str) -> None:
+        if not self._may(session, operation, topic):
+            raise ProtocolError(
+                f"{ANONYMOUS} may not {operation.name} topic {topic[:100]!r}: 0.7 has no error "
+                "for that",
+                code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            )
+
+    def _may(self, session: Session, operation: Operation, topic: str) -> bool:
+        if self._permissions is None:
+            return True
+        resource = Resource(ResourceType.TOPIC, topic)
+        return self._permissions.allowed(_client(session), operation, resource)
+
+
+def _client(session: Session) -> _Client:
+    return _Client(ANONYMOUS, session.ip, "0.7")
