@@ -36,6 +36,8 @@ SIMPLE = (
     "kafka.security.authorizer.AclAuthorizer",
 )
 
+_JAVA = ("kafka.", "org.apache.", "io.confluent.", "com.confluent.")
+
 
 class Asker(NamedTuple):
     """A client that asks without a request of its own."""
@@ -57,12 +59,14 @@ def make_authorizer(config: BrokerConfig) -> Authorizer | None:
     super_users = parse_super_users(config.super_users)
     if name in SIMPLE:
         return SimpleAclAuthorizer(super_users, allow_if_none=config.allow_if_no_acl)
+    advice = f"give {SIMPLE[0]} for the ACLs in ZooKeeper; classes of Java are not run"
+    if name.startswith(_JAVA):
+        # Not looked for: a package of Python may be named like one of Java.
+        raise ConfigError(f"authorizer.class.name={name} is not allowed: {advice}")
     try:
         made = import_instance("authorizer.class.name", name)
     except ConfigError as error:
-        raise ConfigError(
-            f"{error}. Give {SIMPLE[0]} for the ACLs in ZooKeeper; classes of Java are not run"
-        ) from error
+        raise ConfigError(f"{error}, or {advice}") from error
     if not callable(getattr(made, "allows", None)):
         raise ConfigError(
             f"authorizer.class.name={name} has no method allows(principal, operation, resource, "

@@ -65,7 +65,7 @@ def test_an_authorizer_of_the_users_own_is_made_and_configured():
     ("given", "text"),
     [
         ({"name": "com.example.RangerAuthorizer"}, "classes of Java are not run"),
-        ({"name": "kafka.security.auth.Other"}, r"Give kafka\.security\.auth\.SimpleAcl"),
+        ({"name": "kafka.security.auth.Other"}, r"give kafka\.security\.auth\.SimpleAcl"),
         ({"name": "own"}, r"authorizer\.class\.name='own'"),
         ({"name": own("NoAuthorizer")}, r"has no method allows\(principal"),
         ({"name": own("Own"), "broken": "x"}, "refused the configuration: .*no directory"),

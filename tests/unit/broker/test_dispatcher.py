@@ -22,6 +22,7 @@ from zkbroker.protocol.messages import (
 )
 from zkbroker.protocol.messages.fetch import FetchResponsePartition, FetchResponseTopic
 from zkbroker.protocol.messages.transactions import TxnTopicPartitions
+from zkbroker.security import ANONYMOUS
 
 
 class PlayedSession:
@@ -33,6 +34,7 @@ class PlayedSession:
         self.ip = "10.0.0.1"
         self.parked_s = 0.0
         self.received_at = 0.0
+        self.principal = ANONYMOUS
 
 
 def frame(key: int, version: int, request: Any = None, client_id: str | None = "c") -> memoryview:
