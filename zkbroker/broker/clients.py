@@ -4,6 +4,7 @@ This is what the operator of a cluster with clients of many years asks first: wh
 behind by a change. Kept in memory, bounded, and written to a JSON file in the data directory:
 
     {"version": 1, "since_ms": …, "clients": [{"client_id": "x", "addresses": ["10.0.0.1"],
+      "throttled": 0, "throttled_ms": 0,
       "requests": [{"api": "FETCH", "api_key": 1, "version": 0, "count": 17, "served": true}]}]}
 """
 
@@ -31,9 +32,13 @@ _OTHER_KINDS = -1
 class ClientCounts:
     """Counts of one client id."""
 
-    __slots__ = ("addresses", "requests")
+    __slots__ = ("addresses", "requests", "throttled", "throttled_ms")
 
     def __init__(self) -> None:
+        self.throttled = 0
+        """Requests after which its connection was muted."""
+        self.throttled_ms = 0
+        """For how long, in all."""
         self.addresses: set[str] = set()
         self.requests: dict[int, int] = {}
 
@@ -81,6 +86,8 @@ class ClientVersions:
             {
                 "client_id": client_id,
                 "addresses": sorted(counts.addresses),
+                "throttled": counts.throttled,
+                "throttled_ms": counts.throttled_ms,
                 "requests": [
                     _described(key, count) for key, count in sorted(counts.requests.items())
                 ],

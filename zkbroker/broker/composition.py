@@ -19,6 +19,7 @@ from zkbroker.broker.membership import ClusterMembership
 from zkbroker.broker.metrics import BrokerMetrics
 from zkbroker.broker.peer_levels import PeerLevels
 from zkbroker.broker.peers import PeerKnowledge
+from zkbroker.broker.quotas.enforcement import enforce_quotas
 from zkbroker.broker.replica_copying import ReplicaCopying
 from zkbroker.broker.services import BrokerServices
 from zkbroker.broker.topic_settings import TopicSettings
@@ -122,6 +123,13 @@ def compose(foundation: Foundation) -> BrokerParts:
         copying.leader_throttle,
         authorization.handlers(),
     )
+    dispatcher = Dispatcher(
+        authorization.guard(handlers, services),
+        services.metrics,
+        services.clients,
+        max_items=config.max_request_items,
+    )
+    enforce_quotas(dispatcher, config, services.users, runtime)
     view.on_brokers(PeerLevels(own.id, config.inter_broker_protocol).look)
     view.on_topics(topic_settings.apply)
     view.on_topics(coordination.topics_changed)
@@ -146,10 +154,5 @@ def compose(foundation: Foundation) -> BrokerParts:
         coordination=coordination,
         transactions=transactions,
         authorization=authorization,
-        dispatcher=Dispatcher(
-            authorization.guard(handlers, services),
-            services.metrics,
-            services.clients,
-            max_items=config.max_request_items,
-        ),
+        dispatcher=dispatcher,
     )

@@ -16,6 +16,7 @@ from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
 from zkbroker.broker.metrics import GATHERED, BrokerMetrics, RequestMetrics
 from zkbroker.broker.pacing import RUN_S, paced
+from zkbroker.broker.quotas import ClientLimits, Throttling
 from zkbroker.broker.refusals import refusal
 from zkbroker.errors import ZkbrokerError
 from zkbroker.fileslice import FileSlice
@@ -43,13 +44,14 @@ Handler = Callable[[Any, RequestContext], Any]
 class ConnectionState:
     """What the dispatcher keeps of a connection, in `Session.context`."""
 
-    __slots__ = ("client_id", "counts", "handled_at", "kinds", "metrics", "started_at")
+    __slots__ = ("client_id", "counts", "handled_at", "kinds", "limits", "metrics", "started_at")
 
     def __init__(self, client_id: str | None, counts: ClientCounts) -> None:
         self.client_id = client_id
         self.counts = counts
         self.kinds = counts.requests
         self.metrics: RequestMetrics | None = None
+        self.limits: ClientLimits | None = None
         self.started_at = self.handled_at = 0.0
 
 
@@ -75,6 +77,8 @@ class Dispatcher:
         self._metrics = {int(key): metrics.request(key) for key in handlers}
         self._clients = clients
         self._max_items = max_items
+        self.throttling: Throttling | None = None
+        """Throttles clients above their quotas; None while no quota is set."""
 
     def handle(self, session: Session, frame: memoryview) -> Sequence[Part] | None:
         """Answer one request.
@@ -120,13 +124,22 @@ class Dispatcher:
             principal=session.principal,
             run_until=started + RUN_S,
         )
+        meter = None
+        if self.throttling is not None:
+            limits = self.throttling.limits(state.limits, context.principal.name, header.client_id)
+            state.limits = limits
+            meter = self.throttling.meter(limits, session, state.counts, request, len(frame))
         try:
-            response = handler(request, context)
+            response = None if meter is None else meter.refuse(request, header.api_version)
+            if response is None:
+                response = handler(request, context)
         except ZkbrokerError as error:
             if isinstance(error, CloseConnection):
                 raise
             response = self._failed(error, header, request)
         parts = None
+        if meter is not None:
+            meter.handled(response, (time.monotonic() - started - session.parked_s) * 1000)
         if response is not None:
             errors: list[int] = []
             try:
@@ -138,6 +151,8 @@ class Dispatcher:
                 raise
             for code in errors:
                 metrics.errors[int(code)] = metrics.errors.get(int(code), 0) + 1
+            if meter is not None:
+                meter.answered(parts)
         metrics.served += 1
         state.metrics = metrics
         state.started_at = started

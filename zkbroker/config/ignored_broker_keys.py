@@ -10,7 +10,7 @@ from collections.abc import Mapping
 _ONE_LOOP = "requests are handled by one event loop; there are no thread counts to set"
 _METRICS = "metrics are served in Prometheus form on admin.port"
 _PURGATORY = "delayed requests are dropped as they are answered; nothing is purged"
-_QUOTAS = "quotas are not enforced"
+_MOVES = "replicas do not move between data directories"
 _TLS = "connections are PLAINTEXT; put a TLS proxy in front where that is needed"
 _SASL = "clients are not authenticated; restrict access to the network instead"
 _ACLS = "access control lists are not enforced; restrict access to the network instead"
@@ -18,7 +18,7 @@ _ACLS = "access control lists are not enforced; restrict access to the network i
 IGNORED: Mapping[str, str] = {
     "alter.config.policy.class.name": "policies are Java classes",
     "background.threads": _ONE_LOOP,
-    "client.quota.callback.class": _QUOTAS,
+    "client.quota.callback.class": "callbacks are Java classes; quotas of users and clients work",
     "connections.max.reauth.ms": _SASL,
     "log.cleaner.max.compaction.lag.ms": "the cleaner chooses by log.cleaner.min.cleanable.ratio",
     "connection.failed.authentication.delay.ms": _SASL,
@@ -38,7 +38,7 @@ IGNORED: Mapping[str, str] = {
     "monitoring.period.secs": _METRICS,
     "num.io.threads": _ONE_LOOP,
     "num.network.threads": _ONE_LOOP,
-    "num.replica.alter.log.dirs.threads": "replicas do not move between data directories",
+    "num.replica.alter.log.dirs.threads": _MOVES,
     "num.threads": _ONE_LOOP,
     "offsets.commit.required.acks": "offsets are stored with acks=-1, the genuine default",
     "offsets.load.buffer.size": "offsets are loaded segment by segment",
@@ -47,8 +47,8 @@ IGNORED: Mapping[str, str] = {
     "delete.records.purgatory.purge.interval.requests": _PURGATORY,
     "replica.lag.max.messages": "lag is judged by time alone, as since 0.9",
     "replica.selector.class": "consumers read from leaders",
-    "alter.log.dirs.replication.quota.window.num": _QUOTAS,
-    "alter.log.dirs.replication.quota.window.size.seconds": _QUOTAS,
+    "alter.log.dirs.replication.quota.window.num": _MOVES,
+    "alter.log.dirs.replication.quota.window.size.seconds": _MOVES,
     "request.timeout.ms": "replica.socket.timeout.ms and controller.socket.timeout.ms are used",
     "transaction.state.log.load.buffer.size": "partitions are read in pieces of 128 KiB",
     "zk.synctime.ms": "nothing waits for a lagging ZooKeeper follower",
@@ -63,6 +63,5 @@ IGNORED_PREFIXES: Mapping[str, str] = {
     "sasl.": _SASL,
     "delegation.token.": _SASL,
     "password.encoder.": _TLS,
-    "quota.": _QUOTAS,
     "confluent.": "an option of a vendor's edition",
 }

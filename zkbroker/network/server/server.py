@@ -13,10 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import gevent
+import gevent.event
 import gevent.lock
 import gevent.pool
 
 from zkbroker.network.frames import FrameReader
+from zkbroker.network.server.muting import Alarm
 from zkbroker.network.server.request_memory import Account, RequestMemory
 from zkbroker.network.server.session import CloseConnection, Session
 from zkbroker.network.server.stream import HubStream
@@ -196,6 +198,11 @@ class Server:
     def release_answer(self, size: int) -> None:
         """Take back what `reserve_answer` gave."""
         self._answer_bytes -= size
+
+    def alarm(self) -> Alarm:
+        """Make what wakes a session that is muted."""
+        made: Alarm = gevent.event.Event()
+        return made
 
     def _bind(self, listener: Listener) -> socket.socket:
         host = listener.host

@@ -3,7 +3,8 @@
 Invariant: requests of one connection are handled one after the other, so answers leave in the order
 of requests, and a client that does not read its answers is not read from either: that is the
 backpressure, and it concerns no other connection. An answer that is being sent takes no request
-slot: however many peers do not read, the others are served. Every file slice of an answer is closed
+slot: however many peers do not read, the others are served. A connection that is muted is not read
+either, and holds no slot and no memory. Every file slice of an answer is closed
 exactly once, whether it was sent or not.
 """
 
@@ -19,6 +20,7 @@ from zkbroker.config.security import PLAINTEXT
 from zkbroker.errors import StorageError, ZkbrokerError
 from zkbroker.fileslice import FileSlice
 from zkbroker.network.frames import FrameError, FrameReader
+from zkbroker.network.server.muting import Alarm, Mute
 from zkbroker.network.server.request_memory import Account
 from zkbroker.network.transport import Part, ServerTransport
 from zkbroker.security import ANONYMOUS, Principal
@@ -79,6 +81,9 @@ class Owner(Protocol):
 
     def release_answer(self, size: int) -> None: ...
 
+    def alarm(self) -> Alarm:
+        """Make what wakes a session that is muted."""
+
     @property
     def sent(self) -> "Callable[[Session], object]":
         """Called when an answer has gone out."""
@@ -114,6 +119,7 @@ class Session:
         "context",
         "ip",
         "listener",
+        "mute",
         "number",
         "parked_s",
         "peer_gone",
@@ -157,6 +163,7 @@ class Session:
         """When the last byte of the request that is handled came, on the monotonic clock."""
         self.parked_s = 0.0
         """Seconds spent in `parked` since the handler last set this to 0."""
+        self.mute = Mute(owner.alarm)
         self.busy = False
         self.writing = False
         self.peer_gone = False
@@ -200,8 +207,8 @@ class Session:
 
     @property
     def parked_for_peer(self) -> bool:
-        """Whether it waits inside `parked` and would be woken if its peer went."""
-        return self._wake is not None
+        """Whether it waits inside `parked`, or is muted, and would be woken if its peer went."""
+        return self._wake is not None or self.mute.on
 
     @contextmanager
     def parked(self, wake: Callable[[], object]) -> Iterator[None]:
@@ -236,6 +243,7 @@ class Session:
         self.peer_gone = True
         if self._wake is not None:
             self._wake()
+        self.mute.end()
 
     def peer_closed(self) -> bool:
         """Ask the system whether the peer has closed its side."""
@@ -273,10 +281,12 @@ class Session:
         if self._close_reason is None:
             self._close_reason = reason
             self._stream.shut_down(socket.SHUT_RDWR)
+            self.mute.end()
 
     def finish(self) -> None:
         """Let it answer what has come and then end."""
         self._stream.shut_down(socket.SHUT_RD)
+        self.mute.end()
 
     def serve(self, handle: "Callable[[Session, memoryview], Sequence[Part] | None]") -> None:
         """Serve until either side ends it. Never raises for what the peer did."""
@@ -345,6 +355,8 @@ class Session:
                     self._close_account()
                 self.busy = False
             del parts
+            if self.mute.seconds and not owner.stopping:
+                self.mute.pause()
             if owner.stopping:
                 after_stop += 1
                 if after_stop >= _MAX_AFTER_STOP:

@@ -1,0 +1,41 @@
+"""A pause ends when its time is over, or when it is ended."""
+
+import threading
+
+from zkbroker.network.server.muting import Mute
+
+
+class _Alarm:
+    def __init__(self):
+        self.waited = []
+        self.ended = 0
+
+    def set(self):
+        self.ended += 1
+
+    def wait(self, timeout):
+        self.waited.append(timeout)
+
+
+def test_a_pause_waits_once_for_what_was_set():
+    alarm = _Alarm()
+    mute = Mute(lambda: alarm)
+    assert not mute.on
+    mute.seconds = 1.5
+    mute.pause()
+    assert (alarm.waited, mute.seconds, mute.on) == ([1.5], 0.0, False)
+    mute.end()
+    assert alarm.ended == 0
+
+
+def test_a_pause_is_ended_from_elsewhere():
+    made = threading.Event()
+    mute = Mute(threading.Event)
+    mute.seconds = 3600.0
+    task = threading.Thread(target=lambda: (mute.pause(), made.set()))
+    task.start()
+    while not made.is_set():
+        mute.end()
+        made.wait(0.01)
+    task.join()
+    assert not mute.on

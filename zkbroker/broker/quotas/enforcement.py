@@ -1,0 +1,47 @@
+"""Gives the dispatcher the quotas that hold: at the start, and after each change.
+
+Invariant: the dispatcher throttles while at least one quota is set, in ZooKeeper or in the broker's
+settings, and is without any meter otherwise.
+"""
+
+from typing import Protocol
+
+from zkbroker.broker.quotas.client_quotas import ClientQuotas, QuotaWindows
+from zkbroker.broker.quotas.table import QuotaKind, QuotaTable
+from zkbroker.broker.quotas.throttling import Throttling
+from zkbroker.broker.user_settings import UserSettings
+from zkbroker.config.broker import BrokerConfig
+from zkbroker.config.broker_options.quotas import NO_QUOTA
+from zkbroker.registry.user_configs import UserConfigs
+from zkbroker.runtime import Runtime
+
+
+class Throttled(Protocol):
+    """What throttles; see `Dispatcher`."""
+
+    throttling: Throttling | None
+
+
+def default_quotas(config: BrokerConfig) -> dict[QuotaKind, float]:
+    """Return the quotas that a broker's own settings give to every client."""
+    given = {
+        QuotaKind.PRODUCE: config.quota_producer_default,
+        QuotaKind.FETCH: config.quota_consumer_default,
+    }
+    return {kind: quota for kind, quota in given.items() if quota < NO_QUOTA}
+
+
+def enforce_quotas(
+    dispatcher: Throttled, config: BrokerConfig, users: UserSettings, runtime: Runtime
+) -> ClientQuotas:
+    """Have a dispatcher throttle by what ZooKeeper has for users and clients, now and later."""
+    windows = QuotaWindows(config.quota_windows, config.quota_window_s * 1000, config.quota_clients)
+    quotas = ClientQuotas(runtime.clock_ms, windows)
+    throttling, defaults = Throttling(quotas), default_quotas(config)
+
+    def take(configs: UserConfigs) -> None:
+        quotas.take(QuotaTable(configs, defaults))
+        dispatcher.throttling = None if quotas.empty else throttling
+
+    users.on_change(take)
+    return quotas

@@ -1,0 +1,110 @@
+"""Which quota holds for a client of a user, and which others share it.
+
+    1  /config/users/U/clients/C                     shared by client C of user U
+    2  /config/users/U/clients/<default>             the same
+    3  /config/users/U                               shared by all clients of user U
+    4  /config/users/<default>/clients/C             shared by client C of user U
+    5  /config/users/<default>/clients/<default>     the same
+    6  /config/users/<default>                       shared by all clients of user U
+    7  /config/clients/C                             shared by client C of all users
+    8  /config/clients/<default>                     the same
+    9  quota.producer.default, quota.consumer.default    the same
+
+Invariant: each kind of quota is looked for on its own; the first entity that has it counts, however
+small or large its quota is. A value that is no number above 0 is named in the log and counts as
+none.
+
+Source: KIP-13, KIP-55, KIP-124.
+"""
+
+import logging
+import math
+from collections.abc import Mapping
+from enum import StrEnum
+
+from zkbroker.registry.user_configs import DEFAULT, ConfigEntity, Name, UserConfigs
+
+logger = logging.getLogger(__name__)
+
+Key = tuple[str, str]
+"""User and client that share a quota; empty for any."""
+
+
+class QuotaKind(StrEnum):
+    """The settings that are quotas."""
+
+    PRODUCE = "producer_byte_rate"
+    """Bytes a second of produce requests, at each broker."""
+    FETCH = "consumer_byte_rate"
+    """Bytes a second of answers to consumers' fetches, at each broker."""
+    REQUEST = "request_percentage"
+    """Time that requests take, as a percentage of one thread's, at each broker."""
+
+
+def quota_of(text: str) -> float | None:
+    """Return the number that a setting holds; None for one that is no quota."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and number > 0 else None
+
+
+class QuotaTable:
+    """All quotas that are set.
+
+    Args:
+        configs: settings of users and clients.
+        defaults: of clients that have none of their own, from the broker's settings.
+    """
+
+    def __init__(
+        self, configs: UserConfigs | None = None, defaults: Mapping[QuotaKind, float] | None = None
+    ) -> None:
+        self._defaults = dict(defaults or {})
+        self._quotas: dict[QuotaKind, dict[tuple[Name | None, Name | None], float]] = {
+            kind: {} for kind in QuotaKind
+        }
+        for entity, settings in (configs or UserConfigs()).settings.items():
+            if entity.ip is None:
+                self._add(entity, settings)
+
+    def _add(self, entity: ConfigEntity, settings: Mapping[str, str]) -> None:
+        for kind, quotas in self._quotas.items():
+            text = settings.get(kind)
+            if text is None:
+                continue
+            quota = quota_of(text)
+            if quota is None:
+                logger.warning(
+                    "quota ignored entity=%s key=%s value=%r: give a number above 0",
+                    entity.path, kind, text,
+                )  # fmt: skip
+            else:
+                quotas[entity.user, entity.client] = quota
+
+    @property
+    def empty(self) -> bool:
+        """Whether no quota is set."""
+        return not self._defaults and not any(self._quotas.values())
+
+    def find(self, kind: QuotaKind, user: str, client: str) -> tuple[Key, float] | None:
+        """Return what shares a quota, and the quota; None where there is none."""
+        quotas = self._quotas[kind]
+        if quotas:
+            both, of_user, of_client = (user, client), (user, ""), ("", client)
+            for wanted, key in (
+                ((user, client), both),
+                ((user, DEFAULT), both),
+                ((user, None), of_user),
+                ((DEFAULT, client), both),
+                ((DEFAULT, DEFAULT), both),
+                ((DEFAULT, None), of_user),
+                ((None, client), of_client),
+                ((None, DEFAULT), of_client),
+            ):
+                quota = quotas.get(wanted)
+                if quota is not None:
+                    return key, quota
+        default = self._defaults.get(kind)
+        return None if default is None else (("", client), default)
