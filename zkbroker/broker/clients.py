@@ -80,6 +80,10 @@ class ClientVersions:
             counts.addresses.add(address)
         return counts
 
+    def throttled(self) -> list[tuple[str, ClientCounts]]:
+        """Return the clients that quotas throttled, "" for those without a client id."""
+        return [(name or "", each) for name, each in self._clients.items() if each.throttled]
+
     def snapshot(self) -> dict[str, Any]:
         """Return all counts in the form of the file."""
         clients = [

@@ -129,7 +129,7 @@ def compose(foundation: Foundation) -> BrokerParts:
         services.clients,
         max_items=config.max_request_items,
     )
-    enforce_quotas(dispatcher, config, services.users, runtime)
+    enforce_quotas(dispatcher, config, services.users, runtime, foundation.server.unmute)
     view.on_brokers(PeerLevels(own.id, config.inter_broker_protocol).look)
     view.on_topics(topic_settings.apply)
     view.on_topics(coordination.topics_changed)

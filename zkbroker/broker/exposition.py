@@ -70,6 +70,7 @@ class BrokerCollector(Collector):
         """Yield every family."""
         yield from self._topics()
         yield from self._requests()
+        yield from self._throttled()
         yield from self._partitions()
         yield self._flushes()
         yield from self._cleaner()
@@ -110,6 +111,20 @@ class BrokerCollector(Collector):
                 histogram = counts.times()[number]
                 times.add_metric([name], cumulated(histogram), histogram.sum_ms / 1000)
             yield times
+
+    def _throttled(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily(
+            "zkbroker_throttled_requests", "Requests after which a quota muted the connection",
+            labels=["client_id"],
+        )  # fmt: skip
+        seconds = CounterMetricFamily(
+            "zkbroker_throttle_seconds", "throttle-time, in seconds", labels=["client_id"]
+        )
+        for client_id, counts in self._services.clients.throttled():
+            requests.add_metric([client_id], counts.throttled)
+            seconds.add_metric([client_id], counts.throttled_ms / 1000)
+        yield requests
+        yield seconds
 
     def _partitions(self) -> Iterator[Metric]:
         labels = ["topic", "partition"]

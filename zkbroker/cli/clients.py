@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from zkbroker.cli.output import json_option, print_json, print_table
+from zkbroker.cli.output import json_option, print_json, print_table, say
 from zkbroker.errors import ZkbrokerError
 
 _FILE = "client-versions.json"
@@ -56,6 +56,12 @@ def command(sources: tuple[str, ...], refused: bool, as_json: bool) -> None:
         ],
         numbers=[3, 4],
     )
+    for client in clients:
+        if client.get("throttled"):
+            say(
+                f"{client['client_id']} was throttled by quotas: {client['throttled']} times, "
+                f"{client['throttled_ms'] / 1000:g} s in all"
+            )
 
 
 def _read(source: str) -> Any:

@@ -57,3 +57,14 @@ def test_kinds_of_requests_of_one_client_are_bounded() -> None:
     assert len(counts.requests) == MAX_REQUEST_KINDS + 1
     assert sum(counts.requests.values()) == MAX_REQUEST_KINDS + 50
     assert counts.knows(7000)
+
+
+def test_throttled_clients_are_told() -> None:
+    clients = ClientVersions(PlainRuntime(lambda: 0))
+    clients.client("calm", "a")
+    greedy = clients.client(None, "a")
+    greedy.throttled, greedy.throttled_ms = 2, 1500
+    assert clients.throttled() == [("", greedy)]
+    by_id = {each["client_id"]: each for each in clients.snapshot()["clients"]}
+    assert (by_id[None]["throttled"], by_id[None]["throttled_ms"]) == (2, 1500)
+    assert by_id["calm"]["throttled"] == 0

@@ -1,7 +1,8 @@
 """What clients with quotas did of late, at this broker.
 
 Invariant: all connections that share a quota share one rate. A rate is kept while its client is
-among the last `max_keys` that were active; one that is forgotten begins again, as after silence.
+among the last `max_keys` that were active; one that is forgotten, or whose quota changes, begins
+again, as after silence.
 """
 
 from collections import OrderedDict
@@ -58,7 +59,7 @@ class ClientQuotas:
         self._table = QuotaTable()
         self.generation = 0
         """How often the quotas changed."""
-        self._rates: OrderedDict[tuple[QuotaKind, Key], SampledRate] = OrderedDict()
+        self._rates: OrderedDict[tuple[QuotaKind, Key], tuple[float, SampledRate]] = OrderedDict()
 
     @property
     def rates(self) -> int:
@@ -70,10 +71,13 @@ class ClientQuotas:
         """Whether no quota is set."""
         return self._table.empty
 
-    def take(self, table: QuotaTable) -> None:
-        """Take other quotas; rates go on."""
+    def take(self, table: QuotaTable) -> bool:
+        """Take quotas, and return whether any differs; the rates of the others go on."""
+        if table == self._table:
+            return False
         self._table = table
         self.generation += 1
+        return True
 
     def limits(self, user: str, client: str) -> ClientLimits:
         """Return the quotas of a client of a user."""
@@ -93,7 +97,7 @@ class ClientQuotas:
         if found is None:
             return 0
         now_ms, quota = self._clock_ms(), _per_second(kind, found[1])
-        rate = self._rate(kind, found[0])
+        rate = self._rate(kind, found[0], quota)
         rate.record(amount, quota, now_ms)
         return self._bounded(kind, rate.throttle_ms(quota, now_ms))
 
@@ -102,30 +106,33 @@ class ClientQuotas:
         found = limits.found.get(kind)
         if found is None:
             return 0
-        rate = self._rate(kind, found[0])
-        return self._bounded(kind, rate.throttle_ms(_per_second(kind, found[1]), self._clock_ms()))
+        quota = _per_second(kind, found[1])
+        rate = self._rate(kind, found[0], quota)
+        return self._bounded(kind, rate.throttle_ms(quota, self._clock_ms()))
 
     def allowance(self, limits: ClientLimits, kind: QuotaKind) -> float | None:
         """Return how much a client may do at once; None for any amount."""
         found = limits.found.get(kind)
         if found is None:
             return None
-        return self._rate(kind, found[0]).allowance(_per_second(kind, found[1]), self._clock_ms())
+        quota = _per_second(kind, found[1])
+        return self._rate(kind, found[0], quota).allowance(quota, self._clock_ms())
 
     def _bounded(self, kind: QuotaKind, throttle_ms: int) -> int:
         # Of request time one sample at most, as genuine brokers do: heartbeats are requests too.
         return min(throttle_ms, self.windows.size_ms) if kind is QuotaKind.REQUEST else throttle_ms
 
-    def _rate(self, kind: QuotaKind, key: Key) -> SampledRate:
+    def _rate(self, kind: QuotaKind, key: Key, quota: float) -> SampledRate:
         rates, name = self._rates, (kind, key)
-        rate = rates.get(name)
-        if rate is not None:
+        kept = rates.get(name)
+        if kept is not None and kept[0] == quota:
             rates.move_to_end(name)
-            return rate
+            return kept[1]
         windows = self.windows
-        while len(rates) >= windows.max_keys:
+        while kept is None and len(rates) >= windows.max_keys:
             rates.popitem(last=False)
-        rate = rates[name] = SampledRate(windows.number, windows.size_ms)
+        rate = SampledRate(windows.number, windows.size_ms)
+        rates[name] = quota, rate
         return rate
 
 

@@ -1,9 +1,11 @@
 """Gives the dispatcher the quotas that hold: at the start, and after each change.
 
 Invariant: the dispatcher throttles while at least one quota is set, in ZooKeeper or in the broker's
-settings, and is without any meter otherwise.
+settings, and is without any meter otherwise. When a quota changes, no connection stays muted for
+the sake of the one before.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from zkbroker.broker.quotas.client_quotas import ClientQuotas, QuotaWindows
@@ -32,15 +34,28 @@ def default_quotas(config: BrokerConfig) -> dict[QuotaKind, float]:
 
 
 def enforce_quotas(
-    dispatcher: Throttled, config: BrokerConfig, users: UserSettings, runtime: Runtime
+    dispatcher: Throttled,
+    config: BrokerConfig,
+    users: UserSettings,
+    runtime: Runtime,
+    unmute: Callable[[], object],
 ) -> ClientQuotas:
-    """Have a dispatcher throttle by what ZooKeeper has for users and clients, now and later."""
+    """Have a dispatcher throttle by what ZooKeeper has for users and clients, now and later.
+
+    Args:
+        dispatcher: of the broker.
+        config: settings of the broker.
+        users: what ZooKeeper has.
+        runtime: its clock.
+        unmute: lets connections that are muted go on.
+    """
     windows = QuotaWindows(config.quota_windows, config.quota_window_s * 1000, config.quota_clients)
     quotas = ClientQuotas(runtime.clock_ms, windows)
     throttling, defaults = Throttling(quotas), default_quotas(config)
 
     def take(configs: UserConfigs) -> None:
-        quotas.take(QuotaTable(configs, defaults))
+        if quotas.take(QuotaTable(configs, defaults)):
+            unmute()
         dispatcher.throttling = None if quotas.empty else throttling
 
     users.on_change(take)

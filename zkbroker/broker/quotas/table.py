@@ -88,6 +88,15 @@ class QuotaTable:
         """Whether no quota is set."""
         return not self._defaults and not any(self._quotas.values())
 
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, QuotaTable)
+            and self._defaults == other._defaults
+            and self._quotas == other._quotas
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
     def find(self, kind: QuotaKind, user: str, client: str) -> tuple[Key, float] | None:
         """Return what shares a quota, and the quota; None where there is none."""
         quotas = self._quotas[kind]

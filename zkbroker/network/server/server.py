@@ -204,6 +204,11 @@ class Server:
         made: Alarm = gevent.event.Event()
         return made
 
+    def unmute(self) -> None:
+        """End the pauses of all connections that are muted."""
+        for session in list(self._sessions):
+            session.mute.end()
+
     def _bind(self, listener: Listener) -> socket.socket:
         host = listener.host
         family = socket.AF_INET6 if ":" in host or not host else socket.AF_INET

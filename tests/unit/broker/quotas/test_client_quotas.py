@@ -44,12 +44,16 @@ def test_request_time_is_a_percentage_of_one_thread_and_throttles_a_second_at_mo
     assert quotas.record(limits, REQUEST, 5000) == 1000
 
 
-def test_a_changed_quota_holds_for_what_was_done_before():
+def test_a_rate_begins_again_when_its_quota_changes_and_goes_on_when_another_does():
     quotas = _quotas({ConfigEntity(user="u"): {PRODUCE: "100"}})
     quotas.record(quotas.limits("u", "a"), PRODUCE, 200)
     before = quotas.generation
-    quotas.take(QuotaTable(UserConfigs({ConfigEntity(user="u"): {PRODUCE: "200"}})))
-    assert quotas.generation == before + 1
+    other = {ConfigEntity(user="u"): {PRODUCE: "100"}, ConfigEntity(user="v"): {PRODUCE: "1"}}
+    assert quotas.take(QuotaTable(UserConfigs(other)))
+    assert quotas.throttle_ms(quotas.limits("u", "a"), PRODUCE) == 1000
+    assert not quotas.take(QuotaTable(UserConfigs(other)))
+    quotas.take(QuotaTable(UserConfigs({ConfigEntity(user="u"): {PRODUCE: "50"}})))
+    assert quotas.generation == before + 2
     assert quotas.throttle_ms(quotas.limits("u", "a"), PRODUCE) == 0
     quotas.take(QuotaTable())
     assert quotas.empty

@@ -18,13 +18,19 @@ def _config(**given):
 
 def test_quotas_come_and_go():
     dispatcher, users = SimpleNamespace(throttling=None), UserSettings()
-    quotas = enforce_quotas(dispatcher, _config(), users, PlainRuntime(lambda: 0))
+    unmuted = []
+    quotas = enforce_quotas(
+        dispatcher, _config(), users, PlainRuntime(lambda: 0), lambda: unmuted.append(1)
+    )
     assert dispatcher.throttling is None
     users.take(UserConfigs({ConfigEntity(user="u"): {"producer_byte_rate": "5"}}))
     assert dispatcher.throttling is not None
     assert quotas.limits("u", "c").found == {QuotaKind.PRODUCE: (("u", ""), 5.0)}
     users.take(UserConfigs({ConfigEntity(user="u"): {"SCRAM-SHA-256": "x"}}))
     assert dispatcher.throttling is None
+    assert len(unmuted) == 2
+    users.take(UserConfigs({ConfigEntity(user="v"): {"SCRAM-SHA-256": "x"}}))
+    assert len(unmuted) == 2
 
 
 def test_the_brokers_defaults_are_quotas_of_every_client():
@@ -32,7 +38,9 @@ def test_the_brokers_defaults_are_quotas_of_every_client():
     assert default_quotas(config) == {QuotaKind.PRODUCE: 1024.0}
     assert default_quotas(_config()) == {}
     dispatcher = SimpleNamespace(throttling=None)
-    quotas = enforce_quotas(dispatcher, config, UserSettings(), PlainRuntime(lambda: 0))
+    quotas = enforce_quotas(
+        dispatcher, config, UserSettings(), PlainRuntime(lambda: 0), lambda: None
+    )
     assert dispatcher.throttling is not None
     assert quotas.windows.number == 3
     assert quotas.limits("u", "c").found[QuotaKind.PRODUCE] == (("", "c"), 1024.0)
