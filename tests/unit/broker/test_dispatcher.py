@@ -30,6 +30,7 @@ class PlayedSession:
 
     def __init__(self) -> None:
         self.context: object = None
+        self.principal = ANONYMOUS
         self.client_id: str | None = None
         self.ip = "10.0.0.1"
         self.parked_s = 0.0
