@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from zkbroker.broker.coordination import Coordination
 from zkbroker.broker.dispatcher import Handler
+from zkbroker.broker.handlers import sasl
 from zkbroker.broker.handlers.configs import ConfigsHandlers
 from zkbroker.broker.handlers.fetch import FetchHandler
 from zkbroker.broker.handlers.list_offsets import ListOffsetsHandler
@@ -53,6 +54,8 @@ def handler_table(
         ApiKey.DELETE_RECORDS: topics.delete_records,
         ApiKey.DESCRIBE_CONFIGS: configs.describe_configs,
         ApiKey.ALTER_CONFIGS: configs.alter_configs,
+        ApiKey.SASL_HANDSHAKE: sasl.sasl_handshake,
+        ApiKey.SASL_AUTHENTICATE: sasl.sasl_authenticate,
         ApiKey.DESCRIBE_LOG_DIRS: DescribeLogDirsHandler(services.logs, services.replicas),
         **acls,
         **coordination.handlers(verify),

@@ -221,6 +221,8 @@ NEEDS: Mapping[ApiKey, tuple[Need, ...]] = {
     ApiKey.LIST_GROUPS: (
         _listed(Operation.DESCRIBE, _group_item, or_on_cluster=Operation.DESCRIBE),
     ),
+    ApiKey.SASL_HANDSHAKE: (),
+    ApiKey.SASL_AUTHENTICATE: (),
     ApiKey.API_VERSIONS: (),
     ApiKey.CREATE_TOPICS: (_each(Operation.CREATE, _topic, or_on_cluster=Operation.CREATE),),
     ApiKey.DELETE_TOPICS: (_DELETE_TOPICS,),

@@ -34,6 +34,7 @@ class ApiKey(IntEnum):
     SYNC_GROUP = 14
     DESCRIBE_GROUPS = 15
     LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
@@ -51,6 +52,7 @@ class ApiKey(IntEnum):
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
     DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
     ELECT_PREFERRED_LEADERS = 43
@@ -72,6 +74,7 @@ SUPPORTED_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.SYNC_GROUP: (0, 2),
     ApiKey.DESCRIBE_GROUPS: (0, 2),
     ApiKey.LIST_GROUPS: (0, 2),
+    ApiKey.SASL_HANDSHAKE: (0, 1),
     ApiKey.API_VERSIONS: (0, 2),
     ApiKey.CREATE_TOPICS: (0, 3),
     ApiKey.DELETE_TOPICS: (0, 3),
@@ -87,6 +90,7 @@ SUPPORTED_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.DESCRIBE_CONFIGS: (0, 2),
     ApiKey.ALTER_CONFIGS: (0, 1),
     ApiKey.DESCRIBE_LOG_DIRS: (0, 1),
+    ApiKey.SASL_AUTHENTICATE: (0, 0),
     ApiKey.CREATE_PARTITIONS: (0, 1),
     ApiKey.DELETE_GROUPS: (0, 1),
     ApiKey.ELECT_PREFERRED_LEADERS: (0, 0),
@@ -101,6 +105,7 @@ BROKER_VERSIONS: dict[ApiKey, tuple[int, int]] = SUPPORTED_VERSIONS | {
     ApiKey.CONTROLLED_SHUTDOWN: (0, 2),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (0, 3),
     ApiKey.WRITE_TXN_MARKERS: (0, 0),
+    ApiKey.SASL_AUTHENTICATE: (0, 1),
     ApiKey.VERIFY_TRANSACTION: (0, 0),
 }
 

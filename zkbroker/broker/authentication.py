@@ -1,0 +1,246 @@
+"""The gate in front of the dispatcher, on listeners where clients log in.
+
+    frame --> logged in? --yes--> the dispatcher
+                 |
+                 no --> ApiVersions: the dispatcher; SaslHandshake, tokens: `ServerExchange`;
+                        anything else: error 34 if a handshake is under way, then the end
+
+Invariant: before a login nothing but the table of versions reaches a handler, and no frame is
+longer than `MAX_LOGIN_BYTES`. After a failure the connection waits, gets its answer and ends; it is
+never asked for more.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar
+
+from zkbroker.broker.refusals import refusal
+from zkbroker.errors import ErrorCode
+from zkbroker.network.server.session import CloseConnection
+from zkbroker.network.transport import Part
+from zkbroker.protocol import (
+    ApiKey,
+    MalformedFrame,
+    RequestHeader,
+    UnsupportedRequest,
+    decode_header,
+    decode_request,
+    encode_response,
+    supported,
+)
+from zkbroker.protocol.messages import (
+    MetadataRequest,
+    MetadataResponse,
+    SaslAuthenticateResponse,
+    SaslHandshakeResponse,
+)
+from zkbroker.protocol.messages.metadata import MetadataTopic
+from zkbroker.security import Principal
+from zkbroker.security.sasl import OAUTHBEARER
+from zkbroker.security.sasl.exchange import Phase, ServerExchange
+from zkbroker.security.sasl.mechanism import MAX_TOKEN_BYTES, LoginRefused, ServerMechanism
+
+logger = logging.getLogger(__name__)
+
+MAX_LOGIN_BYTES = MAX_TOKEN_BYTES
+_MAX_ITEMS = 10_000
+
+T = TypeVar("T")
+
+Mechanisms = Mapping[str, Callable[[], ServerMechanism]]
+"""Name → makes the broker's side of one login; in the order in which clients are told."""
+
+
+class LoginSession(Protocol):
+    """What the gate needs of a connection."""
+
+    address: str
+    listener: str
+    client_id: str | None
+    principal: Principal
+    login: object
+    """The exchange under way; None before it and after it."""
+    logged_in: bool
+    last_answer: str
+    """Why the connection ends after the answer that is given now; empty if it goes on."""
+
+    def parked(self, wake: Callable[[], object]) -> AbstractContextManager[None]:
+        """Wait inside without holding a request slot."""
+
+    def limit_frames(self, max_bytes: int) -> None:
+        """Set the length of the longest frame that is taken from now on."""
+
+
+class LoginCounts:
+    """How many logins there were: (listener, mechanism, whether they were good) → count."""
+
+    def __init__(self) -> None:
+        self.logins: dict[tuple[str, str, bool], int] = {}
+
+    def count(self, listener: str, mechanism: str, *, good: bool) -> None:
+        """Count one."""
+        key = (listener, mechanism, good)
+        self.logins[key] = self.logins.get(key, 0) + 1
+
+
+class LoginGate:
+    """Lets requests of those pass that have logged in.
+
+    Args:
+        listeners: name of a listener → the mechanisms that are enabled there.
+        handle: the dispatcher: answers a request.
+        max_frame_bytes: the longest request, after the login.
+        wait: waits before a failure is answered; as long as is set, or until it is called back.
+        offload: calls a function that may wait, without stopping other tasks.
+    """
+
+    def __init__(
+        self,
+        listeners: Mapping[str, Mechanisms],
+        handle: Callable[[Any, memoryview], Sequence[Part] | None],
+        *,
+        max_frame_bytes: int,
+        wait: Callable[[LoginSession], object],
+        offload: Callable[[Callable[[], bytes]], bytes],
+    ) -> None:
+        self._listeners = listeners
+        self._handle = handle
+        self._max_frame_bytes = max_frame_bytes
+        self._wait = wait
+        self._offload = offload
+        self.counts = LoginCounts()
+
+    def handle(self, session: Any, frame: memoryview) -> Sequence[Part] | None:
+        """Answer one frame.
+
+        Raises:
+            CloseConnection: it cannot be answered.
+        """
+        if session.logged_in:
+            return self._handle(session, frame)
+        exchange = session.login
+        if exchange is None:
+            exchange = session.login = ServerExchange(self._listeners[session.listener])
+        assert isinstance(exchange, ServerExchange)
+        try:
+            if exchange.phase is Phase.BARE:
+                token = self._evaluate(session, exchange, bytes(frame))
+                answer: Sequence[Part] = [len(token).to_bytes(4, "big") + token]
+            else:
+                answer = self._answer(session, exchange, frame)
+        except LoginRefused as error:
+            self._failed(session, exchange)
+            raise CloseConnection(f"{_login(exchange)}: {error}") from None
+        except (UnsupportedRequest, MalformedFrame) as error:
+            self._failed(session, exchange)
+            raise CloseConnection(f"{_login(exchange)}: not a request of it: {error}") from None
+        if exchange.phase is Phase.DONE:
+            self._done(session, exchange)
+        return answer
+
+    def _answer(
+        self, session: LoginSession, exchange: ServerExchange, frame: memoryview
+    ) -> Sequence[Part]:
+        header, _ = decode_header(frame)
+        session.client_id = header.client_id
+        if header.api_key == ApiKey.API_VERSIONS and exchange.phase is not Phase.TOKENS:
+            exchange.versions(answered=supported(header.api_key, header.api_version))
+            answered = self._handle(session, frame)
+            assert answered is not None
+            return answered
+        if exchange.phase is not Phase.TOKENS and header.api_key != ApiKey.SASL_HANDSHAKE:
+            # What it is about is not looked at.
+            raise exchange.refuse(_name(header.api_key))
+        header, request = decode_request(frame, max_items=_MAX_ITEMS)
+        if header.api_key == ApiKey.SASL_HANDSHAKE and exchange.phase is not Phase.TOKENS:
+            return self._handshake(session, exchange, header, request.mechanism)
+        if header.api_key == ApiKey.SASL_AUTHENTICATE:
+            return self._authenticate(session, exchange, header, request.auth_bytes)
+        error = exchange.refuse(_name(header.api_key))
+        response = _refusal(request, header.api_version)
+        if response is None:
+            raise error
+        return self._last(session, exchange, header, response, str(error))
+
+    def _handshake(
+        self,
+        session: LoginSession,
+        exchange: ServerExchange,
+        header: RequestHeader,
+        mechanism: str,
+    ) -> Sequence[Part]:
+        known = exchange.handshake(mechanism, bare=header.api_version == 0)
+        response = SaslHandshakeResponse(ErrorCode.NONE, exchange.enabled)
+        if known:
+            return encode_response(header.correlation_id, response, header.api_version)
+        response.error_code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        why = f"the mechanism {mechanism[:40]!r} is not enabled"
+        return self._last(session, exchange, header, response, why)
+
+    def _authenticate(
+        self, session: LoginSession, exchange: ServerExchange, header: RequestHeader, token: bytes
+    ) -> Sequence[Part]:
+        try:
+            answer = self._evaluate(session, exchange, token)
+        except LoginRefused as error:
+            failed = SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, str(error))
+            return self._last(session, exchange, header, failed, str(error))
+        response = SaslAuthenticateResponse(auth_bytes=answer)
+        return encode_response(header.correlation_id, response, header.api_version)
+
+    def _evaluate(self, session: LoginSession, exchange: ServerExchange, token: bytes) -> bytes:
+        if exchange.mechanism != OAUTHBEARER:
+            return exchange.token(token)
+        # A validator may ask over a network.
+        with session.parked(_nothing):
+            return self._offload(lambda: exchange.token(token))
+
+    def _last(
+        self,
+        session: LoginSession,
+        exchange: ServerExchange,
+        header: RequestHeader,
+        response: Any,
+        why: str,
+    ) -> Sequence[Part]:
+        self._failed(session, exchange)
+        session.last_answer = f"{_login(exchange)}: {why}"
+        return encode_response(header.correlation_id, response, header.api_version)
+
+    def _failed(self, session: LoginSession, exchange: ServerExchange) -> None:
+        self.counts.count(session.listener, exchange.mechanism, good=False)
+        self._wait(session)
+
+    def _done(self, session: LoginSession, exchange: ServerExchange) -> None:
+        assert exchange.principal is not None
+        session.principal = exchange.principal
+        session.logged_in = True
+        session.login = None
+        session.limit_frames(self._max_frame_bytes)
+        self.counts.count(session.listener, exchange.mechanism, good=True)
+        logger.debug(
+            "logged in peer=%s principal=%s mechanism=%s",
+            session.address,
+            exchange.principal,
+            exchange.mechanism,
+        )
+
+
+def _login(exchange: ServerExchange) -> str:
+    return f"login failed mechanism={exchange.mechanism or 'none'}"
+
+
+def _name(api_key: int) -> str:
+    return ApiKey(api_key).name if api_key in set(ApiKey) else f"a request of API {api_key}"
+
+
+def _refusal(request: Any, version: int) -> Any | None:
+    code = ErrorCode.ILLEGAL_SASL_STATE
+    if isinstance(request, MetadataRequest):
+        return MetadataResponse(topics=[MetadataTopic(code, name) for name in request.topics or ()])
+    return refusal(request, version, code)
+
+
+def _nothing() -> None:
+    pass
