@@ -105,6 +105,7 @@ LAYOUTS = {
         "assignment:bytes]]",
     ),
     16: ("", "throttle_time_ms:i32+1 error_code:i16 groups[group_id:str protocol_type:str]"),
+    17: ("mechanism:str", "error_code:i16 mechanisms[:str]"),
     18: (
         "",
         "error_code:i16 versions[key:i16 min_version:i16 max_version:i16] throttle_time_ms:i32+1",
@@ -191,6 +192,10 @@ LAYOUTS = {
         "topics?[topic:str partitions[:i32]]",
         "throttle_time_ms:i32 log_dirs[error_code:i16 log_dir:str topics[topic:str "
         "partitions[partition:i32 size:i64 offset_lag:i64 is_future:bool]]]",
+    ),
+    36: (
+        "auth_bytes:bytes",
+        "error_code:i16 error_message:str? auth_bytes:bytes session_lifetime_ms:i64+1",
     ),
     37: (
         "topics[topic:str count:i32 assignments?[broker_ids[:i32]]] timeout_ms:i32 "

@@ -49,7 +49,7 @@ def test_a_client_id_may_be_null():
 
 
 @pytest.mark.parametrize(
-    ("api_key", "version"), [(0, 8), (0, -1), (4, 3), (99, 0), (-1, 0), (17, 0)]
+    ("api_key", "version"), [(0, 8), (0, -1), (4, 3), (99, 0), (-1, 0), (17, 2)]
 )
 def test_an_unserved_request_is_refused_and_says_who_asked_for_what(api_key, version):
     frame = b"".join(encode_request(RequestHeader(18, 0, 1, "old-app"), ApiVersionsRequest()))[4:]

@@ -32,7 +32,8 @@ MAX_ITERATIONS = 2_000_000
 """More would let a broker keep its clients busy for seconds."""
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
-_NONCE_BITS = 130
+NONCE_BITS = 130
+"""As genuine sides draw them, for nonces and salts."""
 _FIELDS = ("salt", "stored_key", "server_key", "iterations")
 _ITERATIONS = re.compile(r"[0-9]{1,10}")
 
@@ -88,15 +89,14 @@ class ScramCredential:
 
 
 def nonce() -> str:
-    """Return a fresh random text of 26 letters and digits, as genuine sides make it."""
-    number = secrets.randbits(_NONCE_BITS) | 1 << (_NONCE_BITS - 1)
-    return base36(number)
+    """Return a fresh random text of about 26 letters and digits, as genuine sides make it."""
+    return base36(secrets.randbits(NONCE_BITS))
 
 
 def base36(number: int) -> str:
     """Return a number in letters and digits."""
     text = ""
-    while number:
+    while number or not text:
         number, digit = divmod(number, 36)
         text = _DIGITS[digit] + text
     return text

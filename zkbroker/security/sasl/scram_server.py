@@ -21,6 +21,7 @@ from typing import Protocol
 from zkbroker.security.sasl.mechanism import LoginRefused, invalid_credentials
 from zkbroker.security.sasl.scram import (
     MIN_ITERATIONS,
+    NONCE_BITS,
     ScramCredential,
     ScramHash,
     base36,
@@ -38,7 +39,6 @@ _FINAL = re.compile(
     r"(?:,[A-Za-z]+=[^,]+)*?),p=(?P<proof>[A-Za-z0-9+/=]+)"
 )
 _ANY_HEADER = "n,,"
-_SALT_BITS = 134  # 26 letters and digits, as fresh salts have
 _MAX_MESSAGE_BYTES = 64 * 1024
 
 
@@ -135,8 +135,7 @@ class ScramServer:
         """Return what stands for a user that does not exist; its keys fit no password."""
         name = f"{self._hashes.mechanism}\0{user}".encode()
         made = hmac.digest(self._secret.key, name, "sha512")
-        number = int.from_bytes(made, "big") >> (512 - _SALT_BITS)
-        salt = base36(number).rjust(26, "0")[:26].encode()
+        salt = base36(int.from_bytes(made, "big") >> (512 - NONCE_BITS)).encode()
         key = made[: self._hashes.size]
         iterations = self._users.usual_iterations(self._hashes.mechanism)
         return ScramCredential(salt, key, key, max(iterations, MIN_ITERATIONS))

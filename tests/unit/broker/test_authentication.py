@@ -1,0 +1,229 @@
+"""The gate of logins; recorded sessions pass it in `tests/golden/test_sasl_sessions.py`."""
+
+import random
+import sys
+import tracemalloc
+
+import pytest
+
+from tests.support.login_session import (
+    LISTENER,
+    Gate,
+    LoginConnection,
+    StoredUsers,
+    mechanisms,
+    request_frame,
+)
+from zkbroker.broker.authentication import MAX_LOGIN_BYTES
+from zkbroker.errors import ErrorCode
+from zkbroker.protocol import MESSAGES, SUPPORTED_VERSIONS, ApiKey, decode_response
+from zkbroker.protocol.messages import (
+    ApiVersionsRequest,
+    FindCoordinatorRequest,
+    MetadataRequest,
+    ProduceRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+)
+from zkbroker.security import ANONYMOUS, Principal
+from zkbroker.security.sasl import OAUTHBEARER, PLAIN, SCRAM_SHA_256
+from zkbroker.security.sasl.oauthbearer import OAuthBearerServer
+from zkbroker.security.sasl.scram import SHA_256, make_credential
+from zkbroker.security.sasl.scram_client import ScramClient
+
+USERS = StoredUsers({(SCRAM_SHA_256, "alice"): make_credential(SHA_256, "s3cret")})
+ALICE = Principal("User", "alice")
+GOOD = b"\0alice\0s3cret"
+
+
+def gate():
+    return Gate(mechanisms({"alice": "s3cret"}, USERS))
+
+
+def handshake(mechanism=PLAIN, version=1):
+    return request_frame(SaslHandshakeRequest(mechanism), version)
+
+
+def token(data=GOOD, version=0):
+    return request_frame(SaslAuthenticateRequest(data), version)
+
+
+def logged_in(entry, connection):
+    entry.ask(connection, handshake())
+    entry.ask(connection, token())
+    assert connection.logged_in
+
+
+def test_after_a_login_requests_pass():
+    entry, connection = gate(), LoginConnection()
+    assert connection.max_frame_bytes == MAX_LOGIN_BYTES
+    logged_in(entry, connection)
+    assert connection.principal == ALICE
+    assert connection.login is None
+    assert connection.max_frame_bytes == 1000
+    assert entry.ask(connection, request_frame(MetadataRequest([]), 1)) == b"served"
+    assert entry.gate.counts.logins == {(LISTENER, PLAIN, True): 1}
+    assert entry.waited == 0
+
+
+def test_tokens_are_frames_of_their_own_after_handshake_0():
+    entry, connection = gate(), LoginConnection()
+    entry.ask(connection, handshake(SCRAM_SHA_256, version=0))
+    client = ScramClient(SHA_256, "alice", "s3cret")
+    final = entry.ask(connection, client.evaluate(entry.ask(connection, client.first())))
+    assert client.evaluate(final) is None
+    assert client.complete
+    assert connection.principal == ALICE
+
+
+@pytest.mark.parametrize("key", sorted(SUPPORTED_VERSIONS))
+def test_nothing_but_versions_and_a_handshake_may_come_first(key):
+    entry, connection = gate(), LoginConnection()
+    request = MESSAGES[key][0]()
+    for version in range(SUPPORTED_VERSIONS[key][1] + 1):
+        connection = LoginConnection()
+        answer = entry.ask(connection, request_frame(request, version))
+        if key in (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE):
+            assert answer is not None
+        else:
+            assert answer is None
+            assert "may not come here" in connection.last_answer
+    assert entry.passed.requests == []
+    assert connection.principal is ANONYMOUS
+
+
+@pytest.mark.parametrize("key", sorted(SUPPORTED_VERSIONS))
+def test_another_request_during_a_login_gets_error_34_or_none_and_ends_it(key):
+    for version in range(SUPPORTED_VERSIONS[key][1] + 1):
+        entry, connection = gate(), LoginConnection()
+        entry.ask(connection, handshake())
+        answer = entry.ask(connection, request_frame(MESSAGES[key][0](), version))
+        assert connection.last_answer
+        assert not connection.logged_in
+        assert entry.passed.requests == []
+        assert entry.waited == 1
+        assert entry.ask(connection, token()) is None
+        if answer is not None and hasattr(MESSAGES[key][1](), "error_code"):
+            code = decode_response(key, version, answer)[1].error_code
+            expected = (58,) if key == ApiKey.SASL_AUTHENTICATE else (34, 0)
+            assert code in expected
+
+
+def test_the_error_of_an_illegal_request_stands_where_its_version_has_it():
+    for request, version in ((FindCoordinatorRequest("g"), 0), (ApiVersionsRequest(), 0)):
+        entry, connection = gate(), LoginConnection()
+        entry.ask(connection, handshake())
+        answer = entry.ask(connection, request_frame(request, version))
+        _, response = decode_response(request.api_key, version, answer)
+        assert response.error_code == ErrorCode.ILLEGAL_SASL_STATE
+    entry, connection = gate(), LoginConnection()
+    entry.ask(connection, handshake())
+    assert entry.ask(connection, request_frame(ProduceRequest(acks=0), 0)) is None
+
+
+def test_gssapi_is_refused_with_what_is_enabled():
+    entry, connection = gate(), LoginConnection()
+    answer = entry.ask(connection, handshake("GSSAPI"))
+    _, response = decode_response(ApiKey.SASL_HANDSHAKE, 1, answer)
+    assert response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    assert response.mechanisms == ["PLAIN", "SCRAM-SHA-512", "SCRAM-SHA-256"]
+    assert entry.waited == 1
+    assert entry.gate.counts.logins == {(LISTENER, "", False): 1}
+
+
+def test_a_token_is_checked_away_from_other_tasks_where_it_may_wait():
+    entry = Gate({OAUTHBEARER: lambda: OAuthBearerServer(lambda text: "alice")})
+    connection = LoginConnection()
+    entry.ask(connection, handshake(OAUTHBEARER))
+    entry.ask(connection, token(b"n,,\x01auth=Bearer x\x01\x01"))
+    assert connection.parked_times == 1
+    assert connection.principal == ALICE
+
+
+def good_frames(chance):
+    """What well-behaved clients send, up to their first request."""
+    client = ScramClient(SHA_256, "alice", "s3cret")
+    version = chance.randrange(2)
+    bare = chance.random() < 0.5
+    wrapped = (lambda data: data) if bare else (lambda data: token(data, version))
+    frames = [] if chance.random() < 0.5 else [request_frame(ApiVersionsRequest(), 0)]
+    if chance.random() < 0.5:
+        frames += [handshake(PLAIN, 0 if bare else 1), wrapped(b"\0alice\0wrong")]
+    else:
+        frames += [handshake(SCRAM_SHA_256, 0 if bare else 1), wrapped(client.first())]
+        frames.append(wrapped(b"c=biws,r=x,p=" + b"A" * 43 + b"="))
+    frames.append(request_frame(MetadataRequest(["t"]), 1))
+    frames.append(request_frame(ProduceRequest(acks=1), 3))
+    return frames
+
+
+def mutated(frame, chance):
+    changed = bytearray(frame)
+    for _ in range(chance.choice([0, 1, 1, 2, 5])):
+        kind = chance.randrange(5)
+        at = chance.randrange(len(changed)) if changed else 0
+        if kind == 0 and changed:
+            changed[at] ^= 1 << chance.randrange(8)
+        elif kind == 1 and changed:
+            changed[at : at + chance.randrange(1, 9)] = b""
+        elif kind == 2:
+            changed[at:at] = chance.randbytes(chance.randrange(1, 9))
+        elif kind == 3 and len(changed) >= 4:
+            changed[at : at + 4] = chance.choice(
+                [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\0\0\0\0"]
+            )
+        else:
+            changed = bytearray(chance.randbytes(chance.randrange(0, 200)))
+    return bytes(changed)
+
+
+def attack(count, seed):
+    """Send mutated frames before and during logins without the password."""
+    chance = random.Random(seed)
+    entry = gate()
+    sent = 0
+    while sent < count:
+        connection = LoginConnection()
+        for frame in good_frames(chance):
+            sent += 1
+            entry.ask(connection, mutated(frame, chance))
+            assert not connection.logged_in
+            assert connection.principal is ANONYMOUS
+            assert connection.max_frame_bytes == MAX_LOGIN_BYTES
+            if connection.last_answer:
+                break
+    assert entry.passed.requests == []
+    assert len(entry.gate.counts.logins) <= 4
+    assert entry.waited == sum(entry.gate.counts.logins.values())
+
+
+def test_10000_mutated_frames_change_nothing():
+    attack(10_000, 26)
+
+
+@pytest.mark.soak
+def test_100000_mutated_frames_change_nothing_and_leave_no_memory():
+    attack(2_000, 1)
+    tracemalloc.start()
+    try:
+        attack(1_000, 2)
+        before, _ = tracemalloc.get_traced_memory()
+        attack(100_000, 27)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 256 * 1024
+    assert sys.getrefcount(ANONYMOUS) < 10_000
+
+
+def test_a_long_frame_costs_no_more_than_itself():
+    entry, connection = gate(), LoginConnection()
+    entry.ask(connection, handshake(SCRAM_SHA_256))
+    tracemalloc.start()
+    try:
+        assert entry.ask(connection, token(b"n,,n=alice,r=" + b"," * 500_000)) is not None
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 6 * MAX_LOGIN_BYTES
+    assert connection.last_answer

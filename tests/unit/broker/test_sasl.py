@@ -1,0 +1,11 @@
+from zkbroker.broker.handlers.sasl import sasl_authenticate, sasl_handshake
+from zkbroker.errors import ErrorCode
+from zkbroker.protocol.messages import SaslAuthenticateRequest, SaslHandshakeRequest
+
+
+def test_no_login_is_expected_here():
+    refused = sasl_handshake(SaslHandshakeRequest("PLAIN"), None)
+    assert (refused.error_code, refused.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
+    refused = sasl_authenticate(SaslAuthenticateRequest(b"x"), None)
+    assert refused.error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert refused.error_message.startswith("SaslAuthenticate request received after")

@@ -1,0 +1,94 @@
+import pytest
+
+from zkbroker.security.sasl.mechanism import LoginRefused
+from zkbroker.security.sasl.oauthbearer import (
+    OAuthBearerClient,
+    OAuthBearerServer,
+    TokenRefused,
+)
+
+
+def validator(token):
+    if token == "good":
+        return "alice"
+    if token == "poor":
+        raise TokenRefused("no scope", "insufficient_scope", "write read")
+    if token == "nobody":
+        return ""
+    if token == "broken":
+        raise RuntimeError("a defect")
+    raise TokenRefused("unknown")
+
+
+def test_a_good_token_logs_in():
+    for client in (
+        OAuthBearerClient("good"),
+        OAuthBearerClient("good", {"tenant": "x y"}),
+        OAuthBearerClient("good", authorization_id="alice"),
+    ):
+        server = OAuthBearerServer(validator)
+        assert client.evaluate(server.evaluate(client.first())) is None
+        assert server.user == "alice"
+        assert client.complete
+
+
+@pytest.mark.parametrize(
+    ("token", "said"),
+    [
+        ("bad", '{"status":"invalid_token"}'),
+        ("poor", '{"status":"insufficient_scope","scope":"write read"}'),
+        ("broken", '{"status":"invalid_token"}'),
+        ("nobody", '{"status":"invalid_token"}'),
+    ],
+)
+def test_a_refused_token_ends_by_one_byte_of_the_client(token, said):
+    reasons = []
+    client, server = OAuthBearerClient(token), OAuthBearerServer(validator, reasons.append)
+    answer = server.evaluate(client.first())
+    assert answer == said.encode()
+    ending = client.evaluate(answer)
+    assert ending == b"\x01"
+    assert not client.complete
+    assert client.failure == said
+    with pytest.raises(LoginRefused) as raised:
+        server.evaluate(ending)
+    assert str(raised.value) == said
+    assert server.user is None
+    assert len(reasons) == 1
+    with pytest.raises(LoginRefused, match="refuses the token"):
+        client.evaluate(b"more")
+
+
+def test_nothing_but_that_byte_follows_a_refusal():
+    server = OAuthBearerServer(validator)
+    server.evaluate(OAuthBearerClient("bad").first())
+    with pytest.raises(LoginRefused, match="invalid credentials"):
+        server.evaluate(OAuthBearerClient("good").first())
+    assert server.user is None
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"",
+        b"\x01",
+        b"n,,auth=Bearer good",
+        b"n,,\x01auth=Bearer good",
+        b"n,,\x01auth=Bearer good\x01",
+        b"n,,\x01\x01",
+        b"n,,\x01tenant=x\x01\x01",
+        b"n,,\x01auth=Basic good\x01\x01",
+        b"n,,\x01auth=Bearer go od\x01\x01",
+        b"n,,\x01auth=Bearer good\x01auth=Bearer good\x01\x01",
+        b"n,,\x01auth=Bearer good\x011=x\x01\x01",
+        b"n,a=x=,\x01auth=Bearer good\x01\x01",
+        b"n,a=bob,\x01auth=Bearer good\x01\x01",
+        b"y,,\x01auth=Bearer good\x01\x01",
+        b"n,,\x01auth=Bearer g\xffod\x01\x01",
+    ],
+)
+def test_a_first_message_of_another_form_is_refused(first):
+    server = OAuthBearerServer(validator)
+    with pytest.raises(LoginRefused):
+        server.evaluate(first)
+    assert server.user is None

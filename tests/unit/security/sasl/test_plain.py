@@ -1,0 +1,50 @@
+import pytest
+
+from zkbroker.security.sasl.mechanism import LoginRefused
+from zkbroker.security.sasl.plain import PlainClient, PlainServer, PlainUsers
+
+USERS = PlainUsers({"alice": "s3cret", "é": "ü"})
+
+
+def test_user_and_password_log_in():
+    for token, user in (
+        (b"\0alice\0s3cret", "alice"),
+        (b"alice\0alice\0s3cret", "alice"),
+        ("\0é\0ü".encode(), "é"),
+    ):
+        server = PlainServer(USERS)
+        assert server.user is None
+        assert server.evaluate(token) == b""
+        assert server.user == user
+
+
+@pytest.mark.parametrize(
+    ("token", "says"),
+    [
+        (b"\0alice\0wrong", "Invalid username or password"),
+        (b"\0mallory\0s3cret", "Invalid username or password"),
+        (b"bob\0alice\0wrong", "Invalid username or password"),
+        (b"bob\0alice\0s3cret", "authorization id that is different from username"),
+        (b"\0\0s3cret", "username not specified"),
+        (b"\0alice\0", "password not specified"),
+        (b"", "invalid credentials with SASL mechanism PLAIN"),
+        (b"alice\0s3cret", "invalid credentials"),
+        (b"\0alice\0s3cret\0", "invalid credentials"),
+        (b"\0al\xffice\0s3cret", "invalid credentials"),
+        (b"\0" * 100_000, "invalid credentials"),
+    ],
+)
+def test_all_else_is_refused(token, says):
+    server = PlainServer(USERS)
+    with pytest.raises(LoginRefused, match=says) as raised:
+        server.evaluate(token)
+    assert server.user is None
+    assert "s3cret" not in str(raised.value)
+
+
+def test_the_client_says_what_the_server_takes():
+    client = PlainClient("alice", "s3cret")
+    server = PlainServer(USERS)
+    assert client.evaluate(server.evaluate(client.first())) is None
+    assert client.complete
+    assert server.user == "alice"
