@@ -31,6 +31,7 @@ COMMANDS = {
     "replay": "copy the messages of a topic into another one",
     "mirror": "copy topics of other clusters into one, and keep on",
     "perf": "measure how fast messages are published and read",
+    "users": "say who may log in by SCRAM",
     "groups": "list, describe, verify and delete consumer groups",
     "transactions": "list, describe and abort transactions, find those that hang",
     "offsets": "look up log offsets; export, import and reset those of groups",
