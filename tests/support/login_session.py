@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from zkbroker.broker.authentication import MAX_LOGIN_BYTES, LoginGate, Mechanisms
+from zkbroker.broker.authentication import MAX_LOGIN_BYTES, LoginGate
 from zkbroker.broker.handlers.sasl import sasl_authenticate, sasl_handshake
 from zkbroker.network.server.session import CloseConnection
 from zkbroker.protocol import (
@@ -18,6 +18,7 @@ from zkbroker.protocol import (
 from zkbroker.protocol.messages import ApiVersionsResponse, served_versions
 from zkbroker.security import ANONYMOUS
 from zkbroker.security.sasl import PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
+from zkbroker.security.sasl.broker_mechanisms import Mechanisms
 from zkbroker.security.sasl.plain import PlainServer, PlainUsers
 from zkbroker.security.sasl.scram import HASHES, ScramCredential, nonce
 from zkbroker.security.sasl.scram_server import ScramSecret, ScramServer

@@ -38,8 +38,9 @@ from zkbroker.protocol.messages import (
 from zkbroker.protocol.messages.metadata import MetadataTopic
 from zkbroker.security import Principal
 from zkbroker.security.sasl import OAUTHBEARER
+from zkbroker.security.sasl.broker_mechanisms import Mechanisms
 from zkbroker.security.sasl.exchange import Phase, ServerExchange
-from zkbroker.security.sasl.mechanism import MAX_TOKEN_BYTES, LoginRefused, ServerMechanism
+from zkbroker.security.sasl.mechanism import MAX_TOKEN_BYTES, LoginRefused
 
 logger = logging.getLogger(__name__)
 
@@ -47,9 +48,6 @@ MAX_LOGIN_BYTES = MAX_TOKEN_BYTES
 _MAX_ITEMS = 10_000
 
 T = TypeVar("T")
-
-Mechanisms = Mapping[str, Callable[[], ServerMechanism]]
-"""Name → makes the broker's side of one login; in the order in which clients are told."""
 
 
 class LoginSession(Protocol):

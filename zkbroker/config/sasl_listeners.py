@@ -1,0 +1,275 @@
+"""How clients log in on listeners: mechanisms, and the JAAS lines with users and logins.
+
+    listener.name.<listener>.<mechanism>.<key>    counts before
+    listener.name.<listener>.<key>                counts before
+    <key>                                         of every listener (but not sasl.jaas.config)
+
+    listener.name.<listener>.<mechanism>.sasl.jaas.config = MODULE required name="value" ... ;
+    a JAAS file: section <listener>.KafkaServer, or else KafkaServer; it is named by
+    java.security.auth.login.config, as a setting here or as -D... in KAFKA_OPTS
+
+Names of listeners and mechanisms stand in lower case in these keys, as in genuine Kafka.
+
+Invariant: a listener with logins has a mechanism, and each of its mechanisms can let somebody in;
+otherwise the start is refused with the line to write.
+"""
+
+import logging
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from zkbroker.config.jaas import JaasLine, load_jaas_file, parse_jaas_line
+from zkbroker.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+ENABLED = "sasl.enabled.mechanisms"
+JAAS = "sasl.jaas.config"
+JAAS_FILE = "java.security.auth.login.config"
+HANDLER = "sasl.server.callback.handler.class"
+JWKS_URL = "sasl.oauthbearer.jwks.endpoint.url"
+INTER_BROKER = "sasl.mechanism.inter.broker.protocol"
+KAFKA_OPTS = "KAFKA_OPTS"
+
+PLAIN, OAUTHBEARER, GSSAPI = "PLAIN", "OAUTHBEARER", "GSSAPI"
+_PACKAGE = "org.apache.kafka.common.security"
+MODULES: Mapping[str, str] = {
+    PLAIN: f"{_PACKAGE}.plain.PlainLoginModule",
+    "SCRAM-SHA-256": f"{_PACKAGE}.scram.ScramLoginModule",
+    "SCRAM-SHA-512": f"{_PACKAGE}.scram.ScramLoginModule",
+    OAUTHBEARER: f"{_PACKAGE}.oauthbearer.OAuthBearerLoginModule",
+}
+"""Mechanism → its login module."""
+
+_USER = "user_"
+_OPTION_OF_JAVA = re.compile(r"-Djava\.security\.auth\.login\.config==?(\S+)")
+_KERBEROS = (
+    "GSSAPI is Kerberos, which is not spoken here: use SCRAM-SHA-512, or OAUTHBEARER with tokens "
+    "of your identity provider"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerMechanism:
+    """One mechanism of one listener.
+
+    Args:
+        name: of the mechanism.
+        line: its JAAS line.
+        settings: what holds for it: key → text, without the prefixes; not shown.
+    """
+
+    name: str
+    line: JaasLine
+    settings: Mapping[str, str] = field(repr=False)
+
+    @property
+    def users(self) -> dict[str, str]:
+        """The users of PLAIN: name → password."""
+        return {
+            option.removeprefix(_USER): value
+            for option, value in self.line.options.items()
+            if option.startswith(_USER)
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerSasl:
+    """The logins of one listener.
+
+    Args:
+        listener: its name.
+        mechanisms: those that are enabled, in the order in which clients are told.
+    """
+
+    listener: str
+    mechanisms: tuple[ListenerMechanism, ...]
+
+    def mechanism(self, name: str) -> ListenerMechanism | None:
+        """Return one by its name, None where it is not enabled."""
+        return next((each for each in self.mechanisms if each.name == name), None)
+
+
+def listener_sasl(
+    listener: str,
+    properties: Mapping[str, str],
+    *,
+    environment: Mapping[str, str] = os.environ,
+    warn: Callable[[str], object] = logger.warning,
+) -> ListenerSasl:
+    """Read the logins of a listener whose protocol is SASL_PLAINTEXT or SASL_SSL.
+
+    Args:
+        listener: its name.
+        properties: all properties of the broker.
+        environment: variables of the process.
+        warn: receives each warning.
+
+    Raises:
+        ConfigError: nobody could log in, or as was not meant; it names the line to write.
+    """
+    prefix = f"listener.name.{listener.lower()}."
+    if JAAS in properties:
+        warn(
+            f"config key={JAAS} has no effect: a broker's users stand in {prefix}<mechanism>.{JAAS}"
+        )
+    names = _enabled(listener, prefix, properties, warn)
+    sections = _sections(listener, properties, environment)
+    mechanisms = [_mechanism(listener, name, properties, sections) for name in names]
+    return ListenerSasl(listener, tuple(mechanisms))
+
+
+def inter_broker_line(
+    sasl: ListenerSasl, properties: Mapping[str, str]
+) -> tuple[str, ListenerMechanism]:
+    """Return the mechanism by which brokers log in among themselves, and its line.
+
+    Args:
+        sasl: the logins of the listener that brokers use.
+        properties: all properties of the broker.
+
+    Raises:
+        ConfigError: it is not enabled there, or its line holds no login.
+    """
+    name = properties.get(INTER_BROKER, GSSAPI).strip().upper()
+    if name == GSSAPI:
+        given = f"{INTER_BROKER}={GSSAPI}" + (
+            "" if INTER_BROKER in properties else " (the default)"
+        )
+        raise ConfigError(f"{given}: {_KERBEROS}; set {INTER_BROKER}={sasl.mechanisms[0].name}")
+    found = sasl.mechanism(name)
+    if found is None:
+        enabled = ",".join(each.name for each in sasl.mechanisms)
+        raise ConfigError(
+            f"{INTER_BROKER}={name} is not enabled on the listener {sasl.listener}, which brokers "
+            f"use: set listener.name.{sasl.listener.lower()}.{ENABLED}={enabled},{name}, or "
+            f"{INTER_BROKER}={sasl.mechanisms[0].name}"
+        )
+    missing = [
+        option
+        for option in ("username", "password")
+        if name != OAUTHBEARER and not found.line.options.get(option)
+    ]
+    if missing:
+        raise ConfigError(
+            f"brokers log in by {name} among themselves: add {' and '.join(missing)} to "
+            f"{_key(sasl.listener, name, JAAS)}, as in "
+            f'{MODULES[name]} required username="broker" password="..." ...;'
+        )
+    return name, found
+
+
+def _enabled(
+    listener: str,
+    prefix: str,
+    properties: Mapping[str, str],
+    warn: Callable[[str], object],
+) -> list[str]:
+    key = prefix + ENABLED if prefix + ENABLED in properties else ENABLED
+    text = properties.get(key, GSSAPI)
+    given = [name.strip().upper() for name in text.split(",") if name.strip()]
+    names = list(dict.fromkeys(name for name in given if name != GSSAPI))
+    for name in names:
+        if name not in MODULES:
+            raise ConfigError(
+                f"{key} names {name}, which is no mechanism spoken here: give some of "
+                f"{', '.join(MODULES)}"
+            )
+    if names and GSSAPI in given:
+        warn(f"config key={key} names {GSSAPI}, which is refused to clients: {_KERBEROS}")
+    if not names:
+        shown = f"{key}={text}" + ("" if key in properties else " (the default)")
+        why = _KERBEROS if GSSAPI in given else "it names no mechanism"
+        raise ConfigError(
+            f"nobody could log in on the listener {listener}: {shown}: {why}; set "
+            f"{ENABLED}=SCRAM-SHA-512"
+        )
+    return names
+
+
+def _sections(
+    listener: str, properties: Mapping[str, str], environment: Mapping[str, str]
+) -> tuple[str, Sequence[JaasLine]]:
+    """Return the name of the JAAS file, and the lines of its section for a listener."""
+    path = properties.get(JAAS_FILE, "").strip()
+    if not path:
+        found = _OPTION_OF_JAVA.search(environment.get(KAFKA_OPTS, ""))
+        path = "" if found is None else found[1].strip("\"'")
+    if not path:
+        return "", ()
+    sections = load_jaas_file(path)
+    for name in (f"{listener.lower()}.KafkaServer", "KafkaServer"):
+        if name in sections:
+            return path, sections[name]
+    return path, ()
+
+
+def _mechanism(
+    listener: str,
+    name: str,
+    properties: Mapping[str, str],
+    sections: tuple[str, Sequence[JaasLine]],
+) -> ListenerMechanism:
+    key = _key(listener, name, JAAS)
+    module = MODULES[name]
+    example = _example(name)
+    path, lines = sections
+    if key in properties:
+        line = parse_jaas_line(properties[key], key)
+        if line.kind != module.rpartition(".")[2]:
+            raise ConfigError(
+                f"{key} is for another mechanism: its module is {line.module}; write {example}"
+            )
+    else:
+        fitting = [each for each in lines if each.kind == module.rpartition(".")[2]]
+        if not fitting:
+            where = f", and {path} has no such line for this listener" if path else ""
+            raise ConfigError(
+                f"the listener {listener} enables {name} without its JAAS line{where}: set "
+                f"{key}={example}"
+            )
+        key, line = path, fitting[0]
+    settings = _settings(listener, name, properties)
+    found = ListenerMechanism(name, line, settings)
+    if name == PLAIN and not found.users and not settings.get(HANDLER):
+        raise ConfigError(
+            f"{key} names no user, so that nobody could log in by PLAIN: write {example}"
+        )
+    if name == OAUTHBEARER and not (
+        settings.get(HANDLER) or settings.get(JWKS_URL) or accepts_unsecured(line)
+    ):
+        raise ConfigError(
+            f"nothing says which tokens the listener {listener} accepts: set {JWKS_URL} (https: or "
+            f"file:), or {HANDLER}=package.module:function, or, for tests alone, add "
+            f'unsecuredValidatorPrincipalClaimName="sub" to {key}'
+        )
+    return found
+
+
+def accepts_unsecured(line: JaasLine) -> bool:
+    """Whether a line asks for tokens without a signature, in the words of genuine brokers."""
+    return any(option.startswith("unsecured") for option in line.options)
+
+
+def _settings(listener: str, name: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that hold for a mechanism of a listener, the nearest ones."""
+    settings = {key: value for key, value in properties.items() if key.startswith("sasl.")}
+    for prefix in (f"listener.name.{listener.lower()}.", _key(listener, name, "")):
+        for key, value in properties.items():
+            if key.startswith(prefix + "sasl."):
+                settings[key.removeprefix(prefix)] = value
+    return settings
+
+
+def _key(listener: str, mechanism: str, key: str) -> str:
+    return f"listener.name.{listener.lower()}.{mechanism.lower()}.{key}"
+
+
+def _example(mechanism: str) -> str:
+    options = {
+        PLAIN: ' username="broker" password="..." user_broker="..." user_alice="..."',
+        OAUTHBEARER: "",
+    }.get(mechanism, ' username="broker" password="..."')
+    return f"{MODULES[mechanism]} required{options};"

@@ -1,0 +1,148 @@
+"""From the settings of a listener to the mechanisms that clients may log in by.
+
+Invariant: whatever a mechanism needs (keys, a validator) is there before the listener is opened; a
+setting that cannot be used refuses the start.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from zkbroker.config.import_path import import_object
+from zkbroker.config.sasl_listeners import HANDLER, JWKS_URL, ListenerMechanism, ListenerSasl
+from zkbroker.errors import ConfigError
+from zkbroker.security.sasl import OAUTHBEARER, PLAIN
+from zkbroker.security.sasl.jwks import KeySet, SignedValidator
+from zkbroker.security.sasl.mechanism import ServerMechanism
+from zkbroker.security.sasl.oauthbearer import OAuthBearerServer, TokenValidator
+from zkbroker.security.sasl.plain import CheckPassword, PlainServer, PlainUsers
+from zkbroker.security.sasl.scram import HASHES
+from zkbroker.security.sasl.scram_server import ScramSecret, ScramServer, ScramUsers
+from zkbroker.security.sasl.tokens import ClaimRules, UnsecuredValidator
+
+logger = logging.getLogger(__name__)
+
+Mechanisms = Mapping[str, Callable[[], ServerMechanism]]
+"""Name → makes the broker's side of one login; in the order in which clients are told."""
+
+_PREFIX = "sasl.oauthbearer."
+_SCHEMES = ("https:", "http:", "file:")
+
+
+def broker_mechanisms(sasl: ListenerSasl, users: ScramUsers, secret: ScramSecret) -> Mechanisms:
+    """Make the mechanisms of a listener.
+
+    Args:
+        sasl: its settings.
+        users: the credentials for SCRAM.
+        secret: for users that do not exist.
+
+    Raises:
+        ConfigError: a handler cannot be imported, or keys cannot be read.
+    """
+    made: dict[str, Callable[[], ServerMechanism]] = {}
+    for each in sasl.mechanisms:
+        if each.name == PLAIN:
+            made[each.name] = _plain(_password_check(sasl.listener, each))
+        elif each.name == OAUTHBEARER:
+            made[each.name] = _oauthbearer(_validator(sasl.listener, each), sasl.listener)
+        else:
+            made[each.name] = _scram(each.name, users, secret)
+    return made
+
+
+def _plain(check: CheckPassword) -> Callable[[], ServerMechanism]:
+    return lambda: PlainServer(check)
+
+
+def _scram(name: str, users: ScramUsers, secret: ScramSecret) -> Callable[[], ServerMechanism]:
+    return lambda: ScramServer(HASHES[name], users, secret)
+
+
+def _oauthbearer(validator: TokenValidator, listener: str) -> Callable[[], ServerMechanism]:
+    def refused(error: Exception) -> None:
+        # What a validator of the user's raises is shown with its class: it may be a defect of it.
+        logger.info(
+            "token refused listener=%s reason=%s: %s", listener, type(error).__name__, error
+        )
+
+    return lambda: OAuthBearerServer(validator, refused)
+
+
+def _password_check(listener: str, mechanism: ListenerMechanism) -> CheckPassword:
+    name = mechanism.settings.get(HANDLER, "").strip()
+    if name:
+        check: CheckPassword = _handler(listener, PLAIN, name)
+        return check
+    return PlainUsers(mechanism.users)
+
+
+def _validator(listener: str, mechanism: ListenerMechanism) -> TokenValidator:
+    settings = mechanism.settings
+    name = settings.get(HANDLER, "").strip()
+    if name:
+        validator: TokenValidator = _handler(listener, OAUTHBEARER, name)
+        return validator
+    url = settings.get(JWKS_URL, "").strip()
+    if not url:
+        return UnsecuredValidator(_unsecured_rules(mechanism.line.options))
+    if not url.lower().startswith(_SCHEMES):
+        raise ConfigError(f"{JWKS_URL}={url} is not allowed: give https://... or file:///...")
+    if url.lower().startswith("http:"):
+        logger.warning(
+            "%s=%s is not encrypted: others on the way may give the broker keys of their own",
+            JWKS_URL,
+            url,
+        )
+    refresh_s = _number(settings, "jwks.endpoint.refresh.ms", 3_600_000) / 1000
+    return SignedValidator(KeySet(url, refresh_s), _rules(settings))
+
+
+def _handler(listener: str, mechanism: str, name: str) -> Any:
+    key = f"listener.name.{listener.lower()}.{mechanism.lower()}.{HANDLER}"
+    found = import_object(key, name)
+    made = found() if isinstance(found, type) else found
+    if not callable(made):
+        raise ConfigError(f"{key}={name!r} is not allowed: it is no function")
+    return made
+
+
+def _rules(settings: Mapping[str, str]) -> ClaimRules:
+    """Return what the claims of signed tokens must say, in Kafka's words."""
+
+    def text(name: str, default: str = "") -> str:
+        return settings.get(_PREFIX + name, default).strip() or default
+
+    return ClaimRules(
+        user_claim=text("sub.claim.name", "sub"),
+        scope_claim=text("scope.claim.name", "scope"),
+        required_scope=tuple(text("expected.scope").split()),
+        issuer=text("expected.issuer"),
+        audience=tuple(
+            part.strip() for part in text("expected.audience").split(",") if part.strip()
+        ),
+        clock_skew_s=_number(settings, "clock.skew.seconds", 30),
+    )
+
+
+def _unsecured_rules(options: Mapping[str, str]) -> ClaimRules:
+    """Return what the claims of unsecured tokens must say, in the words of the JAAS line."""
+    prefix = "unsecuredValidator"
+    skew = options.get(f"{prefix}AllowableClockSkewMs", "0")
+    if not skew.isdecimal():
+        raise ConfigError(
+            f"{prefix}AllowableClockSkewMs={skew!r} is not allowed: give milliseconds"
+        )
+    return ClaimRules(
+        user_claim=options.get(f"{prefix}PrincipalClaimName", "sub"),
+        scope_claim=options.get(f"{prefix}ScopeClaimName", "scope"),
+        required_scope=tuple(options.get(f"{prefix}RequiredScope", "").split()),
+        clock_skew_s=int(skew) / 1000,
+    )
+
+
+def _number(settings: Mapping[str, str], name: str, default: int) -> int:
+    text = settings.get(_PREFIX + name, str(default)).strip()
+    if not text.isdecimal():
+        raise ConfigError(f"{_PREFIX}{name}={text!r} is not allowed: give a whole number from 0")
+    return int(text)
