@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from zkbroker.config import schema
+from zkbroker.config.sasl_login import SaslLogin
 from zkbroker.config.schema import Bool, Str, StrList, option
 from zkbroker.config.secret import NO_SECRET, Secret, SecretText
 from zkbroker.errors import ConfigError
@@ -168,25 +169,6 @@ class TlsSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SaslLogin:
-    """How a client logs in."""
-
-    # fmt: off
-    mechanism: str = option("sasl.mechanism sasl.mechanisms", Str(), "",
-        "Mechanism of the login: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.")
-    jaas_config: Secret = option("sasl.jaas.config", SecretText(), NO_SECRET,
-        "The login module's line with user and password, as Kafka's clients take it.")
-    username: str = option("sasl.username", Str(), "",
-        "User, in place of a line in sasl.jaas.config.")
-    password: Secret = option("sasl.password", SecretText(), NO_SECRET,
-        "Password of that user.")
-    # fmt: on
-
-    def __post_init__(self) -> None:
-        schema.validate(self)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSecurity:
     """How a client connects to brokers.
 
@@ -246,7 +228,6 @@ _PREFIXES = ("ssl.", "sasl.", "security.")
 _REFUSED: Final = {
     "ssl.engine.factory.class": "Java classes cannot be loaded; leave it out",
     "ssl.crl.location": "lists of revoked certificates are not read; leave it out",
-    "sasl.login.callback.handler.class": "Java classes cannot be loaded; leave it out",
     "sasl.login.class": "Java classes cannot be loaded; leave it out",
     "sasl.client.callback.handler.class": "Java classes cannot be loaded; leave it out",
     "security.providers": "Java classes cannot be loaded; leave it out",
@@ -286,7 +267,6 @@ def take_security(
             raise ConfigError(f"{key} is not supported: {reason}")
     given = {group: _of(group, own) for group in _GROUPS}
     tls = schema.from_properties(TlsSettings, given[TlsSettings], warn=report)
-    login = schema.from_properties(SaslLogin, given[SaslLogin], warn=report)
     protocol = schema.from_properties(_ProtocolOnly, given[ClientSecurity], warn=report).protocol
     for key in own:
         if key not in KEYS and key not in TlsSettings.IGNORED:
@@ -303,7 +283,9 @@ def take_security(
             f"config key={next(iter(given[TlsSettings]))} has no effect with "
             f"security.protocol={protocol}: set SSL or SASL_SSL"
         )
-    sasl = login if has_login and given[SaslLogin] else None
+    sasl = None
+    if has_login and given[SaslLogin]:
+        sasl = schema.from_properties(SaslLogin, given[SaslLogin], warn=report)
     return ClientSecurity(protocol=protocol, tls=tls, sasl=sasl), rest
 
 

@@ -67,7 +67,7 @@ def open_transport(
             _shake_hands(encrypted, host, port, timeout_s)
         if security.sasl is not None:
             connection.settimeout(timeout_s)
-            authenticate(transport, security.sasl, host)
+            authenticate(transport, security.sasl, f"{host}:{port}", runtime.offload)
         connection.settimeout(None)
     except BaseException:
         transport.close()

@@ -1,13 +1,194 @@
+"""The login of a client, against the gate of the broker over a transport in memory."""
+
+import threading
+import time
+from contextlib import contextmanager
+
 import pytest
 
-from zkbroker.config.security import SaslLogin
-from zkbroker.errors import ConfigError
+from tests.support.login_session import Gate, LoginConnection, StoredUsers, mechanisms
+from zkbroker.config.sasl_login import SaslLogin
+from zkbroker.config.secret import Secret
+from zkbroker.errors import AuthenticationFailed, NetworkError
 from zkbroker.network.client.authentication import authenticate
+from zkbroker.network.frames import FrameReader
 from zkbroker.network.transport import memory_pair
+from zkbroker.protocol import ApiKey
+from zkbroker.protocol import messages as protocol_messages
 from zkbroker.runtime import get_runtime
+from zkbroker.security.sasl import OAUTHBEARER, SCRAM_SHA_256, SCRAM_SHA_512
+from zkbroker.security.sasl.oauthbearer import OAuthBearerServer
+from zkbroker.security.sasl.scram import HASHES, make_credential
+from zkbroker.security.sasl.tokens import ClaimRules, UnsecuredValidator
+
+RUNTIME = get_runtime("threads")
+USERS = StoredUsers({(name, "alice"): make_credential(HASHES[name], "s3cret") for name in HASHES})
 
 
-def test_a_mechanism_that_is_not_spoken_is_refused() -> None:
-    mine, _ = memory_pair(get_runtime("threads"))
-    with pytest.raises(ConfigError, match=r"sasl\.mechanism=GSSAPI"):
-        authenticate(mine, SaslLogin(mechanism="GSSAPI"), "host")
+def enabled():
+    validator = UnsecuredValidator(ClaimRules())
+    return {
+        **mechanisms({"alice": "s3cret"}, USERS),
+        OAUTHBEARER: lambda: OAuthBearerServer(validator),
+    }
+
+
+@contextmanager
+def broker(gate=None, answer=None):
+    """The client's end of a connection; the other end answers through the gate."""
+    mine, other = memory_pair(RUNTIME)
+    gate = gate or Gate(enabled())
+    connection = LoginConnection()
+    answer = answer or (lambda frame: gate.ask(connection, frame))
+
+    def serve():
+        reader = FrameReader(other.receive_into, 1_000_000)
+        while (frame := reader.next_frame()) is not None:
+            said = answer(bytes(frame))
+            if said is None:
+                break
+            other.send([len(said).to_bytes(4, "big"), said])
+            if connection.last_answer:
+                break
+        other.close()
+
+    task = threading.Thread(target=serve, daemon=True)
+    task.start()
+    yield mine, connection
+    mine.close()
+    task.join(10)
+    assert not task.is_alive()
+
+
+def password_login(mechanism, password="s3cret", user="alice"):
+    return SaslLogin(mechanism=mechanism, username=user, password=Secret(password))
+
+
+@pytest.fixture(params=["tokens in requests", "bare tokens"])
+def age(request, monkeypatch):
+    """Brokers of today, and those of 0.10 without SaslAuthenticate."""
+    if request.param == "bare tokens":
+        spans = [
+            protocol_messages.ApiVersion(17, 0, 0),
+            protocol_messages.ApiVersion(ApiKey.API_VERSIONS, 0, 0),
+        ]
+        monkeypatch.setattr("tests.support.login_session.served_versions", lambda: spans)
+    return request.param
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", SCRAM_SHA_256, SCRAM_SHA_512])
+def test_user_and_password_log_in(mechanism, age):
+    with broker() as (transport, connection):
+        authenticate(transport, password_login(mechanism), "b:1")
+        assert str(connection.principal) == "User:alice"
+
+
+def test_a_token_logs_in(age):
+    token = "eyJhbGciOiJub25lIn0." + "eyJzdWIiOiJhbGljZSIsImV4cCI6MWUxMn0" + "."
+    with broker() as (transport, connection):
+        authenticate(transport, SaslLogin(mechanism=OAUTHBEARER, token=lambda: token), "b:1")
+        assert str(connection.principal) == "User:alice"
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", SCRAM_SHA_256, SCRAM_SHA_512])
+@pytest.mark.parametrize("user", ["alice", "mallory"])
+def test_a_wrong_password_is_told_with_user_and_mechanism(mechanism, user, age):
+    with broker() as (transport, connection), pytest.raises(AuthenticationFailed) as raised:
+        authenticate(transport, password_login(mechanism, "wr0ng", user), "b:1")
+    said = str(raised.value)
+    assert said.startswith(f"login of the user {user!r} by {mechanism} at b:1 failed: ")
+    assert "wr0ng" not in said
+    if age == "bare tokens":
+        assert "as it does where user or password is wrong" in said
+    else:
+        assert "nvalid" in said
+    assert not connection.logged_in
+
+
+def test_a_refused_token_is_told_with_the_status(age):
+    login = SaslLogin(mechanism=OAUTHBEARER, token=lambda: "s3cret-token")
+    with broker() as (transport, _), pytest.raises(AuthenticationFailed) as raised:
+        authenticate(transport, login, "b:1")
+    assert "s3cret-token" not in str(raised.value)
+    assert "by OAUTHBEARER at b:1 failed" in str(raised.value)
+    if age != "bare tokens":
+        assert '{"status":"invalid_token"}' in str(raised.value)
+
+
+def test_a_mechanism_that_is_not_enabled_is_told_with_those_that_are():
+    gate = Gate({SCRAM_SHA_512: enabled()[SCRAM_SHA_512]})
+    with (
+        broker(gate) as (transport, _),
+        pytest.raises(
+            AuthenticationFailed,
+            match=r"by PLAIN .* the broker offers SCRAM-SHA-512: set sasl.mechanism",
+        ),
+    ):
+        authenticate(transport, password_login("PLAIN"), "b:1")
+
+
+def test_a_listener_without_logins_is_told():
+    gate = Gate(enabled())
+    plain = LoginConnection()
+    plain.logged_in = True
+    answer = lambda frame: gate.ask(plain, frame)  # noqa: E731
+    with (
+        broker(answer=answer) as (transport, _),
+        pytest.raises(
+            AuthenticationFailed,
+            match=r"takes no logins: set security.protocol to PLAINTEXT or SSL",
+        ),
+    ):
+        authenticate(transport, password_login("PLAIN"), "b:1")
+
+
+@pytest.mark.parametrize("answers", [0, 1, 2])
+def test_a_broker_that_hangs_up_is_told(answers):
+    gate, connection = Gate(enabled()), LoginConnection()
+    left = [answers]
+
+    def answer(frame):
+        left[0] -= 1
+        return gate.ask(connection, frame) if left[0] >= 0 else None
+
+    with (
+        broker(answer=answer) as (transport, _),
+        pytest.raises(AuthenticationFailed, match="the broker closed the connection"),
+    ):
+        authenticate(transport, password_login(SCRAM_SHA_256), "b:1")
+
+
+@pytest.mark.parametrize(
+    "nonsense", [b"", b"\0", b"\0\0\0\1", b"\xff" * 40, b"\0\0\0\7\0\0\0\0\0\0"]
+)
+def test_nonsense_is_no_login(nonsense):
+    with broker(answer=lambda frame: nonsense) as (transport, _), pytest.raises(NetworkError):
+        authenticate(transport, password_login(SCRAM_SHA_256), "b:1")
+
+
+def test_a_broker_that_proves_nothing_is_refused():
+    gate, connection = Gate(enabled()), LoginConnection()
+
+    def answer(frame):
+        said = gate.ask(connection, frame)
+        if connection.logged_in and said:
+            return said.replace(b"v=", b"v=AAAA")[: len(said)]
+        return said
+
+    with (
+        broker(answer=answer) as (transport, _),
+        pytest.raises(AuthenticationFailed, match="did not prove"),
+    ):
+        authenticate(transport, password_login(SCRAM_SHA_256), "b:1")
+
+
+def test_what_takes_long_is_offloaded():
+    called = []
+
+    def offload(function):
+        called.append(time.monotonic())
+        return function()
+
+    with broker() as (transport, _):
+        authenticate(transport, password_login(SCRAM_SHA_256), "b:1", offload)
+    assert len(called) == 3

@@ -1,0 +1,149 @@
+import base64
+import json
+import threading
+import urllib.parse
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from zkbroker.config.jaas import JaasLine
+from zkbroker.config.sasl_login import SaslLogin
+from zkbroker.config.secret import Secret
+from zkbroker.errors import AuthenticationFailed, ConfigError
+from zkbroker.security.sasl.token_sources import find_token, unsecured_claims
+from zkbroker.security.sasl.tokens import ClaimRules, UnsecuredValidator
+
+
+def own_token():
+    return "of a function"
+
+
+class OwnTokens:
+    def __call__(self):
+        return "of a class"
+
+
+NUMBER = 7
+
+
+def oauth(**more):
+    return SaslLogin(mechanism="OAUTHBEARER", **more)
+
+
+def test_tokens_of_functions():
+    assert find_token(oauth(token=own_token)) == "of a function"
+    assert find_token(oauth(token_handler=f"{__name__}:own_token")) == "of a function"
+    assert find_token(oauth(token_handler=f"{__name__}:OwnTokens")) == "of a class"
+    with pytest.raises(ConfigError, match="cannot be imported"):
+        find_token(oauth(token_handler="org.acme.Java"))
+    with pytest.raises(ConfigError, match="is no function"):
+        find_token(oauth(token_handler=f"{__name__}:NUMBER"))
+    with pytest.raises(AuthenticationFailed, match="ZeroDivisionError"):
+        find_token(oauth(token=lambda: 1 / 0))
+    with pytest.raises(AuthenticationFailed, match="returned no text"):
+        find_token(oauth(token=lambda: None))
+
+
+def test_a_file_is_read_for_each_login(tmp_path):
+    path = tmp_path / "the token"
+    login = oauth(token_url=path.as_uri())
+    with pytest.raises(AuthenticationFailed, match="cannot read the token"):
+        find_token(login)
+    for token in ("first", "second"):
+        path.write_text(token + "\n")
+        assert find_token(login) == token
+
+
+def test_an_unsigned_token_of_the_line_is_taken_by_its_validator():
+    options = {
+        "unsecuredLoginStringClaim_sub": "alice",
+        "unsecuredLoginListClaim_scope": ",read,write",
+        "unsecuredLoginNumberClaim_level": "7",
+    }
+    login = oauth(line=JaasLine("OAuthBearerLoginModule", options))
+    rules = ClaimRules(required_scope=("read", "write"), clock_skew_s=5)
+    assert UnsecuredValidator(rules)(find_token(login)) == "alice"
+    assert unsecured_claims(options, 0)["level"] == 7
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({}, "add unsecuredLoginStringClaim_sub"),
+        ({"unsecuredLoginPrincipalClaimName": "n"}, "add unsecuredLoginStringClaim_n"),
+        ({"unsecuredLoginNumberClaim_x": "y"}, "give a number"),
+        ({"unsecuredLoginLifetimeSeconds": "y"}, "give seconds"),
+    ],
+)
+def test_claims_that_are_none_are_refused(options, says):
+    with pytest.raises(ConfigError, match=says):
+        unsecured_claims(options, 0)
+
+
+@contextmanager
+def issuer(answer, status=200):
+    """A page that issues tokens; yields its address and what it was asked."""
+    asked = []
+
+    class Page(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            asked.append((self.headers["Authorization"], urllib.parse.parse_qs(body)))
+            data = answer(len(asked)).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *args):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Page)
+    task = threading.Thread(target=server.serve_forever, daemon=True)
+    task.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/token", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+        task.join(10)
+
+
+def of_page(url):
+    return oauth(token_url=url, client_id="c:1", client_secret=Secret("s&s"), scope="read write")
+
+
+def test_a_page_issues_tokens_until_they_end():
+    def answer(number):
+        return json.dumps({"access_token": f"t{number}", "expires_in": 3600 if number > 1 else 5})
+
+    with issuer(answer) as (url, asked):
+        assert [find_token(of_page(url)) for _ in range(3)] == ["t1", "t2", "t2"]
+    authorization, form = asked[0]
+    assert base64.b64decode(authorization.removeprefix("Basic ")) == b"c%3A1:s%26s"
+    assert form == {"grant_type": ["client_credentials"], "scope": ["read write"]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "says"),
+    [
+        ("no", 401, "401"),
+        ("no", 200, "no JSON with an access_token"),
+        ("[]", 200, "no JSON with an access_token"),
+        ('{"access_token":7}', 200, "is no text"),
+        ('{"access_token":"t","expires_in":"soon"}', 200, "no JSON"),
+    ],
+)
+def test_a_page_that_issues_none_is_told(answer, status, says):
+    with issuer(lambda number: answer, status) as (url, _):
+        with pytest.raises(AuthenticationFailed, match=says) as raised:
+            find_token(of_page(url))
+    assert "s&s" not in str(raised.value)
+
+
+def test_a_page_that_is_away_is_told():
+    with issuer(lambda number: "") as (url, _):
+        pass
+    with pytest.raises(AuthenticationFailed, match="no token from http"):
+        find_token(of_page(url))
