@@ -56,3 +56,22 @@ def import_instance(key: str, name: str) -> Any:
         return found()
     except Exception as error:
         raise ConfigError(f"{key}={name!r} cannot be made: {error!r}") from error
+
+
+def import_function(key: str, name: str) -> Any:
+    """Return the function that `package.module:name` names; a class is made without arguments.
+
+    Names without a colon, as those of Java classes, are not looked for.
+
+    Raises:
+        ConfigError: it cannot be imported or made, or cannot be called.
+    """
+    if ":" not in name:
+        raise ConfigError(
+            f"{key}={name} is not allowed: give package.module:function, for classes of Java are "
+            "not run"
+        )
+    made = import_instance(key, name)
+    if not callable(made):
+        raise ConfigError(f"{key}={name!r} is not allowed: it is no function")
+    return made

@@ -1,8 +1,15 @@
 """Objects named by where they are imported from."""
 
+import json
+
 import pytest
 
-from zkbroker.config.import_path import import_instance, import_object, is_import_path
+from zkbroker.config.import_path import (
+    import_function,
+    import_instance,
+    import_object,
+    is_import_path,
+)
 from zkbroker.errors import ConfigError
 
 
@@ -51,3 +58,11 @@ def test_a_module_that_fails_while_it_is_imported_says_why(tmp_path, monkeypatch
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ConfigError, match="no licence"):
         import_object("k", "broken_plugin:Anything")
+
+
+def test_a_function_is_named_with_a_colon():
+    assert import_function("k", "json:loads") is json.loads
+    with pytest.raises(ConfigError, match="classes of Java are not run"):
+        import_function("k", "org.acme.Handler")
+    with pytest.raises(ConfigError, match="it is no function"):
+        import_function("k", "json:__name__")

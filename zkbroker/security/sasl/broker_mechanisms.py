@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from zkbroker.config.import_path import import_object
+from zkbroker.config.import_path import import_function
 from zkbroker.config.sasl_listeners import HANDLER, JWKS_URL, ListenerMechanism, ListenerSasl
 from zkbroker.errors import ConfigError
 from zkbroker.security.sasl import OAUTHBEARER, PLAIN
@@ -100,11 +100,7 @@ def _validator(listener: str, mechanism: ListenerMechanism) -> TokenValidator:
 
 def _handler(listener: str, mechanism: str, name: str) -> Any:
     key = f"listener.name.{listener.lower()}.{mechanism.lower()}.{HANDLER}"
-    found = import_object(key, name)
-    made = found() if isinstance(found, type) else found
-    if not callable(made):
-        raise ConfigError(f"{key}={name!r} is not allowed: it is no function")
-    return made
+    return import_function(key, name)
 
 
 def _rules(settings: Mapping[str, str]) -> ClaimRules:

@@ -116,8 +116,13 @@ class KeySet:
             self._lock.release()
 
     def _load(self) -> list["PublishedKey"]:
-        import jwt
-
+        try:
+            import jwt
+        except ImportError as error:
+            raise ConfigError(
+                "sasl.oauthbearer.jwks.endpoint.url needs the package pyjwt: pip install "
+                "'zkbroker[security]'"
+            ) from error
         try:
             published = json.loads(self._read(self._url))["keys"]
             keys = [key for each in published if (key := _usable(each, jwt)) is not None]

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zkbroker.config.import_path import import_object
+from zkbroker.config.import_path import import_function
 from zkbroker.config.sasl_login import SaslLogin
 from zkbroker.errors import AuthenticationFailed, ConfigError
 from zkbroker.security.sasl.tokens import unsecured_token
@@ -49,11 +49,7 @@ def find_token(login: SaslLogin) -> str:
         return _called(login.token, "the token function of the program")
     if login.token_handler:
         key = "sasl.login.callback.handler.class"
-        found = import_object(key, login.token_handler)
-        made = found() if isinstance(found, type) else found
-        if not callable(made):
-            raise ConfigError(f"{key}={login.token_handler!r} is not allowed: it is no function")
-        return _called(made, key)
+        return _called(import_function(key, login.token_handler), key)
     if login.token_url:
         return _of_url(login)
     assert login.line is not None

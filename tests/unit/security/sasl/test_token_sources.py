@@ -35,7 +35,7 @@ def test_tokens_of_functions():
     assert find_token(oauth(token=own_token)) == "of a function"
     assert find_token(oauth(token_handler=f"{__name__}:own_token")) == "of a function"
     assert find_token(oauth(token_handler=f"{__name__}:OwnTokens")) == "of a class"
-    with pytest.raises(ConfigError, match="cannot be imported"):
+    with pytest.raises(ConfigError, match="classes of Java are not run"):
         find_token(oauth(token_handler="org.acme.Java"))
     with pytest.raises(ConfigError, match="is no function"):
         find_token(oauth(token_handler=f"{__name__}:NUMBER"))
@@ -136,9 +136,11 @@ def test_a_page_issues_tokens_until_they_end():
     ],
 )
 def test_a_page_that_issues_none_is_told(answer, status, says):
-    with issuer(lambda number: answer, status) as (url, _):
-        with pytest.raises(AuthenticationFailed, match=says) as raised:
-            find_token(of_page(url))
+    with (
+        issuer(lambda number: answer, status) as (url, _),
+        pytest.raises(AuthenticationFailed, match=says) as raised,
+    ):
+        find_token(of_page(url))
     assert "s&s" not in str(raised.value)
 
 
