@@ -111,6 +111,8 @@ SAMPLES: dict[ApiKey, list[Any]] = {
     ApiKey.SYNC_GROUP: [m.SyncGroupRequest("g")],
     ApiKey.DESCRIBE_GROUPS: [m.DescribeGroupsRequest(NAMES)],
     ApiKey.LIST_GROUPS: [m.ListGroupsRequest()],
+    ApiKey.SASL_HANDSHAKE: [m.SaslHandshakeRequest("PLAIN")],
+    ApiKey.SASL_AUTHENTICATE: [m.SaslAuthenticateRequest(b"x")],
     ApiKey.API_VERSIONS: [m.ApiVersionsRequest()],
     ApiKey.CREATE_TOPICS: [m.CreateTopicsRequest([NewTopic(name, 1, 1) for name in NAMES])],
     ApiKey.DELETE_TOPICS: [m.DeleteTopicsRequest(NAMES)],
