@@ -13,8 +13,12 @@ def test_every_served_api_stands_in_the_table():
     assert set(NEEDS) == set(BROKER_VERSIONS)
 
 
-def test_only_the_table_of_versions_is_open_to_every_client():
-    assert [api for api, needs in NEEDS.items() if not needs] == [ApiKey.API_VERSIONS]
+def test_only_the_table_of_versions_and_the_login_are_open_to_every_client():
+    assert {api for api, needs in NEEDS.items() if not needs} == {
+        ApiKey.API_VERSIONS,
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.SASL_AUTHENTICATE,
+    }
 
 
 @pytest.mark.parametrize("api", list(NEEDS))
