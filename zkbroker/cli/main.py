@@ -37,6 +37,7 @@ COMMANDS = {
     "offsets": "look up log offsets; export, import and reset those of groups",
     "clients": "list which clients send which requests",
     "top": "show brokers, topics, groups and lag, live",
+    "acls": "list, add and remove what clients are allowed",
     "metadata": "list brokers, partitions and leaders",
     "reassign": "move replicas when brokers come or go",
     "drain": "empty a broker before it is taken away",

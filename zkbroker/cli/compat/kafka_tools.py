@@ -9,7 +9,7 @@ common is written once, there. An option that has no effect here is taken and na
 
 import click
 
-from zkbroker.cli.compat import cluster_tools, message_tools, mirror_tools, offset_tools
+from zkbroker.cli.compat import acl_tools, cluster_tools, message_tools, mirror_tools, offset_tools
 from zkbroker.cli.compat.kafka_tool import Tool
 
 TOOLS: dict[str, Tool] = {
@@ -17,6 +17,7 @@ TOOLS: dict[str, Tool] = {
     **cluster_tools.TOOLS,
     **offset_tools.TOOLS,
     **mirror_tools.TOOLS,
+    **acl_tools.TOOLS,
 }
 
 CLASSES = {
@@ -24,6 +25,7 @@ CLASSES = {
     "kafka.tools.KafkaMigrationTool": "kafka-migration-tool",
     "kafka.tools.ConsoleConsumer": "kafka-console-consumer",
     "kafka.tools.ConsoleProducer": "kafka-console-producer",
+    "kafka.admin.AclCommand": "kafka-acls",
     "kafka.admin.TopicCommand": "kafka-topics",
     "kafka.admin.ReassignPartitionsCommand": "kafka-reassign-partitions",
     "kafka.admin.PreferredReplicaLeaderElectionCommand": "kafka-preferred-replica-election",

@@ -1,0 +1,308 @@
+"""`zkbroker acls`: list, add and remove what clients are allowed."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from zkbroker.cli.acl_text import adding_lines, current_lines
+from zkbroker.cli.connection import (
+    NO_CLUSTER,
+    cluster_options,
+    open_cluster,
+    open_empty_session,
+)
+from zkbroker.cli.output import json_option, print_json, print_table, say
+from zkbroker.errors import ClientError, ConfigError
+
+if TYPE_CHECKING:
+    from zkbroker.admin.acl_plan import AclPlan
+    from zkbroker.admin.acls import Acls
+    from zkbroker.security.acls import Binding
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPERATIONS = (
+    *("All", "Alter", "AlterConfigs", "ClusterAction", "Create", "Delete", "Describe"),
+    *("DescribeConfigs", "IdempotentWrite", "Read", "Write"),
+)
+
+
+@click.group(
+    "acls",
+    epilog="\b\nExamples:\n"
+    "  zkbroker acls list -b 127.0.0.1:9092\n"
+    "  zkbroker acls add --allow-principal User:alice --producer --topic orders \\\n"
+    "      -z 127.0.0.1:2181\n"
+    "  zkbroker acls remove --topic orders -b 127.0.0.1:9092",
+)
+def command() -> None:
+    """List, add and remove ACLs: what clients may do.
+
+    Through a broker (-b) they are changed by a principal that may Alter the cluster. Through
+    ZooKeeper (-z) they are changed by whoever may write there, also before the first broker starts.
+    """
+
+
+def _resources(command: F) -> F:
+    for option in (
+        click.option(
+            "--resource-pattern-type",
+            "pattern_type",
+            type=click.Choice(["any", "match", "literal", "prefixed"], case_sensitive=False),
+            help="How names are meant. match: all that apply to the name; any: any pattern.",
+        ),
+        click.option("--delegation-token", "tokens", multiple=True, help="A delegation token."),
+        click.option(
+            "--transactional-id", "transactional_ids", multiple=True, help="A transactional id."
+        ),
+        click.option("--cluster", is_flag=True, help="The cluster."),
+        click.option("--group", "groups", multiple=True, help="A consumer group; repeatable."),
+        click.option("--topic", "topics", multiple=True, help="A topic, or '*'; repeatable."),
+    ):
+        command = option(command)
+    return command
+
+
+def _clients(command: F) -> F:
+    for option in (
+        click.option("--idempotent", is_flag=True, help="The producer has a producer id."),
+        click.option("--consumer", is_flag=True, help="All that a consumer needs."),
+        click.option("--producer", is_flag=True, help="All that a producer needs."),
+        click.option(
+            "--operation",
+            "operations",
+            multiple=True,
+            type=click.Choice(_OPERATIONS, case_sensitive=False),
+            help="Repeatable; All if none is given.",
+        ),
+        click.option("--deny-host", "denied_hosts", multiple=True, metavar="ADDRESS"),
+        click.option(
+            "--allow-host",
+            "allowed_hosts",
+            multiple=True,
+            metavar="ADDRESS",
+            help="Only from this address; every one if none is given.",
+        ),
+        click.option("--deny-principal", "denied", multiple=True, metavar="TYPE:NAME"),
+        click.option(
+            "--allow-principal",
+            "allowed",
+            multiple=True,
+            metavar="TYPE:NAME",
+            help="As User:alice, or User:* for every one.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@command.command(
+    "list",
+    epilog="\b\nExamples:\n"
+    "  zkbroker acls list -b 127.0.0.1:9092\n"
+    "  zkbroker acls list --topic orders --resource-pattern-type match -z 127.0.0.1:2181",
+)
+@_resources
+@click.option("--principal", "principals", multiple=True, metavar="TYPE:NAME", help="Only of it.")
+@cluster_options
+@json_option
+@click.option("--genuine-text", is_flag=True, hidden=True)
+def list_command(
+    bootstrap: str | None,
+    zookeeper: str | None,
+    principals: tuple[str, ...],
+    as_json: bool,
+    genuine_text: bool,
+    **given: Any,
+) -> None:
+    """List ACLs: those of the named resources, or all.
+
+    A name without --resource-pattern-type is taken literally.
+    """
+    plan = _plan(given, choosing=True)
+    with _open(bootstrap, zookeeper) as acls:
+        found = acls.find(plan.filters())
+    found = [each for each in found if not principals or each.acl.principal in principals]
+    if genuine_text:
+        _tell_genuinely(found, through_broker=bootstrap is not None)
+    else:
+        _show(found, as_json=as_json)
+
+
+@command.command(
+    "add",
+    epilog="\b\nExamples:\n"
+    "  zkbroker acls add --allow-principal User:alice --producer --topic orders "
+    "-b 127.0.0.1:9092\n"
+    "  zkbroker acls add --allow-principal User:bob --consumer --topic team- --group team- \\\n"
+    "      --resource-pattern-type prefixed -z 127.0.0.1:2181\n"
+    "  zkbroker acls add --deny-principal User:mallory --topic '*' -z 127.0.0.1:2181",
+)
+@_clients
+@_resources
+@cluster_options
+@click.option("--genuine-text", is_flag=True, hidden=True)
+def add_command(
+    bootstrap: str | None, zookeeper: str | None, genuine_text: bool, **given: Any
+) -> None:
+    """Add ACLs, and show what is added.
+
+    A Deny wins over every Allow. To allow Read, Write, Delete or Alter is to allow Describe.
+    """
+    plan = _plan(given, choosing=False)
+    bindings = plan.bindings()
+    through_broker = bootstrap is not None
+    if genuine_text:
+        _say_each(adding_lines(bindings, through_broker=through_broker))
+    with _open(bootstrap, zookeeper) as acls:
+        acls.add(bindings)
+        current = acls.find(_of_resources(plan)) if genuine_text else []
+    if genuine_text:
+        _tell_genuinely(current, through_broker=through_broker)
+    else:
+        say("added:")
+        _show(bindings, as_json=False)
+
+
+@command.command(
+    "remove",
+    epilog="\b\nExamples:\n"
+    "  zkbroker acls remove --topic orders --allow-principal User:alice -b 127.0.0.1:9092\n"
+    "  zkbroker acls remove --topic team- --resource-pattern-type prefixed --yes "
+    "-z 127.0.0.1:2181",
+)
+@_clients
+@_resources
+@cluster_options
+@click.option("-y", "--yes", "--force", is_flag=True, help="Do not ask.")
+@click.option("--genuine-text", is_flag=True, hidden=True)
+def remove_command(
+    bootstrap: str | None, zookeeper: str | None, yes: bool, genuine_text: bool, **given: Any
+) -> None:
+    """Remove ACLs of the named resources: all of them, or those that further options choose.
+
+    They are shown, and removed when the question is answered with yes.
+    """
+    plan = _plan(given, choosing=True)
+    if not plan.resources:
+        raise ConfigError(
+            "no resource is named: give --topic, --group, --cluster, --transactional-id or "
+            "--delegation-token"
+        )
+    with _open(bootstrap, zookeeper) as acls:
+        chosen = acls.find(plan.filters())
+        if not chosen and not genuine_text:
+            raise ClientError("there are no such ACLs; zkbroker acls list shows those there are")
+        if not yes:
+            _show(chosen, as_json=False)
+            question = f"Remove {'this ACL' if len(chosen) == 1 else f'these {len(chosen)} ACLs'}?"
+            if not click.confirm(question, err=True):
+                raise click.Abort
+        # Exactly what was shown, and not what was added meanwhile.
+        removed = acls.remove([_exactly(each) for each in chosen])
+        current = acls.find(_of_resources(plan)) if genuine_text else []
+    if genuine_text:
+        _tell_genuinely(current, through_broker=bootstrap is not None)
+    else:
+        say("removed:")
+        _show(removed, as_json=False)
+
+
+def _plan(given: dict[str, Any], *, choosing: bool) -> "AclPlan":
+    from zkbroker.admin.acl_plan import OPERATIONS, PATTERN_TYPES, AclPlan
+    from zkbroker.security.acls import ANY
+    from zkbroker.security.authorizer import CLUSTER, Resource, ResourceType
+
+    resources = [
+        Resource(kind, name)
+        for kind, names in (
+            (ResourceType.TOPIC, given["topics"]),
+            (ResourceType.TRANSACTIONAL_ID, given["transactional_ids"]),
+            (ResourceType.GROUP, given["groups"]),
+            (ResourceType.DELEGATION_TOKEN, given["tokens"]),
+        )
+        for name in names
+    ]
+    if given["cluster"]:
+        resources.append(CLUSTER)
+    # Names are literal unless another meaning is asked for; without names all patterns are meant.
+    unsaid = ANY if choosing and not resources else PATTERN_TYPES["literal"]
+    pattern_type = given["pattern_type"]
+    return AclPlan(
+        resources=resources,
+        pattern_type=unsaid if pattern_type is None else PATTERN_TYPES[pattern_type.lower()],
+        operations=[OPERATIONS[each.lower()] for each in given.get("operations", ())],
+        **{
+            name: given[name]
+            for name in (
+                *("allowed", "denied", "allowed_hosts", "denied_hosts"),
+                *("producer", "consumer", "idempotent"),
+            )
+            if name in given
+        },
+    )
+
+
+@contextmanager
+def _open(bootstrap: str | None, zookeeper: str | None) -> "Iterator[Acls]":
+    from zkbroker.admin.acls import BrokerAcls, ZooKeeperAcls
+    from zkbroker.admin.cluster_tree import find_no_brokers
+
+    if bootstrap is None and zookeeper is None:
+        raise ConfigError(NO_CLUSTER)
+    if bootstrap is not None:
+        with open_cluster(bootstrap, None) as cluster:
+            yield BrokerAcls(cluster)
+        return
+    with open_empty_session(zookeeper) as session:
+        missing = find_no_brokers(session)
+        if missing is not None:
+            say(f"warning: {missing.text}", err=True)
+        yield ZooKeeperAcls(session)
+
+
+def _of_resources(plan: "AclPlan") -> list[Any]:
+    """Return what chooses all ACLs of the resources that were changed."""
+    from zkbroker.admin.acl_plan import AclPlan
+    from zkbroker.security.authorizer import CLUSTER
+
+    resources = [*plan.resources, *([CLUSTER] if plan.idempotent else [])]
+    return AclPlan(resources=resources, pattern_type=plan.pattern_type).filters()
+
+
+def _exactly(binding: "Binding") -> Any:
+    from zkbroker.security.acls import BindingFilter
+
+    (kind, name, form), acl = binding
+    return BindingFilter(kind, name, form, acl.principal, acl.host, acl.operation, acl.permission)
+
+
+def _show(bindings: "Sequence[Binding]", *, as_json: bool) -> None:
+    rows = [
+        (
+            pattern.type.label,
+            pattern.pattern_type.name.lower(),
+            pattern.name,
+            acl.principal,
+            acl.permission.label,
+            acl.operation.label,
+            acl.host,
+        )
+        for pattern, acl in sorted(bindings)
+    ]
+    names = ("resource", "pattern", "name", "principal", "permission", "operation", "host")
+    if as_json:
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+    else:
+        print_table(names, rows)
+
+
+def _tell_genuinely(bindings: "Sequence[Binding]", *, through_broker: bool) -> None:
+    _say_each(current_lines(bindings, through_broker=through_broker))
+
+
+def _say_each(lines: "Sequence[str]") -> None:
+    for line in lines:
+        say(line)

@@ -1,0 +1,87 @@
+"""The genuine tool that changes ACLs.
+
+Invariant: of `kafka_tools`.
+"""
+
+import click
+
+from zkbroker.cli.compat.given import Given, command_config, one, pass_on
+from zkbroker.cli.compat.kafka_tool import Tool
+
+_RESOURCES = {
+    "topic": "--topic",
+    "group": "--group",
+    "transactional-id": "--transactional-id",
+    "delegation-token": "--delegation-token",
+    "resource-pattern-type": "--resource-pattern-type",
+}
+_CLIENTS = {
+    "allow-principal": "--allow-principal",
+    "deny-principal": "--deny-principal",
+    "allow-host": "--allow-host",
+    "deny-host": "--deny-host",
+    "operation": "--operation",
+    "producer": "--producer",
+    "consumer": "--consumer",
+    "idempotent": "--idempotent",
+}
+
+
+def _acls(given: Given) -> list[str]:
+    actions = [each for each in ("list", "add", "remove") if each in given]
+    if len(actions) != 1:
+        raise click.UsageError("Command must include exactly one action: --list, --add, --remove.")
+    (action,) = actions
+    shown = ["acls", action, "--genuine-text", *_where(given), *pass_on(given, _RESOURCES)]
+    if "cluster" in given:
+        shown.append("--cluster")
+    if action == "list":
+        return shown + pass_on(given, {"principal": "--principal"})
+    shown += pass_on(given, _CLIENTS)
+    if action == "remove":
+        shown += _exactly(given) + (["--yes"] if "force" in given else [])
+    return shown
+
+
+def _exactly(given: Given) -> list[str]:
+    """Say what the genuine tool takes for granted of the ACLs to remove, where it names any."""
+    exactly: list[str] = []
+    named = [each for each in ("allow", "deny") if f"{each}-principal" in given]
+    for each in named:
+        if f"{each}-host" not in given:
+            exactly += [f"--{each}-host", "*"]
+    shortcut = "producer" in given or "consumer" in given
+    if named and not shortcut and "operation" not in given:
+        exactly += ["--operation", "All"]
+    return exactly
+
+
+def _where(given: Given) -> list[str]:
+    bootstrap = one(given, "bootstrap-server")
+    if bootstrap is not None:
+        return ["-b", bootstrap, *command_config(given)]
+    for text in given.get("authorizer-properties", []):
+        key, _, value = text.partition("=")
+        if key.strip() == "zookeeper.connect":
+            return ["-z", value.strip()]
+    raise click.UsageError(
+        "give --bootstrap-server, or --authorizer-properties zookeeper.connect=HOST:PORT"
+    )
+
+
+TOOLS = {
+    "kafka-acls": Tool(
+        "List, add and remove ACLs.",
+        _acls,
+        values=(
+            *("bootstrap-server", "command-config", "authorizer-properties"),
+            *("topic", "group", "transactional-id", "delegation-token", "resource-pattern-type"),
+            *("allow-principal", "deny-principal", "allow-host", "deny-host", "operation"),
+            "principal",
+        ),
+        flags=("list", "add", "remove", "producer", "consumer", "idempotent", "force"),
+        optional=("cluster",),
+        ignored=("authorizer", "zk-tls-config-file"),
+        example="--authorizer-properties zookeeper.connect=127.0.0.1:2181 --list",
+    )
+}
