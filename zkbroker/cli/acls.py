@@ -77,7 +77,13 @@ def _clients(command: F) -> F:
             type=click.Choice(_OPERATIONS, case_sensitive=False),
             help="Repeatable; All if none is given.",
         ),
-        click.option("--deny-host", "denied_hosts", multiple=True, metavar="ADDRESS"),
+        click.option(
+            "--deny-host",
+            "denied_hosts",
+            multiple=True,
+            metavar="ADDRESS",
+            help="Deny it only from this address.",
+        ),
         click.option(
             "--allow-host",
             "allowed_hosts",
@@ -85,7 +91,13 @@ def _clients(command: F) -> F:
             metavar="ADDRESS",
             help="Only from this address; every one if none is given.",
         ),
-        click.option("--deny-principal", "denied", multiple=True, metavar="TYPE:NAME"),
+        click.option(
+            "--deny-principal",
+            "denied",
+            multiple=True,
+            metavar="TYPE:NAME",
+            help="Denied to it, whatever else is allowed.",
+        ),
         click.option(
             "--allow-principal",
             "allowed",
@@ -181,9 +193,9 @@ def add_command(
 def remove_command(
     bootstrap: str | None, zookeeper: str | None, yes: bool, genuine_text: bool, **given: Any
 ) -> None:
-    """Remove ACLs of the named resources: all of them, or those that further options choose.
+    """Remove ACLs of resources.
 
-    They are shown, and removed when the question is answered with yes.
+    All of them, or those that principals, hosts and operations choose. They are shown, and removed when the question is answered with yes.
     """
     plan = _plan(given, choosing=True)
     if not plan.resources:

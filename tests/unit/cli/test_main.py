@@ -58,7 +58,7 @@ def test_a_wrong_command_line_exits_with_2(capsys):
     [
         ("topic", "Did you mean topics or top?"),
         ("prodce", "Did you mean produce?"),
-        ("kafka-topic", "Did you mean kafka-topics?"),
+        ("kafka-topic", "Did you mean kafka-topics or"),
         ("kafka.tools.ConsoleConsummer", "Did you mean kafka.tools.ConsoleConsumer"),
     ],
 )
