@@ -195,7 +195,8 @@ def remove_command(
 ) -> None:
     """Remove ACLs of resources.
 
-    All of them, or those that principals, hosts and operations choose. They are shown, and removed when the question is answered with yes.
+    All of them, or those that principals, hosts and operations choose. They are shown, and
+    removed when the question is answered with yes.
     """
     plan = _plan(given, choosing=True)
     if not plan.resources:
