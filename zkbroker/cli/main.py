@@ -25,6 +25,7 @@ COMMANDS = {
     "broker": "run one broker from a property file",
     "zookeeper": "run a ZooKeeper without installing one",
     "topics": "list, create, describe, alter and delete topics",
+    "configs": "describe and alter settings of topics and brokers, and quotas",
     "produce": "publish lines of standard input, or files",
     "consume": "print the messages of a topic",
     "kcat": "publish, print and list with kcat's own command line",

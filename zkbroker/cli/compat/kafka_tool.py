@@ -10,6 +10,9 @@ import click
 
 from zkbroker.cli.output import say
 
+ORDER = "*"
+"""Under which the options whose order counts are given, as `name=value`, in that order."""
+
 Translation = Callable[[dict[str, list[str]]], list[str]]
 
 
@@ -25,6 +28,7 @@ class Tool:
         ignored: options without effect here.
         example: its options, as in a script.
         positional: how many bare arguments it takes; they are given as option `""`.
+        ordered: options whose order counts; they are given under `ORDER` as well.
     """
 
     def __init__(
@@ -38,6 +42,7 @@ class Tool:
         ignored: Sequence[str] = (),
         optional: Sequence[str] = (),
         positional: int = 0,
+        ordered: Sequence[str] = (),
     ) -> None:
         self.summary = summary
         self.translate = translate
@@ -47,6 +52,7 @@ class Tool:
         self.optional = frozenset(optional)
         self.ignored = frozenset(ignored)
         self.positional = positional
+        self.ordered = frozenset(ordered)
 
     def parse(self, arguments: Sequence[str]) -> dict[str, list[str]]:
         """Collect the options as the genuine parser does: `--name value` or `--name=value`.
@@ -69,6 +75,7 @@ class Tool:
                 )
             elif name in self.flags and not equals:
                 given.setdefault(name, [])
+                self._note_order(given, name, "")
                 self._warn_if_ignored(name)
             elif name in self.values or name in self.ignored:
                 if not equals:
@@ -76,6 +83,7 @@ class Tool:
                         raise click.UsageError(f"--{name} needs a value")
                     value = rest.pop(0)
                 given.setdefault(name, []).append(value)
+                self._note_order(given, name, value)
                 self._warn_if_ignored(name)
             else:
                 known = " ".join(sorted(f"--{each}" for each in self.values | self.flags))
@@ -83,6 +91,10 @@ class Tool:
         if len(given.get("", [])) > self.positional:
             raise click.UsageError(f"unexpected argument {given[''][self.positional]!r}")
         return given
+
+    def _note_order(self, given: dict[str, list[str]], name: str, value: str) -> None:
+        if name in self.ordered:
+            given.setdefault(ORDER, []).append(f"{name}={value}")
 
     def _warn_if_ignored(self, name: str) -> None:
         if name in self.ignored:

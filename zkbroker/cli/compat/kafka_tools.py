@@ -9,12 +9,20 @@ common is written once, there. An option that has no effect here is taken and na
 
 import click
 
-from zkbroker.cli.compat import acl_tools, cluster_tools, message_tools, mirror_tools, offset_tools
+from zkbroker.cli.compat import (
+    acl_tools,
+    cluster_tools,
+    config_tool,
+    message_tools,
+    mirror_tools,
+    offset_tools,
+)
 from zkbroker.cli.compat.kafka_tool import Tool
 
 TOOLS: dict[str, Tool] = {
     **message_tools.TOOLS,
     **cluster_tools.TOOLS,
+    **config_tool.TOOLS,
     **offset_tools.TOOLS,
     **mirror_tools.TOOLS,
     **acl_tools.TOOLS,
@@ -27,6 +35,7 @@ CLASSES = {
     "kafka.tools.ConsoleProducer": "kafka-console-producer",
     "kafka.admin.AclCommand": "kafka-acls",
     "kafka.admin.TopicCommand": "kafka-topics",
+    "kafka.admin.ConfigCommand": "kafka-configs",
     "kafka.admin.ReassignPartitionsCommand": "kafka-reassign-partitions",
     "kafka.admin.PreferredReplicaLeaderElectionCommand": "kafka-preferred-replica-election",
     "kafka.tools.ConsumerOffsetChecker": "kafka-consumer-offset-checker",

@@ -1,0 +1,122 @@
+"""Settings of topics and brokers through the brokers: DescribeConfigs and AlterConfigs.
+
+AlterConfigs replaces all settings of a resource: what is not named is read first and sent again.
+
+Invariant: a setting whose value brokers do not tell is never lost: a change that would lose it is
+refused, as genuine tools refuse it.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from zkbroker.admin.entity_configs import BrokerEntity, Entity, TopicEntity, title
+from zkbroker.client import Cluster
+from zkbroker.errors import ClientError, ConfigError, ErrorCode, ProtocolError
+from zkbroker.network.client.connection import BrokerConnection
+from zkbroker.protocol.messages import AlterConfigsRequest, DescribeConfigsRequest
+from zkbroker.protocol.messages.configs import (
+    AlterConfigsResource,
+    ConfigEntry,
+    ConfigResourceType,
+    ConfigSource,
+    DescribeConfigsResource,
+)
+from zkbroker.protocol.messages.topics import TopicConfig
+from zkbroker.registry.user_configs import Default
+
+OWN = {
+    ConfigResourceType.TOPIC: ConfigSource.TOPIC,
+    ConfigResourceType.BROKER: ConfigSource.DYNAMIC_BROKER,
+}
+
+
+def described(cluster: Cluster, entity: Entity) -> list[ConfigEntry]:
+    """Return every setting of a topic or a broker, with its sources.
+
+    Raises:
+        ConfigError: the entity is neither.
+        ClientError: no broker answers.
+        ProtocolError: the broker refuses.
+    """
+    kind, name = _resource(entity)
+    request = DescribeConfigsRequest([DescribeConfigsResource(kind, name)], include_synonyms=True)
+    answer = _asked(cluster, entity).request(request).resources[0]
+    _check(answer.error_code, answer.error_message, entity)
+    entries: list[ConfigEntry] = answer.entries
+    return entries
+
+
+def own_source(entity: Entity) -> ConfigSource:
+    """Return the source of those settings that are an entity's own."""
+    if isinstance(entity, BrokerEntity) and isinstance(entity.id, Default):
+        return ConfigSource.DYNAMIC_DEFAULT_BROKER
+    return OWN[_resource(entity)[0]]
+
+
+def own_settings(cluster: Cluster, entity: Entity) -> list[ConfigEntry]:
+    """Return the settings that are an entity's own."""
+    source = own_source(entity)
+    return [entry for entry in described(cluster, entity) if entry.source == source]
+
+
+def change_described(
+    cluster: Cluster,
+    entity: Entity,
+    *,
+    add: Mapping[str, str] | None = None,
+    delete: Sequence[str] = (),
+) -> None:
+    """Change settings of a topic or a broker.
+
+    Raises:
+        ConfigError: one to delete is not set, or one is set that brokers do not tell.
+        ProtocolError: the broker refuses.
+    """
+    own = {entry.name: entry for entry in own_settings(cluster, entity)}
+    unset = [key for key in delete if key not in own]
+    if unset:
+        known = ", ".join(sorted(own)) or "none"
+        raise ConfigError(f"{', '.join(unset)} is not set for {title(entity)}; set are: {known}")
+    kept = {key: entry for key, entry in own.items() if key not in delete}
+    untold = sorted(
+        key for key, each in kept.items() if each.value is None and key not in (add or {})
+    )
+    if untold:
+        raise ConfigError(
+            f"brokers do not tell the value of {', '.join(untold)}, which would be lost: give "
+            "them again, or delete them"
+        )
+    whole = {key: entry.value for key, entry in kept.items()} | dict(add or {})
+    kind, name = _resource(entity)
+    configs = [TopicConfig(key, value) for key, value in whole.items()]
+    request = AlterConfigsRequest([AlterConfigsResource(kind, name, configs)])
+    answer = _asked(cluster, entity).request(request).resources[0]
+    _check(answer.error_code, answer.error_message, entity)
+
+
+def _resource(entity: Entity) -> tuple[ConfigResourceType, str]:
+    if isinstance(entity, TopicEntity):
+        return ConfigResourceType.TOPIC, entity.name
+    if isinstance(entity, BrokerEntity):
+        name = "" if isinstance(entity.id, Default) else str(entity.id)
+        return ConfigResourceType.BROKER, name
+    raise ConfigError(
+        f"settings of {title(entity)} are not told by brokers of this level: they are kept in "
+        "ZooKeeper, give -z HOST:PORT[/CHROOT]"
+    )
+
+
+def _asked(cluster: Cluster, entity: Entity) -> BrokerConnection:
+    if not isinstance(entity, BrokerEntity) or isinstance(entity.id, Default):
+        return cluster.any_connection()
+    if entity.id not in cluster.brokers():
+        live = ", ".join(map(str, sorted(cluster.brokers()))) or "none"
+        raise ClientError(
+            f"broker {entity.id} is not there to be asked; there are: {live}. Settings of a "
+            "broker that is away can be changed with -z"
+        )
+    return cluster.connection(entity.id)
+
+
+def _check(code: int, message: str | None, entity: Entity) -> None:
+    if code:
+        raise ProtocolError(message or f"refused for {title(entity)}", code=ErrorCode(code))

@@ -1,0 +1,245 @@
+"""`zkbroker configs`: settings of topics, brokers, users, clients and addresses."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from zkbroker.cli.connection import cluster_options, open_cluster, open_session
+from zkbroker.cli.output import json_option, print_json, print_table, say
+from zkbroker.cli.settings import parse_settings
+from zkbroker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from zkbroker.admin.entity_configs import Entity, Selection
+    from zkbroker.registry.user_configs import Name
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+KINDS = ("topic", "broker", "user", "client", "ip")
+_EXAMPLES = (
+    "\b\nExamples:\n"
+    "  zkbroker configs describe --topic visits\n"
+    "  zkbroker configs describe --users --clients\n"
+    "  zkbroker configs alter --user alice --config producer_byte_rate=1048576\n"
+    "  zkbroker configs alter --client-default --delete-config consumer_byte_rate\n"
+    "  zkbroker configs alter -b 127.0.0.1:9092 --broker 1 --config log.cleaner.threads=2"
+)
+
+
+@click.group("configs", epilog=_EXAMPLES)
+def command() -> None:
+    """Describe and alter settings that change while brokers run, quotas among them.
+
+    Those of users, clients and addresses are kept in ZooKeeper: give -z. Those of topics and
+    brokers are there too; -b asks the brokers, which tell sources and defaults as well.
+    """
+
+
+def _entity_options(*, several: bool) -> Callable[[F], F]:
+    """Add the options that name an entity; those that name all of a kind with `several`."""
+
+    def add(command: F) -> F:
+        for kind in reversed(KINDS):
+            if several:
+                command = click.option(f"--{kind}s", is_flag=True, help=f"All {kind}s.")(command)
+            if kind != "topic":
+                command = click.option(
+                    f"--{kind}-default", is_flag=True, help=f"Every {kind} without own settings."
+                )(command)
+            command = click.option(f"--{kind}", metavar="NAME", help=f"One {kind}.")(command)
+        return command
+
+    return add
+
+
+def _selection(chosen: dict[str, Any]) -> "Selection":
+    """Return what the options select.
+
+    Raises:
+        click.UsageError: nothing, twice the same kind, or kinds that do not go together.
+    """
+    from zkbroker.admin.entity_configs import Selection
+    from zkbroker.registry.user_configs import DEFAULT
+
+    kinds: list[str] = []
+    names: list[Name | None] = []
+    for kind in KINDS:
+        named: list[Name | None] = []
+        if chosen.get(kind) is not None:
+            if not chosen[kind]:
+                raise click.UsageError(f"--{kind} is empty: give a name, or --{kind}-default")
+            named.append(chosen[kind])
+        if chosen.get(f"{kind}_default"):
+            named.append(DEFAULT)
+        if chosen.get(f"{kind}s"):
+            named.append(None)
+        if len(named) > 1:
+            raise click.UsageError(f"give one of --{kind}, --{kind}-default and --{kind}s")
+        if named:
+            kinds.append(f"{kind}s")
+            names += named
+    if not kinds:
+        raise click.UsageError("give an entity, such as --topic NAME or --user NAME")
+    if len(kinds) > 1 and kinds != ["users", "clients"]:
+        raise click.UsageError("only a user and a client go together")
+    return Selection(tuple(kinds), tuple(names))
+
+
+@command.command("describe", epilog=_EXAMPLES)
+@_entity_options(several=True)
+@click.option("--all", "everything", is_flag=True, help="Defaults too; needs -b.")
+@cluster_options
+@click.option("--genuine-text", is_flag=True, hidden=True)
+@json_option
+def describe_command(
+    everything: bool,
+    bootstrap: str | None,
+    zookeeper: str | None,
+    genuine_text: bool,
+    as_json: bool,
+    **chosen: Any,
+) -> None:
+    """Show settings, and where each comes from.
+
+    Credentials are hidden.
+    """
+    selection = _selection(chosen)
+    if bootstrap is not None and not {"users", "clients", "ips"} & set(selection.kinds):
+        from zkbroker.cli.described_configs import describe_by_brokers
+
+        describe_by_brokers(
+            bootstrap, selection, everything=everything, genuine=genuine_text, as_json=as_json
+        )
+        return
+    if everything:
+        raise click.UsageError("--all needs -b: brokers know defaults, ZooKeeper does not")
+    found = list(_stored(zookeeper, selection))
+    if genuine_text:
+        for entity, settings in found:
+            told = ",".join(f"{key}={value}" for key, value in settings.items())
+            say(f"Configs for {_title(entity)} are {told}")
+        return
+    rows = [
+        [_title(entity), key, value, _source(entity)]
+        for entity, settings in found
+        for key, value in sorted(settings.items())
+    ]
+    _show(rows, as_json=as_json)
+
+
+def _stored(
+    zookeeper: str | None, selection: "Selection"
+) -> "Iterator[tuple[Entity, dict[str, str]]]":
+    from zkbroker.admin.entity_configs import describe, shown
+
+    if zookeeper is None:
+        raise ConfigError(
+            "settings of users, clients and addresses are kept in ZooKeeper: give -z "
+            "HOST:PORT[/CHROOT] or set ZKBROKER_ZOOKEEPER; those of topics and brokers are also "
+            "told by brokers: give -b HOST:PORT"
+        )
+    with open_session(zookeeper) as session:
+        for entity, settings in describe(session, selection):
+            yield entity, {key: shown(key, value) for key, value in settings.items()}
+
+
+def _title(entity: "Entity") -> str:
+    from zkbroker.admin.entity_configs import title
+
+    return title(entity)
+
+
+def _source(entity: "Entity") -> str:
+    """Return the node that holds an entity's settings."""
+    from zkbroker.admin.entity_configs import BrokerEntity, TopicEntity
+    from zkbroker.registry import paths
+    from zkbroker.registry.user_configs import Default
+
+    if isinstance(entity, TopicEntity):
+        return paths.topic_config(entity.name)
+    if isinstance(entity, BrokerEntity):
+        return paths.broker_config(None if isinstance(entity.id, Default) else entity.id)
+    return entity.node
+
+
+def _show(rows: list[list[str]], *, as_json: bool) -> None:
+    columns = ["entity", "setting", "value", "source"]
+    if as_json:
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        print_table(columns, rows)
+
+
+@command.command("alter", epilog=_EXAMPLES)
+@_entity_options(several=False)
+@click.option(
+    "--config", "settings", metavar="KEY=VALUE", multiple=True, help="Set this; repeatable."
+)
+@click.option(
+    "--config-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Set what this property file says.",
+)
+@click.option("--delete-config", "deleted", metavar="KEY", multiple=True, help="Drop a setting.")
+@cluster_options
+@click.option("--genuine-text", is_flag=True, hidden=True)
+def alter_command(
+    settings: tuple[str, ...],
+    config_file: Path | None,
+    deleted: tuple[str, ...],
+    bootstrap: str | None,
+    zookeeper: str | None,
+    genuine_text: bool,
+    **chosen: Any,
+) -> None:
+    """Set and drop settings; those that are not named are kept. Brokers follow at once."""
+    from zkbroker.config.properties import load_properties
+
+    selection = _selection(chosen)
+    added = {} if config_file is None else dict(load_properties(config_file))
+    added |= parse_settings(settings, "--config")
+    if not added and not deleted:
+        raise click.UsageError("give --config, --config-file or --delete-config")
+    entity = selection.entity
+    if entity is None:
+        raise click.UsageError("give the name of the entity, or its default")
+    if bootstrap is not None and not {"users", "clients", "ips"} & set(selection.kinds):
+        from zkbroker.admin.described_configs import change_described
+
+        with open_cluster(bootstrap, None) as cluster:
+            change_described(cluster, entity, add=added, delete=deleted)
+    else:
+        _change_stored(zookeeper, entity, added, deleted)
+    if not genuine_text:
+        say(f"Changed the settings of {_title(entity)}.")
+    elif bootstrap is not None:
+        say(_completed_by_brokers(entity))
+    else:
+        say(f"Completed Updating config for entity: {_title(entity)}.")
+
+
+def _change_stored(
+    zookeeper: str | None, entity: "Entity", added: dict[str, str], deleted: tuple[str, ...]
+) -> None:
+    from zkbroker.admin.entity_configs import change
+
+    if zookeeper is None:
+        raise ConfigError(
+            f"settings of {_title(entity)} are kept in ZooKeeper: give -z HOST:PORT[/CHROOT] or "
+            "set ZKBROKER_ZOOKEEPER"
+        )
+    with open_session(zookeeper) as session:
+        change(session, entity, add=added, delete=deleted)
+
+
+def _completed_by_brokers(entity: "Entity") -> str:
+    from zkbroker.admin.entity_configs import BrokerEntity, TopicEntity
+    from zkbroker.registry.user_configs import Default
+
+    if isinstance(entity, TopicEntity):
+        return f"Completed updating config for topic {entity.name}."
+    if isinstance(entity, BrokerEntity) and not isinstance(entity.id, Default):
+        return f"Completed updating config for broker: {entity.id}."
+    return "Completed updating default config for brokers in the cluster,"
