@@ -4,6 +4,7 @@ Invariant: what is written is checked first, as brokers check it, and says what 
 that are not named are kept. Credentials stand beside quotas and are never told: `shown` hides them.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,10 +23,11 @@ from zkbroker.registry.user_configs import (
     entity_config,
     read_user_configs,
 )
+from zkbroker.security.sasl.scram import HASHES, MIN_ITERATIONS, make_credential
 from zkbroker.zookeeper import ZkSession
 from zkbroker.zookeeper.errors import NoNode
 
-SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+_PASSWORD = re.compile(r"(?:iterations=([0-9]{1,10}),)?password=(.*)", re.DOTALL)
 HIDDEN = "[hidden]"
 QUOTAS: Mapping[str, str] = {
     "producer_byte_rate": "bytes a second",
@@ -107,7 +109,7 @@ def _named(word: str, name: Name) -> str:
 
 def shown(key: str, value: str) -> str:
     """Return a value as it may be told: a credential is hidden."""
-    return HIDDEN if key in SCRAM or value.startswith("encryptedPassword:") else value
+    return HIDDEN if key in HASHES or value.startswith("encryptedPassword:") else value
 
 
 # -- reading
@@ -202,20 +204,19 @@ def change(
         kept = {key: value for key, value in before.items() if key not in delete}
         set_broker_config(session, _broker_id(entity), kept | added)
         return
-    for key, text in added.items():
-        check_setting(entity, key, text)
-    change_entity_config(session, entity, dict.fromkeys(delete) | added)
+    written = {key: checked_setting(entity, key, text) for key, text in added.items()}
+    change_entity_config(session, entity, dict.fromkeys(delete) | written)
 
 
-def check_setting(entity: ConfigEntity, key: str, text: str) -> None:
-    """Check a setting of a user, a client or an address.
+def checked_setting(entity: ConfigEntity, key: str, text: str) -> str:
+    """Return a setting of a user, a client or an address as it is stored: a credential is made.
 
     Raises:
         ConfigError: there is no such setting, or its value is not allowed.
     """
     units = OF_ADDRESSES if entity.ip is not None else QUOTAS
-    if entity.user is not None and entity.client is None and key in SCRAM:
-        return
+    if entity.user is not None and entity.client is None and key in HASHES:
+        return _credential(key, text)
     if key not in units:
         raise ConfigError(
             f"{key} is no setting of {title(entity)}{nearest(key, units)}; there are "
@@ -228,3 +229,16 @@ def check_setting(entity: ConfigEntity, key: str, text: str) -> None:
         allowed = False
     if not allowed or text.strip().lower() in ("nan", "inf", "infinity"):
         raise ConfigError(f"{key}={text} is not allowed: give {units[key]}, above 0")
+    return text
+
+
+def _credential(mechanism: str, text: str) -> str:
+    """Return what is stored of a password, given as `[iterations=N,]password=P`."""
+    match = _PASSWORD.fullmatch(text)
+    if match is None:
+        raise ConfigError(
+            f"{mechanism} needs a password, as in {mechanism}=[iterations=8192,password=...]; "
+            "`zkbroker users add` takes it from a file"
+        )
+    iterations = int(match.group(1) or MIN_ITERATIONS)
+    return make_credential(HASHES[mechanism], match.group(2), iterations).text()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from zkbroker.cli.connection import cluster_options, open_cluster, open_session
+from zkbroker.cli.connection import cluster_options, open_cluster, open_empty_session, open_session
 from zkbroker.cli.output import json_option, print_json, print_table, say
 from zkbroker.cli.settings import parse_settings
 from zkbroker.errors import ConfigError
@@ -224,13 +224,16 @@ def _change_stored(
     zookeeper: str | None, entity: "Entity", added: dict[str, str], deleted: tuple[str, ...]
 ) -> None:
     from zkbroker.admin.entity_configs import change
+    from zkbroker.registry.user_configs import ConfigEntity
 
     if zookeeper is None:
         raise ConfigError(
             f"settings of {_title(entity)} are kept in ZooKeeper: give -z HOST:PORT[/CHROOT] or "
             "set ZKBROKER_ZOOKEEPER"
         )
-    with open_session(zookeeper) as session:
+    # Users of brokers must be there before the first broker starts.
+    opened = open_empty_session if isinstance(entity, ConfigEntity) else open_session
+    with opened(zookeeper) as session:
         change(session, entity, add=added, delete=deleted)
 
 

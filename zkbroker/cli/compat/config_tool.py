@@ -8,7 +8,7 @@ import re
 
 import click
 
-from zkbroker.cli.compat.given import Given, pass_on
+from zkbroker.cli.compat.given import Given, command_config, discovery, pass_on
 from zkbroker.cli.compat.kafka_tool import ORDER, Tool
 
 _TYPES = {"topics": "topic", "brokers": "broker", "users": "user", "clients": "client", "ips": "ip"}

@@ -1,0 +1,112 @@
+"""Clients of others above their quota: they keep to it, notice throttle times, and lose nothing."""
+
+import time
+from collections.abc import Iterator
+
+import confluent_kafka
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+from zkbroker.registry.user_configs import ConfigEntity, change_entity_config
+from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper import ZkSession
+
+QUOTA = 500_000
+MESSAGES, SIZE = 150, 10_000
+"""Three times what the quota lets through in a second."""
+LEAST_S = (MESSAGES * SIZE - QUOTA) / QUOTA * 0.8
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(1) as running:
+        with ZkSession(running.zookeeper) as session:
+            for client in ("confluent", "python"):
+                quotas = {"producer_byte_rate": str(QUOTA), "consumer_byte_rate": str(QUOTA)}
+                change_entity_config(session, ConfigEntity(client=client), quotas)
+        yield running
+        for broker in running.brokers:
+            assert "Traceback" not in broker.log_path.read_text()
+
+
+def test_librdkafka_is_told_of_throttle_times(cluster: LocalCluster) -> None:
+    cluster.create_topic("of-confluent")
+    throttled: list[float] = []
+    common = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "client.id": "confluent",
+        "throttle_cb": lambda event: throttled.append(event.throttle_time),
+    }
+    producer = confluent_kafka.Producer({**common, "batch.size": 50_000, "linger.ms": 5})
+    started = time.monotonic()
+    for number in range(MESSAGES):
+        producer.produce("of-confluent", b"%d" % number + bytes(SIZE))
+    assert producer.flush(60) == 0
+    assert time.monotonic() - started > LEAST_S
+    assert throttled
+    throttled.clear()
+    consumer = confluent_kafka.Consumer(
+        {
+            **common,
+            "group.id": "g",
+            "auto.offset.reset": "earliest",
+            "fetch.message.max.bytes": SIZE,
+        }
+    )
+    consumer.assign([confluent_kafka.TopicPartition("of-confluent", 0, 0)])
+    started, read = time.monotonic(), 0
+    while read < MESSAGES:
+        message = consumer.poll(30)
+        assert message is not None
+        assert message.error() is None
+        assert message.value().startswith(b"%d" % read)
+        read += 1
+    assert time.monotonic() - started > LEAST_S
+    assert throttled
+    consumer.close()
+
+
+def test_kafka_python_keeps_to_its_quota(
+    cluster: LocalCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.create_topic("of-python")
+    common = {"bootstrap_servers": cluster.bootstrap_servers, "client_id": "python"}
+    producer = KafkaProducer(**common, batch_size=50_000, acks=1)
+    started = time.monotonic()
+    sent = [producer.send("of-python", b"%d" % each + bytes(SIZE)) for each in range(MESSAGES)]
+    assert [each.get(60).offset for each in sent] == list(range(MESSAGES))
+    assert time.monotonic() - started > LEAST_S
+    assert "ProduceResponse throttled by broker" in caplog.text
+    producer.close()
+    consumer = KafkaConsumer(**common, max_partition_fetch_bytes=100_000)
+    partition = TopicPartition("of-python", 0)
+    consumer.assign([partition])
+    consumer.seek_to_beginning(partition)
+    started, read = time.monotonic(), 0
+    while read < MESSAGES:
+        assert time.monotonic() - started < 60
+        for record in consumer.poll(1000).get(partition, []):
+            assert record.value.startswith(b"%d" % read)
+            read += 1
+    assert time.monotonic() - started > LEAST_S
+    consumer.close()
+
+
+def test_a_client_that_alters_incrementally_is_refused_clearly(cluster: LocalCluster) -> None:
+    cluster.create_topic("altered")
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    entry = ConfigEntry("retention.ms", "1", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource("topic", "altered", incremental_configs=[entry])
+    (future,) = admin.incremental_alter_configs([resource]).values()
+    with pytest.raises(confluent_kafka.KafkaException, match=r"not supported by broker"):
+        future.result(30)
+    (future,) = admin.alter_configs(
+        [ConfigResource("topic", "altered", set_config={"retention.ms": "9"})]
+    ).values()
+    assert future.result(30) is None
