@@ -6,6 +6,7 @@ new partitions must go to others.
 
 import gc
 import logging
+import os
 import resource
 import signal
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import gevent.event
 from zkbroker.broker.node import BrokerNode
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.errors import ZkbrokerError
+from zkbroker.private_files import PRIVATE_UMASK
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +27,8 @@ _GC_THRESHOLD = 10_000
 def run(config: BrokerConfig, on_ready: Callable[[int, str, int], object] | None = None) -> None:
     """Run a broker until SIGINT, SIGTERM or its failure; see `zkbroker.broker.run_broker`."""
     _raise_file_limit()
+    # What libraries write for this process is private, too.
+    os.umask(PRIVATE_UMASK)
     stop = gevent.event.Event()
     handlers = [
         gevent.signal_handler(number, stop.set) for number in (signal.SIGINT, signal.SIGTERM)

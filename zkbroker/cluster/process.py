@@ -9,6 +9,7 @@ writing end lives here, and stops cleanly when that closes, however this process
 """
 
 import contextlib
+import os
 import selectors
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from zkbroker.cluster.python_child import python_command, python_environment
 from zkbroker.errors import ZkbrokerError
+from zkbroker.private_files import make_private_directory, open_private, write_private
 
 READY_PREFIX = "zkbroker broker ready "
 ERROR_PREFIX = "error: "
@@ -87,13 +89,13 @@ class BrokerProcess:
         """Start the process without waiting for it; the port of an earlier run is kept."""
         if self.alive:
             raise ZkbrokerError(f"broker {self.id} is running already")
-        self.directory.mkdir(parents=True, exist_ok=True)
+        make_private_directory(self.directory)
         if self._address is not None:
             self._properties["port"] = str(self._address[1])
         lines = [f"{key}={_escape(value)}" for key, value in self._properties.items()]
-        self._properties_path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        write_private(self._properties_path, ("\n".join(lines) + "\n").encode())
         command = python_command("zkbroker.cli", "broker", str(self._properties_path))
-        with self.log_path.open("ab") as log:
+        with open_private(self.log_path, os.O_APPEND) as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 [*command, "--stop-with-stdin"],
                 stdin=subprocess.PIPE,

@@ -21,6 +21,7 @@ from zkbroker.cluster.watchdog import Watchdog, WatchedProcess
 from zkbroker.config.broker import refuse_unknown
 from zkbroker.config.schema import property_text
 from zkbroker.errors import ConfigError, ZkbrokerError
+from zkbroker.private_files import make_private_directory
 from zkbroker.zookeeper.embedded import EmbeddedZooKeeper, server_mode
 
 FIRST_BROKER_ID = 1
@@ -104,7 +105,7 @@ class ClusterProcesses:
         refuse_unknown(given)
         replicated = replication_properties(brokers, replication, min_insync_replicas)
         self.directory = Path(directory)
-        self.directory.mkdir(parents=True, exist_ok=True)
+        make_private_directory(self.directory)
         self.embedded = (
             EmbeddedZooKeeper(self.directory / "zookeeper", port=zookeeper_port)
             if zookeeper is None

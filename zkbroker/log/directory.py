@@ -20,8 +20,9 @@ from zkbroker.log.checkpoints import MetaProperties
 from zkbroker.log.fs import FileSystem
 from zkbroker.log.lock import DirectoryLock
 from zkbroker.log.names import TopicPartition
-from zkbroker.log.segments.files import OpenFiles
+from zkbroker.log.segments.open_files import OpenFiles
 from zkbroker.measures import Histogram
+from zkbroker.private_files import warn_of_wide_rights
 from zkbroker.runtime import Runtime
 
 logger = logging.getLogger(__name__)
@@ -120,6 +121,7 @@ class DataDirectory:
         try:
             self._make(self.root)
             self._lock = DirectoryLock(self.root)
+            warn_of_wide_rights(self.root)
             self.meta = checkpoints.read_meta(self.root)
             self.clean = (self.root / names.CLEAN_SHUTDOWN).exists()
             self.recovery_points = self._read(names.RECOVERY_POINTS)

@@ -3,13 +3,15 @@
 Invariant: every byte that must survive a power cut goes through a `FileSystem`: it is written by
 `write` or `pwrite`, and counts as stable only after `fsync` of its file and, for a name that was
 created, renamed or removed, after `fsync_dir` of the directory. Tests replace the class to cut the
-power, to fill the disk and to make it fail.
+power, to fill the disk and to make it fail. What is made here can be read by its owner alone.
 """
 
 import ctypes
 import errno
 import os
 from pathlib import Path
+
+from zkbroker.private_files import PRIVATE_DIRECTORY, PRIVATE_FILE
 
 # Python's own `posix_fallocate` would make the file longer.
 _KEEP_SIZE = 1
@@ -21,8 +23,8 @@ class FileSystem:
     """The operating system's calls; every method raises OSError as they do."""
 
     def open(self, path: Path, flags: int) -> int:
-        """Open a file and return its descriptor; a new file gets mode 0644."""
-        return os.open(path, flags | os.O_CLOEXEC, 0o644)
+        """Open a file and return its descriptor; a new file is the owner's alone."""
+        return os.open(path, flags | os.O_CLOEXEC, PRIVATE_FILE)
 
     def close(self, fd: int) -> None:
         os.close(fd)
@@ -70,8 +72,8 @@ class FileSystem:
         path.unlink()
 
     def mkdir(self, path: Path) -> None:
-        """Make a directory; one that exists is left alone."""
-        path.mkdir(exist_ok=True)
+        """Make a directory for the owner alone; one that exists is left as it is."""
+        path.mkdir(PRIVATE_DIRECTORY, exist_ok=True)
 
     def rmdir(self, path: Path) -> None:
         path.rmdir()

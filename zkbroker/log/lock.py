@@ -12,6 +12,7 @@ from pathlib import Path
 
 from zkbroker.errors import StorageError
 from zkbroker.log import names
+from zkbroker.private_files import PRIVATE_FILE
 
 # POSIX locks belong to the process, so a second lock in the same process would be granted.
 _held: set[Path] = set()
@@ -29,7 +30,7 @@ class DirectoryLock:
         self._path = (directory / names.LOCK).resolve()
         if self._path in _held:
             raise StorageError(f"data directory {directory} is already in use by this process")
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
         try:
             fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -16,12 +16,14 @@ nothing: two machines may both advertise `localhost:9092`.
 import ipaddress
 import json
 import logging
+import os
 import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from zkbroker.errors import RegistryError
+from zkbroker.private_files import write_private
 from zkbroker.registry import paths
 from zkbroker.registry.brokers import BrokerInfo, deregister_broker, prepare_tree
 from zkbroker.runtime import OwnerLoop
@@ -61,8 +63,8 @@ class SessionRecord:
         temporary = self._path.with_name(self._path.name + ".tmp")
         # What has that name is replaced and never followed: it may be somebody's link.
         temporary.unlink(missing_ok=True)
-        with temporary.open("x") as file:
-            file.write(json.dumps({"version": 1, "session": f"{session_id:#x}"}))
+        text = json.dumps({"version": 1, "session": f"{session_id:#x}"})
+        write_private(temporary, text.encode(), os.O_EXCL)
         temporary.replace(self._path)
 
 

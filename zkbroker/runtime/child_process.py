@@ -73,6 +73,7 @@ def start_child(
     output: IO[bytes],
     environment: Mapping[str, str] | None = None,
     keep_open: tuple[int, ...] = (),
+    umask: int = -1,
 ) -> subprocess.Popen[bytes]:
     """Start a program that ends with this process.
 
@@ -82,6 +83,7 @@ def start_child(
         output: a file that receives what it prints.
         environment: its environment variables; those of this process when None.
         keep_open: descriptors that it holds as long as it lives, such as that of a lock.
+        umask: the rights that its files do not have; those of this process when -1.
 
     Raises:
         OSError: it cannot be started.
@@ -99,6 +101,7 @@ def start_child(
             env=environment,
             start_new_session=True,
             pass_fds=keep_open,
+            umask=umask,
         )
 
     return _FORKER.run(start)

@@ -23,6 +23,7 @@ from zkbroker.log.legacy07.view import Place, View07
 from zkbroker.log.legacy07.view_recovery import OpenedView
 from zkbroker.log.lock import DirectoryLock
 from zkbroker.log.recovery.scan import Cut
+from zkbroker.private_files import make_private_directory, warn_of_wide_rights
 from zkbroker.runtime import OwnerLoop, Runtime
 
 logger = logging.getLogger(__name__)
@@ -86,8 +87,9 @@ class Legacy07Logs:
             StorageError: it cannot be used; the message says what to change.
         """
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            make_private_directory(self.directory)
             self._lock = DirectoryLock(self.directory)
+            warn_of_wide_rights(self.directory)
             for key, found in self._runtime.offload(self._folders.find_all).items():
                 self._add(key, self.directory / folder_name(*key), found)
             self._folders.forget_clean()
