@@ -3,32 +3,47 @@
 Invariant: its library, an extra, is imported by brokers that have such a port, and by no others.
 """
 
+import ipaddress
+import logging
 import os
+import time
 from typing import TYPE_CHECKING
 
+from zkbroker.broker.admin_access import AdminAccess
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.errors import ConfigError, StorageError
+from zkbroker.runtime import get_runtime
 
 if TYPE_CHECKING:
-    from zkbroker.broker.exposition import MetricsPage
+    from zkbroker.broker.admin_page import MetricsPage
+
+logger = logging.getLogger(__name__)
 
 
 def open_metrics_page(config: BrokerConfig) -> "MetricsPage":
     """Listen on the admin port; the page is empty until it is shown a broker.
 
     Raises:
-        ConfigError: the library is not installed.
+        ConfigError: the library is not installed, or the file of users cannot be used.
         StorageError: the port cannot be had.
     """
     # Imported when wanted: it costs a small broker memory.
     try:
-        from zkbroker.broker.exposition import MetricsPage
+        from zkbroker.broker.admin_page import MetricsPage
     except ImportError as error:
         raise ConfigError(
             "admin.port needs the metrics extra: pip install 'zkbroker[metrics]', or leave "
             "admin.port out"
         ) from error
-    page = MetricsPage(config.admin_host, config.admin_port)
+    access = None
+    if config.admin_users_file:
+        access = AdminAccess(config.admin_users_file, get_runtime("gevent"), time.monotonic)
+    elif not is_loopback(config.admin_host):
+        logger.warning(
+            "admin page open to everybody who can connect address=%s: set admin.users.file",
+            config.admin_host,
+        )
+    page = MetricsPage(config.admin_host, config.admin_port, access)
     try:
         page.start()
     except OSError as error:
@@ -38,3 +53,11 @@ def open_metrics_page(config: BrokerConfig) -> "MetricsPage":
             "or set another admin.port"
         ) from error
     return page
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,34 +1,20 @@
-"""The HTTP page of a broker: metrics in Prometheus form, and which client speaks what.
-
-    GET /metrics         Prometheus text format
-    GET /clients         the form of `client-versions.json`
+"""The metrics of a broker in Prometheus form.
 
 Invariant: a page is made of the counts as they are when it is asked for; making it costs a broker
 nothing at other times. The names are those that operators know from the JMX beans: counters keep
 the bean's name without `PerSec`, as `zkbroker_messages_in_total{topic=…}` for MessagesInPerSec.
 """
 
-import contextlib
-import errno
-import json
-import logging
 import re
-import socket
-from collections.abc import Callable, Iterable, Iterator
-from http.client import HTTPException
-from typing import Any
+from collections.abc import Callable, Iterator
 
-import gevent
-from gevent.lock import BoundedSemaphore
-from gevent.pywsgi import WSGIHandler, WSGIServer
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
     HistogramMetricFamily,
     Metric,
 )
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from prometheus_client.registry import Collector, CollectorRegistry
+from prometheus_client.registry import Collector
 
 from zkbroker import __version__
 from zkbroker.broker.metrics import RequestMetrics, TopicMetrics
@@ -39,17 +25,6 @@ from zkbroker.coordinator.transactions.counts import TransactionCounts, Transact
 from zkbroker.monitoring import cumulated
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.transaction_topic import TransactionState
-from zkbroker.runtime.greenlets import yield_turn
-
-logger = logging.getLogger(__name__)
-
-StartResponse = Callable[[str, list[tuple[str, str]]], object]
-
-_STOP_TIMEOUT_S = 1
-_MAX_CONNECTIONS = 32
-"""More wait to be accepted: a page takes some hundred KiB until it is read."""
-_EXCHANGE_TIMEOUT_S = 30
-"""For a peer to send its request and to take its page."""
 
 
 class BrokerCollector(Collector):
@@ -253,137 +228,6 @@ class BrokerCollector(Collector):
         controls = services.controller_id() == services.broker_id
         family.add_metric([*who, "active_controller"], int(controls))
         return family
-
-
-class _Handler(WSGIHandler):  # type: ignore[misc]
-    """Answers what cannot be an HTTP request with 400.
-
-    A peer that is slow to send or to read is disconnected, so that the others get in. What a peer
-    did wrong is a DEBUG line, never a traceback: anybody can send half a request, often.
-    """
-
-    ignored_socket_errors = (*WSGIHandler.ignored_socket_errors, errno.EBADF)
-    """Hanging up is no failure of the page."""
-
-    def handle(self) -> None:
-        deadline = gevent.spawn_later(_EXCHANGE_TIMEOUT_S, _hang_up, self.socket)
-        try:
-            super().handle()
-        except OSError as error:
-            self.log_error("peer %s left: %s", self.client_address, error)
-        finally:
-            deadline.kill(block=False)
-
-    def read_request(self, raw_requestline: str) -> bool:
-        try:
-            return bool(super().read_request(raw_requestline))
-        except HTTPException as error:
-            # More than 100 headers, or one of more than 64 KiB.
-            raise ValueError(f"the request cannot be read: {error}") from None
-
-    def _handle_client_error(self, ex: Exception) -> tuple[str, bytes] | None:
-        if isinstance(ex, OSError):
-            # Nobody is left to answer; without a result the connection is closed.
-            self.log_error("peer %s left within a request: %s", self.client_address, ex)
-            return None
-        answer: tuple[str, bytes] = super()._handle_client_error(ex)
-        return answer
-
-    def log_error(self, msg: str, *args: object) -> None:
-        logger.debug("admin page: %s", msg % args if args else msg)
-
-
-def _hang_up(peer: Any) -> None:
-    with contextlib.suppress(OSError):
-        peer.shutdown(socket.SHUT_RDWR)
-
-
-class MetricsPage:
-    """Serves the page over HTTP on the event loop of the broker.
-
-    Invariant: the port is taken before the broker is registered anywhere; until there is a broker
-    to tell about, and again when it stops, every request is answered with 503.
-
-    Args:
-        host: address to listen on.
-        port: port to listen on, 0 for a free one.
-    """
-
-    def __init__(self, host: str, port: int) -> None:
-        self._services: BrokerServices | None = None
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._server = WSGIServer(
-            (host, port),
-            self._answer,
-            log=None,
-            error_log=logger,
-            handler_class=_Handler,
-            spawn=_MAX_CONNECTIONS,
-        )
-        self._making = BoundedSemaphore(1)
-
-    @property
-    def port(self) -> int:
-        """The port listened on."""
-        return int(self._server.server_port)
-
-    def start(self) -> None:
-        """Listen.
-
-        Raises:
-            OSError: the address cannot be listened on.
-        """
-        self._server.start()
-
-    def show(
-        self, services: BrokerServices, transaction_figures: Callable[[], TransactionFigures]
-    ) -> None:
-        """Begin to show a broker that runs now."""
-        self._registry.register(BrokerCollector(services, transaction_figures))
-        self._services = services
-        logger.info("metrics served port=%d", self.port)
-
-    def hide(self) -> None:
-        """Tell nothing any more: the broker is being stopped."""
-        self._services = None
-
-    def stop(self) -> None:
-        """Stop listening."""
-        self._server.stop(_STOP_TIMEOUT_S)
-
-    def _answer(self, environ: dict[str, str], start: StartResponse) -> Iterable[bytes]:
-        method = environ.get("REQUEST_METHOD", "GET")
-        status, content_type, body = self._page(method, environ.get("PATH_INFO", "/"))
-        start(
-            status,
-            [
-                ("Content-Type", content_type),
-                ("Content-Length", str(len(body))),
-                # The next request has a deadline of its own.
-                ("Connection", "close"),
-            ],
-        )
-        return [] if method == "HEAD" else [body]
-
-    def _page(self, method: str, path: str) -> tuple[str, str, bytes]:
-        if method not in ("GET", "HEAD"):
-            return "405 Method Not Allowed", "text/plain", b"only GET and HEAD\n"
-        if path not in ("/metrics", "/clients"):
-            return "404 Not Found", "text/plain", b"see /metrics and /clients\n"
-        if path == "/metrics":
-            with self._making:
-                # One at a time, and everybody else's turn between two.
-                yield_turn()
-                if self._services is not None:
-                    return "200 OK", CONTENT_TYPE_LATEST, generate_latest(self._registry)
-        elif self._services is not None:
-            clients = json.dumps(self._services.clients.snapshot())
-            return "200 OK", "application/json", clients.encode()
-        return (
-            "503 Service Unavailable",
-            "text/plain",
-            b"the broker is starting or stopping\n",
-        )
 
 
 def _snake(name: str) -> str:

@@ -2,7 +2,7 @@ import ssl
 
 import pytest
 
-from zkbroker.config.security import TlsSettings
+from zkbroker.config.tls import TlsSettings
 from zkbroker.errors import ConfigError
 from zkbroker.security.tls.ciphers import openssl_name, restrict
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.certificates import Authority
-from zkbroker.config.security import TlsSettings
+from zkbroker.config.tls import TlsSettings
 from zkbroker.errors import ConfigError
 from zkbroker.security.tls.contexts import ClientContexts, client_contexts
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.certificates import Authority
 from zkbroker.config.secret import Secret
-from zkbroker.config.security import TlsSettings
+from zkbroker.config.tls import TlsSettings
 from zkbroker.errors import ConfigError
 from zkbroker.security.tls.keystores import load_authorities, load_key
 

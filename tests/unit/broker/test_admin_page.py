@@ -1,17 +1,23 @@
 """The admin page: when its port is taken, and what it answers while there is nothing to tell."""
 
+import base64
 import socket
 import struct
 import sys
+import time
 
 import gevent
 import gevent.event
 import pytest
 
 from zkbroker.broker import BrokerNode
-from zkbroker.broker.exposition import MetricsPage, _Handler
+from zkbroker.broker.admin_access import FAILURES, AdminAccess
+from zkbroker.broker.admin_page import MetricsPage, _Handler
+from zkbroker.broker.admin_port import is_loopback
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.errors import ConfigError, StorageError
+from zkbroker.runtime import get_runtime
+from zkbroker.security.password_hashes import PasswordHash
 
 
 def node(tmp_path, admin_port):
@@ -40,6 +46,7 @@ def test_an_admin_port_in_use_is_noticed_before_anything_else(tmp_path):
 
 
 def test_a_missing_extra_is_noticed_before_anything_else(tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "zkbroker.broker.admin_page")
     monkeypatch.delitem(sys.modules, "zkbroker.broker.exposition")
     monkeypatch.setitem(sys.modules, "prometheus_client.core", None)
     with pytest.raises(ConfigError, match=r"pip install 'zkbroker\[metrics\]'"):
@@ -88,7 +95,7 @@ def test_too_many_headers_are_refused_without_a_traceback(page, headers, capfd, 
 @pytest.mark.parametrize("end", ["reset", "closed", "silent"])
 def test_half_a_request_leaves_nothing_in_the_log(page, monkeypatch, capfd, caplog, half, end):
     caplog.set_level("INFO")
-    monkeypatch.setattr("zkbroker.broker.exposition._EXCHANGE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("zkbroker.broker.admin_page._EXCHANGE_TIMEOUT_S", 0.1)
     ended = gevent.event.Event()
     handle = _Handler.handle
 
@@ -115,7 +122,7 @@ def test_half_a_request_leaves_nothing_in_the_log(page, monkeypatch, capfd, capl
 
 
 def shown(page, monkeypatch, body=b"figures"):
-    monkeypatch.setattr("zkbroker.broker.exposition.generate_latest", lambda registry: body)
+    monkeypatch.setattr("zkbroker.broker.admin_page.generate_latest", lambda registry: body)
     page._services = object()
 
 
@@ -141,7 +148,7 @@ def test_a_page_is_made_for_one_reader_at_a_time_and_others_get_their_turn(page,
     shown(page, monkeypatch)
     turns = []
     monkeypatch.setattr(
-        "zkbroker.broker.exposition.generate_latest", lambda registry: turns.append("page") or b""
+        "zkbroker.broker.admin_page.generate_latest", lambda registry: turns.append("page") or b""
     )
 
     def bystander():
@@ -156,11 +163,11 @@ def test_a_page_is_made_for_one_reader_at_a_time_and_others_get_their_turn(page,
 
 
 def test_slow_readers_are_few_and_hung_up_on(page, monkeypatch, capfd, caplog):
-    monkeypatch.setattr("zkbroker.broker.exposition._EXCHANGE_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("zkbroker.broker.admin_page._EXCHANGE_TIMEOUT_S", 0.3)
     made, body = [], bytes(8_000_000)
     shown(page, monkeypatch)
     monkeypatch.setattr(
-        "zkbroker.broker.exposition.generate_latest", lambda registry: made.append(1) or body
+        "zkbroker.broker.admin_page.generate_latest", lambda registry: made.append(1) or body
     )
     slow = [gevent.socket.create_connection(("127.0.0.1", page.port)) for _ in range(40)]
     for each in slow[:-1]:
@@ -173,3 +180,35 @@ def test_slow_readers_are_few_and_hung_up_on(page, monkeypatch, capfd, caplog):
     for each in slow:
         each.close()
     assert "Traceback" not in capfd.readouterr().err + caplog.text
+
+
+def test_users_see_the_page_and_others_are_asked_for_a_password(tmp_path):
+    file = tmp_path / "users"
+    file.write_text(f"alice:{PasswordHash.of('pw', iterations=10)}\n")
+    access = AdminAccess(str(file), get_runtime("gevent"), time.monotonic)
+    opened = MetricsPage("127.0.0.1", 0, access)
+    opened.start()
+    try:
+        for path in (b"/metrics", b"/nothing"):
+            answer = ask(opened, b"GET %s HTTP/1.0\r\n\r\n" % path)
+            assert answer.startswith("HTTP/1.1 401 ")
+            assert 'WWW-Authenticate: Basic realm="zkbroker admin"' in answer
+        login = b"GET /metrics HTTP/1.0\r\nAuthorization: Basic %s\r\n\r\n"
+        right = login % base64.b64encode(b"alice:pw")
+        assert ask(opened, right).startswith("HTTP/1.1 503 ")
+        for _ in range(FAILURES):
+            wrong = login % base64.b64encode(b"alice:no")
+            assert ask(opened, wrong).startswith("HTTP/1.1 401 ")
+        late = ask(opened, right)
+        assert late.startswith("HTTP/1.1 429 ")
+        assert "Retry-After: 60" in late
+    finally:
+        opened.stop()
+
+
+@pytest.mark.parametrize(
+    ("host", "own"),
+    [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("h", False)],
+)
+def test_a_page_for_other_machines_without_users_is_warned_of(host, own):
+    assert is_loopback(host) is own

@@ -1,0 +1,119 @@
+"""Who may see the admin page: a user of the file, after few enough failures."""
+
+import base64
+import threading
+
+import pytest
+
+from zkbroker.broker import admin_access
+from zkbroker.broker.admin_access import FAILURES, WINDOW_S, Access, AdminAccess
+from zkbroker.errors import ConfigError
+from zkbroker.security.password_hashes import PasswordHash
+
+
+class Runtime:
+    """Offloads in place, and counts it."""
+
+    def __init__(self):
+        self.offloads = 0
+
+    def offload(self, function, *args):
+        self.offloads += 1
+        return function(*args)
+
+    def lock(self):
+        return threading.Lock()
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+def header(user, password):
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "users"
+    path.write_text(f"alice:{PasswordHash.of('sécret:x', iterations=10)}\n")
+    return path
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def runtime():
+    return Runtime()
+
+
+@pytest.fixture
+def access(file, runtime, clock):
+    return AdminAccess(str(file), runtime, clock)
+
+
+def test_a_user_is_let_in_and_compared_once(access, runtime):
+    for _ in range(3):
+        assert access.check(header("alice", "sécret:x"), "1.2.3.4") is Access.GRANTED
+    assert runtime.offloads == 1
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        None,
+        "",
+        "Basic",
+        "Basic !",
+        "Bearer x",
+        "Basic " + base64.b64encode(b"alice").decode(),
+        "Basic " + base64.b64encode(b"\xff:\xff").decode(),
+        "Basic " + "A" * 5000,
+        header("alice", "secret"),
+        header("bob", "sécret:x"),
+        header("", ""),
+    ],
+)
+def test_others_are_not(access, sent):
+    assert access.check(sent, "1.2.3.4") is Access.DENIED
+
+
+def test_an_address_that_fails_too_often_waits(access, clock, runtime, caplog):
+    for _ in range(FAILURES):
+        assert access.check(header("alice", "no"), "1.2.3.4") is Access.DENIED
+    assert "sécret" not in caplog.text
+    assert access.check(header("alice", "sécret:x"), "1.2.3.4") is Access.TOO_MANY
+    assert access.check(header("alice", "sécret:x"), "1.2.3.5") is Access.GRANTED
+    assert access.check(None, "1.2.3.4") is Access.DENIED
+    compared = runtime.offloads
+    clock.now += WINDOW_S + 1
+    assert access.check(header("alice", "sécret:x"), "1.2.3.4") is Access.GRANTED
+    assert runtime.offloads == compared
+
+
+def test_what_is_kept_is_bounded(access, monkeypatch):
+    monkeypatch.setattr(admin_access, "ADDRESSES", 3)
+    for number in range(10):
+        access.check(header("alice", "no"), f"1.2.3.{number}")
+    assert len(access._failures) == 3
+
+
+def test_a_changed_file_counts_at_once_and_a_broken_one_does_not(access, file, caplog):
+    assert access.check(header("alice", "sécret:x"), "a") is Access.GRANTED
+    file.write_text("broken\n")
+    assert access.check(header("alice", "sécret:x"), "a") is Access.GRANTED
+    assert "users of the admin page kept as they were" in caplog.text
+    file.write_text(f"bob:{PasswordHash.of('new', iterations=10)}\n")
+    assert access.check(header("alice", "sécret:x"), "a") is Access.DENIED
+    assert access.check(header("bob", "new"), "a") is Access.GRANTED
+
+
+def test_a_file_that_cannot_be_used_is_refused(runtime, clock):
+    with pytest.raises(ConfigError, match=r"admin\.users\.file=/nowhere cannot be read"):
+        AdminAccess("/nowhere", runtime, clock)

@@ -1,0 +1,71 @@
+"""Hashes of passwords: made, read, compared; files of them are read or refused by line."""
+
+import pytest
+
+from zkbroker.errors import ConfigError
+from zkbroker.security.password_hashes import PasswordHash, load_users, password_fits
+
+# Made by passlib 1.7.4: pbkdf2_sha256.using(rounds=1000, salt=b"0123456789abcdef").hash("pässwörd")
+OF_PASSLIB = (
+    "$pbkdf2-sha256$1000$MDEyMzQ1Njc4OWFiY2RlZg$Kfxd4gVEVJAUWyEM9/KuB1B0aQFq.qVyrFi44QnyZ4k"
+)
+
+
+def test_a_hash_fits_its_password_alone():
+    made = PasswordHash.of("secret", iterations=10)
+    assert PasswordHash.parse(str(made)) == made
+    assert made.fits("secret")
+    assert not made.fits("Secret")
+    assert made != PasswordHash.of("secret", iterations=10)
+    assert "secret" not in repr(made)
+
+
+def test_hashes_of_passlib_are_read():
+    found = PasswordHash.parse(OF_PASSLIB)
+    assert found.fits("pässwörd")
+    assert str(found) == OF_PASSLIB
+
+
+def test_users_that_exist_and_others():
+    users = {"alice": PasswordHash.of("secret", iterations=10)}
+    assert password_fits(users, "alice", "secret")
+    assert not password_fits(users, "alice", "other")
+    assert not password_fits(users, "bob", "secret")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "secret",
+        "$apr1$salt$hash",
+        "$pbkdf2-sha256$0$AAAA$AAAA",
+        "$pbkdf2-sha256$x$AAAA$AAAA",
+        "$pbkdf2-sha256$10$AAAA$AAAA",
+        "$pbkdf2-sha256$99999999999$AAAA$" + "A" * 43,
+        "$pbkdf2-sha256$10$$" + "A" * 43,
+        "$pbkdf2-sha256$10$A!AA$" + "A" * 43,
+        "x$pbkdf2-sha256$10$AAAA$" + "A" * 43,
+    ],
+)
+def test_what_is_no_hash_is_refused(text):
+    with pytest.raises(ValueError):
+        PasswordHash.parse(text)
+
+
+def test_files_of_users(tmp_path):
+    line = f"alice:{PasswordHash.of('secret', iterations=10)}"
+    file = tmp_path / "users"
+    file.write_text(f"# who may see it\n\n{line}\n")
+    assert list(load_users(str(file), "admin.users.file")) == ["alice"]
+    for text, said in (
+        (f"{line}\nbob:secret\n", "line 2 is not user:[$]pbkdf2-sha256"),
+        (f"{line}\n{line}\n", "line 2 names no user, or one a second time"),
+        ("# nobody\n", "names nobody: add a line made with zkbroker hash-password USER"),
+    ):
+        file.write_text(text)
+        with pytest.raises(ConfigError, match=said) as refused:
+            load_users(str(file), "admin.users.file")
+        assert "secret" not in str(refused.value).replace("pbkdf2", "")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_users("/nowhere/users", "admin.users.file")
