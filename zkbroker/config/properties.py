@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from zkbroker.config.references import resolve
 from zkbroker.errors import ConfigError
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -26,7 +27,17 @@ _PLAIN_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def load_properties(path: str | Path) -> dict[str, str]:
-    """Read a properties file.
+    """Read a properties file; values may refer to other files and to the environment.
+
+    Raises:
+        ConfigError: the file cannot be read, a line of it holds no setting, or a reference leads
+            nowhere.
+    """
+    return resolve(read_properties(path), str(path), read_properties)
+
+
+def read_properties(path: str | Path) -> dict[str, str]:
+    """Read a properties file as it is.
 
     Raises:
         ConfigError: the file cannot be read, or a line of it holds no setting.
