@@ -53,6 +53,8 @@ NOTHING_TO_DECIDE = {
 
 TOGETHER = {
     # Modules that make sense together only, and the unit tests of the whole.
+    "zkbroker/broker/exposition.py": "broker/test_admin_page.py",
+    "zkbroker/config/tls.py": "config/test_security.py",
     "zkbroker/controller/answers.py": "controller/test_term.py",
     "zkbroker/controller/broker_changes.py": "controller/test_term.py",
     "zkbroker/controller/calls.py": "controller/test_controller.py",
@@ -125,6 +127,7 @@ TOGETHER = {
     "zkbroker/log/segment_list.py": "log/test_segments.py",
     "zkbroker/log/segments/entries.py": "log/test_segments.py",
     "zkbroker/log/segments/files.py": "log/test_segments.py",
+    "zkbroker/log/segments/open_files.py": "log/test_manager.py",
     "zkbroker/log/segments/rebuilding.py": "log/test_segments.py",
     "zkbroker/log/segments/replacement.py": "log/test_replace.py",
     "zkbroker/log/segments/segment.py": "log/test_segments.py",

@@ -45,7 +45,7 @@ CONFIGURATIONS = (
     ("Consumer", "zkbroker.config.consumer", "ConsumerConfig"),
     ("Group consumer", "zkbroker.config.group_consumer", "GroupConsumerConfig"),
     ("Connections of all clients", "zkbroker.config.security", "ClientSecurity"),
-    ("TLS of clients and listeners", "zkbroker.config.security", "TlsSettings"),
+    ("TLS of clients and listeners", "zkbroker.config.tls", "TlsSettings"),
     ("Logins of clients", "zkbroker.config.security", "SaslLogin"),
     ("Mirror", "zkbroker.mirror.options", "MirrorOptions"),
     ("Producer for Kafka 0.7", "zkbroker.legacy07.producer_config", "ProducerConfig07"),
@@ -234,6 +234,10 @@ PAGES = {
 }
 
 
+MEASURED = ("ARCHITECTURE.md",)
+"""Pages measured in a running broker: written by `make docs`, bounded by their own test."""
+
+
 def main() -> int:
     """Write or check the pages."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -241,6 +245,8 @@ def main() -> int:
     check = parser.parse_args().check
     stale = []
     for name, make in PAGES.items():
+        if check and name in MEASURED:
+            continue
         page = DOCS / name
         text = make()
         if check and (not page.exists() or page.read_text(encoding="utf-8") != text):

@@ -51,7 +51,7 @@ class BrokerClient:
         source = (
             StaticSource(list(connect.bootstrap))
             if connect.bootstrap
-            else ZooKeeperSource(connect.zookeeper or "")
+            else ZooKeeperSource(connect.zookeeper or "", security=connect.security.zookeeper)
         )
         self.cluster = Cluster(
             source,
@@ -151,20 +151,22 @@ def repeat(
                     refresh()
 
 
-def commit_in_zookeeper(zookeeper: str, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+def commit_in_zookeeper(
+    connect: ConnectOptions, group: str, offsets: Mapping[TopicPartition, int]
+) -> None:
     """Write `/consumers/[group]/offsets`."""
-    with ZkSession(zookeeper) as session:
+    with ZkSession(connect.zookeeper or "", security=connect.security.zookeeper) as session:
         group_offsets.commit_offsets(
             session, group, {(tp.topic, tp.partition): (at, None) for tp, at in offsets.items()}
         )
 
 
 def committed_in_zookeeper(
-    zookeeper: str, group: str, partitions: Sequence[TopicPartition]
+    connect: ConnectOptions, group: str, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, int]:
     """Read `/consumers/[group]/offsets`; partitions without one are left out."""
     keys = [(tp.topic, tp.partition) for tp in partitions]
-    with ZkSession(zookeeper) as session:
+    with ZkSession(connect.zookeeper or "", security=connect.security.zookeeper) as session:
         stored = group_offsets.read_offsets(session, group, keys)
     return {TopicPartition(*tp): offset for tp, (offset, _) in stored.items()}
 
@@ -325,14 +327,15 @@ class BrokerView:
         zookeeper = self._client.connect.zookeeper
         if not zookeeper:
             return {}
-        with ZkSession(zookeeper) as session:
+        security = self._client.connect.security.zookeeper
+        with ZkSession(zookeeper, security=security) as session:
             found = {topic: created_ms(session, topic) for topic in topics}
         return {topic: created for topic, created in found.items() if created is not None}
 
     def commit_group_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         zookeeper = self._client.connect.zookeeper
         if zookeeper:
-            commit_in_zookeeper(zookeeper, group, offsets)
+            commit_in_zookeeper(self._client.connect, group, offsets)
             return
         cluster = self._client.cluster
         self._client.repeat(
@@ -344,7 +347,7 @@ class BrokerView:
     ) -> dict[TopicPartition, int]:
         zookeeper = self._client.connect.zookeeper
         if zookeeper:
-            return committed_in_zookeeper(zookeeper, group, partitions)
+            return committed_in_zookeeper(self._client.connect, group, partitions)
         cluster = self._client.cluster
         found = self._client.repeat(
             [], lambda: cluster.ask_any(lambda c, _: fetch_offsets(c, group, partitions))

@@ -115,12 +115,12 @@ class BrokerView07:
         return {}
 
     def commit_group_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        commit_in_zookeeper(self._connect.zookeeper or "", group, offsets)
+        commit_in_zookeeper(self._connect, group, offsets)
 
     def group_offsets(
         self, group: str, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        return committed_in_zookeeper(self._connect.zookeeper or "", group, partitions)
+        return committed_in_zookeeper(self._connect, group, partitions)
 
     def _offsets(self, source: TopicPartition, time_ms: int, count: int = 1) -> list[int]:
         """Return places in a log, newest first; [0] where there is no log yet."""

@@ -35,6 +35,7 @@ from zkbroker.config.security import (
     take_security,
 )
 from zkbroker.config.shared_options import READ_COMMITTED, READ_UNCOMMITTED
+from zkbroker.config.zookeeper_security import is_zookeeper_security
 from zkbroker.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -212,7 +213,9 @@ def parse_connect(given: Mapping[str, str]) -> ConnectOptions:
     of_kafka = {
         key.removeprefix(_KAFKA): value for key, value in given.items() if key.startswith(_KAFKA)
     }
-    security, _ = take_security(of_kafka)
+    # The address stands under its plain name, and so may what protects it.
+    of_zookeeper = {key: value for key, value in given.items() if is_zookeeper_security(key)}
+    security, _ = take_security({**of_kafka, **of_zookeeper})
     prefix = given.get("groupidprefix", "zkbroker-source")
     connect = ConnectOptions(
         generation=parse_generation(given.get("kafka.generation", "")),

@@ -39,7 +39,7 @@ class EmbeddedQuorum:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "myid").write_text(f"{number}\n")
             server = EmbeddedZooKeeper(
-                folder, tick_ms=tick_ms, quorum_lines=("initLimit=20", "syncLimit=10", *members)
+                folder, tick_ms=tick_ms, lines=("initLimit=20", "syncLimit=10", *members)
             )
             self.servers.append(server)
 

@@ -11,6 +11,7 @@ Invariant: nothing is created, and at most `MAX_SEARCHED` nodes are looked at.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from zkbroker.config.zookeeper_security import UNPROTECTED, ZooKeeperSecurity
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
 from zkbroker.zookeeper import ZkSession
@@ -53,7 +54,7 @@ def find_no_brokers(session: ZkSession) -> NoBrokers | None:
     if _children(session, paths.BROKER_IDS):
         return None
     stopped = bool(_children(session, paths.TOPICS)) or session.exists(paths.CLUSTER_ID) is not None
-    with ZkSession(session.hosts) as whole:
+    with ZkSession(session.hosts, security=session.security) as whole:
         elsewhere, searched_all = find_brokers(whole)
     text = f"no broker is registered under {session.hosts}{session.chroot or '/'}"
     if elsewhere:
@@ -69,13 +70,17 @@ def find_no_brokers(session: ZkSession) -> NoBrokers | None:
     return NoBrokers(text, stopped, tuple(elsewhere))
 
 
-def require_cluster(connect: str) -> None:
+def require_cluster(connect: str, security: ZooKeeperSecurity = UNPROTECTED) -> None:
     """Check that brokers are registered under a ZooKeeper address; nothing is created there.
+
+    Args:
+        connect: the address.
+        security: how ZooKeeper is spoken to.
 
     Raises:
         RegistryError: there are none; the text names where there are some.
     """
-    with ZkSession(connect, make_chroot=False) as session:
+    with ZkSession(connect, make_chroot=False, security=security) as session:
         require_brokers(session)
 
 

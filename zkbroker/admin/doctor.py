@@ -199,7 +199,7 @@ def _registered(
 
 def _clock_skew(session: ZkSession) -> float:
     """Return how far our clock is from ZooKeeper's, in seconds, by a node made for a moment."""
-    with ZkSession(session.hosts) as whole:
+    with ZkSession(session.hosts, security=session.security) as whole:
         place = session.chroot
         while place and whole.exists(place) is None:
             place = place.rpartition("/")[0]

@@ -100,6 +100,7 @@ def lay_foundation(
             else config.zookeeper_connection_timeout_ms
         ),
         runtime=runtime,
+        security=config.zookeeper_security(),
     )
     capacity = PartitionCapacity(config.log_manager.open_segments)
     logs = LogManager(

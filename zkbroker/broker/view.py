@@ -24,7 +24,8 @@ from zkbroker.protocol.messages.update_metadata import UpdateMetadataPartition
 from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.registry.topics import Assignment
 from zkbroker.registry.topics_watch import TopicsView
-from zkbroker.replica.fencing import ONLY_CONNECTION, ControllerFence, check_decision
+from zkbroker.replica.fencing import ONLY_CONNECTION, ControllerFence
+from zkbroker.replica.validation import check_decision
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +111,7 @@ class ClusterView:
         for topic, state in request.partitions():
             key = (topic, state.partition)
             try:
-                check_decision(topic, state, known=key in self._decided)
+                check_decision(topic, state)
             except ZkbrokerError as error:
                 # What is sound in the request counts.
                 code = ErrorCode.INVALID_REQUEST

@@ -40,9 +40,10 @@ def command(
     from zkbroker.broker import run_broker
     from zkbroker.config import load_properties
     from zkbroker.config.broker import BrokerConfig
+    from zkbroker.config.java_options import java_properties
 
     configure_logging(log_level, log_format)
-    properties = load_properties(file) | parse_settings(settings, "--set")
+    properties = java_properties() | load_properties(file) | parse_settings(settings, "--set")
     if stop_with_stdin:
         threading.Thread(target=_stop_at_end_of_stdin, daemon=True).start()
     run_broker(BrokerConfig.from_properties(properties), on_ready=_announce)

@@ -26,7 +26,7 @@ NO_ZOOKEEPER = "no ZooKeeper is named: give -z HOST:PORT[/CHROOT] or set ZKBROKE
 
 def cluster_options(command: F) -> F:
     """Add `-b`, `-z` and `--command-config`; the command gets `bootstrap` and `zookeeper`."""
-    command = zookeeper_option(security_option(command))
+    command = zookeeper_option(command)
     return click.option(
         "-b",
         "--bootstrap",
@@ -39,14 +39,14 @@ def cluster_options(command: F) -> F:
 
 
 def zookeeper_option(command: F) -> F:
-    """Add `-z`, given to the command as `zookeeper`."""
+    """Add `-z`, given to the command as `zookeeper`, and `--command-config`."""
     return click.option(
         "-z",
         "--zookeeper",
         envvar="ZKBROKER_ZOOKEEPER",
         metavar="HOST:PORT[/CHROOT]",
         help="The ZooKeeper in which the brokers are registered.",
-    )(command)
+    )(security_option(command))
 
 
 def discovery_properties(bootstrap: str | None, zookeeper: str | None) -> dict[str, str]:
@@ -103,7 +103,8 @@ def open_session(zookeeper: str | None, *, needs_brokers: bool = False) -> "Iter
 
     if zookeeper is None:
         raise ConfigError(NO_ZOOKEEPER)
-    with ZkSession(zookeeper, make_chroot=False) as session:
+    security = current_security().zookeeper
+    with ZkSession(zookeeper, make_chroot=False, security=security) as session:
         missing = find_no_brokers(session)
         if missing is not None:
             if needs_brokers or not missing.stopped:
@@ -124,5 +125,5 @@ def open_empty_session(zookeeper: str | None) -> "Iterator[ZkSession]":
 
     if zookeeper is None:
         raise ConfigError(NO_ZOOKEEPER)
-    with ZkSession(zookeeper) as session:
+    with ZkSession(zookeeper, security=current_security().zookeeper) as session:
         yield session

@@ -46,6 +46,8 @@ COMMANDS = {
     "adopt": "serve a data directory of genuine Kafka",
     "log": "check, repair and compact logs, end transactions left open",
     "dump-log": "print what segments and indexes hold",
+    "zookeeper-security": "give the nodes in ZooKeeper to the brokers alone",
+    "hash-password": "print a line for the file of users of the admin page",
     "doctor": "check whether this machine can run brokers",
 }
 

@@ -365,5 +365,5 @@ def _apply(
             "--apply zookeeper: the settings of the target name no ZooKeeper; add "
             "zookeeper.connect to them, or give --apply coordinator"
         )
-    with ZkSession(zookeeper) as session:
+    with ZkSession(zookeeper, security=config.target_security.zookeeper) as session:
         zk_groups.set_offsets(session, group, found)

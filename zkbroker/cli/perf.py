@@ -150,7 +150,7 @@ def produce(
         }
     )
     if config.zookeeper_connect:
-        require_cluster(config.zookeeper_connect)
+        require_cluster(config.zookeeper_connect, config.security.zookeeper)
     fixed = f"{_CODECS.index(codec)}, {message_size}, {batch_size}"
     if not hide_header:
         columns = "compression, message.size, batch.size, total.data.sent.in.MB, MB.sec, "

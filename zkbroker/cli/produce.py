@@ -160,7 +160,7 @@ def command(
         )
         shared = config if isinstance(config, ProducerConfig) else config.producer()
         if shared.zookeeper_connect:
-            require_cluster(shared.zookeeper_connect)
+            require_cluster(shared.zookeeper_connect, shared.security.zookeeper)
         producer = stack.enter_context(Producer(config))
         if shared.transactional_id:
             # All of the input is seen at once, or, where it cannot be read to its end, nothing.

@@ -158,7 +158,7 @@ def of_zookeeper_group(
         else generation.consumer_config(given, warn)
     )
     shared = config if isinstance(config, ConsumerConfig) else config.connector()
-    require_cluster(shared.zookeeper_connect)
+    require_cluster(shared.zookeeper_connect, shared.security.zookeeper)
     with Consumer.create(config) as connector:
         (stream,) = connector.create_message_streams_by_filter(Whitelist(",".join(topics)), 1)
         yield iter(stream)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from zkbroker.cli.output import say
+from zkbroker.config.java_options import java_properties
 from zkbroker.config.properties import load_properties
 from zkbroker.config.security import ClientSecurity, is_security
 
@@ -32,7 +33,7 @@ def security_option(command: F) -> F:
         type=click.Path(exists=True, dir_okay=False),
         expose_value=False,
         callback=_read,
-        help="Property file with security.protocol, ssl.* and sasl.* of the connections.",
+        help="Property file with security.protocol, ssl.*, sasl.* and zookeeper.* of connections.",
     )(command)
 
 
@@ -43,8 +44,8 @@ def _read(context: click.Context, parameter: click.Parameter, path: str | None) 
     others = [key for key in properties if not is_security(key) and key not in _QUIET]
     if others:
         say(
-            f"warning: {OPTION} {path}: only security.protocol, ssl.* and sasl.* have an effect, "
-            f"not {', '.join(sorted(others))}",
+            f"warning: {OPTION} {path}: only security.protocol, ssl.*, sasl.* and the logins at "
+            f"ZooKeeper have an effect, not {', '.join(sorted(others))}",
             err=True,
         )
     use_security(properties)
@@ -57,9 +58,10 @@ def use_security(properties: Mapping[str, str]) -> None:
 
 
 def security_properties() -> dict[str, str]:
-    """Return the security settings of the command, as properties of its clients."""
+    """Return the security settings of the command, and of KAFKA_OPTS, as properties."""
     context = click.get_current_context(silent=True)
-    return {} if context is None else dict(context.meta.get(_META, {}))
+    given = {} if context is None else context.meta.get(_META, {})
+    return {**java_properties(), **given}
 
 
 def current_security() -> ClientSecurity:

@@ -9,7 +9,6 @@ import click
 
 from zkbroker.cli.connection import open_cluster, zookeeper_option
 from zkbroker.cli.foreign_text import harmless
-from zkbroker.cli.security import security_option
 from zkbroker.errors import ZkbrokerError
 from zkbroker.types import PartitionKey
 
@@ -53,7 +52,6 @@ class Snapshot:
     "  zkbroker top -z 127.0.0.1:2181 --once",
 )
 @zookeeper_option
-@security_option
 @click.option(
     "--interval",
     type=click.FloatRange(0.1),

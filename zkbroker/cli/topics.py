@@ -6,7 +6,7 @@ import click
 
 from zkbroker.cli.connection import open_session, zookeeper_option
 from zkbroker.cli.output import json_option, print_json, say
-from zkbroker.cli.security import current_security, security_option
+from zkbroker.cli.security import current_security
 from zkbroker.cli.settings import parse_settings
 from zkbroker.errors import ClientError
 
@@ -33,7 +33,6 @@ def command() -> None:
 
 @command.command("list", epilog="\b\nExample:\n  zkbroker topics list -z 127.0.0.1:2181")
 @zookeeper_option
-@security_option
 @json_option
 def list_command(zookeeper: str | None, as_json: bool) -> None:
     """List the names of all topics.
@@ -60,7 +59,6 @@ def list_command(zookeeper: str | None, as_json: bool) -> None:
 )
 @click.argument("topic")
 @zookeeper_option
-@security_option
 @click.option(
     "--partitions", type=click.IntRange(1), help="How many; the brokers' num.partitions without it."
 )
@@ -172,7 +170,6 @@ def _warn(session: "ZkSession", topic: str) -> None:
 @command.command("describe", epilog="\b\nExample:\n  zkbroker topics describe visits --json")
 @click.argument("topics", nargs=-1)
 @zookeeper_option
-@security_option
 @click.option(
     "--unavailable-partitions", is_flag=True, help="Only partitions that no broker serves."
 )
@@ -266,7 +263,6 @@ def _least_in_sync(session: "ZkSession", described: "list[TopicDescription]") ->
 )
 @click.argument("topic")
 @zookeeper_option
-@security_option
 @click.option("--partitions", type=click.IntRange(1), help="Let the topic grow to this many.")
 @click.option(
     "--replica-assignment",
@@ -328,7 +324,6 @@ def alter_command(
 @command.command("delete", epilog="\b\nExample:\n  zkbroker topics delete visits")
 @click.argument("topic")
 @zookeeper_option
-@security_option
 def delete_command(topic: str, zookeeper: str | None) -> None:
     """Delete a topic.
 

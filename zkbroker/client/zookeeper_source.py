@@ -23,6 +23,7 @@ from zkbroker.client.view import (
     View,
 )
 from zkbroker.config.security import PLAINTEXT
+from zkbroker.config.zookeeper_security import UNPROTECTED, ZooKeeperSecurity
 from zkbroker.errors import ErrorCode, ProtocolError, RegistryError, protocol_error
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.registry import paths
@@ -50,6 +51,7 @@ class ZooKeeperSource:
         connect_timeout_ms: how long `start` waits for ZooKeeper.
         runtime: of the session made here; the cluster passes its own when None.
         protocol: security protocol of the listeners to use; the cluster passes its own.
+        security: of the session made here.
     """
 
     def __init__(
@@ -61,8 +63,10 @@ class ZooKeeperSource:
         connect_timeout_ms: int = 6_000,
         runtime: Runtime | None = None,
         protocol: str = PLAINTEXT,
+        security: ZooKeeperSecurity = UNPROTECTED,
     ) -> None:
         self.protocol = protocol
+        self._security = security
         if bool(connect) == (session is not None):
             raise RegistryError("give a ZooKeeper address or a session, and not both")
         self._connect = connect
@@ -90,6 +94,7 @@ class ZooKeeperSource:
                 session_timeout_ms=self._session_timeout_ms,
                 connect_timeout_ms=self._connect_timeout_ms,
                 runtime=self.runtime,
+                security=self._security,
             )
             own.start()
             self._own = own

@@ -40,6 +40,8 @@ from zkbroker.config.schema import (
     options,
     validate,
 )
+from zkbroker.config.zookeeper_security import IGNORED as ZOOKEEPER_IGNORED
+from zkbroker.config.zookeeper_security import ZooKeeperSecurityOptions
 from zkbroker.errors import ConfigError
 
 
@@ -54,6 +56,7 @@ class BrokerConfig(
     ControllerOptions,
     AuthorizationOptions,
     ListenerOptions,
+    ZooKeeperSecurityOptions,
     IdentityOptions,
 ):
     """Settings of one broker. Sizes in bytes, times in milliseconds."""
@@ -64,6 +67,9 @@ class BrokerConfig(
         "(/clients, JSON); 0 takes a free one, -1 opens none.")
     admin_host: str = option("admin.host", Str(empty=False), "127.0.0.1",
         "Address of the HTTP page.")
+    admin_users_file: str = option("admin.users.file", Str(), "",
+        "File with those who may see the HTTP page, lines `user:hash` as `zkbroker hash-password` "
+        "makes them; everybody who can connect where it is not given.")
     metrics_topics: int = option("metrics.topics.max", Int32(0), 1000,
         "Topics with metrics of their own; all others are counted together.")
     # fmt: on
@@ -76,7 +82,7 @@ class BrokerConfig(
     given: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The properties that it was made of, as they were given."""
 
-    IGNORED: ClassVar[Mapping[str, str]] = IGNORED
+    IGNORED: ClassVar[Mapping[str, str]] = {**IGNORED, **ZOOKEEPER_IGNORED}
 
     def __post_init__(self) -> None:
         validate(self)
@@ -91,6 +97,7 @@ class BrokerConfig(
             )
         self._check_follower_times()
         self._check_listeners()
+        self.zookeeper_security()
         if self.legacy07.listener:
             self._check_legacy07()
 
@@ -173,7 +180,7 @@ def refuse_unknown(properties: Iterable[str]) -> None:
     Raises:
         ConfigError: some are unknown; each is named with the nearest known one.
     """
-    known = _OWN_KEYS | LOG_KEYS | LEGACY07_KEYS | set(IGNORED)
+    known = _OWN_KEYS | LOG_KEYS | LEGACY07_KEYS | set(BrokerConfig.IGNORED)
     unknown = [
         key
         for key in properties

@@ -16,6 +16,7 @@ from zkbroker.config.broker import BrokerConfig
 from zkbroker.config.legacy07 import Legacy07Config
 from zkbroker.config.log import LogConfig, LogManagerConfig
 from zkbroker.config.schema import Option, OptionKind, options
+from zkbroker.config.secret import Secret, SecretText
 
 UNUSED: Mapping[str, str | None] = {
     "alter.config.policy.class.name": None,
@@ -90,7 +91,6 @@ UNUSED: Mapping[str, str | None] = {
     "ssl.truststore.type": "JKS",
     "transaction.state.log.load.buffer.size": "5242880",
     "zookeeper.max.in.flight.requests": "10",
-    "zookeeper.set.acl": "false",
     "zookeeper.sync.time.ms": "2000",
 }
 """Keys without effect on this broker, with the defaults of genuine ones."""
@@ -159,7 +159,7 @@ class BrokerKey:
     @property
     def sensitive(self) -> bool:
         """Whether its value is not shown."""
-        return self.name in PASSWORDS
+        return self.name in PASSWORDS or isinstance(self.kind, SecretText)
 
     def shown(self, text: str) -> str:
         """Return a value that was given in the form in which it is shown."""
@@ -181,7 +181,7 @@ def value_text(value: Any) -> str:
 
 def _option_default(default: Any, factory: Any, factor: int) -> str | None:
     value = factory() if default is MISSING and factory is not MISSING else default
-    if value is MISSING:
+    if value is MISSING or isinstance(value, Secret):
         return None
     return value_text(value // factor if factor != 1 else value)
 

@@ -53,7 +53,6 @@ IGNORED: Mapping[str, str] = {
     "transaction.state.log.load.buffer.size": "partitions are read in pieces of 128 KiB",
     "zk.synctime.ms": "nothing waits for a lagging ZooKeeper follower",
     "zookeeper.max.in.flight.requests": "the ZooKeeper client bounds its requests itself",
-    "zookeeper.set.acl": _ACLS,
     "zookeeper.sync.time.ms": "nothing waits for a lagging ZooKeeper follower",
 }
 

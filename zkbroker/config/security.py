@@ -16,12 +16,18 @@ settings say. Whatever is secret is a `Secret`.
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import Final
 
 from zkbroker.config import schema
 from zkbroker.config.sasl_login import SaslLogin
-from zkbroker.config.schema import Bool, Str, StrList, option
-from zkbroker.config.secret import NO_SECRET, Secret, SecretText
+from zkbroker.config.schema import Str, option
+from zkbroker.config.tls import TlsSettings
+from zkbroker.config.zookeeper_security import (
+    UNPROTECTED,
+    ZooKeeperSecurity,
+    is_zookeeper_security,
+    take_zookeeper_security,
+)
 from zkbroker.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -32,141 +38,6 @@ SASL_PLAINTEXT: Final = "SASL_PLAINTEXT"
 SASL_SSL: Final = "SASL_SSL"
 PROTOCOLS: Final = (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)
 
-TLS_VERSIONS: Final = ("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
-_DEFAULT_VERSIONS = ("TLSv1.2", "TLSv1.3")
-_STORE_TYPES = ("", "PEM", "PKCS12", "JKS")
-_CHECK_HOST = "https"
-_BY_PYTHON = "Python's ssl module decides it"
-
-
-@dataclass(frozen=True, slots=True)
-class _Versions(StrList):
-    """Some of the versions of TLS."""
-
-    def parse(self, text: str) -> tuple[str, ...]:
-        known = {version.lower(): version for version in TLS_VERSIONS}
-        return tuple(known.get(part.lower(), part) for part in StrList.parse(self, text))
-
-    def check(self, value: object) -> None:
-        StrList.check(self, value)
-        assert isinstance(value, tuple)
-        if not set(value) <= set(TLS_VERSIONS):
-            raise ValueError
-
-    @property
-    def allowed(self) -> str:
-        return f"some of {', '.join(TLS_VERSIONS)}, separated by commas"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsSettings:
-    """Keys, certificates and what is spoken with them: of a client, and of a broker's listener."""
-
-    IGNORED: ClassVar[Mapping[str, str]] = {
-        "ssl.protocol": "ssl.enabled.protocols says which versions are spoken",
-        "ssl.provider": _BY_PYTHON,
-        "ssl.keymanager.algorithm": _BY_PYTHON,
-        "ssl.trustmanager.algorithm": _BY_PYTHON,
-        "ssl.secure.random.implementation": _BY_PYTHON,
-    }
-
-    # fmt: off
-    keystore_location: str = option("ssl.keystore.location", Str(), "",
-        "File with the private key and its certificates: PEM, or PKCS#12 (extra `security`).")
-    keystore_type: str = option("ssl.keystore.type", Str(_STORE_TYPES), "",
-        "PEM or PKCS12; the file's content decides where it is not given. JKS must be converted.")
-    keystore_password: Secret = option("ssl.keystore.password", SecretText(), NO_SECRET,
-        "Password of a PKCS#12 file.")
-    key_password: Secret = option("ssl.key.password", SecretText(), NO_SECRET,
-        "Password of an encrypted private key.")
-    keystore_key: Secret = option("ssl.keystore.key ssl.key.pem", SecretText(), NO_SECRET,
-        "The private key itself, as PEM text (PKCS#8).")
-    keystore_chain: str = option(
-        "ssl.keystore.certificate.chain ssl.certificate.pem", Str(), "",
-        "The certificates themselves, as PEM text, the own one first.")
-    certificate_location: str = option("ssl.certificate.location", Str(), "",
-        "PEM file with the certificates, where the key stands in ssl.key.location.")
-    key_location: str = option("ssl.key.location", Str(), "",
-        "PEM file with the private key.")
-    truststore_location: str = option("ssl.truststore.location ssl.ca.location", Str(), "",
-        "File with the certificates of authorities that are trusted: PEM or PKCS#12. The system's "
-        "authorities where none are given.")
-    truststore_type: str = option("ssl.truststore.type", Str(_STORE_TYPES), "",
-        "PEM or PKCS12; the file's content decides where it is not given.")
-    truststore_password: Secret = option("ssl.truststore.password", SecretText(), NO_SECRET,
-        "Password of a PKCS#12 file with authorities.")
-    truststore_certificates: str = option("ssl.truststore.certificates ssl.ca.pem", Str(), "",
-        "The trusted certificates themselves, as PEM text.")
-    versions: tuple[str, ...] = option("ssl.enabled.protocols", _Versions(1), _DEFAULT_VERSIONS,
-        "Versions of TLS that may be spoken. TLSv1 and TLSv1.1 are broken: name them only for "
-        "peers that know no other.")
-    cipher_suites: tuple[str, ...] = option("ssl.cipher.suites", StrList(), (),
-        "Cipher suites that may be used, by their standard names or OpenSSL's; OpenSSL's choice "
-        "where none are given.")
-    host_check: str = option(
-        "ssl.endpoint.identification.algorithm",
-        Str((_CHECK_HOST, ""), spellings={"none": ""}), _CHECK_HOST,
-        "https: the peer's certificate must be for the host that was connected to. Empty (or none) "
-        "leaves that out: whoever has a certificate of a trusted authority may pose as the "
-        "broker.")
-    verify: bool = option("enable.ssl.certificate.verification", Bool(), True,
-        "Whether the broker's certificate is verified. false: anybody may pose as the broker.")
-    # fmt: on
-
-    def __post_init__(self) -> None:
-        schema.validate(self)
-        ways = [
-            name
-            for name, given in (
-                ("ssl.keystore.location", self.keystore_location),
-                ("ssl.keystore.key", self.keystore_key),
-                ("ssl.key.location", self.key_location),
-            )
-            if given
-        ]
-        if len(ways) > 1:
-            raise ConfigError(f"{' and '.join(ways)} are both set: give the private key in one way")
-        if bool(self.keystore_key) != bool(self.keystore_chain):
-            missing, given = "ssl.keystore.certificate.chain", "ssl.keystore.key"
-            if self.keystore_chain:
-                missing, given = given, missing
-            raise ConfigError(f"{given} needs {missing} beside it, as PEM text")
-        if bool(self.key_location) != bool(self.certificate_location):
-            missing, given = "ssl.certificate.location", "ssl.key.location"
-            if self.certificate_location:
-                missing, given = given, missing
-            raise ConfigError(f"{given} needs {missing} beside it")
-        if self.truststore_location and self.truststore_certificates:
-            raise ConfigError(
-                "ssl.truststore.location and ssl.truststore.certificates are both set: give one"
-            )
-
-    @property
-    def has_key(self) -> bool:
-        """Whether there is a private key."""
-        return bool(self.keystore_location or self.keystore_key or self.key_location)
-
-    @property
-    def has_authorities(self) -> bool:
-        """Whether trusted authorities are given."""
-        return bool(self.truststore_location or self.truststore_certificates)
-
-    @property
-    def checks_host(self) -> bool:
-        """Whether a certificate must be for the host that was connected to."""
-        return bool(self.host_check) and self.verify
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The files that are read."""
-        named = (
-            self.keystore_location,
-            self.certificate_location,
-            self.key_location,
-            self.truststore_location,
-        )
-        return tuple(name for name in named if name)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSecurity:
@@ -176,6 +47,7 @@ class ClientSecurity:
         protocol: one of `PROTOCOLS`.
         tls: keys and authorities, where the protocol has TLS.
         sasl: the login; None where the protocol has none.
+        zookeeper: how ZooKeeper is spoken to, by those clients that do.
     """
 
     # fmt: off
@@ -184,6 +56,7 @@ class ClientSecurity:
     # fmt: on
     tls: TlsSettings = field(default_factory=TlsSettings)
     sasl: SaslLogin | None = None
+    zookeeper: ZooKeeperSecurity = UNPROTECTED
 
     def __post_init__(self) -> None:
         schema.validate(self)
@@ -236,7 +109,7 @@ _REFUSED: Final = {
 
 def is_security(key: str) -> bool:
     """Whether a property of a client belongs to this group."""
-    return key in KEYS or key.startswith(_PREFIXES)
+    return key in KEYS or key.startswith(_PREFIXES) or is_zookeeper_security(key)
 
 
 def take_security(
@@ -255,12 +128,15 @@ def take_security(
     Raises:
         ConfigError: a value is not allowed, or what the protocol needs is missing.
     """
+    zookeeper, properties = take_zookeeper_security(properties, warn=warn)
     own: dict[str, str] = {}
     rest: dict[str, str] = {}
     for key, value in properties.items():
         (own if is_security(key) else rest)[key] = value
     if not own:
-        return NO_SECURITY, rest
+        return (
+            NO_SECURITY if zookeeper == UNPROTECTED else ClientSecurity(zookeeper=zookeeper)
+        ), rest
     report = warn if warn is not None else logger.warning
     for key, reason in _REFUSED.items():
         if own.get(key):
@@ -286,7 +162,7 @@ def take_security(
     sasl = None
     if has_login and given[SaslLogin]:
         sasl = schema.from_properties(SaslLogin, given[SaslLogin], warn=report)
-    return ClientSecurity(protocol=protocol, tls=tls, sasl=sasl), rest
+    return ClientSecurity(protocol=protocol, tls=tls, sasl=sasl, zookeeper=zookeeper), rest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

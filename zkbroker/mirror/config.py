@@ -15,6 +15,7 @@ from zkbroker.config import load_properties
 from zkbroker.config.generation import find_generation, without_generation
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.config.schema import from_properties, validate
+from zkbroker.config.security import ClientSecurity
 from zkbroker.errors import ConfigError
 from zkbroker.mirror.options import COMMIT_INTERVAL_MS, MirrorOptions
 from zkbroker.mirror.source_config import CODING, GenerationSettings, SourceConfig
@@ -99,6 +100,11 @@ class MirrorConfig(MirrorOptions):
     def target_zookeeper(self) -> str:
         """The target's ZooKeeper, empty where none is named."""
         return self.target.get("zookeeper.connect") or self.target.get("zk.connect", "")
+
+    @property
+    def target_security(self) -> ClientSecurity:
+        """How the target, and its ZooKeeper, are connected to."""
+        return ClientSecurity.from_properties(self.target)
 
     @property
     def commit_every_s(self) -> float:

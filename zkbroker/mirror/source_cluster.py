@@ -43,7 +43,7 @@ class SourceCluster:
         source = (
             StaticSource(config.properties["bootstrap.servers"].split(","))
             if config.by_coordinator
-            else ZooKeeperSource(config.zookeeper)
+            else ZooKeeperSource(config.zookeeper, security=config.security.zookeeper)
         )
         return Cluster(
             source, runtime=runtime, client_id="zkbroker-mirror", security=config.security
@@ -67,7 +67,7 @@ class SourceCluster:
         """Return the way to its topics; None where topics have no settings."""
         if self.config.by_coordinator or not self.config.zookeeper:
             return WireTopics(self.cluster)
-        return ZooKeeperTopics(self.config.zookeeper, self.cluster)
+        return ZooKeeperTopics(self.config.zookeeper, self.cluster, self.config.security.zookeeper)
 
     def partitions(self, topic: str) -> Sequence[int]:
         """Return the partitions of a topic.
@@ -152,7 +152,7 @@ def group_offsets(
     name = group or source.group_id
     found: dict[PartitionKey, int] = {}
     if source.zookeeper:
-        with ZkSession(source.zookeeper) as session:
+        with ZkSession(source.zookeeper, security=source.security.zookeeper) as session:
             found = zk_groups.committed(session, name)
     if source.by_coordinator or not found:
         connection = cluster.any_connection()

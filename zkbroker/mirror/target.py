@@ -234,7 +234,9 @@ class NewerTarget(Target):
             if self._admin is None:
                 connect = self._config.target_zookeeper
                 self._admin = (
-                    ZooKeeperTopics(connect, self.cluster) if connect else WireTopics(self.cluster)
+                    ZooKeeperTopics(connect, self.cluster, self._config.target_security.zookeeper)
+                    if connect
+                    else WireTopics(self.cluster)
                 )
             return self._admin
 

@@ -15,6 +15,7 @@ from zkbroker.admin import topics as zk_topics
 from zkbroker.client import Cluster
 from zkbroker.client.asking_again import ask_again
 from zkbroker.client.metadata_source import ask
+from zkbroker.config.zookeeper_security import ZooKeeperSecurity
 from zkbroker.errors import ErrorCode, UnsupportedVersion, protocol_error
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import (
@@ -88,10 +89,11 @@ class ZooKeeperTopics:
     Args:
         connect: its connect string.
         cluster: of the same brokers.
+        security: how its ZooKeeper is spoken to.
     """
 
-    def __init__(self, connect: str, cluster: Cluster) -> None:
-        self._session = ZkSession(connect).start()
+    def __init__(self, connect: str, cluster: Cluster, security: ZooKeeperSecurity) -> None:
+        self._session = ZkSession(connect, security=security).start()
         self._cluster = cluster
 
     def shape(self, topic: str) -> TopicShape:

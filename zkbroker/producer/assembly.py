@@ -19,6 +19,7 @@ def make_cluster(config: ProducerConfig, runtime: Runtime) -> Cluster:
             config.zookeeper_connect,
             session_timeout_ms=config.zookeeper_session_timeout_ms,
             connect_timeout_ms=config.zookeeper_connect_timeout_ms,
+            security=config.security.zookeeper,
         )
     elif config.broker_address:
         source = SingleAddressSource(config.broker_address[0])

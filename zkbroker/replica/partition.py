@@ -193,9 +193,7 @@ class Partition:
                 self._begin(Leadership(self._replica, state, mark, self._settings))
             else:
                 leading.begin_epoch(state)
-        waiters = self.waiters
-        if waiters.appends or waiters.marks or waiters.log_starts:
-            waiters.wake()
+        self.waiters.wake()
         return leading is None
 
     def become_follower(self, state: LeaderAndIsrPartition) -> None:

@@ -12,6 +12,8 @@ from typing import Self
 
 from zkbroker.admin.topics import create_topic
 from zkbroker.cluster import Broker, BrokerProcess, ClusterProcesses
+from zkbroker.config.schema import property_text
+from zkbroker.config.zookeeper_security import take_zookeeper_security
 from zkbroker.errors import ZkbrokerError
 from zkbroker.registry.partitions import partition_state
 from zkbroker.testing.in_process import InProcessBroker
@@ -59,6 +61,8 @@ class LocalCluster:
         in_process: bool = False,
     ) -> None:
         self._temporary = directory is None
+        given = {key: property_text(key, value) for key, value in (properties or {}).items()}
+        self._zookeeper_security, _ = take_zookeeper_security(given)
         self._replication = replication or 1
         self.directory = Path(directory or tempfile.mkdtemp(prefix="zkbroker-"))
         try:
@@ -153,7 +157,7 @@ class LocalCluster:
             The topic's name.
         """
         topic = name or f"topic-{uuid.uuid4().hex[:12]}"
-        with ZkSession(self.zookeeper) as session:
+        with ZkSession(self.zookeeper, security=self._zookeeper_security) as session:
             create_topic(
                 session,
                 topic,

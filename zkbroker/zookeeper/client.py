@@ -1,7 +1,7 @@
 """The ZooKeeper client: kazoo's, with the connection that zkbroker needs.
 
 `Client` and `Connector` are subclasses of kazoo's client and of its connection. They change how
-kazoo behaves in six points; all but the last would stop a broker or lose its session:
+kazoo behaves in seven points; all but the last two would stop a broker or lose its session:
 
 - A request wakes the connection by a byte in a pair of sockets. Kazoo waits while the pair is full,
   fails under gevent when two requests wait, and sends one request for each byte: after an outage
@@ -11,6 +11,8 @@ kazoo behaves in six points; all but the last would stop a broker or lose its se
 - One address is tried for a part of the session timeout only, so that the next has its turn.
 - Names are resolved outside the gevent hub, which would stop every task meanwhile.
 - The session timeout that the server granted is handed on.
+- A connection counts as made when its login is done; one that breaks within a later login, or is
+  refused then, is tried again.
 - A socket that can be read or written at once is not waited for.
 
 Invariant: what is overridden or used of kazoo beyond its public interface is named in `RELIED_ON`;
@@ -32,8 +34,12 @@ from kazoo.protocol.connection import ConnectionHandler
 from kazoo.retry import KazooRetry
 from kazoo.version import __version__ as kazoo_version
 
+from zkbroker.config.tls import TlsSettings
+from zkbroker.config.zookeeper_security import UNPROTECTED, ZooKeeperSecurity
 from zkbroker.errors import RegistryError
 from zkbroker.runtime import Runtime
+from zkbroker.zookeeper.login import LoginGate, login_options
+from zkbroker.zookeeper.tls import has_decrypted, shake_hands
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +57,7 @@ RELIED_ON: tuple[tuple[type, str, tuple[str, ...]], ...] = (
     (ConnectionHandler, "_connect", ("self", "host", "hostip", "port")),
     (ConnectionHandler, "_expand_client_hosts", ("self",)),
     (KazooClient, "start_async", ("self",)),
+    (KazooClient, "_session_callback", ("self", "state")),
 )
 """Methods of kazoo that are overridden or called, with their parameters."""
 
@@ -67,6 +74,8 @@ def new_client(
     runtime: Runtime,
     on_granted: Callable[[float], object],
     request_timeout_s: float,
+    security: ZooKeeperSecurity = UNPROTECTED,
+    on_refused: Callable[[str], object] = lambda _: None,
 ) -> "Client":
     """Make a client that is not started yet.
 
@@ -76,13 +85,18 @@ def new_client(
         runtime: what its tasks run on.
         on_granted: called from the client's task with the session timeout that the server granted.
         request_timeout_s: how long a request may wait to be sent.
+        security: the login.
+        on_refused: called from the client's task when the first login is refused, with the reason;
+            the client ends then.
 
     Raises:
         ValueError: the addresses cannot be read.
-        RegistryError: the kazoo that is installed is not built as this module needs it.
+        RegistryError: the kazoo that is installed is not built as this module needs it, or a
+            library for the login is missing.
+        ConfigError: the files for TLS cannot be used.
     """
     require_kazoo()
-    handler = _handler(runtime, session_timeout_s / ATTEMPTS_PER_TIMEOUT)
+    handler = _handler(runtime, session_timeout_s / ATTEMPTS_PER_TIMEOUT, security.tls)
     # The client's own default doubles the delay between attempts up to an hour.
     forever = KazooRetry(
         max_tries=-1,
@@ -98,11 +112,13 @@ def new_client(
         runtime=runtime,
         on_granted=on_granted,
         request_timeout_s=request_timeout_s,
+        gate=LoginGate(security, hosts, on_refused),
         hosts=",".join(repeated),
         timeout=session_timeout_s,
         handler=handler,
         connection_retry=forever,
         logger=_QuietLogger(logger, {}),
+        **login_options(security),
     )
 
 
@@ -133,6 +149,7 @@ class Client(KazooClient):  # type: ignore[misc] # kazoo is not typed
         runtime: where names are resolved.
         on_granted: called with the granted session timeout, in seconds, at every connection.
         request_timeout_s: how long a request may wait to be sent.
+        gate: holds back the news of a connection until its login is done.
         options: as kazoo takes them.
     """
 
@@ -142,8 +159,10 @@ class Client(KazooClient):  # type: ignore[misc] # kazoo is not typed
         runtime: Runtime,
         on_granted: Callable[[float], object],
         request_timeout_s: float,
+        gate: LoginGate,
         **options: Any,
     ) -> None:
+        self._gate = gate
         super().__init__(**options)
         self._connection = Connector(
             self,
@@ -151,6 +170,8 @@ class Client(KazooClient):  # type: ignore[misc] # kazoo is not typed
             runtime=runtime,
             on_granted=on_granted,
             request_timeout_s=request_timeout_s,
+            gate=gate,
+            sasl_options=options.get("sasl_options"),
             logger=self.logger,
         )
         for which, names in RELIED_ON_FIELDS:
@@ -164,6 +185,15 @@ class Client(KazooClient):  # type: ignore[misc] # kazoo is not typed
         """How many requests wait to be sent."""
         return len(self._queue)
 
+    @property
+    def cut_off(self) -> bool:
+        """Whether a server took a connection and closed it before it was of use."""
+        return self._gate.cut_off
+
+    def _session_callback(self, state: Any) -> None:
+        if self._gate.passes(state):
+            super()._session_callback(state)
+
 
 class Connector(ConnectionHandler):  # type: ignore[misc] # kazoo is not typed
     """Kazoo's connection with wake-ups that cannot be lost; see the module."""
@@ -176,9 +206,12 @@ class Connector(ConnectionHandler):  # type: ignore[misc] # kazoo is not typed
         runtime: Runtime,
         on_granted: Callable[[float], object],
         request_timeout_s: float,
+        gate: LoginGate,
+        sasl_options: Any,
         logger: Any,
     ) -> None:
-        super().__init__(client, retry_sleeper, logger=logger)
+        super().__init__(client, retry_sleeper, logger=logger, sasl_options=sasl_options)
+        self._gate = gate
         self._runtime = runtime
         self._on_granted = on_granted
         self._request_timeout_s = request_timeout_s
@@ -187,7 +220,10 @@ class Connector(ConnectionHandler):  # type: ignore[misc] # kazoo is not typed
         return self._runtime.offload(super()._expand_client_hosts)
 
     def _connect(self, host: Any, hostip: Any, port: Any) -> Any:
-        answer = super()._connect(host, hostip, port)
+        with self._gate.login():
+            answer = super()._connect(host, hostip, port)
+        for state in self._gate.held():
+            self.client._session_callback(state)
         # It reads with two thirds of what was granted, in milliseconds.
         self._on_granted(answer[0] * 1.5 / 1000)
         return answer
@@ -247,7 +283,7 @@ class WakeUp:
         self._socket.close()
 
 
-def _handler(runtime: Runtime, longest_s: float) -> Any:
+def _handler(runtime: Runtime, longest_s: float, tls: TlsSettings | None) -> Any:
     module, name = {
         "gevent": ("kazoo.handlers.gevent", "SequentialGeventHandler"),
         "threads": ("kazoo.handlers.threading", "SequentialThreadingHandler"),
@@ -266,7 +302,12 @@ def _handler(runtime: Runtime, longest_s: float) -> Any:
     class Handler(base):  # type: ignore[misc] # one of two, known at run time
         def create_connection(self, *args: Any, **options: Any) -> Any:
             options["timeout"] = min(options.get("timeout") or longest_s, longest_s)
-            return super().create_connection(*args, **options)
+            started = time.monotonic()
+            plain = super().create_connection(*args, **options)
+            if tls is None:
+                return plain
+            left_s = options["timeout"] - (time.monotonic() - started)
+            return shake_hands(plain, tls, options["hostname"], left_s, self.select)
 
         def create_socket_pair(self) -> tuple[WakeUp, WakeUp]:
             one, other = socket.socketpair()
@@ -275,7 +316,7 @@ def _handler(runtime: Runtime, longest_s: float) -> Any:
         def select(
             self, readers: list[Any], writers: list[Any], errors: list[Any], timeout: float | None
         ) -> Any:
-            ready = ready_now(readers, writers)
+            ready = ready_now(readers, writers, has_decrypted(readers))
             if ready is None:
                 return super().select(readers, writers, errors, timeout)
             self.found_ready = getattr(self, "found_ready", 0) + 1
@@ -290,12 +331,17 @@ def _handler(runtime: Runtime, longest_s: float) -> Any:
 
 
 def ready_now(
-    readers: list[Any], writers: list[Any]
+    readers: list[Any], writers: list[Any], decrypted: list[Any] | None = None
 ) -> tuple[list[Any], list[Any], list[Any]] | None:
     """Return which sockets can be read and written without waiting; None for none, or for errors.
 
     Kazoo makes a selector for every read and every write, which under gevent costs more than all
     the rest of a request; of most sockets this call of the operating system knows at once.
+
+    Args:
+        readers: to read.
+        writers: to write.
+        decrypted: those of the readers that hold bytes, of which the system knows nothing.
     """
     poller = select.poll()
     sockets = {}
@@ -307,9 +353,11 @@ def ready_now(
             sockets[descriptor] = each
             poller.register(descriptor, event)
     found = poller.poll(0)
-    if not found or any(events & ~(select.POLLIN | select.POLLOUT) for _, events in found):
+    failed = any(events & ~(select.POLLIN | select.POLLOUT) for _, events in found)
+    if failed or not (found or decrypted):
         return None
     can_be_read = [sockets[descriptor] for descriptor, events in found if events & select.POLLIN]
+    can_be_read += [each for each in decrypted or () if each not in can_be_read]
     can_be_written = [
         sockets[descriptor] for descriptor, events in found if events & select.POLLOUT
     ]

@@ -25,10 +25,11 @@ from typing import Any, Self
 import kazoo.exceptions as kz
 from kazoo.protocol.states import KazooState
 
+from zkbroker.config.zookeeper_security import UNPROTECTED, ZooKeeperSecurity
 from zkbroker.errors import RegistryError
 from zkbroker.runtime import Runtime, Task, get_runtime
 from zkbroker.zookeeper.client import end_client, new_client
-from zkbroker.zookeeper.errors import ConnectionLost, SessionLost
+from zkbroker.zookeeper.errors import ConnectionLost, LoginRefused, SessionLost
 from zkbroker.zookeeper.nodes import library_error
 
 logger = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ class Connection:
         connect_timeout_ms: how long `start` tries; the session timeout when not given.
         runtime: `threads`, `gevent` or a `Runtime`; under gevent use it from the hub's thread only.
         make_chroot: create a chroot that is missing; without, no node is found under it.
+        security: the login, and the rights on nodes that are made.
     """
 
     def __init__(
@@ -61,9 +63,11 @@ class Connection:
         connect_timeout_ms: int | None = None,
         runtime: str | Runtime = "threads",
         make_chroot: bool = True,
+        security: ZooKeeperSecurity = UNPROTECTED,
     ) -> None:
         self.connect = connect
         self.make_chroot = make_chroot
+        self.security = security
         self.hosts, slash, chroot = connect.partition("/")
         self.chroot = ("/" + chroot.strip("/")) if slash and chroot.strip("/") else ""
         self.session_timeout_ms = session_timeout_ms
@@ -83,6 +87,8 @@ class Connection:
         self._proof_of_life = 0.0
         self._heartbeat: Task | None = None
         self._client: Any = None
+        self._answered = self.runtime.event()
+        self._refusal: str | None = None
 
     # -- life cycle
 
@@ -91,6 +97,7 @@ class Connection:
 
         Raises:
             RegistryError: no ZooKeeper answered within the connect timeout.
+            LoginRefused: it refused the login.
         """
         if self._client is not None:
             raise RegistryError("the session was started already")
@@ -101,18 +108,31 @@ class Connection:
                 self.runtime,
                 self._granted,
                 self._request_timeout_s,
+                self.security,
+                self._refused,
             )
         except ValueError as error:
             raise RegistryError(
                 f"zookeeper.connect={self.connect!r} is not host:port[,host:port][/chroot]: {error}"
             ) from None
         started = time.monotonic()
-        client.start_async().wait(self._connect_timeout_s)
-        if not client.connected:
+        client.start_async()
+        self._answered.wait(self._connect_timeout_s)
+        if self._refusal is not None or not client.connected:
             end_client(client)
+            if self._refusal is not None:
+                raise LoginRefused(self._refusal)
+            advice = "start one there, or correct zookeeper.connect"
+            if client.cut_off:
+                advice += "; it closes connections: is that its "
+                advice += (
+                    "port for TLS (zookeeper.ssl.client.enable=true)?"
+                    if self.security.tls is None
+                    else "plain port (zookeeper.ssl.client.enable=false)?"
+                )
             raise RegistryError(
                 f"no ZooKeeper answered at {self.hosts} within {self._connect_timeout_s:g} s: "
-                "start one there, or correct zookeeper.connect"
+                + advice
             )
         self._client = client
         self._proof_of_life = started
@@ -132,6 +152,11 @@ class Connection:
 
     def _granted(self, timeout_s: float) -> None:
         self._lease_s = timeout_s
+        self._answered.set()
+
+    def _refused(self, reason: str) -> None:
+        self._refusal = reason
+        self._answered.set()
 
     def close(self) -> None:
         """End the session; its ephemeral nodes go at once. May be called twice."""

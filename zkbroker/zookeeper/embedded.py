@@ -3,7 +3,8 @@
 Invariants: `start` returns only when the server answers `srvr`, so that a client connects at the
 first attempt; the server never outlives this process, however it ends (on Linux the kernel kills
 it, elsewhere only an orderly exit stops it); port and data survive `kill` and `restart`; of a data
-directory one server at most is running. Only 127.0.0.1 is bound.
+directory one server at most is running. Only 127.0.0.1 is bound. What it writes can be read by its
+owner alone.
 """
 
 import errno
@@ -18,10 +19,19 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
 from zkbroker.errors import RegistryError
+from zkbroker.private_files import (
+    PRIVATE_FILE,
+    PRIVATE_UMASK,
+    make_private_directory,
+    open_private,
+    warn_of_wide_rights,
+    write_private,
+)
 from zkbroker.runtime.child_process import start_child
 from zkbroker.zookeeper.java import find_java, java_environment, require_java
 
@@ -40,8 +50,11 @@ START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 5.0
 
 
-def find_jars() -> list[Path]:
+def find_jars(more: Sequence[str] = ()) -> list[Path]:
     """Return the jars that make a ZooKeeper server, found without importing PySpark.
+
+    Args:
+        more: how the names of further jars begin.
 
     Raises:
         RegistryError: PySpark is not installed, or it ships no ZooKeeper.
@@ -52,7 +65,7 @@ def find_jars() -> list[Path]:
         raise RegistryError(f"the embedded ZooKeeper runs from the jars of pyspark: {cure}")
     folder = Path(next(iter(spec.submodule_search_locations))) / "jars"
     jars: list[Path] = []
-    for prefix in JARS:
+    for prefix in (*JARS, *more):
         matches = sorted(folder.glob(f"{prefix}*.jar"))
         if not matches:
             raise RegistryError(f"pyspark at {folder.parent} ships no {prefix}*.jar: {cure}")
@@ -115,7 +128,8 @@ def _lock(directory: Path) -> int:
     Raises:
         RegistryError: another server has it.
     """
-    held = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    held = os.open(directory / LOCK, flags, PRIVATE_FILE)
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -148,7 +162,8 @@ class EmbeddedZooKeeper:
         tick_ms: ZooKeeper's tick; sessions live for 2 ticks at least.
         heap_mb: the most memory that its Java heap takes, in MiB.
         java_options: further options of the Java machine.
-        quorum_lines: lines of its configuration that name the other servers of its ensemble.
+        lines: further lines of its configuration, such as those of an ensemble.
+        jars: how the names of further jars begin.
     """
 
     def __init__(
@@ -159,7 +174,8 @@ class EmbeddedZooKeeper:
         tick_ms: int = 500,
         heap_mb: int = 64,
         java_options: tuple[str, ...] = (),
-        quorum_lines: tuple[str, ...] = (),
+        lines: tuple[str, ...] = (),
+        jars: tuple[str, ...] = (),
     ) -> None:
         self._temporary = data_dir is None
         # The server runs in this directory, where a relative path would lead elsewhere.
@@ -174,7 +190,8 @@ class EmbeddedZooKeeper:
             self._java_options += ("-Dzookeeper.forceSync=no",)
         self._process: subprocess.Popen[bytes] | None = None
         self._paused = False
-        self._quorum_lines = quorum_lines
+        self._lines = lines
+        self._jars = jars
 
     @property
     def connect_string(self) -> str:
@@ -208,13 +225,14 @@ class EmbeddedZooKeeper:
         """Start the server without waiting for it."""
         if self.running:
             return
-        java, jars = find_java(), find_jars()
+        java, jars = find_java(), find_jars(self._jars)
         if server_mode(self.port) is not None:
             raise RegistryError(
                 f"port {self.port} is taken by another ZooKeeper: stop it, or give another port"
             )
-        self.data_dir.mkdir(parents=True, exist_ok=True)
+        make_private_directory(self.data_dir)
         lock = _lock(self.data_dir)
+        warn_of_wide_rights(self.data_dir)
         try:
             self._launch(java, jars, lock)
         finally:
@@ -223,7 +241,8 @@ class EmbeddedZooKeeper:
 
     def _launch(self, java: str, jars: list[Path], lock: int) -> None:
         config = self.data_dir / "zoo.cfg"
-        config.write_text(_properties_text((*self._config(), *self._quorum_lines)), "ascii")
+        lines = (*self._config(), *self._lines)
+        write_private(config, _properties_text(lines).encode("ascii"))
         command = [
             java,
             *self._java_options,
@@ -235,13 +254,14 @@ class EmbeddedZooKeeper:
             MAIN_CLASS,
             str(config),
         ]
-        with self._log_path.open("wb") as log:
+        with open_private(self._log_path, os.O_TRUNC) as log:
             self._process = start_child(
                 command,
                 cwd=self.data_dir,
                 output=log,
                 environment=java_environment(),
                 keep_open=(lock,),
+                umask=PRIVATE_UMASK,
             )
         logger.info("zookeeper started port=%d pid=%d", self.port, self._process.pid)
 

@@ -11,9 +11,11 @@ __all__ = [
     "BrokerIdInUse",
     "ClaimBlocked",
     "ConnectionLost",
+    "LoginRefused",
     "NoNode",
     "NodeExists",
     "NotEmpty",
+    "NotPermitted",
     "RegistryError",
     "SessionLost",
     "TransactionFailed",
@@ -42,6 +44,14 @@ class ConnectionLost(RegistryError):
 
 class SessionLost(RegistryError):
     """The session is over: every ephemeral node made in it is gone or about to go."""
+
+
+class NotPermitted(RegistryError):
+    """The rights on a node do not allow this to the session's login."""
+
+
+class LoginRefused(RegistryError):
+    """ZooKeeper refused the login, or wants one where there is none."""
 
 
 class TransactionFailed(RegistryError):

@@ -4,7 +4,7 @@ Invariant: an exception of the client becomes exactly one exception of `zkbroker
 and the answer of a transaction either is empty or names the first operation that was refused.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,9 +13,11 @@ import kazoo.exceptions as kz
 from zkbroker.zookeeper.errors import (
     BadVersion,
     ConnectionLost,
+    LoginRefused,
     NodeExists,
     NoNode,
     NotEmpty,
+    NotPermitted,
     RegistryError,
     SessionLost,
     TransactionFailed,
@@ -83,6 +85,9 @@ _ERRORS: dict[type[kz.KazooException], type[RegistryError]] = {
     kz.ConnectionLoss: ConnectionLost,
     kz.OperationTimeoutError: ConnectionLost,
     kz.SessionExpiredError: SessionLost,
+    kz.NoAuthError: NotPermitted,
+    kz.AuthFailedError: LoginRefused,
+    kz.SessionClosedRequireSaslError: LoginRefused,
 }
 
 
@@ -101,6 +106,10 @@ _TEXTS: dict[type[RegistryError], str] = {
     NotEmpty: "the node has children",
     ConnectionLost: "the connection to ZooKeeper broke",
     SessionLost: "the ZooKeeper session is over",
+    NotPermitted: "ZooKeeper permits it to another login alone: give the login of the brokers "
+    "(zookeeper.sasl.jaas.config, a JAAS file or zookeeper.auth.digest)",
+    LoginRefused: "ZooKeeper wants a login: set zookeeper.sasl.jaas.config, or a JAAS file with a "
+    "section Client",
 }
 
 
@@ -141,12 +150,20 @@ def watcher(watch: Settable | None) -> Watcher | None:
     return None if watch is None else Watcher(watch)
 
 
-def fill_transaction(transaction: Any, operations: Sequence[Operation]) -> None:
-    """Put the operations into a transaction of the client."""
+def fill_transaction(
+    transaction: Any, operations: Sequence[Operation], rights: Callable[[str], Any]
+) -> None:
+    """Put the operations into a transaction of the client.
+
+    Args:
+        transaction: to fill.
+        operations: what to do.
+        rights: path → the rights of a node that is made, as the client takes them.
+    """
     for operation in operations:
         match operation:
             case Create(path, data, ephemeral):
-                transaction.create(path, data, ephemeral=ephemeral)
+                transaction.create(path, data, acl=rights(path), ephemeral=ephemeral)
             case SetData(path, data, version):
                 transaction.set_data(path, data, version)
             case Delete(path, version):

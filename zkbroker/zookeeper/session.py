@@ -11,12 +11,14 @@ from functools import partial
 from typing import Any, Self, TypeVar
 
 from zkbroker.errors import RegistryError
+from zkbroker.zookeeper.acls import Acl, acl_for, acl_of, kazoo_acl
 from zkbroker.zookeeper.connection import Connection, SessionState, translated
 from zkbroker.zookeeper.errors import (
     BadVersion,
     NodeExists,
     NoNode,
     NotEmpty,
+    NotPermitted,
     TransactionFailed,
 )
 from zkbroker.zookeeper.nodes import (
@@ -47,6 +49,7 @@ class ZkSession(Connection):
         connect_timeout_ms: how long `start` tries; the session timeout when not given.
         runtime: `threads`, `gevent` or a `Runtime`; under gevent use it from the hub's thread only.
         make_chroot: create a chroot that is missing; without, no node is found under it.
+        security: the login, and the rights on nodes that are made.
     """
 
     def start(self) -> Self:
@@ -54,17 +57,19 @@ class ZkSession(Connection):
 
         Raises:
             RegistryError: no ZooKeeper answered within the connect timeout.
+            LoginRefused: it refused the login, or wants one where there is none.
         """
         super().start()
-        if self.chroot:
-            try:
-                # Set by hand rather than in the address, so that the chroot can be made first.
-                if self.make_chroot:
-                    self._make_path(self.chroot)
+        try:
+            # Set by hand rather than in the address, so that the chroot can be made first. A
+            # server that wants a login says so to the first request.
+            if self.exists(self.chroot or "/") is None and self.make_chroot:
+                self._make_path(self.chroot)
+            if self.chroot:
                 self._live().chroot = self.chroot
-            except RegistryError:
-                self.close()
-                raise
+        except RegistryError:
+            self.close()
+            raise
         return self
 
     # -- reads
@@ -162,14 +167,21 @@ class ZkSession(Connection):
             NodeExists: it exists.
             NoNode: its parent does not, and `parents` is false.
         """
-        return str(
-            self._call(
-                lambda: self._live().create_async(
-                    path, data, ephemeral=ephemeral, sequence=sequential, makepath=parents
-                ),
-                path,
+        rights = self._rights(path)
+
+        def send() -> Any:
+            return self._live().create_async(
+                path, data, acl=rights, ephemeral=ephemeral, sequence=sequential
             )
-        )
+
+        try:
+            return str(self._call(send, path))
+        except NoNode:
+            if not parents:
+                raise
+        # One by one, since each has rights of its own.
+        self._make_path(path.rpartition("/")[0])
+        return str(self._call(send, path))
 
     def set(self, path: str, data: bytes, version: int = -1) -> NodeStat:
         """Replace a node's data.
@@ -250,13 +262,52 @@ class ZkSession(Connection):
             for operations in flight:
                 with translated(operations[0].path):
                     transaction = self._live().transaction()
-                    fill_transaction(transaction, operations)
+                    fill_transaction(transaction, operations, self._rights)
                     pending.append(transaction.commit_async())
             answers += [
                 refusal(operations, self._await(result, operations[0].path, deadline))
                 for operations, result in zip(flight, pending, strict=True)
             ]
         return answers
+
+    # -- rights
+
+    def acls(self, paths: Sequence[str]) -> list[tuple[Acl, int] | None]:
+        """Return the rights on many nodes and their versions; None for one that does not exist."""
+        answers = self._ask_many(paths, None, lambda path, _: self._live().get_acls_async(path))
+        return [None if a is None else (acl_of(a[0]), a[1].aversion) for a in answers]
+
+    def set_acls(self, changes: Sequence[tuple[str, Acl, int]]) -> list[RegistryError | None]:
+        """Replace the rights on many nodes in one flight.
+
+        Args:
+            changes: path, rights, and the version of the rights that are replaced.
+
+        Returns:
+            for each, None when it was done and else why not (NoNode, BadVersion, NotPermitted).
+        """
+        answers: list[RegistryError | None] = []
+        for flight in _flights(changes):
+            deadline = self._deadline()
+            pending = []
+            for path, acl, version in flight:
+                with translated(path):
+                    pending.append(self._live().set_acls_async(path, kazoo_acl(acl), version))
+            for (path, _, _), result in zip(flight, pending, strict=True):
+                try:
+                    self._await(result, path, deadline)
+                    answers.append(None)
+                except (NoNode, BadVersion, NotPermitted) as error:
+                    answers.append(error)
+        return answers
+
+    def children_many(self, paths: Sequence[str]) -> list[list[str] | None]:
+        """Return the names of the children of many nodes; None for one that does not exist."""
+        return self._ask_many(paths, None, lambda path, _: self._live().get_children_async(path))
+
+    def _rights(self, path: str) -> Any:
+        """The rights of a node that is made, as the client takes them; None leaves it open."""
+        return kazoo_acl(acl_for(path)) if self.security.set_acl else None
 
     def _make_path(self, path: str) -> None:
         if self.exists(path) is not None:

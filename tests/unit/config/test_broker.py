@@ -127,6 +127,7 @@ def test_no_key_of_any_generation_is_unknown() -> None:
             "4096",
             "8388608",
             "true",
+            "false",
             "PLAINTEXT://:9092",
             "a:1",
             "gzip",

@@ -169,6 +169,10 @@ def test_passwords_are_sensitive():
         "ssl.key.password",
         "ssl.keystore.password",
         "ssl.truststore.password",
+        "zookeeper.auth.digest",
+        "zookeeper.sasl.jaas.config",
+        "zookeeper.ssl.keystore.password",
+        "zookeeper.ssl.truststore.password",
     }
 
 

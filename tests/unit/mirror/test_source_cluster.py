@@ -23,7 +23,7 @@ def test_a_group_without_offsets_in_zookeeper_may_keep_them_in_brokers(
     monkeypatch, describes, in_zookeeper, expected
 ):
     class Session:
-        def __init__(self, connect):
+        def __init__(self, connect, security):
             assert connect == "east:2181"
 
         def __enter__(self):

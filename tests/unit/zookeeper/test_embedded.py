@@ -22,7 +22,7 @@ def test_lines_are_written_as_java_reads_them():
 
 
 def test_the_configuration_names_port_directory_and_ticks(tmp_path):
-    server = EmbeddedZooKeeper(tmp_path, port=1234, tick_ms=700, quorum_lines=("server.1=h:1:2",))
+    server = EmbeddedZooKeeper(tmp_path, port=1234, tick_ms=700, lines=("server.1=h:1:2",))
     assert {
         f"dataDir={tmp_path.resolve()}",
         "clientPort=1234",
@@ -30,7 +30,7 @@ def test_the_configuration_names_port_directory_and_ticks(tmp_path):
         "tickTime=700",
         "minSessionTimeout=1400",
     } <= set(server._config())
-    assert server._quorum_lines == ("server.1=h:1:2",)
+    assert server._lines == ("server.1=h:1:2",)
     assert server.connect_string == "127.0.0.1:1234"
     assert not server.running
     assert server.pid is None
@@ -38,7 +38,7 @@ def test_the_configuration_names_port_directory_and_ticks(tmp_path):
 
 def test_the_servers_of_an_ensemble_know_each_other(tmp_path):
     quorum = EmbeddedQuorum(tmp_path)
-    lines = {server._quorum_lines for server in quorum.servers}
+    lines = {server._lines for server in quorum.servers}
     assert len(lines) == 1
     assert [line.partition("=")[0] for line in lines.pop()[2:]] == [
         "server.1",

@@ -10,9 +10,11 @@ from zkbroker.zookeeper import (
     ConnectionLost,
     Create,
     Delete,
+    LoginRefused,
     NodeExists,
     NoNode,
     NotEmpty,
+    NotPermitted,
     SessionLost,
     SetData,
 )
@@ -31,7 +33,9 @@ from zkbroker.zookeeper.nodes import Watcher, fill_transaction, library_error, r
         (kz.SessionExpiredError, SessionLost),
         (kz.ConnectionClosedError, SessionLost),
         (kz.APIError, RegistryError),
-        (kz.NoAuthError, RegistryError),
+        (kz.NoAuthError, NotPermitted),
+        (kz.AuthFailedError, LoginRefused),
+        (kz.SessionClosedRequireSaslError, LoginRefused),
     ],
 )
 def test_each_exception_becomes_one_of_ours_that_names_the_path(theirs, ours):
@@ -52,9 +56,10 @@ def test_a_transaction_is_filled_in_order():
     fill_transaction(
         recorder,
         [Create("/a", b"x", True), SetData("/b", b"y", 2), Delete("/c", 3), Check("/d", 4)],
+        {"/a": ["rights"]}.get,
     )
     assert recorder.steps == [
-        ("create", ("/a", b"x"), {"ephemeral": True}),
+        ("create", ("/a", b"x"), {"acl": ["rights"], "ephemeral": True}),
         ("set_data", ("/b", b"y", 2), {}),
         ("delete", ("/c", 3), {}),
         ("check", ("/d", 4), {}),

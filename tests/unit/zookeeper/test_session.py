@@ -77,7 +77,7 @@ class PlayedTransaction:
     def __init__(self, client):
         self.client, self.path = client, ""
 
-    def create(self, path, data, ephemeral):
+    def create(self, path, data, acl, ephemeral):
         self.path = path
 
     def commit_async(self):

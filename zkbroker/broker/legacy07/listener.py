@@ -128,6 +128,7 @@ class Legacy07Broker:
                 else config.zookeeper_connection_timeout_ms
             ),
             runtime=self._runtime,
+            security=config.zookeeper_security(),
         )
         session.start()
         self._undo.append(session.close)

@@ -14,7 +14,7 @@ def connect(config: GroupConsumerConfig, runtime: Runtime) -> Cluster:
     return Cluster(
         StaticSource(config.bootstrap_servers)
         if config.bootstrap_servers
-        else ZooKeeperSource(config.zookeeper_connect),
+        else ZooKeeperSource(config.zookeeper_connect, security=config.security.zookeeper),
         runtime=runtime,
         client_id=config.client_id,
         max_age_ms=config.metadata_max_age_ms,

@@ -75,6 +75,7 @@ class ConsumerConnector:
             session_timeout_ms=config.zookeeper_session_timeout_ms,
             connect_timeout_ms=config.zookeeper_connection_timeout_ms,
             runtime=self._runtime,
+            security=config.security.zookeeper,
         ).start()
         self._generation: Generation = (
             Newer(config, self._session, self._runtime)

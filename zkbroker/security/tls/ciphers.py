@@ -10,7 +10,7 @@ list either names all of them, or TLS 1.3 is left out.
 import re
 import ssl
 
-from zkbroker.config.security import TlsSettings
+from zkbroker.config.tls import TlsSettings
 from zkbroker.errors import ConfigError
 
 _VERSIONS = {

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from zkbroker.config.security import TlsSettings
+from zkbroker.config.tls import TlsSettings
 from zkbroker.errors import ConfigError
 from zkbroker.security.tls.ciphers import restrict
 from zkbroker.security.tls.keystores import load_authorities, load_key

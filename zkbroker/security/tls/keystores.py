@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from zkbroker.config.secret import Secret
-from zkbroker.config.security import TlsSettings
+from zkbroker.config.tls import TlsSettings
 from zkbroker.errors import ConfigError
 
 _PEM = b"-----BEGIN "

@@ -1,0 +1,83 @@
+"""The news of a connection waits for its login; refusals are sorted."""
+
+import kazoo.exceptions as kz
+import pytest
+from kazoo.protocol.states import KeeperState
+
+from zkbroker.config.secret import Secret
+from zkbroker.config.zookeeper_security import UNPROTECTED, ZooKeeperLogin, ZooKeeperSecurity
+from zkbroker.errors import RegistryError
+from zkbroker.zookeeper import login
+from zkbroker.zookeeper.login import LoginGate, login_options, require_sasl
+
+KAFKA = ZooKeeperLogin("kafka", Secret("pw"))
+SASL = ZooKeeperSecurity(sasl=KAFKA)
+DIGEST = ZooKeeperSecurity(digest=KAFKA)
+
+
+def test_options_of_the_client():
+    assert login_options(UNPROTECTED) == {}
+    assert login_options(DIGEST) == {"auth_data": {("digest", "kafka:pw")}}
+    assert login_options(SASL) == {
+        "sasl_options": {"mechanism": "DIGEST-MD5", "username": "kafka", "password": "pw"}
+    }
+
+
+def test_a_missing_library_is_named(monkeypatch):
+    monkeypatch.setattr(login.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(RegistryError, match=r"pip install 'zkbroker\[security\]'"):
+        require_sasl()
+
+
+def test_connected_is_told_after_the_login():
+    gate = LoginGate(SASL, "h:1", pytest.fail)
+    assert gate.passes(KeeperState.CONNECTING)
+    with gate.login():
+        assert gate.passes(KeeperState.CONNECTING)
+        assert not gate.passes(KeeperState.CONNECTED)
+    assert gate.held() == [KeeperState.CONNECTED]
+    assert gate.passes(KeeperState.CONNECTED)
+    assert gate.held() == []
+
+
+def refused(gate, error, cause=None):
+    with pytest.raises(kz.KazooException) as raised, gate.login():
+        gate.passes(KeeperState.CONNECTED)
+        raise error from cause
+    assert gate.held() == []
+    return type(raised.value)
+
+
+def test_the_first_refusal_ends_the_client_and_a_later_one_does_not():
+    reasons = []
+    gate = LoginGate(SASL, "h:1", reasons.append)
+    assert refused(gate, kz.AuthFailedError()) is kz.AuthFailedError
+    assert reasons[0].startswith("ZooKeeper at h:1 refused the login of kafka (SASL): check its")
+    with gate.login():
+        pass
+    assert refused(gate, kz.AuthFailedError()) is kz.ConnectionDropped
+    assert refused(gate, kz.SessionClosedRequireSaslError()) is kz.ConnectionDropped
+    assert len(reasons) == 1
+
+
+def test_a_connection_that_breaks_within_the_login_is_made_again():
+    gate = LoginGate(SASL, "h:1", pytest.fail)
+    dropped = kz.ConnectionDropped("gone")
+    assert refused(gate, kz.AuthFailedError(), dropped) is kz.ConnectionDropped
+    assert refused(gate, dropped) is kz.ConnectionDropped
+    assert refused(gate, kz.SessionExpiredError()) is kz.SessionExpiredError
+
+
+@pytest.mark.parametrize(
+    ("security", "error", "said"),
+    [
+        (UNPROTECTED, kz.SessionClosedRequireSaslError(), "wants a login by SASL, and none is set"),
+        (SASL, kz.SessionClosedRequireSaslError(), "refused the login of kafka (SASL)"),
+        (DIGEST, kz.AuthFailedError(), "refused the login of kafka (digest): check zookeeper.auth"),
+    ],
+)
+def test_each_refusal_says_what_to_set(security, error, said):
+    reasons = []
+    refused(LoginGate(security, "h:1", reasons.append), error)
+    assert said in reasons[0]
+    assert "pw" not in reasons[0].replace("password", "")

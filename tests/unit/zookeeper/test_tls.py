@@ -1,0 +1,92 @@
+"""TLS of the ZooKeeper client over a socket pair: handshakes, refusals, bytes that wait in TLS."""
+
+import select
+import socket
+import ssl
+import threading
+
+import pytest
+
+from tests.support.certificates import Authority
+from zkbroker.config.tls import TlsSettings
+from zkbroker.zookeeper.client import ready_now
+from zkbroker.zookeeper.tls import TlsRefused, has_decrypted, shake_hands, zookeeper_words
+
+AUTHORITY = Authority()
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return TlsSettings(truststore_location=AUTHORITY.trusted(tmp_path))
+
+
+def serve(tmp_path, after, authority=AUTHORITY):
+    """Answer the handshake at the other end of a pair; `after` gets what the server speaks by."""
+    ours, theirs = socket.socketpair()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.issue("zookeeper", hosts=("zk",)).pem(tmp_path))
+
+    def answer():
+        try:
+            with context.wrap_socket(theirs, server_side=True) as encrypted:
+                after(encrypted)
+        except OSError:
+            theirs.close()
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    return ours, thread
+
+
+def test_what_tls_has_decrypted_counts_as_ready(tmp_path, settings):
+    done = threading.Event()
+
+    def say(encrypted):
+        encrypted.sendall(b"hello world")
+        done.wait(10)
+
+    ours, thread = serve(tmp_path, say)
+    encrypted = shake_hands(ours, settings, "zk", 10, select.select)
+    assert encrypted.gettimeout() == 0
+    got = b""
+    while not got:
+        select.select([encrypted], [], [], 10)
+        try:
+            got = encrypted.recv(5)
+        except ssl.SSLWantReadError:
+            continue
+    assert got == b"hello"
+    assert has_decrypted([encrypted, ours]) == [encrypted]
+    assert ready_now([encrypted], [], [encrypted]) == ([encrypted], [], [])
+    assert encrypted.recv(100) == b" world"
+    assert has_decrypted([encrypted]) == []
+    assert ready_now([encrypted], [], []) is None
+    done.set()
+    thread.join()
+    encrypted.close()
+
+
+def test_a_certificate_for_another_host_is_refused(tmp_path, settings):
+    ours, thread = serve(tmp_path, lambda encrypted: None)
+    with pytest.raises(TlsRefused, match="its certificate is not for other"):
+        shake_hands(ours, settings, "other", 10, select.select)
+    thread.join()
+
+
+def test_a_peer_that_hangs_up_or_says_nothing_may_do_better_next_time(settings):
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    with pytest.raises(ConnectionError) as failed:
+        shake_hands(ours, settings, "zk", 10, select.select)
+    assert not isinstance(failed.value, TlsRefused)
+    ours, theirs = socket.socketpair()
+    with pytest.raises(TimeoutError):
+        shake_hands(ours, settings, "zk", 0.01, select.select)
+    theirs.close()
+
+
+def test_the_words_are_those_of_zookeeper():
+    said = "it asks (ssl.client.auth=required): set ssl.keystore.location; see the broker's log"
+    assert zookeeper_words(said) == (
+        "it asks (ssl.clientAuth=need): set zookeeper.ssl.keystore.location; see the server's log"
+    )

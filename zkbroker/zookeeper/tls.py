@@ -1,0 +1,86 @@
+"""TLS for the connection of the ZooKeeper client.
+
+Invariant: neither the handshake nor a later read blocks the other tasks of its runtime; the socket
+never blocks, and waiting is the business of the client's own `select`. Bytes that TLS has
+decrypted already count as bytes to read.
+"""
+
+import socket
+import ssl
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from zkbroker.config.tls import TlsSettings
+from zkbroker.security.tls.contexts import client_contexts
+from zkbroker.security.tls.explain import explain_failure
+
+Select = Callable[[list[Any], list[Any], list[Any], float], Any]
+
+
+class TlsRefused(ConnectionError):
+    """The handshake failed for a reason that stays until somebody changes something."""
+
+
+def shake_hands(
+    plain: Any, tls: TlsSettings, host: str, timeout_s: float, select: Select
+) -> ssl.SSLSocket:
+    """Make a connected socket one that speaks TLS; it owns the connection from now on.
+
+    Args:
+        plain: a connected socket of either runtime.
+        tls: keys and authorities.
+        host: that was connected to.
+        timeout_s: for the whole handshake.
+        select: waits for sockets, as `select.select` does.
+
+    Raises:
+        TlsRefused: the certificates, versions or ports do not fit; says why.
+        OSError: the connection broke, or the peer did not answer in time.
+        ConfigError: the files cannot be used.
+    """
+    context = client_contexts(tls).context()
+    native = socket.socket(fileno=plain.detach())
+    native.setblocking(False)
+    encrypted = context.wrap_socket(native, server_hostname=host, do_handshake_on_connect=False)
+    deadline = time.monotonic() + timeout_s
+    try:
+        while True:
+            try:
+                encrypted.do_handshake()
+                return encrypted
+            except ssl.SSLWantReadError:
+                wanted: tuple[list[Any], list[Any]] = ([encrypted], [])
+            except ssl.SSLWantWriteError:
+                wanted = ([], [encrypted])
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError("no TLS handshake in time")
+            select(*wanted, [], left_s)
+    except ssl.SSLError as error:
+        encrypted.close()
+        if isinstance(error, ssl.SSLEOFError):
+            raise ConnectionError(str(error)) from error
+        raise TlsRefused(zookeeper_words(explain_failure(error, host))) from error
+    except BaseException:
+        encrypted.close()
+        raise
+
+
+def zookeeper_words(sentence: str) -> str:
+    """Return a sentence about brokers and their settings as one about ZooKeeper and its own."""
+    return (
+        sentence.replace("(ssl.client.auth=required)", "(ssl.clientAuth=need)")
+        .replace("(ssl.ca.location)", "")
+        .replace("ssl.keystore", "zookeeper.ssl.keystore")
+        .replace("ssl.truststore", "zookeeper.ssl.truststore")
+        .replace("ssl.endpoint", "zookeeper.ssl.endpoint")
+        .replace("ssl.cipher", "zookeeper.ssl.cipher")
+        .replace("ssl.enabled", "zookeeper.ssl.enabled")
+        .replace("broker", "server")
+    )
+
+
+def has_decrypted(readers: Sequence[Any]) -> list[Any]:
+    """Return those sockets of which TLS holds bytes that were not read yet."""
+    return [each for each in readers if isinstance(each, ssl.SSLSocket) and each.pending()]
