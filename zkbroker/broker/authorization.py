@@ -16,6 +16,7 @@ from zkbroker.broker.dispatcher import Handler
 from zkbroker.broker.guard import Permissions, guarded
 from zkbroker.broker.handlers import acls
 from zkbroker.broker.handlers.acls import AclsHandlers
+from zkbroker.broker.pacing import paced
 from zkbroker.broker.services import BrokerServices
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.config.import_path import import_instance
@@ -111,7 +112,9 @@ class Authorization:
         if authorizer is not None:
             self.permissions = Permissions(authorizer, self._audit)
         if isinstance(authorizer, SimpleAclAuthorizer):
-            self._watch = AclWatch(session, authorizer.take_all, authorizer.index.set)
+            self._watch = AclWatch(
+                session, lambda acls: authorizer.take_all(acls, paced), authorizer.index.set
+            )
 
     def start(self) -> None:
         """Read the ACLs and watch them.

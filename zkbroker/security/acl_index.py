@@ -15,9 +15,10 @@ The rules are those of SimpleAclAuthorizer (2.1), `allows_some` that of KIP-679 
 
 import ipaddress
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from zkbroker.security.acls import (
+    ANY,
     EVERYONE,
     WILDCARD,
     Acl,
@@ -30,6 +31,7 @@ from zkbroker.security.acls import (
 from zkbroker.security.authorizer import Operation, Resource, ResourceType
 
 MAX_DECISIONS = 20_000
+_PACED = 500
 _MAX_KEPT_NAME = 300
 """Longer names are decided each time: they would take memory, and no topic has one."""
 
@@ -49,6 +51,8 @@ _ALLOWED_BY: Mapping[Operation, frozenset[Operation]] = {
         {Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS, Operation.ALL}
     ),
 }
+
+Paced = Callable[[list[Pattern]], Iterable[Pattern]]
 
 UNREADABLE: Sequence[Acl] = (Acl(EVERYONE, Permission.DENY, Operation.ALL, "*"),) * 2
 """What stands for ACLs that could not be read. The same one twice: no node is read as this."""
@@ -72,12 +76,17 @@ class AclIndex:
     def __len__(self) -> int:
         return len(self._literal) + len(self._prefixed)
 
-    def replace(self, acls: Mapping[Pattern, Sequence[Acl]]) -> None:
-        """Take these ACLs in place of all others."""
-        for pattern in [each for each in self.patterns() if each not in acls]:
+    def replace(self, acls: Mapping[Pattern, Sequence[Acl]], paced: Paced = iter) -> None:
+        """Take these ACLs in place of all others, one pattern after the other.
+
+        Args:
+            acls: of all patterns.
+            paced: goes through them, and lets others run meanwhile.
+        """
+        for pattern in paced([each for each in self.patterns() if each not in acls]):
             self.set(pattern, ())
-        for pattern, found in acls.items():
-            self.set(pattern, found)
+        for pattern in paced(list(acls)):
+            self.set(pattern, acls[pattern])
 
     def set(self, pattern: Pattern, acls: Sequence[Acl]) -> None:
         """Take the ACLs of one pattern; none removes it."""
@@ -117,13 +126,38 @@ class AclIndex:
         kept = self._prefixed if pattern.pattern_type is PatternType.PREFIXED else self._literal
         return kept.get((pattern.type, pattern.name), ())
 
-    def find(self, wanted: BindingFilter) -> Iterator[Binding]:
-        """Yield the bindings that a filter chooses; those of one pattern follow each other."""
-        for pattern in list(self.patterns()):
+    def find(
+        self, wanted: BindingFilter, pace: Callable[[], object] = lambda: None
+    ) -> Iterator[Binding]:
+        """Yield the bindings that a filter chooses; those of one pattern follow each other.
+
+        Args:
+            wanted: the filter.
+            pace: called now and then, to let others run.
+        """
+        for count, pattern in enumerate(self._candidates(wanted)):
             if wanted.takes_pattern(pattern):
                 acls = self.acls(pattern)
                 if acls != UNREADABLE:
                     yield from (Binding(pattern, each) for each in acls if wanted.takes_acl(each))
+            if count % _PACED == 0:
+                pace()
+
+    def _candidates(self, wanted: BindingFilter) -> list[Pattern]:
+        """Return the patterns that a filter may choose: without a name all there are."""
+        name = wanted.name
+        if name is None:
+            return list(self.patterns())
+        found: list[Pattern] = []
+        kinds = [each for each in ResourceType if wanted.resource_type in (ANY, each)]
+        for kind in kinds:
+            found += [Pattern(kind, each, PatternType.LITERAL) for each in {name, WILDCARD}]
+            found += [
+                Pattern(kind, name[:length], PatternType.PREFIXED)
+                for length in self._lengths[kind]
+                if length <= len(name)
+            ]
+        return found
 
     def allows(self, principal: str, operation: Operation, resource: Resource, host: str) -> bool:
         """Whether a principal (`User:name`) may do an operation from an address."""

@@ -6,7 +6,7 @@ Invariant: until the ACLs were read nothing is allowed, but to super users.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from zkbroker.errors import ConfigError
-from zkbroker.security.acl_index import AclIndex
+from zkbroker.security.acl_index import AclIndex, Paced
 from zkbroker.security.acls import Acl, Pattern
 from zkbroker.security.authorizer import Operation, Resource, ResourceType
 from zkbroker.security.principal import Principal
@@ -47,9 +47,9 @@ class SimpleAclAuthorizer:
         """Whether the ACLs were read."""
         return self._ready
 
-    def take_all(self, acls: Mapping[Pattern, Sequence[Acl]]) -> None:
-        """Take the ACLs of the cluster."""
-        self.index.replace(acls)
+    def take_all(self, acls: Mapping[Pattern, Sequence[Acl]], paced: Paced = iter) -> None:
+        """Take the ACLs of the cluster; see `AclIndex.replace`."""
+        self.index.replace(acls, paced)
         self._ready = True
 
     def allows(

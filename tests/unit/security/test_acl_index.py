@@ -154,6 +154,23 @@ def test_a_filter_chooses_bindings():
     ]
     assert list(made.find(BindingFilter(TOPIC, "ord", PREFIXED))) == [Binding(other, allow())]
     assert list(made.find(BindingFilter(host="10.0.0.1"))) == []
+    assert {each.pattern for each in made.find(BindingFilter(name="*"))} == {every}
+    assert list(made.find(BindingFilter(name="other", pattern_type=PREFIXED))) == []
+
+
+def test_a_filter_that_names_a_resource_does_not_look_at_all_others(monkeypatch):
+    made = index((Pattern(TOPIC, "orders"), allow()), (Pattern(TOPIC, "or", PREFIXED), allow()))
+    monkeypatch.setattr(made, "patterns", lambda: pytest.fail("looked at all"))
+    for form, count in ((LITERAL, 1), (PREFIXED, 0), (MATCH, 2), (1, 1)):
+        assert len(list(made.find(BindingFilter(TOPIC, "orders", form)))) == count
+    assert len(list(made.find(BindingFilter(name="or", pattern_type=PREFIXED)))) == 1
+
+
+def test_a_search_through_all_gives_way_to_others():
+    made = index(*((Pattern(TOPIC, f"t{number}"), allow()) for number in range(2000)))
+    paces = []
+    assert len(list(made.find(BindingFilter(), lambda: paces.append(1)))) == 2000
+    assert len(paces) == 4
 
 
 def some(made, principal="User:alice"):

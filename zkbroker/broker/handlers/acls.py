@@ -112,7 +112,7 @@ class AclsHandlers:
         except ProtocolError as error:
             return DescribeAclsResponse(error_code=error.code, error_message=str(error))
         resources: dict[Pattern, DescribedAclsResource] = {}
-        for pattern, acl in self._index.find(wanted):
+        for pattern, acl in self._index.find(wanted, context.pace):
             resource = resources.get(pattern)
             if resource is None:
                 resource = resources[pattern] = DescribedAclsResource(
@@ -156,7 +156,7 @@ class AclsHandlers:
             answer = DeletedAcls()
             answers.append(answer)
             try:
-                for binding in self._index.find(_filter(asked)):
+                for binding in self._index.find(_filter(asked), context.pace):
                     deleted = _deleted(binding)
                     answer.matching.append(deleted)
                     acls = chosen.setdefault(binding.pattern, {})

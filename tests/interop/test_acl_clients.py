@@ -1,0 +1,141 @@
+"""Genuine administration clients and ACLs, on a cluster whose anonymous clients are super users."""
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from tests.interop.kafka_python import kafka
+from tests.support import java_clients
+from tests.support.authorized import SETTINGS
+from zkbroker.testing import LocalCluster
+
+VERSIONS = java_clients.versions()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    properties = {**SETTINGS, "super.users": "User:ANONYMOUS"}
+    # One: what is changed through one broker is known to the others some milliseconds later.
+    with LocalCluster(properties=properties) as running:
+        yield running
+        for broker in running.brokers:
+            assert "Traceback" not in broker.log_path.read_text()
+
+
+def test_confluent_kafka_creates_describes_and_deletes(cluster: LocalCluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    bindings = [
+        AclBinding(
+            kind,
+            name,
+            form,
+            "User:alice",
+            "*",
+            operation,
+            AclPermissionType.ALLOW,
+        )
+        for kind, name, form, operation in (
+            (ResourceType.TOPIC, "confluent", ResourcePatternType.LITERAL, AclOperation.READ),
+            (ResourceType.TOPIC, "conf", ResourcePatternType.PREFIXED, AclOperation.ALL),
+            (ResourceType.GROUP, "confluent", ResourcePatternType.LITERAL, AclOperation.DELETE),
+        )
+    ]
+    for future in admin.create_acls(bindings).values():
+        assert future.result(30) is None
+
+    def described(name: str, form: ResourcePatternType) -> set[AclBinding]:
+        wanted = AclBindingFilter(
+            ResourceType.ANY, name, form, None, None, AclOperation.ANY, AclPermissionType.ANY
+        )
+        return set(admin.describe_acls(wanted).result(30))
+
+    assert described("confluent", ResourcePatternType.MATCH) == set(bindings)
+    assert described("confluent", ResourcePatternType.PREFIXED) == set()
+    wanted = AclBindingFilter(
+        ResourceType.ANY,
+        None,
+        ResourcePatternType.ANY,
+        "User:alice",
+        None,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    (deleted,) = admin.delete_acls([wanted]).values()
+    assert set(deleted.result(30)) == set(bindings)
+    assert described("confluent", ResourcePatternType.MATCH) == set()
+
+
+def test_confluent_kafka_is_told_what_is_wrong(cluster: LocalCluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    odd = AclBinding(
+        ResourceType.TOPIC,
+        "a/b",
+        ResourcePatternType.LITERAL,
+        "User:alice",
+        "*",
+        AclOperation.READ,
+        AclPermissionType.ALLOW,
+    )
+    (future,) = admin.create_acls([odd]).values()
+    with pytest.raises(KafkaException, match="cannot be kept in ZooKeeper"):
+        future.result(30)
+
+
+def test_kafka_python_creates_describes_and_deletes(cluster: LocalCluster) -> None:
+    from kafka.admin import (  # type: ignore[import-not-found, unused-ignore]
+        ACL,
+        ACLFilter,
+        ACLOperation,
+        ACLPermissionType,
+        ACLResourcePatternType,
+        ResourcePattern,
+        ResourcePatternFilter,
+    )
+    from kafka.admin import ResourceType as Kind
+
+    admin = kafka.KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers.split(","))
+    acl = ACL(
+        "User:bob",
+        "10.0.0.1",
+        ACLOperation.WRITE,
+        ACLPermissionType.DENY,
+        ResourcePattern(Kind.TOPIC, "python-", ACLResourcePatternType.PREFIXED),
+    )
+    created = admin.create_acls([acl])
+    assert created["failed"] == []
+    assert created["succeeded"] == [acl]
+    wanted = ACLFilter(
+        "User:bob",
+        None,
+        ACLOperation.ANY,
+        ACLPermissionType.ANY,
+        ResourcePatternFilter(Kind.TOPIC, "python-1", ACLResourcePatternType.MATCH),
+    )
+    found, error = admin.describe_acls(wanted)
+    assert (list(found), error.errno) == ([acl], 0)
+    ((_, matching, error),) = admin.delete_acls([wanted])
+    assert list(matching) == [acl]
+    assert error.errno == 0
+    admin.close()
+
+
+@pytest.mark.skipif(not VERSIONS, reason=java_clients.REASON)
+@pytest.mark.parametrize(
+    "version",
+    [pytest.param(v, marks=[] if v == VERSIONS[-1] else [pytest.mark.soak]) for v in VERSIONS],
+)
+def test_the_java_client_creates_describes_and_deletes(cluster: LocalCluster, version: str) -> None:
+    command = java_clients.command("AclChecks", version, cluster.bootstrap_servers)
+    lines = [line.split("\t") for line in java_clients.run(command).splitlines()]
+    assert [columns[1:] for columns in lines if columns[0] == "fail"] == []
+    assert len([columns for columns in lines if columns[0] == "ok"]) == 4
