@@ -113,7 +113,7 @@ class Authorization:
             self.permissions = Permissions(authorizer, self._audit)
         if isinstance(authorizer, SimpleAclAuthorizer):
             self._watch = AclWatch(
-                session, lambda acls: authorizer.take_all(acls, paced), authorizer.index.set
+                session, lambda acls: authorizer.take_all(acls, paced), authorizer.take
             )
 
     def start(self) -> None:
@@ -135,8 +135,10 @@ class Authorization:
         """Return the handlers of the ACL APIs."""
         if isinstance(self._authorizer, SimpleAclAuthorizer) and self._watch is not None:
             prefixed = self._config.inter_broker_protocol != LEVELS[0]
-            index = self._authorizer.index
-            return AclsHandlers(index, self._session, self._watch, prefixed=prefixed).handlers()
+            authorizer = self._authorizer
+            return AclsHandlers(
+                lambda: authorizer.index, self._session, self._watch, prefixed=prefixed
+            ).handlers()
         return {
             ApiKey.DESCRIBE_ACLS: acls.describe_no_acls,
             ApiKey.CREATE_ACLS: acls.create_no_acls,

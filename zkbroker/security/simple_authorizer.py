@@ -39,8 +39,14 @@ class SimpleAclAuthorizer:
 
     def __init__(self, super_users: Iterable[str] = (), *, allow_if_none: bool = False) -> None:
         self._super_users = frozenset(super_users)
-        self.index = AclIndex(allow_if_none=allow_if_none)
+        self._allow_if_none = allow_if_none
+        self._index = AclIndex(allow_if_none=allow_if_none)
         self._ready = False
+
+    @property
+    def index(self) -> AclIndex:
+        """The ACLs that hold now."""
+        return self._index
 
     @property
     def ready(self) -> bool:
@@ -48,22 +54,36 @@ class SimpleAclAuthorizer:
         return self._ready
 
     def take_all(self, acls: Mapping[Pattern, Sequence[Acl]], paced: Paced = iter) -> None:
-        """Take the ACLs of the cluster; see `AclIndex.replace`."""
-        self.index.replace(acls, paced)
+        """Take the ACLs of the cluster in place of those before, all at once.
+
+        Args:
+            acls: of all patterns.
+            paced: goes through them, and lets others run meanwhile: they are answered by the ACLs
+                before.
+        """
+        index = AclIndex(allow_if_none=self._allow_if_none)
+        index.replace(acls, paced)
+        self._index = index
         self._ready = True
+
+    def take(self, pattern: Pattern, acls: Sequence[Acl]) -> None:
+        """Take the ACLs of one pattern."""
+        self._index.set(pattern, acls)
 
     def allows(
         self, principal: Principal, operation: Operation, resource: Resource, host: str
     ) -> bool:
         """Whether a principal may do an operation; see `AclIndex`."""
-        return self._ask(principal, lambda name: self.index.allows(name, operation, resource, host))
+        return self._ask(
+            principal, lambda name: self._index.allows(name, operation, resource, host)
+        )
 
     def allows_some(
         self, principal: Principal, operation: Operation, kind: ResourceType, host: str
     ) -> bool:
         """Whether there is any name of a type on which a principal may do an operation."""
         return self._ask(
-            principal, lambda name: self.index.allows_some(name, operation, kind, host)
+            principal, lambda name: self._index.allows_some(name, operation, kind, host)
         )
 
     def _ask(self, principal: Principal, decide: Callable[[str], bool]) -> bool:

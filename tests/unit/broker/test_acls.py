@@ -46,7 +46,7 @@ def index():
 def handlers(session, index):
     watch = AclWatch(session, index.replace, index.set)
     watch.start()
-    yield AclsHandlers(index, session, watch, prefixed=True)
+    yield AclsHandlers(lambda: index, session, watch, prefixed=True)
     watch.close(5)
 
 

@@ -49,6 +49,26 @@ def test_acls_are_taken(authorizer):
     assert not reads(authorizer, ALICE)
 
 
+def test_while_all_acls_are_taken_those_before_hold(authorizer):
+    denied = Acl("User:*", Permission.DENY, Operation.READ)
+    allowed = Acl("User:alice", Permission.ALLOW, Operation.READ)
+    everything = Pattern(ResourceType.TOPIC, "*")
+    authorizer.take_all({everything: (denied, allowed)})
+
+    def paced(patterns):
+        for pattern in patterns:
+            assert not reads(authorizer, ALICE)
+            yield pattern
+        assert not reads(authorizer, ALICE)
+
+    authorizer.take_all({everything: (allowed,), Pattern(*ORDERS): (denied,)}, paced)
+    assert not reads(authorizer, ALICE)
+    authorizer.take_all({everything: (allowed,)}, paced)
+    assert reads(authorizer, ALICE)
+    authorizer.take(Pattern(*ORDERS), (denied,))
+    assert not reads(authorizer, ALICE)
+
+
 def test_super_users_are_principals():
     assert parse_super_users("") == frozenset()
     assert parse_super_users("User:a;User:CN=b,O=c") == {"User:a", "User:CN=b,O=c"}

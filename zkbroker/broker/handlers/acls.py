@@ -81,14 +81,14 @@ class AclsHandlers:
     """Handles the ACL APIs.
 
     Args:
-        index: the ACLs as this broker knows them.
+        index: gives the ACLs as this broker knows them.
         session: writes them.
         watch: reads them again.
         prefixed: whether all brokers of the cluster know prefixed patterns (since 2.0).
     """
 
     def __init__(
-        self, index: AclIndex, session: ZkSession, watch: AclWatch, *, prefixed: bool
+        self, index: Callable[[], AclIndex], session: ZkSession, watch: AclWatch, *, prefixed: bool
     ) -> None:
         self._index = index
         self._session = session
@@ -112,7 +112,7 @@ class AclsHandlers:
         except ProtocolError as error:
             return DescribeAclsResponse(error_code=error.code, error_message=str(error))
         resources: dict[Pattern, DescribedAclsResource] = {}
-        for pattern, acl in self._index.find(wanted, context.pace):
+        for pattern, acl in self._index().find(wanted, context.pace):
             resource = resources.get(pattern)
             if resource is None:
                 resource = resources[pattern] = DescribedAclsResource(
@@ -156,7 +156,7 @@ class AclsHandlers:
             answer = DeletedAcls()
             answers.append(answer)
             try:
-                for binding in self._index.find(_filter(asked), context.pace):
+                for binding in self._index().find(_filter(asked), context.pace):
                     deleted = _deleted(binding)
                     answer.matching.append(deleted)
                     acls = chosen.setdefault(binding.pattern, {})
