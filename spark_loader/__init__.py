@@ -1,7 +1,7 @@
 """Loads topics into a lake with Spark, checkpointing offsets per mapper.
 
 `Loader` is the bulk load; `register` makes `format("zkbroker")` known to a Spark session; `read`
-reads what was loaded, published files only.
+reads what was loaded: what the table names, and no other file.
 """
 
 from importlib.util import find_spec
@@ -15,7 +15,6 @@ if find_spec("pyarrow") is None or find_spec("pyspark") is None:
 
 from spark_loader.errors import CheckpointError, DataLoss, LoadError, QuarantineLimit
 from spark_loader.lake.checkpoint import Checkpoints
-from spark_loader.lake.ledger import live
 from spark_loader.load.job import Loader
 from spark_loader.load.options import LoadOptions
 from spark_loader.load.progress import Progress
@@ -34,6 +33,7 @@ __all__ = [
     "session",
     "register",
     "read",
+    "files",
     "LoadError",
     "DataLoss",
     "QuarantineLimit",
@@ -49,20 +49,37 @@ def register(spark: Any) -> None:
     register_source(spark)
 
 
-def read(spark: Any, output: str) -> Any:
-    """Return a DataFrame over the published Parquet files of a load, and no others.
+def files(output: str, run: int | None = None, spark: Any = None) -> list[str]:
+    """Return the paths of the Parquet files that a lake holds: what any reader of Parquet reads.
+
+    Args:
+        output: the load's output directory.
+        run: as it was after this run; as it is by default.
+        spark: a session, for an output on a Hadoop file system.
+
+    Raises:
+        LoadError: nothing was loaded there, or there is no such run.
+    """
+    checkpoints = Checkpoints(filesystem_for(output, spark), output)
+    table = checkpoints.table
+    found = table.files(table.version_of(run) if run is not None else None)
+    if not found:
+        raise LoadError(f"nothing was loaded into {output} yet")
+    return [join(checkpoints.output, each.path) for each in found]
+
+
+def read(spark: Any, output: str, run: int | None = None) -> Any:
+    """Return a DataFrame over the Parquet files that a lake holds, and no others.
 
     Args:
         spark: the session.
         output: the load's output directory.
+        run: as it was after this run; as it is by default. `vacuum` removes what is too old.
 
     Raises:
-        LoadError: nothing was published there.
+        LoadError: nothing was loaded there, or there is no such run.
     """
-    filesystem = filesystem_for(output, spark)
-    checkpoints = Checkpoints(filesystem, output)
-    data, _ = live(checkpoints.manifests())
-    paths = [join(checkpoints.output, each.path) for each in data if each.rows]
-    if not paths:
-        raise LoadError(f"nothing was loaded into {output} yet")
-    return spark.read.option("basePath", checkpoints.output).parquet(*paths)
+    paths = files(output, run, spark)
+    base = Checkpoints(filesystem_for(output, spark), output).output
+    reader = spark.read.option("basePath", base).option("mergeSchema", "true")
+    return reader.parquet(*paths)

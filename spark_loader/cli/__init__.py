@@ -18,6 +18,7 @@ from rich.table import Table
 
 from spark_loader.cli.change import adopt_files, replay_quarantine, rewind, set_position
 from spark_loader.cli.inspect import audit, diff, plan, status, verify
+from spark_loader.cli.lake import convert, files, optimize, vacuum
 from spark_loader.cli.options import (
     cluster_options,
     event_time_options,
@@ -190,7 +191,8 @@ def result_as_json(result: LoadResult) -> dict[str, Any]:
 
 
 for command in (
-    status, plan, verify, audit, diff, rewind, set_position, replay_quarantine, adopt_files
+    status, plan, verify, audit, diff, rewind, set_position, replay_quarantine, adopt_files,
+    files, optimize, vacuum, convert,
 ):  # fmt: skip
     cli.add_command(command)
 

@@ -1,4 +1,4 @@
-"""The commands of `zkbroker-load` that publish a manifest: rewind, set, replay, adopt."""
+"""The commands of `zkbroker-load` that commit to the table: rewind, set, replay, adopt."""
 
 import json
 from typing import Any
@@ -36,7 +36,7 @@ def rewind(output: str, topic: str, partitions: tuple[int, ...], to: int, **spar
     A partition goes back to the beginning of the files that hold the offset.
     """
     checkpoints, filesystem = opened(output, spark)
-    latest = checkpoints.latest()
+    latest = checkpoints.table.latest()
     known = latest.positions if latest is not None else {}
     sources = [
         each
@@ -45,6 +45,9 @@ def rewind(output: str, topic: str, partitions: tuple[int, ...], to: int, **spar
     ]
     if not sources:
         raise LoadError(f"nothing of {topic} was loaded here")
+    if not partitions:
+        # Those that are not so far have nothing to take back.
+        sources = [each for each in sources if known[each] >= to] or sources
     with locked(checkpoints, filesystem):
         moved = operate.rewind(checkpoints, filesystem, sources, to)
     for source, position in moved.items():
@@ -75,10 +78,8 @@ def replay_quarantine(output: str, headers: bool, **given: Any) -> None:
     """Load quarantined records again, with other event time options than before."""
     checkpoints, filesystem = opened(output, given)
     with locked(checkpoints, filesystem):
-        manifest = replay(
-            checkpoints, filesystem, SinkOptions(**file_options(given)), headers=headers
-        )
-    click.echo(manifest.note if manifest is not None else "the quarantine is empty")
+        entry = replay(checkpoints, filesystem, SinkOptions(**file_options(given)), headers=headers)
+    click.echo(entry.note if entry is not None else "the quarantine is empty")
 
 
 @click.command("adopt")
@@ -95,17 +96,17 @@ def adopt_files(output: str, as_json: bool, **given: Any) -> None:
     with locked(checkpoints, filesystem):
         # Where nothing was ever planned it says that there is nothing.
         wanted = find_damage(checkpoints, filesystem) or not checkpoints.run_numbers()
-        manifest = adopt(checkpoints, filesystem) if wanted else None
+        entry = adopt(checkpoints, filesystem) if wanted else None
     if as_json:
-        gaps = [str(each) for each in manifest.gaps] if manifest is not None else []
-        run = manifest.run if manifest is not None else 0
+        gaps = [str(each) for each in entry.gaps] if entry is not None else []
+        run = entry.run if entry is not None else 0
         click.echo(json.dumps({"run": run, "gaps": gaps}))
         return
-    if manifest is None:
+    if entry is None:
         click.echo(f"{output} is as its last load left it: there is nothing to take over")
         return
-    click.echo(f"run {manifest.run}: {manifest.note}")
-    for source, position in sorted(manifest.positions.items()):
+    click.echo(f"run {entry.run}: {entry.note}")
+    for source, position in sorted(entry.positions.items()):
         click.echo(f"{source}: the next load begins at offset {position}")
-    for gap in manifest.gaps:
+    for gap in entry.gaps:
         click.echo(f"gap {gap}")

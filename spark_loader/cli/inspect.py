@@ -29,7 +29,7 @@ from spark_loader.json_codec import to_json
 from spark_loader.lake import operate
 from spark_loader.lake.adopt import survey
 from spark_loader.lake.integrity import find_damage, require_whole
-from spark_loader.lake.ledger import Manifest
+from spark_loader.lake.ledger import Entry
 from spark_loader.lake.verify import verify as verify_output
 from spark_loader.load.planning import make_plan
 from spark_loader.reading.positions import TopicPartition
@@ -108,9 +108,9 @@ def plan(as_json: bool, **given: Any) -> None:
     """
     options = load_options(given)
     checkpoints, filesystem = opened(options.output, given)
-    adopted: Manifest | None = None
+    adopted: Entry | None = None
     if options.adopt and find_damage(checkpoints, filesystem):
-        adopted = survey(checkpoints, filesystem)
+        adopted = survey(checkpoints, filesystem).entry
     else:
         require_whole(checkpoints, filesystem)
     unfinished = checkpoints.unfinished() if adopted is None else None
@@ -125,7 +125,7 @@ def plan(as_json: bool, **given: Any) -> None:
         held: list[DataLoss] = []
         made = unfinished
         if made is None:
-            run, latest = checkpoints.next_run(), adopted or checkpoints.latest()
+            run, latest = checkpoints.next_run(), adopted or checkpoints.table.latest()
             made, held = make_plan(run + (adopted is not None), options, cluster, latest)
     planned = made.mappers if made is not None else ()
     if as_json:
@@ -176,18 +176,22 @@ def plan(as_json: bool, **given: Any) -> None:
 @spark_options
 @json_option
 def verify(output: str, as_json: bool, **spark: Any) -> None:
-    """Prove over manifests and files, offline, that each offset is there exactly once."""
+    """Prove over table and files, offline, that each offset is there exactly once."""
     _, filesystem = opened(output, spark)
     report = verify_output(filesystem, output)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(report)))
     else:
         click.echo(
-            f"{counted(report.manifests, 'manifest')}, {counted(report.files, 'file')}, "
+            f"{counted(report.commits, 'run')}, {counted(report.files, 'file')}, "
             f"{counted(report.rows, 'row')}, {report.quarantined:,} quarantined, "
             f"{counted(report.gap_offsets, 'offset')} in the gap ledger, "
             f"{report.absent_offsets:,} absent from the log, {report.aborted_offsets:,} aborted"
         )
+        if report.unsealed:
+            click.echo(f"{counted(report.unsealed, 'file')} without a checksum until next sealed")
+        if report.unreferenced:
+            click.echo(f"{counted(report.unreferenced, 'file')} beside them, for vacuum")
         for problem in report.problems:
             click.echo(problem)
         if not report.problems:

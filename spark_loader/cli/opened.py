@@ -60,6 +60,6 @@ def cluster_view(
 
 def generation_loaded(checkpoints: Checkpoints) -> str:
     """Return the generation of Kafka that what was loaded here is from."""
-    latest = checkpoints.latest()
+    latest = checkpoints.table.latest()
     known = latest.positions if latest is not None else {}
     return generation_of(source.partition for source in known)

@@ -96,7 +96,11 @@ def cluster_options(command: Any) -> Any:
             click.option("--max-records", type=click.IntRange(1), help="Most records per run."),
             click.option("--max-bytes", type=Bytes(), help="About the most log bytes per run."),
             click.option("--split-bytes", type=Bytes(), help="Split partitions larger than this."),
-            click.option("--group-bytes", type=Bytes(), help="Let smaller ones share a mapper."),
+            click.option(
+                "--group-bytes",
+                type=Bytes(),
+                help="Let smaller ones share a mapper, and its files; 0 for none.  [default: 4m]",
+            ),
         )
     ):
         command = option(command)

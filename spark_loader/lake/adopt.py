@@ -1,15 +1,21 @@
-"""Takes the data files of a directory over as a new beginning, where its checkpoints cannot be.
+"""Takes the data files of a directory over as a new beginning, where its table cannot be read.
 
-    files ─▶ offsets each holds, read from it ─▶ positions, gaps ─▶ one manifest of kind `adopt`
+    files ─▶ offsets each holds, read from it ─▶ positions, gaps ─▶ one commit of kind `adopt`
 
 Invariant: after it `verify` holds. A partition goes on behind the last offset that a file holds;
 offsets below that in no file are entered in the gap ledger; offsets in two files are refused, for
-which of them counts is not for a program to choose. Manifests before it no longer count.
+which of them counts is not for a program to choose. Entries before it no longer count.
+
+Where the table can be read, its files that are there are taken over, and what nothing names is
+left; where it cannot, every data file is, and the old log is put into `_zkbroker/replaced`.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from spark_loader.errors import AlteredCheckpoint, LoadError
 from spark_loader.lake.checkpoint import Checkpoints
@@ -17,24 +23,45 @@ from spark_loader.lake.contents import (
     count_lines,
     count_rows,
     data_files,
-    extent,
-    held_offsets,
-    held_partitions,
-    holds_positions,
+    held_in_file,
+    held_in_quarantine,
     is_quarantine,
     named_by_loader,
     quarantine_files,
+    quarantined_partitions,
 )
-from spark_loader.lake.ledger import DataFile, Gap, Manifest, now_text
+from spark_loader.lake.ledger import DataFile, Entry, Gap, TableFile, beside, now_text
+from spark_loader.lake.table import LiveFile
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.runs import Runs, joined, minus, repeated
 from spark_loader.reading.splits import OffsetRange
+from spark_loader.sink.statistics import statistics
 from spark_loader.storage.files import FileStatus, LakeFileSystem, join, sha256_of
+from spark_loader.storage.table_log import LOG
 from spark_loader.words import counted
 from zkbroker.types import Partition07
 
 _CAUSE = "no file that was taken over holds these offsets"
 _SHOWN = 10
+
+
+@dataclass(slots=True)
+class Survey:
+    """What an adoption would commit.
+
+    Attributes:
+        entry: what the commit says.
+        tabled: files of the table that it adds.
+        schema: their columns.
+        removed: files that it takes out of a table that can be read.
+        anew: whether the table cannot be read, so that another one is begun.
+    """
+
+    entry: Entry
+    tabled: list[TableFile] = field(default_factory=list)
+    schema: pa.Schema | None = None
+    removed: list[LiveFile] = field(default_factory=list)
+    anew: bool = True
 
 
 @dataclass(slots=True)
@@ -48,41 +75,60 @@ class _Found:
         return joined(run for _, held in self.files for run in held)
 
 
-def adopt(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Manifest:
-    """Write the manifest of a new beginning and return it.
+def adopt(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Entry:
+    """Commit a new beginning and return its entry.
 
     Raises:
         LoadError: there is no data file, one cannot be read, or two hold the same offsets; nothing
             was changed.
     """
-    manifest = survey(checkpoints, filesystem)
-    checkpoints.write_manifest(manifest)
+    found = survey(checkpoints, filesystem)
+    if found.anew:
+        _put_log_aside(checkpoints, filesystem)
+    checkpoints.table.commit(found.entry, found.tabled, found.schema, found.removed)
     # Runs that were planned before are given up; what they staged can never count.
     for run in checkpoints.run_numbers():
         for name in checkpoints.staged_names(run):
             filesystem.delete(join(checkpoints.output, checkpoints.staging(run), name))
-    return manifest
+    return found.entry
 
 
-def survey(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Manifest:
-    """Return the manifest that `adopt` would write."""
+def _put_log_aside(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> None:
+    aside = checkpoints.path("replaced", now_text().replace(":", ""))
+    for each in list(filesystem.walk(join(checkpoints.output, LOG))):
+        filesystem.rename(join(checkpoints.output, LOG, each.path), join(aside, each.path))
+
+
+def survey(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Survey:
+    """Return what `adopt` would commit."""
     output = checkpoints.output
-    data = [_look_into(filesystem, output, each) for each in data_files(filesystem, output)]
-    if not data:
-        raise LoadError(f"{output} holds no data files that could be taken over")
-    quarantined = [
-        _look_into(filesystem, output, each) for each in quarantine_files(filesystem, output)
+    try:
+        live = checkpoints.table.files()
+        before = checkpoints.table.latest()
+        known = {each.path for each in beside(checkpoints.table.entries())[0]}
+    except AlteredCheckpoint:
+        live, before, known = [], None, set()
+    anew = before is None
+    sizes = {each.path: each.size_bytes for each in live}
+    files = [
+        each
+        for each in data_files(filesystem, output)
+        if anew or not each.path.endswith(".parquet") or sizes.get(each.path) == each.size_bytes
     ]
-    found: dict[TopicPartition, _Found] = {}
-    for file, held in [*data, *quarantined]:
-        source = TopicPartition(file.topic, file.partition)
-        found.setdefault(source, _Found()).files.append((file.path, held))
-    _require_once(found)
-    spans = {source: (each.covered[0][0], each.covered[-1][1]) for source, each in found.items()}
-    before = _before(checkpoints)
-    run = checkpoints.next_run()
-    rows = sum(file.rows for file, _ in data)
-    return Manifest(
+    if not files:
+        raise LoadError(f"{output} holds no data files that could be taken over")
+    there = {each.path for each in files}
+    looked = _Look(filesystem, output, new=anew)
+    for each in [*files, *quarantine_files(filesystem, output)]:
+        looked.into(each)
+    _require_once(looked.found)
+    spans = {
+        source: (each.covered[0][0], each.covered[-1][1])
+        for source, each in looked.found.items()
+        if each.covered
+    }
+    run = _next_run(checkpoints, before)
+    entry = Entry(
         run=run,
         created=now_text(),
         kind="adopt",
@@ -90,57 +136,116 @@ def survey(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Manifest:
             OffsetRange(source.topic, source.partition, start, until)
             for source, (start, until) in sorted(spans.items())
         ),
-        files=tuple(file for file, _ in data),
-        quarantined=tuple(file for file, _ in quarantined),
+        checksums=looked.checksums,
+        files=tuple(looked.data),
+        quarantined=tuple(looked.quarantined),
+        withdrawn=tuple(sorted(known - there)),
         gaps=tuple(
             Gap(source.topic, source.partition, start, until, _CAUSE)
-            for source, each in sorted(found.items())
+            for source, each in sorted(looked.found.items())
+            if source in spans
             for start, until in minus([spans[source]], each.covered)
         ),
-        rows=rows,
+        rows=looked.rows,
+        size_bytes=sum(each.size_bytes for each in files),
         positions={source: until for source, (_, until) in spans.items()},
         topics_created_ms=before.topics_created_ms if before is not None else {},
         group=before.group if before is not None else "",
-        note=f"{counted(len(data), 'data file')} with {counted(rows, 'row')} taken over",
+        note=f"{counted(len(files), 'data file')} with {counted(looked.rows, 'row')} taken over",
         beginning=run,
     )
+    removed = [each for each in live if each.path not in there]
+    return Survey(entry, looked.tabled, looked.schema, removed, anew)
 
 
-def _before(checkpoints: Checkpoints) -> Manifest | None:
-    """Return the last manifest if it can still be read."""
-    try:
-        return checkpoints.latest()
-    except AlteredCheckpoint:
-        return None
+def _next_run(checkpoints: Checkpoints, before: Entry | None) -> int:
+    """Return a number that no run had, as far as can be known without a table."""
+    return max([0, *checkpoints.run_numbers(), before.run if before is not None else 0]) + 1
 
 
-def _look_into(
-    filesystem: LakeFileSystem, output: str, status: FileStatus
-) -> tuple[DataFile, Runs]:
-    """Describe a file by its contents."""
-    path = status.path
-    topic = _topic(path)
-    with filesystem.opened(join(output, path)) as local:
-        try:
-            partition, held, rows, (start, until) = _contents(local, path)
-        except (ValueError, KeyError, TypeError, OSError) as error:
-            raise LoadError(
-                f"{path} cannot be taken over ({error}): move it out of {output}, then try again"
-            ) from None
+class _Look:
+    """Looks into files and gathers what they hold."""
+
+    def __init__(self, filesystem: LakeFileSystem, output: str, *, new: bool) -> None:
+        self._fs = filesystem
+        self._output = output
+        self._new = new
+        self.found: dict[TopicPartition, _Found] = {}
+        self.tabled: list[TableFile] = []
+        self.checksums: dict[str, str] = {}
+        self.schema: pa.Schema | None = None
+        self.data: list[DataFile] = []
+        self.quarantined: list[DataFile] = []
+        self.rows = 0
+
+    def into(self, status: FileStatus) -> None:
+        """Describe a file by its contents."""
+        path = status.path
+        with self._fs.opened(join(self._output, path)) as local:
+            try:
+                if path.endswith(".parquet"):
+                    self._parquet(local, status)
+                else:
+                    self._other(local, status)
+            except (ValueError, KeyError, TypeError, OSError) as error:
+                raise LoadError(
+                    f"{path} cannot be taken over ({error}): move it out of {self._output}, then "
+                    "try again"
+                ) from None
+
+    def _parquet(self, local: Path, status: FileStatus) -> None:
+        held = held_in_file(local, status.path) or {}
+        footer = pq.read_metadata(local)
         digest = sha256_of(local)
-    file = DataFile(
-        path=path,
-        staged=path,
-        topic=topic,
-        partition=partition,
-        start=start,
-        until=until,
-        rows=rows,
+        for partition, each in held.items():
+            self._keep(TopicPartition(_topic(status.path), partition), status.path, each.runs)
+        self.rows += footer.num_rows
+        self.checksums[status.path] = digest
+        if self._new:
+            self.tabled.append(table_file(status, footer, digest))
+            self.schema = unified(self.schema, pq.read_schema(local))
+
+    def _other(self, local: Path, status: FileStatus) -> None:
+        path = status.path
+        partition, held, rows, (start, until) = _contents(local, path)
+        self._keep(TopicPartition(_topic(path), partition), path, held)
+        file = DataFile(
+            path=path,
+            staged=path,
+            topic=_topic(path),
+            partition=partition,
+            start=start,
+            until=until,
+            rows=rows,
+            size_bytes=status.size_bytes,
+            sha256=sha256_of(local),
+            offsets=tuple(held) if _lists_offsets(path, partition) else (),
+        )
+        if is_quarantine(path):
+            self.quarantined.append(file)
+            return
+        self.data.append(file)
+        self.rows += rows
+
+    def _keep(self, source: TopicPartition, path: str, held: Runs) -> None:
+        self.found.setdefault(source, _Found()).files.append((path, held))
+
+
+def table_file(status: FileStatus, footer: pq.FileMetaData, sha256: str) -> TableFile:
+    """Describe a Parquet file that is there for a commit that adds it."""
+    return TableFile(
+        path=status.path,
+        rows=footer.num_rows,
         size_bytes=status.size_bytes,
-        sha256=digest,
-        offsets=tuple(held) if _lists_offsets(path, partition) else (),
+        sha256=sha256,
+        stats=statistics(footer),
     )
-    return file, held
+
+
+def unified(known: pa.Schema | None, found: pa.Schema) -> pa.Schema:
+    """Return the columns of two files as one schema; raise ValueError when they do not fit."""
+    found = found.remove_metadata()
+    return found if known is None else pa.unify_schemas([known, found])
 
 
 def _lists_offsets(path: str, partition: int) -> bool:
@@ -149,38 +254,38 @@ def _lists_offsets(path: str, partition: int) -> bool:
 
 
 def _contents(local: Path, path: str) -> tuple[int, Runs, int, tuple[int, int]]:
-    """Return partition, runs of offsets, number of rows and extent.
+    """Return partition, runs of offsets, number of rows and extent of a file beside the table.
 
     Raises:
         ValueError: they cannot be told.
     """
-    held = held_offsets(local, path)
-    name = named_by_loader(path)
-    if held is None:
-        if name is None or not path.endswith(".txt"):
-            raise ValueError("its name is not one that the loader gives")
-        partition, start, until = name
-        if isinstance(partition, Partition07):
-            raise ValueError("which bytes of a log of Kafka 0.7 its lines are from cannot be told")
-        lines = count_lines(local)
-        if lines != until - start:
-            raise ValueError(
-                f"it has {lines} lines and its name {until - start} offsets, so which line is of "
-                "which offset cannot be told"
-            )
-        return partition, [(start, until)], lines, (start, until)
-    partitions = held_partitions(local, path)
-    if partitions is not None and len(partitions) == 1 and holds_positions(local, path):
-        number = partitions.pop()
-        of_07 = number if isinstance(number, Partition07) else Partition07.from_number(number)
-        return of_07, joined(held), count_rows(local, path), extent(local, path)
-    if not held or partitions is None or len(partitions) != 1:
-        raise ValueError(f"it holds rows of {len(partitions or ())} partitions, not of one")
-    rows = sum(until - start for start, until in held)
     if is_quarantine(path):
-        rows = len(held)
-    held = sorted(held)
-    return int(partitions.pop()), held, rows, (held[0][0], held[-1][1])
+        [partition] = quarantined_partitions(local)
+        runs = sorted(held_in_quarantine(local))
+        return partition, runs, len(runs), (runs[0][0], runs[-1][1])
+    held = held_in_file(local, path)
+    if held is None:
+        return _raw_contents(local, path)
+    if len(held) != 1:
+        raise ValueError(f"it holds rows of {len(held)} partitions, not of one")
+    [(number, each)] = held.items()
+    return number, each.runs, count_rows(local, path), (each.start, each.until)
+
+
+def _raw_contents(local: Path, path: str) -> tuple[int, Runs, int, tuple[int, int]]:
+    name = named_by_loader(path)
+    if name is None or not path.endswith(".txt"):
+        raise ValueError("its name is not one that the loader gives")
+    partition, start, until = name
+    if isinstance(partition, Partition07):
+        raise ValueError("which bytes of a log of Kafka 0.7 its lines are from cannot be told")
+    lines = count_lines(local)
+    if lines != until - start:
+        raise ValueError(
+            f"it has {lines} lines and its name {until - start} offsets, so which line is of "
+            "which offset cannot be told"
+        )
+    return partition, [(start, until)], lines, (start, until)
 
 
 def _topic(path: str) -> str:

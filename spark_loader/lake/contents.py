@@ -7,18 +7,20 @@ Invariant: a file counts as data when its name, and every directory above it, be
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_loader.lake.checkpoint import STATE, Checkpoints
-from spark_loader.reading.columns import POSITION
+from spark_loader.lake.table import STATE
+from spark_loader.reading.columns import POSITION, ascending
 from spark_loader.reading.positions import partition_from_json
 from spark_loader.reading.runs import Runs, covered, runs
 from spark_loader.storage.files import FileStatus, LakeFileSystem, join
-from zkbroker.types import parse_partition
+from zkbroker.types import Partition07, parse_partition
 
 QUARANTINE = f"{STATE}/quarantine"
 
@@ -52,47 +54,79 @@ def is_quarantine(path: str) -> bool:
     return path.startswith(STATE)
 
 
-def held_offsets(local: Path, path: str) -> Runs | None:
-    """Return the runs of offsets in a file; None for a raw file, which holds none.
+@dataclass(slots=True)
+class Held:
+    """What a file holds of one partition.
+
+    Attributes:
+        runs: of offsets, ascending, a repeated one in two; of a log of Kafka 0.7 the bytes of the
+            entries that end in the file.
+        rows: number of records.
+        start, until: the first offset, and the one after the last.
+        entries: in Kafka 0.7, where each of the entries begins and ends.
+    """
+
+    runs: Runs
+    rows: int
+    start: int
+    until: int
+    entries: Runs = field(default_factory=list)
+
+
+def held_in_file(local: Path, path: str) -> dict[int, Held] | None:
+    """Return what a data file holds, by partition; None for a raw file, which does not say.
 
     Raises:
         ValueError, OSError, KeyError: it is not what its name says (Arrow's errors are among them).
     """
-    if is_quarantine(path):
-        rows = _json_lines(local)
-        return [
-            (row["position"], row["offset"])
-            if "position" in row
-            else (row["offset"], row.get("until", row["offset"] + 1))
-            for row in rows
-            if row.get("position") != row["offset"]
-        ]
     table = _offset_columns(local, path)
-    if table is None:
-        return None
-    offsets = table.column("offset").combine_chunks()
-    if POSITION in table.column_names:
-        return covered(table.column(POSITION).combine_chunks(), offsets)
-    return runs(offsets)
+    return None if table is None else held_in_table(table)
 
 
-def holds_positions(local: Path, path: str) -> bool:
-    """Return whether a file holds messages of Kafka 0.7, with the position of each entry."""
-    if path.endswith(".parquet"):
-        return POSITION in pq.read_schema(local).names
-    first = next(_json_lines(local), {}) if path.endswith(".jsonl") else {}
-    return POSITION in first
+def held_in_table(table: pa.Table) -> dict[int, Held]:
+    """Return what rows hold, by partition; they need the columns `partition` and `offset`."""
+    found: dict[int, Held] = {}
+    numbers = table.column("partition").combine_chunks()
+    for number in sorted(pc.unique(numbers).to_pylist()):
+        rows = table.filter(pc.equal(numbers, number))
+        column = rows.column("offset").combine_chunks()
+        if POSITION in rows.column_names and rows.column(POSITION).null_count < rows.num_rows:
+            positions = rows.column(POSITION).combine_chunks()
+            start, until = pc.min(positions).as_py(), pc.max(column).as_py()
+            until = max(until, pc.max(positions).as_py() + 1)
+            source: int = Partition07.from_number(number)
+            ends = pc.indices_nonzero(pc.greater(column, positions))
+            entries = zip(
+                positions.take(ends).to_pylist(), column.take(ends).to_pylist(), strict=True
+            )
+            held = sorted(covered(positions, column))
+            found[source] = Held(held, rows.num_rows, start, until, sorted(entries))
+            continue
+        if not ascending(column):
+            column = column.take(pc.array_sort_indices(column))
+        held = runs(column)
+        found[number] = Held(held, rows.num_rows, held[0][0], held[-1][1])
+    return found
 
 
-def extent(local: Path, path: str) -> tuple[int, int]:
-    """Return where the first entry of a 0.7 file begins, and where to go on after its last row."""
-    table = _offset_columns(local, path)
-    assert table is not None
-    return extent_of(table)
+def held_in_quarantine(local: Path) -> Runs:
+    """Return the runs of offsets in a quarantine file, one for each record."""
+    return [
+        (row["position"], row["offset"])
+        if "position" in row
+        else (row["offset"], row.get("until", row["offset"] + 1))
+        for row in _json_lines(local)
+        if row.get("position") != row["offset"]
+    ]
+
+
+def quarantined_partitions(local: Path) -> set[int]:
+    """Return the partitions whose records are in a quarantine file."""
+    return {partition_from_json(row["partition"]) for row in _json_lines(local)}
 
 
 def extent_of(table: Any) -> tuple[int, int]:
-    """Return the first offset of rows, and the one after the last."""
+    """Return the first offset of rows of one partition, and the one after the last."""
     offsets = table.column("offset")
     last = offsets[len(offsets) - 1].as_py()
     if POSITION not in table.schema.names:
@@ -111,26 +145,20 @@ def count_rows(local: Path, path: str) -> int:
 
 def _offset_columns(local: Path, path: str) -> Any:
     """Return the columns of a file that say where its rows are from; None for a raw file."""
+    wanted = ("partition", "offset", POSITION)
     if path.endswith(".parquet"):
         file = pq.ParquetFile(local)
-        names = [name for name in ("offset", POSITION) if name in file.schema_arrow.names]
-        return file.read(names)
+        return file.read([name for name in wanted if name in file.schema_arrow.names])
     if path.endswith(".jsonl"):
         rows = list(_json_lines(local))
-        columns = {"offset": pa.array([row["offset"] for row in rows], pa.int64())}
+        partitions = [int(partition_from_json(row["partition"])) for row in rows]
+        columns = {
+            "partition": pa.array(partitions, pa.int32()),
+            "offset": pa.array([row["offset"] for row in rows], pa.int64()),
+        }
         if rows and POSITION in rows[0]:
             columns[POSITION] = pa.array([row[POSITION] for row in rows], pa.int64())
         return pa.table(columns)
-    return None
-
-
-def held_partitions(local: Path, path: str) -> set[int] | None:
-    """Return the partitions whose rows are in a file; None for a raw file."""
-    if path.endswith(".parquet"):
-        table = pq.ParquetFile(local).read(["partition"])
-        return set(table.column("partition").unique().to_pylist())
-    if path.endswith(".jsonl"):
-        return {partition_from_json(row["partition"]) for row in _json_lines(local)}
     return None
 
 
@@ -141,11 +169,6 @@ def count_lines(local: Path) -> int:
         while block := file.read(1 << 20):
             count += block.count(b"\n")
     return count
-
-
-def has_data(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> bool:
-    """Return whether there is any data file."""
-    return next(data_files(filesystem, checkpoints.output), None) is not None
 
 
 def _json_lines(local: Path) -> Iterator[dict[str, Any]]:

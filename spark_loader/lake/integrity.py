@@ -1,24 +1,20 @@
-"""Whether a directory holds what its last manifest says: by names and lengths, at each load.
+"""Whether a directory holds what its table says: by names and lengths, at each load.
 
-    manifests: listed, against `earlier` of the last one and the plans that were published
-    files:     listed, against `lake` of the last one
-
-Invariant: nothing is read but the last manifest and directory listings as long as they agree;
-manifests are read only to say what is wrong. Contents are the business of `verify`. Files of a run
-that was stopped half published, and those a manifest withdrew a moment ago, are no damage.
+Invariant: nothing is read but the table's log and directory listings. Contents are the business of
+`verify`. Files of the table that nothing names are no damage: readers do not see them, and `vacuum`
+removes them. Files beside it (JSON, raw) are read by directory, so one that nothing names is.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from spark_loader.errors import AlteredCheckpoint, DamagedLake
-from spark_loader.lake.checkpoint import Checkpoints, manifest_name
+from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.contents import data_files, named_by_loader, quarantine_files
-from spark_loader.lake.inventory import Inventory
-from spark_loader.lake.ledger import DataFile, Manifest, live
+from spark_loader.lake.ledger import DataFile, beside
 from spark_loader.lake.recover import unfinished_replay
-from spark_loader.reading.positions import TopicPartition
-from spark_loader.storage.files import LakeFileSystem
+from spark_loader.lake.table import LiveFile
+from spark_loader.storage.files import LakeFileSystem, join
 
 _SHOWN = 10
 
@@ -28,27 +24,28 @@ class Damage:
     """What is wrong with a directory.
 
     Attributes:
-        checkpoints: manifests that are missing or altered, each a sentence.
+        checkpoints: what of the table's log is missing or altered, each a sentence.
         files: files missing or of another length, each a sentence.
-        unknown: data files that no manifest names, each a sentence.
-        first_lost: of each partition with a damaged file, the first offset in one.
+        unknown: data files that nothing names, each a sentence.
+        first_lost: of each topic with a damaged file its partitions, as the table knows them, and
+            the first offset in one.
     """
 
     checkpoints: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
-    first_lost: dict[TopicPartition, int] = field(default_factory=dict)
+    first_lost: dict[tuple[str, int | None], int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.checkpoints or self.files or self.unknown)
 
 
 def require_whole(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> None:
-    """Check that a load may go on from what its checkpoints say.
+    """Check that a load may go on from what its table says.
 
     Raises:
-        DamagedLake: files or checkpoints are missing or altered; the message names them and says
-            what can be done.
+        DamagedLake: files or commits are missing or altered; the message names them and says what
+            can be done.
     """
     damage = find_damage(checkpoints, filesystem)
     if damage:
@@ -56,81 +53,66 @@ def require_whole(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> None:
 
 
 def find_damage(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Damage:
-    """Compare names and lengths with the last manifest's account."""
-    damage = Damage(checkpoints=missing_manifests(checkpoints, filesystem))
-    if damage.checkpoints:
-        # What files there should be is not known, then.
+    """Compare names and lengths with the table's account."""
+    output = checkpoints.output
+    there = {each.path: each.size_bytes for each in data_files(filesystem, output)}
+    try:
+        tabled = checkpoints.table.files()
+        entries = checkpoints.table.entries()
+    except AlteredCheckpoint as error:
+        return Damage(checkpoints=[str(error)])
+    damage = Damage()
+    if not entries:
+        _without_table(checkpoints, there, damage)
         return damage
-    latest = checkpoints.latest()
-    there = dict(_there(checkpoints, filesystem, latest))
-    if latest is None:
-        _unknown(there, damage)
-        return damage
-    if latest.lake is not None and Inventory.of(there.items()) == latest.lake:
-        return damage
-    data, quarantined = live(checkpoints.manifests())
-    for file in [*data, *quarantined]:
-        _compare(file, there.pop(file.path, None), damage)
-    _unknown(there, damage)
+    there.update((each.path, each.size_bytes) for each in quarantine_files(filesystem, output))
+    for file in tabled:
+        if there.get(file.path) != file.size_bytes:
+            _lost(file, there.get(file.path), damage)
+    data, quarantined = beside(entries)
+    for kept in [*data, *quarantined]:
+        _compare(kept, there.pop(kept.path, None), damage)
+    passing = {*entries[-1].withdrawn, *(each.path for each in _half_published(checkpoints))}
+    damage.unknown.extend(
+        f"{path} is named by nothing"
+        for path in sorted(there)
+        if not path.endswith(".parquet") and path not in passing and _is_ours(path)
+    )
     return damage
 
 
-def missing_manifests(
-    checkpoints: Checkpoints, filesystem: LakeFileSystem, *, altered: bool = False
-) -> list[str]:
-    """Return what is wrong with the manifests, by the listing of their directory.
+def missing_files(
+    checkpoints: Checkpoints, filesystem: LakeFileSystem, files: Sequence[LiveFile]
+) -> list[LiveFile]:
+    """Return the files of the table that are gone or of another length."""
+    output = checkpoints.output
+    return [each for each in files if filesystem.size(join(output, each.path)) != each.size_bytes]
 
-    Args:
-        checkpoints: of the output directory.
-        filesystem: where it lies.
-        altered: whether manifests that are not as they were written are left to the caller.
-    """
-    numbers = checkpoints.manifest_numbers()
-    latest: Manifest | None = None
-    try:
-        latest = checkpoints.manifest(numbers[-1], altered=altered) if numbers else None
-    except AlteredCheckpoint:
-        return [] if altered else [_altered(checkpoints, numbers[-1])]
-    beginning = latest.beginning if latest is not None else 0
-    counted = set(numbers)
-    planned = [
-        run
-        for run in checkpoints.run_numbers()
-        if run > beginning and run not in counted and checkpoints.is_planned(run)
-    ]
-    # The last run may be planned and not published yet, none before it.
-    unpublished = planned[-1:] if planned and planned[-1] > max([0, *numbers]) else []
-    problems = [
-        f"the manifest of run {run} is missing: {checkpoints.path('manifests', manifest_name(run))}"
-        for run in planned
-        if run not in unpublished
-    ]
-    if problems or latest is None or latest.earlier is None:
-        return problems
-    earlier = [run for run in numbers if beginning <= run < latest.run]
-    sizes = {each.path: each.size_bytes for each in filesystem.walk(checkpoints.path("manifests"))}
-    names = [manifest_name(run) for run in earlier]
-    if Inventory.of((name, sizes.get(name, 0)) for name in names) == latest.earlier:
-        return problems
-    for run in () if altered else earlier:
-        try:
-            checkpoints.manifest(run)
-        except AlteredCheckpoint:
-            problems.append(_altered(checkpoints, run))
-    gone = latest.earlier.files - len(earlier)
-    if gone > 0:
-        problems.append(
-            f"{gone} of the {latest.earlier.files} manifests before run {latest.run} "
-            f"{'is' if gone == 1 else 'are'} missing from {checkpoints.path('manifests')}"
+
+def _without_table(checkpoints: Checkpoints, there: dict[str, int], damage: Damage) -> None:
+    """Report data files where there is no table: it was lost, or another release loaded them."""
+    if checkpoints.filesystem.names(checkpoints.path("manifests")):
+        damage.checkpoints.append(
+            f"{checkpoints.output} was loaded by an older release, without a table. Take it over "
+            f"as it is: zkbroker-load convert --output {checkpoints.output}"
         )
-    if not problems:
-        where = checkpoints.path("manifests")
-        problems.append(f"{where}: not the manifests that were written before run {latest.run}")
-    return problems
+        return
+    plan = checkpoints.unfinished()
+    passing = {each.path for each in _half_published(checkpoints)}
+    if plan is not None:
+        # Of a first run that was stopped: what its mappers wrote, finished or not.
+        tokens = f"-{plan.run:06d}-"
+        passing.update(path for path in there if tokens in path.rpartition("/")[2])
+    damage.unknown.extend(
+        f"{path} is named by no table"
+        for path in sorted(there)
+        if path not in passing and _is_ours(path)
+    )
 
 
-def _altered(checkpoints: Checkpoints, run: int) -> str:
-    return f"{checkpoints.path('manifests', manifest_name(run))} is not as it was written"
+def _is_ours(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return named_by_loader(path) is not None or name.startswith("part-")
 
 
 def describe(damage: Damage, output: str) -> str:
@@ -141,6 +123,8 @@ def describe(damage: Damage, output: str) -> str:
         found, advice = damage.files, list(_rewinds(damage, output))
     else:
         found, advice = damage.unknown, [_ADVICE_UNKNOWN]
+    if any("zkbroker-load convert" in each for each in found):
+        return found[0]
     shown = [f"  {each}" for each in found[:_SHOWN]]
     if len(found) > _SHOWN:
         shown.append(f"  … and {len(found) - _SHOWN} more")
@@ -159,41 +143,25 @@ _TAKE_OVER = (
 )
 _ADVICE_CHECKPOINTS = f"""\
 Going on would load rows a second time or leave some out.
-Put the checkpoints (_zkbroker) back from a backup;
+Put the table's log (_delta_log) and _zkbroker back from a backup;
 {_TAKE_OVER}"""
 _ADVICE_UNKNOWN = f"""\
 Going on would load their rows a second time, unless they were put there by hand.
-Put the checkpoints (_zkbroker) back from a backup, or move the files away;
+Put the table's log (_delta_log) and _zkbroker back from a backup, or move the files away;
 {_TAKE_OVER}"""
 
 
 def _rewinds(damage: Damage, output: str) -> Iterator[str]:
     yield "Put the files back from a backup; or load what was in them again:"
-    for source, offset in sorted(damage.first_lost.items())[:_SHOWN]:
-        yield (
-            f"  zkbroker-load rewind --output {output} --topic {source.topic} "
-            f"--partition {source.partition} --to {offset}"
-        )
+    places = sorted(damage.first_lost.items(), key=lambda each: (each[0][0], each[0][1] or 0))
+    for (topic, partition), offset in places[:_SHOWN]:
+        chosen = f" --partition {partition}" if partition is not None else ""
+        yield f"  zkbroker-load rewind --output {output} --topic {topic}{chosen} --to {offset}"
     yield "or go on without them, what is missing entered as a gap: the same command with --adopt"
 
 
-def _there(
-    checkpoints: Checkpoints, filesystem: LakeFileSystem, latest: Manifest | None
-) -> Iterator[tuple[str, int]]:
-    """Yield path and length of the files that should be in the account."""
-    passing = set(latest.withdrawn) if latest is not None else set()
-    passing.update(each.path for each in _half_published(checkpoints))
-    output = checkpoints.output
-    for each in data_files(filesystem, output):
-        if each.path not in passing and named_by_loader(each.path) is not None:
-            yield each.path, each.size_bytes
-    for each in quarantine_files(filesystem, output):
-        if each.path not in passing:
-            yield each.path, each.size_bytes
-
-
 def _half_published(checkpoints: Checkpoints) -> Iterator[DataFile]:
-    """Yield the files of a run or a replay that was stopped before its manifest was written."""
+    """Yield the files beside the table of a run or a replay that was stopped before it counted."""
     replayed = unfinished_replay(checkpoints)
     if replayed is not None:
         yield from (*replayed.files, *replayed.quarantined)
@@ -205,17 +173,25 @@ def _half_published(checkpoints: Checkpoints) -> Iterator[DataFile]:
             yield from (*done.files, *done.quarantined)
 
 
+def _lost(file: LiveFile, size: int | None, damage: Damage) -> None:
+    (low, first), (high, _) = file.least, file.greatest
+    partition = low if low == high else None
+    first = first if first is not None else 0
+    place = (file.topic, partition)
+    damage.first_lost[place] = min(damage.first_lost.get(place, first), first)
+    damage.files.append(_said(f"{file.path} ({file.rows} rows)", size, file.size_bytes))
+
+
 def _compare(file: DataFile, size: int | None, damage: Damage) -> None:
     if size == file.size_bytes:
         return
-    source = TopicPartition(file.topic, file.partition)
-    damage.first_lost[source] = min(damage.first_lost.get(source, file.start), file.start)
+    place = (file.topic, file.partition)
+    damage.first_lost[place] = min(damage.first_lost.get(place, file.start), file.start)
     what = f"{file.path} (offsets [{file.start}, {file.until}))"
+    damage.files.append(_said(what, size, file.size_bytes))
+
+
+def _said(what: str, size: int | None, published: int) -> str:
     if size is None:
-        damage.files.append(f"{what} is missing")
-    else:
-        damage.files.append(f"{what} has {size} bytes, {file.size_bytes} were published")
-
-
-def _unknown(there: dict[str, int], damage: Damage) -> None:
-    damage.unknown.extend(f"{path} is named by no manifest" for path in sorted(there))
+        return f"{what} is missing"
+    return f"{what} has {size} bytes, {published} were published"

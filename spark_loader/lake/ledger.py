@@ -1,6 +1,6 @@
-"""What checkpoints are about: gaps, files, plans, mappers' offsets, manifests.
+"""What checkpoints are about: gaps, files, plans, mappers' offsets, entries of the ledger.
 
-`checkpoint.py` says where they are kept and which of them counts.
+`checkpoint.py` says where plans and offsets are kept, `table.py` where entries are.
 """
 
 from collections.abc import Iterable
@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from spark_loader.json_codec import to_json, written
-from spark_loader.lake.inventory import Inventory
 from spark_loader.reading.positions import TopicPartition, partition_from_json
 from spark_loader.reading.runs import joined
 from spark_loader.reading.splits import OffsetRange
@@ -63,9 +62,34 @@ _RUNS = written(
 )
 
 
+def _checksums_from_json(found: object) -> dict[str, str]:
+    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+        raise ValueError("checksums are not an object of text")
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFile:
+    """A Parquet file of the table, complete at its place before a commit names it.
+
+    Attributes:
+        path: relative to the output directory; its directories name topic, date and hour.
+        rows: number of records, of any number of partitions.
+        size_bytes: length of the file.
+        sha256: of the whole file.
+        stats: rows, least and greatest values and nulls, as the Delta protocol writes them.
+    """
+
+    path: str
+    rows: int
+    size_bytes: int
+    sha256: str
+    stats: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """A file of loaded or quarantined records.
+    """A file beside the table: quarantined records of a partition, or its rows as JSON or raw.
 
     Attributes:
         path: relative to the output directory.
@@ -137,6 +161,9 @@ class MapperOffsets:
 
     Attributes:
         attempt: token in the names of its files; another attempt's files do not count.
+        tabled: its files of the table.
+        schema: the columns of those, an Arrow schema as base64; empty without any.
+        files: its files beside the table.
         absent: offsets the log has no record for (control records, compaction), or only records
             of aborted transactions.
     """
@@ -145,6 +172,8 @@ class MapperOffsets:
     mapper: int
     attempt: str
     ranges: tuple[OffsetRange, ...]
+    tabled: tuple[TableFile, ...] = ()
+    schema: str = ""
     files: tuple[DataFile, ...] = ()
     quarantined: tuple[DataFile, ...] = ()
     gaps: tuple[Gap, ...] = ()
@@ -154,21 +183,22 @@ class MapperOffsets:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
-    """What counts after a run, or after an operator moved a position.
+class Entry:
+    """What a commit of the table says beside the table's own account.
 
     Attributes:
-        kind: `load`, `rewind`, `set`, `replay` or `adopt`.
-        ranges: offsets this run accounts for.
-        withdrawn: paths of files of earlier runs that no longer count.
+        run: number of the run; 0 for what moves no position (`seal`, `optimize`).
+        kind: `load`, `rewind`, `set`, `replay`, `adopt`, `seal` or `optimize`.
+        ranges: offsets this run accounts for; of a rewind what it takes back.
+        rows: records that this run added.
+        size_bytes: length of the files that it added.
         positions: next offset of every partition known, this run's or not.
         group: consumer group its offsets are committed for, or empty.
         topics_created_ms: when the topics were created that the positions are of.
-        beginning: run of the last `adopt`; manifests before it are history. 0 for none.
-        lake: what data and quarantine files count after this manifest.
-        earlier: which manifests since `beginning` lie before this one.
-
-    `lake` and `earlier` are set when a manifest is written; those of older releases have none.
+        beginning: run of the last `adopt`; entries before it are history. 0 for none.
+        checksums: SHA-256 of files of the table, by path.
+        files, quarantined: files beside the table that count from here on.
+        withdrawn: paths of such files of earlier runs that no longer count.
     """
 
     run: int
@@ -177,16 +207,18 @@ class Manifest:
     note: str = ""
     group: str = ""
     rows: int = 0
+    size_bytes: int = 0
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     log_starts: dict[TopicPartition, int] = field(default_factory=dict)
     log_ends: dict[TopicPartition, int] = field(default_factory=dict)
     topics_created_ms: dict[str, int] = field(default_factory=dict)
     beginning: int = 0
-    lake: Inventory | None = None
-    earlier: Inventory | None = None
     ranges: tuple[OffsetRange, ...] = ()
     gaps: tuple[Gap, ...] = ()
     absent: tuple[Gap, ...] = field(default=(), metadata=_ABSENT)
+    checksums: dict[str, str] = field(
+        default_factory=dict, metadata=written(dict, _checksums_from_json)
+    )
     withdrawn: tuple[str, ...] = ()
     files: tuple[DataFile, ...] = ()
     quarantined: tuple[DataFile, ...] = ()
@@ -197,14 +229,19 @@ def now_text() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def live(manifests: Iterable[Manifest]) -> tuple[list[DataFile], list[DataFile]]:
-    """Return the data files and the quarantine files that count after all these manifests."""
+def total_bytes(tabled: Iterable[TableFile], files: Iterable[DataFile]) -> int:
+    """Return the length of files of the table and of files beside it, together."""
+    return sum(each.size_bytes for each in tabled) + sum(each.size_bytes for each in files)
+
+
+def beside(entries: Iterable[Entry]) -> tuple[list[DataFile], list[DataFile]]:
+    """Return the data files and the quarantine files beside the table after all these entries."""
     data: dict[str, DataFile] = {}
     quarantined: dict[str, DataFile] = {}
-    for manifest in manifests:
-        for path in manifest.withdrawn:
+    for entry in entries:
+        for path in entry.withdrawn:
             data.pop(path, None)
             quarantined.pop(path, None)
-        data.update((each.path, each) for each in manifest.files)
-        quarantined.update((each.path, each) for each in manifest.quarantined)
+        data.update((each.path, each) for each in entry.files)
+        quarantined.update((each.path, each) for each in entry.quarantined)
     return list(data.values()), list(quarantined.values())

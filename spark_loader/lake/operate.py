@@ -1,25 +1,29 @@
 """What operators do between loads: look, compare, move positions.
 
-Invariant: a position is moved only by a manifest of its own, published at once like any other, so
-`verify` holds after as before: going back withdraws every file from there on, going forward enters
-the offsets passed over in the gap ledger.
+Invariant: a position is moved only by a commit of its own, published at once like any other, so
+`verify` holds after as before: going back takes every row from there on out of the table, going
+forward enters the offsets passed over in the gap ledger.
 """
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from spark_loader.errors import LoadError
 from spark_loader.lake.checkpoint import Checkpoints
-from spark_loader.lake.integrity import require_whole
-from spark_loader.lake.ledger import DataFile, Gap, Manifest, live, now_text
+from spark_loader.lake.contents import Held
+from spark_loader.lake.integrity import missing_files, require_whole
+from spark_loader.lake.ledger import DataFile, Entry, Gap, beside, now_text
 from spark_loader.lake.recover import recover
+from spark_loader.lake.rows import concerned, cuts_of, held, predicate, take_back
+from spark_loader.lake.seal import seal
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.reader import ABORTED
 from spark_loader.reading.resolve import SourceCluster
 from spark_loader.reading.splits import OffsetRange
 from spark_loader.storage.files import LakeFileSystem
 from zkbroker.errors import UnknownTopicOrPartition
+from zkbroker.types import Partition07
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +66,9 @@ def require_loaded(checkpoints: Checkpoints) -> None:
     Raises:
         DamagedLake: there are data files, and their checkpoints are gone.
     """
-    if not checkpoints.manifest_numbers():
+    if checkpoints.table.latest() is None:
         require_whole(checkpoints, checkpoints.filesystem)
-        raise LoadError(f"nothing was loaded into {checkpoints.output} yet: it has no manifest")
+        raise LoadError(f"nothing was loaded into {checkpoints.output} yet: it has no table")
 
 
 def in_cluster(view: SourceCluster, topics: Iterable[str]) -> set[TopicPartition]:
@@ -80,7 +84,7 @@ def status(
     checkpoints: Checkpoints, view: SourceCluster | None = None, group: str = ""
 ) -> list[Standing]:
     """Return how far each partition is loaded, with lags when a cluster is given."""
-    latest = checkpoints.latest()
+    latest = checkpoints.table.latest()
     if latest is None:
         return []
     sources = sorted(latest.positions)
@@ -142,21 +146,22 @@ def audit(checkpoints: Checkpoints, view: SourceCluster | None = None) -> list[A
     written comes from the files that count.
     """
     require_loaded(checkpoints)
-    manifests = list(checkpoints.manifests())
-    data, quarantined = live(manifests)
+    entries = checkpoints.table.entries()
+    data, quarantined = beside(entries)
+    tabled = held(checkpoints.filesystem, checkpoints.output, checkpoints.table.files())
     first: dict[TopicPartition, int] = {}
     ends: dict[TopicPartition, int] = {}
-    for manifest in manifests:
-        ends.update(manifest.log_ends)
-        spans = [(each.source, each.start) for each in manifest.ranges]
-        spans += [(_of(gap), gap.start) for gap in manifest.gaps]
+    for entry in entries:
+        ends.update(entry.log_ends)
+        spans = [(each.source, each.start) for each in entry.ranges]
+        spans += [(_of(gap), gap.start) for gap in entry.gaps]
         for source, start in spans:
             first[source] = min(first.get(source, start), start)
-    positions = manifests[-1].positions
+    positions = entries[-1].positions
     if view is not None:
         there = in_cluster(view, sorted({each.topic for each in positions}))
         ends.update(view.latest(sorted(there & positions.keys())))
-    gaps, absent = kept_ledgers(manifests)
+    gaps, absent = kept_ledgers(entries)
     books = []
     for source, position in sorted(positions.items()):
         end = max(ends.get(source, position), position)
@@ -166,7 +171,10 @@ def audit(checkpoints: Checkpoints, view: SourceCluster | None = None) -> list[A
             Audit(
                 source,
                 appended=end - begin,
-                rows=sum(each.accounted for each in data if _of(each) == source),
+                rows=sum(each.accounted for each in data if _of(each) == source)
+                + sum(
+                    until - start for each in tabled.get(source, ()) for start, until in each.runs
+                ),
                 quarantined=sum(
                     until - start
                     for each in quarantined
@@ -188,28 +196,28 @@ def _sum(gaps: Iterable[Gap]) -> int:
 
 def gap_ledger(checkpoints: Checkpoints) -> list[Gap]:
     """Return every gap that still counts, in order."""
-    gaps, _ = kept_ledgers(checkpoints.manifests())
+    gaps, _ = kept_ledgers(checkpoints.table.entries())
     return gaps
 
 
 def aborted_offsets(checkpoints: Checkpoints) -> int:
     """Return how many offsets were left out since their transactions were aborted."""
-    _, absent = kept_ledgers(checkpoints.manifests())
+    _, absent = kept_ledgers(checkpoints.table.entries())
     return _sum(each for each in absent if each.cause == ABORTED)
 
 
-def kept_ledgers(manifests: Iterable[Manifest]) -> tuple[list[Gap], list[Gap]]:
+def kept_ledgers(entries: Iterable[Entry]) -> tuple[list[Gap], list[Gap]]:
     """Return gaps, and absent or aborted offsets, without those that a rewind took back."""
     gaps: list[Gap] = []
     absent: list[Gap] = []
-    for manifest in manifests:
-        if manifest.kind == "rewind":
-            cuts = {each.source: each.start for each in manifest.ranges}
+    for entry in entries:
+        if entry.kind == "rewind":
+            cuts = cuts_of(entry)
             gaps = _cut(gaps, cuts)
             absent = _cut(absent, cuts)
             continue
-        gaps.extend(manifest.gaps)
-        absent.extend(manifest.absent)
+        gaps.extend(entry.gaps)
+        absent.extend(entry.absent)
     return sorted(gaps, key=_place), sorted(absent, key=_place)
 
 
@@ -234,12 +242,10 @@ def diff(here: dict[TopicPartition, int], there: dict[TopicPartition, int]) -> l
 def positions_at(checkpoints: Checkpoints, run: int | None) -> dict[TopicPartition, int]:
     """Return the positions after a run, the latest one by default; raise when there is none."""
     require_loaded(checkpoints)
-    numbers = checkpoints.manifest_numbers()
-    if run is None:
-        return dict(checkpoints.manifest(numbers[-1]).positions)
-    if run not in numbers:
-        raise LoadError(f"run {run} has no manifest; there are {numbers or 'none'}")
-    return dict(checkpoints.manifest(run).positions)
+    if run is not None:
+        return dict(checkpoints.table.entry(run).positions)
+    latest = checkpoints.table.latest()
+    return dict(latest.positions) if latest is not None else {}
 
 
 def rewind(
@@ -250,8 +256,9 @@ def rewind(
 ) -> dict[TopicPartition, int]:
     """Go back, so that offsets from `to` on are loaded again.
 
-    Files hold whole stretches of offsets, so a partition goes back to the beginning of the
-    stretch that holds `to`: everything loaded from there on is withdrawn and its files removed.
+    Rows of the table are taken out one by one, so a partition goes back to `to` exactly. Files
+    beside it (quarantine, JSON, raw) count as a whole: where one holds `to`, the partition goes
+    back to its beginning; in Kafka 0.7 to the beginning of the entry.
 
     Returns:
         the new position of each partition.
@@ -261,19 +268,27 @@ def rewind(
     """
     recover(checkpoints, filesystem)
     latest = _idle(checkpoints)
-    manifests = list(checkpoints.manifests())
-    data, quarantined = live(manifests)
+    table = checkpoints.table
+    data, quarantined = beside(table.entries())
     files = [*data, *quarantined]
+    tabled = table.files()
+    lost = missing_files(checkpoints, filesystem, tabled)
+    there = [each for each in tabled if each not in lost]
     positions: dict[TopicPartition, int] = {}
     for source in sources:
         position = latest.positions.get(source)
         if position is None or to > position:
             raise LoadError(f"{source}: offset {to} is not loaded; the position is {position}")
-        positions[source] = _stretch_start(files, source, to)
+        start = _stretch_start(files, source, to)
+        if isinstance(source.partition, Partition07):
+            begun = concerned(there, {source: start})
+            entries = held(filesystem, checkpoints.output, begun).get(source, [])
+            start = min([start, *_entry_starts(entries, start)])
+        positions[source] = start
     withdrawn = [
         each for each in files if _of(each) in positions and each.until > positions[_of(each)]
     ]
-    manifest = Manifest(
+    entry = Entry(
         run=checkpoints.next_run(),
         created=now_text(),
         kind="rewind",
@@ -287,9 +302,25 @@ def rewind(
         group=latest.group,
         note=f"back to offset {to}",
     )
-    checkpoints.write_manifest(manifest)
+    if lost:
+        # What is lost cannot be searched: the table lets go of it, then the other rows go.
+        table.commit(entry, removed=lost)
+        take_back(table, entry)
+    elif tabled:
+        table.delete(entry, predicate(positions), concerned(there, positions))
+    else:
+        table.commit(entry)
+    seal(table, filesystem)
     recover(checkpoints, filesystem)
     return positions
+
+
+def _entry_starts(found: Iterable[Held], offset: int) -> Iterator[int]:
+    """Yield where the entry of a 0.7 log begins that an offset lies in."""
+    for each in found:
+        for start, until in each.entries:
+            if start < offset < until:
+                yield start
 
 
 def set_position(
@@ -304,7 +335,7 @@ def set_position(
         the new position; going back it may lie before `to`, see `rewind`.
     """
     recover(checkpoints, filesystem)
-    latest = checkpoints.latest()
+    latest = checkpoints.table.latest()
     position = latest.positions.get(source) if latest is not None else None
     if position is not None and to < position:
         return rewind(checkpoints, filesystem, [source], to)[source]
@@ -315,7 +346,7 @@ def set_position(
     gaps: tuple[Gap, ...] = ()
     if position is not None and to > position:
         gaps = (Gap(source.topic, source.partition, position, to, "passed over by an operator"),)
-    manifest = Manifest(
+    entry = Entry(
         run=checkpoints.next_run(),
         created=now_text(),
         kind="set",
@@ -330,7 +361,7 @@ def set_position(
         group=latest.group if latest is not None else "",
         note=f"{source} set to {to}",
     )
-    checkpoints.write_manifest(manifest)
+    checkpoints.table.commit(entry)
     return to
 
 
@@ -347,10 +378,10 @@ def _stretch_start(files: Iterable[DataFile], source: TopicPartition, to: int) -
     return start
 
 
-def _idle(checkpoints: Checkpoints) -> Manifest:
+def _idle(checkpoints: Checkpoints) -> Entry:
     if checkpoints.unfinished() is not None:
         raise _unfinished()
-    latest = checkpoints.latest()
+    latest = checkpoints.table.latest()
     if latest is None:
         raise LoadError("nothing was loaded here yet")
     return latest

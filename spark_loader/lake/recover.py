@@ -1,7 +1,8 @@
 """The lock of an output directory, and recovery from an operation that was interrupted.
 
-Invariant: after `recover` the directory holds no file that a manifest withdrew, no file of a failed
-attempt of a published run, and no replay that is half published. Repeatable.
+Invariant: after `recover` nothing is left staged of a run that counts, no file beside the table
+that was withdrawn, and no replay that is half published. Repeatable. Files of the table that
+nothing names are left to `vacuum`: readers do not see them.
 """
 
 import os
@@ -11,29 +12,40 @@ from contextlib import contextmanager
 
 from spark_loader.errors import LoadError
 from spark_loader.lake.checkpoint import Checkpoints
-from spark_loader.lake.ledger import Manifest, MapperOffsets, live, now_text
+from spark_loader.lake.ledger import Entry, MapperOffsets, beside, now_text, total_bytes
+from spark_loader.lake.rows import take_back
+from spark_loader.lake.table import schema_from_texts
 from spark_loader.storage.files import LakeFileSystem, LockedError, join
+
+LOADING = "lock"
+OPTIMIZING = "optimize.lock"
 
 
 @contextmanager
-def locked(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Iterator[None]:
+def locked(
+    checkpoints: Checkpoints, filesystem: LakeFileSystem, name: str = LOADING
+) -> Iterator[None]:
     """Keep every other load and operator out of the directory; raise LoadError when one is in."""
     owner = f"{socket.gethostname()} process {os.getpid()} since {now_text()}"
     try:
-        with filesystem.lock(checkpoints.path("lock"), owner):
+        with filesystem.lock(checkpoints.path(name), owner):
             yield
     except LockedError as error:
-        raise LoadError(f"a load into this output is running: {error}") from None
+        what = "a load into this output" if name == LOADING else "an optimize of this output"
+        raise LoadError(f"{what} is running: {error}") from None
 
 
 def recover(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> None:
-    """Bring the directory into the state that its last manifest describes."""
+    """Bring the directory into the state that its last entry describes."""
     replayed = unfinished_replay(checkpoints)
     if replayed is not None:
         publish_replay(checkpoints, filesystem, replayed)
-    latest = checkpoints.latest()
+    latest = checkpoints.table.latest()
     if latest is None:
         return
+    if latest.kind == "rewind":
+        # Where files had been lost the entry came before its rows went.
+        take_back(checkpoints.table, latest)
     for path in latest.withdrawn:
         filesystem.delete(join(checkpoints.output, path))
     # Every mapper of a published run has its offsets, so no attempt still under way can count.
@@ -47,7 +59,7 @@ def unfinished_replay(checkpoints: Checkpoints) -> MapperOffsets | None:
 
     A replay has offsets like a mapper, but no plan: what it covers is in quarantine already.
     """
-    counted = max([0, *checkpoints.manifest_numbers()])
+    counted = checkpoints.counted()
     for run in checkpoints.run_numbers():
         if run <= counted or checkpoints.is_planned(run):
             continue
@@ -59,28 +71,29 @@ def unfinished_replay(checkpoints: Checkpoints) -> MapperOffsets | None:
 
 def publish_replay(
     checkpoints: Checkpoints, filesystem: LakeFileSystem, done: MapperOffsets
-) -> Manifest:
-    """Give a replay's files their names and write its manifest."""
+) -> Entry:
+    """Give a replay's files beside the table their names and commit it."""
     for each in [*done.files, *done.quarantined]:
         filesystem.rename(
             join(checkpoints.output, each.staged), join(checkpoints.output, each.path)
         )
-    latest = checkpoints.latest()
-    assert latest is not None
-    _, quarantined = live(checkpoints.manifests())
+    entries = checkpoints.table.entries()
+    _, quarantined = beside(entries)
     left = sum(each.rows for each in done.quarantined)
-    manifest = Manifest(
+    entry = Entry(
         run=done.run,
         created=now_text(),
         kind="replay",
+        checksums={each.path: each.sha256 for each in done.tabled},
         files=done.files,
         quarantined=done.quarantined,
         withdrawn=tuple(each.path for each in quarantined),
         rows=done.rows,
-        positions=latest.positions,
-        topics_created_ms=latest.topics_created_ms,
-        group=latest.group,
+        size_bytes=total_bytes(done.tabled, done.files),
+        positions=entries[-1].positions,
+        topics_created_ms=entries[-1].topics_created_ms,
+        group=entries[-1].group,
         note=f"{done.rows} records out of quarantine, {left} still in it",
     )
-    checkpoints.write_manifest(manifest)
-    return manifest
+    checkpoints.table.commit(entry, done.tabled, schema_from_texts([done.schema]))
+    return entry

@@ -1,9 +1,9 @@
 """Replays quarantined records: those that have an event time by now become data.
 
     quarantine files ─▶ records ─▶ sink ─▶ data files + what is still unparsable ─▶ offsets
-      ─▶ names ─▶ manifest
+      ─▶ commit
 
-Invariant: a replay is a manifest like any other. Every record it reads is afterwards in exactly one
+Invariant: a replay is a commit like any other. Every record it reads is afterwards in exactly one
 data file or one quarantine file, and the quarantine files it read are withdrawn.
 """
 
@@ -18,12 +18,13 @@ import pyarrow as pa
 
 from spark_loader.errors import LoadError
 from spark_loader.lake.checkpoint import Checkpoints
-from spark_loader.lake.ledger import DataFile, Manifest, MapperOffsets, live
+from spark_loader.lake.ledger import DataFile, Entry, MapperOffsets, beside
 from spark_loader.lake.recover import publish_replay, recover
+from spark_loader.lake.table import schema_to_text
 from spark_loader.reading.columns import POSITION, arrow_schema
 from spark_loader.reading.damage import DamagedEntry
 from spark_loader.reading.positions import TopicPartition, partition_from_json
-from spark_loader.sink.partition import PartitionSink, SinkOptions
+from spark_loader.sink.partition import MapperSink, SinkOptions
 from spark_loader.storage.files import LakeFileSystem, join
 
 
@@ -33,7 +34,7 @@ def replay(
     options: SinkOptions,
     *,
     headers: bool = False,
-) -> Manifest | None:
+) -> Entry | None:
     """Replay everything in quarantine; None when there is nothing.
 
     Args:
@@ -48,56 +49,47 @@ def replay(
     recover(checkpoints, filesystem)
     if checkpoints.unfinished() is not None:
         raise LoadError("a run is unfinished: run the load again to finish it, then replay")
-    latest = checkpoints.latest()
-    _, quarantined = live(checkpoints.manifests())
-    if latest is None or not quarantined:
+    _, quarantined = beside(checkpoints.table.entries())
+    if not quarantined:
         return None
     run = checkpoints.next_run()
-    token = uuid.uuid4().hex[:8]
-    files: list[DataFile] = []
-    still: list[DataFile] = []
-    rows = 0
+    token = f"{run:06d}-replay-{uuid.uuid4().hex[:8]}"
+    unlimited = replace(options, max_quarantined=None)
+    sink = MapperSink(filesystem, checkpoints.output, checkpoints.staging(run), token, unlimited)
     by_source: dict[TopicPartition, list[DataFile]] = {}
     for file in quarantined:
         by_source.setdefault(TopicPartition(file.topic, file.partition), []).append(file)
-    for number, (source, found) in enumerate(sorted(by_source.items())):
-        sink = PartitionSink(
-            filesystem,
-            checkpoints.output,
-            source,
-            checkpoints.staging(run),
-            f"{token}-{number}",
-            replace(options, max_quarantined=None),
-        )
+    for source, found in sorted(by_source.items()):
+        sink.begin(source)
         records = sorted(_records(checkpoints, filesystem, found), key=lambda r: r["offset"])
         for record in records:
             if "entry" in record:
                 raw = base64.b64decode(record["entry"])
-                entry = DamagedEntry(record["offset"], record["until"], raw, record["reason"])
-                sink.quarantine.add_damaged(entry)
+                sink.add_damaged(
+                    DamagedEntry(record["offset"], record["until"], raw, record["reason"])
+                )
         parsable = [_row(record) for record in records if "entry" not in record]
         if parsable:
             schema = arrow_schema(headers=headers, positions=POSITION in parsable[0])
             columns = {name: [row.get(name) for row in parsable] for name in schema.names}
             sink.write(pa.RecordBatch.from_pydict(columns, schema=schema))
-        sink.finish()
-        files.extend(sink.files)
-        still.extend(sink.quarantine.files)
-        rows += sink.rows
+    sink.finish()
     done = MapperOffsets(
         run=run,
         mapper=0,
         attempt=token,
         ranges=(),
-        files=tuple(files),
-        quarantined=tuple(still),
-        rows=rows,
+        tabled=tuple(sink.tabled),
+        schema=schema_to_text(sink.schema),
+        files=tuple(sink.files),
+        quarantined=tuple(sink.quarantined),
+        rows=sink.rows,
     )
     if not checkpoints.write_mapper_offsets(done):
         raise LoadError("another replay of this directory is running")
-    manifest = publish_replay(checkpoints, filesystem, done)
+    entry = publish_replay(checkpoints, filesystem, done)
     recover(checkpoints, filesystem)
-    return manifest
+    return entry
 
 
 def _records(

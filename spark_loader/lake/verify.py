@@ -1,8 +1,10 @@
-"""The proof over manifests and files, offline: no gap, no duplicate, nothing changed.
+"""The proof over table, ledger and files, offline: no gap, no duplicate, nothing changed.
 
-    offsets the manifests account for
-      = offsets in data files + in quarantine + in the gap ledger + absent from the log or aborted,
-    each exactly once; and every file has the length, rows and checksum that were published.
+    offsets the ledger accounts for
+      = offsets in the table + in files beside it + in quarantine + in the gap ledger
+        + absent from the log or aborted,
+    each exactly once; every file has the length, rows and checksum that were published; and the
+    table's application transactions say the positions that the ledger says.
 
 Of a log of Kafka 0.7 offsets are bytes: a file accounts for those of the entries whose last message
 it holds, so that every entry is in exactly one file, whatever its size.
@@ -11,23 +13,36 @@ Invariant: the proof trusts file contents, not what mappers said, wherever a for
 (Parquet, JSON); for raw files it relies on the published runs of offsets and on the checksum.
 """
 
-import contextlib
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 
-from spark_loader.errors import CheckpointError
+import pyarrow.parquet as pq
+
+from spark_loader.errors import AlteredCheckpoint
 from spark_loader.lake.checkpoint import Checkpoints
-from spark_loader.lake.contents import count_rows, data_files, held_offsets, is_quarantine
-from spark_loader.lake.integrity import missing_manifests
-from spark_loader.lake.ledger import DataFile, Manifest, live
+from spark_loader.lake.contents import (
+    Held,
+    count_rows,
+    data_files,
+    held_in_file,
+    held_in_quarantine,
+    is_quarantine,
+)
+from spark_loader.lake.ledger import DataFile, Entry, beside
 from spark_loader.lake.operate import require_loaded
+from spark_loader.lake.rows import cuts_of
+from spark_loader.lake.table import LiveFile
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.reader import ABORTED
 from spark_loader.reading.runs import Runs, joined, minus, repeated
 from spark_loader.reading.splits import OffsetRange
 from spark_loader.storage.files import LakeFileSystem, join, sha256_of
 from zkbroker.types import Partition07
+
+_MODULUS = 1 << 64
 
 
 @dataclass(slots=True)
@@ -36,16 +51,24 @@ class Report:
 
     Attributes:
         problems: what is wrong, each a sentence; empty when the proof holds.
+        commits: runs that the ledger has.
+        unsealed: files of the table whose checksum is not written down yet; see `seal.py`.
+        unreferenced: files that nothing names; `vacuum` removes them.
+        rows_crc: sum of the CRC-32 of every value in the table (of b"" where it is null), modulo
+            2^64: any reader of the same rows gets the same, in whatever order.
         absent_offsets: of control records, and of what was compacted.
         aborted_offsets: of records that aborted transactions wrote.
         covered: the ranges accounted for, per partition.
     """
 
     problems: list[str] = field(default_factory=list)
-    manifests: int = 0
+    commits: int = 0
     files: int = 0
     rows: int = 0
     size_bytes: int = 0
+    unsealed: int = 0
+    unreferenced: int = 0
+    rows_crc: int = 0
     quarantined: int = 0
     gap_offsets: int = 0
     absent_offsets: int = 0
@@ -57,29 +80,31 @@ def verify(filesystem: LakeFileSystem, output: str) -> Report:
     """Prove that an output directory holds each offset exactly once.
 
     Raises:
-        CheckpointError: a manifest cannot be read.
-        LoadError: there is no manifest: a misspelt directory proves nothing.
+        CheckpointError: the table or its ledger cannot be read.
+        LoadError: there is no table: a misspelt directory proves nothing.
     """
     checkpoints = Checkpoints(filesystem, output)
     require_loaded(checkpoints)
     output = checkpoints.output
-    report = Report(problems=missing_manifests(checkpoints, filesystem, altered=True))
-    manifests = list(_readable(checkpoints, report))
-    data, quarantined = live(manifests)
-    report.manifests, report.files = len(manifests), len(data)
-    found: dict[TopicPartition, Runs] = {}
-    for file in data:
-        held = _check(filesystem, output, file, report)
-        found.setdefault(TopicPartition(file.topic, file.partition), []).extend(held)
-        report.rows += file.rows
-        report.size_bytes += file.size_bytes
-    for file in quarantined:
-        held = _check(filesystem, output, file, report)
-        found.setdefault(TopicPartition(file.topic, file.partition), []).extend(held)
-        report.quarantined += file.rows
-    expected = accounted(manifests)
-    for source, ranges in withheld(manifests).items():
-        found.setdefault(source, []).extend((start, until) for start, until, _ in ranges)
+    report = Report()
+    proof = _Proof(filesystem, output, report)
+    table = checkpoints.table
+    try:
+        entries = table.entries()
+        checksums = table.checksums()
+    except AlteredCheckpoint as error:
+        report.problems.append(str(error))
+        return report
+    tabled = table.files()
+    data, quarantined = beside(entries)
+    report.commits, report.files = len(entries), len(tabled) + len(data)
+    for file in tabled:
+        proof.table_file(file, checksums.get(file.path))
+    for kept in [*data, *quarantined]:
+        proof.file_beside(kept)
+    expected = accounted(entries)
+    for source, ranges in withheld(entries).items():
+        proof.found.setdefault(source, []).extend((start, until) for start, until, _ in ranges)
         for start, until, kind in ranges:
             match kind:
                 case Withheld.GAP:
@@ -88,9 +113,22 @@ def verify(filesystem: LakeFileSystem, output: str) -> Report:
                     report.absent_offsets += until - start
                 case Withheld.ABORTED:
                     report.aborted_offsets += until - start
-    for source in sorted(set(expected) | set(found)):
-        _compare(source, expected.get(source, []), sorted(found.get(source, [])), report)
-    _unnamed(filesystem, output, {file.path for file in data}, report)
+    for source in sorted(set(expected) | set(proof.found)):
+        _compare(source, expected.get(source, []), sorted(proof.found.get(source, [])), report)
+    positions = entries[-1].positions
+    for source, said in table.positions(positions).items():
+        if said != positions[source]:
+            report.problems.append(
+                f"{source}: the position is {positions[source]} in the ledger and {said} among the "
+                "table's application transactions"
+            )
+    named = {*(each.path for each in tabled), *(each.path for each in data)}
+    for status in data_files(filesystem, output):
+        if status.path not in named:
+            if status.path.endswith(".parquet"):
+                report.unreferenced += 1
+            else:
+                report.problems.append(f"{status.path} is there but nothing names it")
     report.covered = [
         OffsetRange(source.topic, source.partition, start, until)
         for source, ranges in sorted(expected.items())
@@ -99,39 +137,18 @@ def verify(filesystem: LakeFileSystem, output: str) -> Report:
     return report
 
 
-def _readable(checkpoints: Checkpoints, report: Report) -> Iterator[Manifest]:
-    """Yield the manifests since the beginning, reporting those that are not as they were written.
-
-    What an altered one says is compared with the files all the same.
-    """
-    beginning = 0
-    numbers = checkpoints.manifest_numbers()
-    with contextlib.suppress(CheckpointError):
-        beginning = checkpoints.manifest(numbers[-1], altered=True).beginning
-    for run in numbers:
-        if run < beginning:
-            continue
-        try:
-            checkpoints.manifest(run)
-        except CheckpointError as error:
-            report.problems.append(str(error))
-        with contextlib.suppress(CheckpointError):
-            yield checkpoints.manifest(run, altered=True)
-
-
-def accounted(manifests: Iterable[Manifest]) -> dict[TopicPartition, Runs]:
-    """Return the ranges that manifests account for, after what was taken back, joined."""
+def accounted(entries: Iterable[Entry]) -> dict[TopicPartition, Runs]:
+    """Return the ranges that the ledger accounts for, after what was taken back, joined."""
     ranges: dict[TopicPartition, Runs] = {}
-    for manifest in manifests:
-        if manifest.kind == "rewind":
-            for source in {each.source for each in manifest.ranges}:
-                cut = min(each.start for each in manifest.ranges if each.source == source)
+    for entry in entries:
+        if entry.kind == "rewind":
+            for source, cut in cuts_of(entry).items():
                 ranges[source] = _below(ranges.get(source, []), cut)
             continue
-        for each in manifest.ranges:
+        for each in entry.ranges:
             ranges.setdefault(each.source, []).append((each.start, each.until))
-        planned = {each.source: (each.start, each.until) for each in manifest.ranges}
-        for gap in manifest.gaps:
+        planned = {each.source: (each.start, each.until) for each in entry.ranges}
+        for gap in entry.gaps:
             source = TopicPartition(gap.topic, gap.partition)
             start, until = planned.get(source, (gap.until, gap.until))
             if not start <= gap.start < until:
@@ -148,13 +165,13 @@ class Withheld(Enum):
 
 
 def withheld(
-    manifests: Iterable[Manifest],
+    entries: Iterable[Entry],
 ) -> dict[TopicPartition, list[tuple[int, int, Withheld]]]:
     """Return the offsets that are in no file and why, after what was taken back."""
     found: dict[TopicPartition, list[tuple[int, int, Withheld]]] = {}
-    for manifest in manifests:
-        if manifest.kind == "rewind":
-            for each in manifest.ranges:
+    for entry in entries:
+        if entry.kind == "rewind":
+            for each in entry.ranges:
                 kept = found.get(each.source, [])
                 found[each.source] = [
                     (start, min(until, each.start), kind)
@@ -162,53 +179,107 @@ def withheld(
                     if start < each.start
                 ]
             continue
-        for gap in manifest.gaps:
+        for gap in entry.gaps:
             source = TopicPartition(gap.topic, gap.partition)
             found.setdefault(source, []).append((gap.start, gap.until, Withheld.GAP))
-        for gap in manifest.absent:
+        for gap in entry.absent:
             source = TopicPartition(gap.topic, gap.partition)
             kind = Withheld.ABORTED if gap.cause == ABORTED else Withheld.ABSENT
             found.setdefault(source, []).append((gap.start, gap.until, kind))
     return found
 
 
-def _check(filesystem: LakeFileSystem, output: str, file: DataFile, report: Report) -> Runs:
-    """Compare a file with what was published about it; return the runs of offsets it holds."""
-    path = join(output, file.path)
-    size = filesystem.size(path)
-    if size is None:
-        report.problems.append(f"{file.path} is missing")
-        return []
-    if size != file.size_bytes:
-        report.problems.append(f"{file.path} has {size} bytes, {file.size_bytes} were published")
-        return []
-    with filesystem.opened(path) as local:
-        if sha256_of(local) != file.sha256:
-            report.problems.append(f"{file.path} was changed: its checksum is another")
-            return []
-        found = held_offsets(local, file.path)
-        rows = count_rows(local, file.path)
-    held = list(file.offsets) if found is None else found
-    if isinstance(file.partition, Partition07):
-        # Bytes of entries: there are fewer of them than bytes, and more rows than entries.
-        if not is_quarantine(file.path) and rows != file.rows:
+class _Proof:
+    """What the files were found to hold, by partition."""
+
+    def __init__(self, filesystem: LakeFileSystem, output: str, report: Report) -> None:
+        self._fs = filesystem
+        self._output = output
+        self._report = report
+        self.found: dict[TopicPartition, Runs] = {}
+
+    def table_file(self, file: LiveFile, sha256: str | None) -> None:
+        """Compare a file of the table with what was published about it, and take its offsets."""
+        report = self._report
+        report.rows += file.rows
+        report.size_bytes += file.size_bytes
+        report.unsealed += sha256 is None
+        path = join(self._output, file.path)
+        if not self._whole(file.path, file.size_bytes):
+            return
+        with self._fs.opened(path) as local:
+            if sha256 is not None and sha256_of(local) != sha256:
+                report.problems.append(f"{file.path} was changed: its checksum is another")
+                return
+            try:
+                held = held_in_file(local, file.path) or {}
+                report.rows_crc = (report.rows_crc + rows_crc(local)) % _MODULUS
+            except (ValueError, OSError) as error:
+                report.problems.append(f"{file.path} cannot be read: {error}")
+                return
+        rows = sum(each.rows for each in held.values())
+        if rows != file.rows:
             report.problems.append(f"{file.path} holds {rows} rows, {file.rows} were published")
-        if joined(held) != list(file.offsets):
-            report.problems.append(f"{file.path} holds other entries than were published")
-        return held
-    count = sum(until - start for start, until in held)
-    if not is_quarantine(file.path) and count != file.rows:
-        report.problems.append(f"{file.path} holds {count} offsets, {file.rows} were published")
-    if held and (held[0][0], held[-1][1]) != (file.start, file.until):
-        report.problems.append(
-            f"{file.path} holds [{held[0][0]}, {held[-1][1]}), "
-            f"[{file.start}, {file.until}) was published"
-        )
-    return held
+        self._take(file.topic, held)
+
+    def file_beside(self, file: DataFile) -> None:
+        """Compare a file beside the table with what was published, and take its offsets."""
+        report = self._report
+        quarantine = is_quarantine(file.path)
+        if quarantine:
+            report.quarantined += file.rows
+        else:
+            report.rows += file.rows
+            report.size_bytes += file.size_bytes
+        if not self._whole(file.path, file.size_bytes):
+            return
+        with self._fs.opened(join(self._output, file.path)) as local:
+            if sha256_of(local) != file.sha256:
+                report.problems.append(f"{file.path} was changed: its checksum is another")
+                return
+            if quarantine:
+                runs = held_in_quarantine(local)
+                if runs and (runs[0][0], runs[-1][1]) != (file.start, file.until):
+                    report.problems.append(f"{file.path} holds other offsets than were published")
+                if isinstance(file.partition, Partition07) and joined(runs) != list(file.offsets):
+                    report.problems.append(f"{file.path} holds other entries than were published")
+                self._keep(TopicPartition(file.topic, file.partition), runs)
+                return
+            held = held_in_file(local, file.path)
+            rows = count_rows(local, file.path)
+        if rows != file.rows:
+            report.problems.append(f"{file.path} holds {rows} rows, {file.rows} were published")
+        if held is None:
+            self._keep(TopicPartition(file.topic, file.partition), list(file.offsets))
+        else:
+            self._take(file.topic, held)
+
+    def _whole(self, path: str, published: int) -> bool:
+        size = self._fs.size(join(self._output, path))
+        if size is None:
+            self._report.problems.append(f"{path} is missing")
+        elif size != published:
+            self._report.problems.append(f"{path} has {size} bytes, {published} were published")
+        return size == published
+
+    def _take(self, topic: str, held: dict[int, Held]) -> None:
+        for partition, each in held.items():
+            self._keep(TopicPartition(topic, partition), each.runs)
+
+    def _keep(self, source: TopicPartition, runs: Runs) -> None:
+        self.found.setdefault(source, []).extend(runs)
+
+
+def rows_crc(local: Path) -> int:
+    """Return the sum of the CRC-32 of the values in a Parquet file."""
+    total = 0
+    for batch in pq.ParquetFile(local).iter_batches(columns=["value"]):
+        total += sum(map(zlib.crc32, (each or b"" for each in batch.column(0).to_pylist())))
+    return total
 
 
 def _compare(source: TopicPartition, expected: Runs, found: Runs, report: Report) -> None:
-    """Report every offset that is missing, repeated or beyond what manifests account for."""
+    """Report every offset that is missing, repeated or beyond what the ledger accounts for."""
     for start, until in repeated(found):
         report.problems.append(f"{source}: offsets [{start}, {until}) are twice")
     present = joined(found)
@@ -216,15 +287,8 @@ def _compare(source: TopicPartition, expected: Runs, found: Runs, report: Report
         report.problems.append(f"{source}: offsets [{start}, {until}) are missing")
     for start, until in minus(present, expected):
         report.problems.append(
-            f"{source}: offsets [{start}, {until}) are there but no manifest accounts for them"
+            f"{source}: offsets [{start}, {until}) are there but no run accounts for them"
         )
-
-
-def _unnamed(filesystem: LakeFileSystem, output: str, known: set[str], report: Report) -> None:
-    """Report data files beside the published ones, which a reader without manifests would see."""
-    for each in data_files(filesystem, output):
-        if each.path not in known:
-            report.problems.append(f"{each.path} is there but no manifest names it")
 
 
 def _below(ranges: Runs, cut: int) -> Runs:

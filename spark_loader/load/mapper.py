@@ -1,6 +1,6 @@
 """One mapper: reads its ranges, makes its files durable, then writes its offsets.
 
-    read ─▶ files (staged, durable) ─▶ offsets file, published once ─▶ done
+    read ─▶ files (durable, named by nothing) ─▶ offsets file, published once ─▶ done
 
 Invariant: a mapper is done when its offsets file exists, and that names every file that counts.
 Attempts share nothing but that name, so retries and speculative copies do no harm: the first to
@@ -8,7 +8,8 @@ publish wins and the others remove what they wrote.
 
 Trouble that lies in the data (lost offsets, a damaged entry, a topic that is gone, too much to
 quarantine) is an outcome, not an exception: another attempt would meet it again, and other mappers
-are to finish. Anything else is raised, and Spark tries again.
+are to finish. A partition that is in trouble is left out, and the others of the mapper are read
+again without it. Anything else is raised, and Spark tries again.
 """
 
 import json
@@ -16,20 +17,21 @@ import logging
 import socket
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from spark_loader.errors import DamagedLog, DataLoss, QuarantineLimit
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.ledger import Gap, MapperOffsets
+from spark_loader.lake.table import schema_to_text
 from spark_loader.reading.access import Access
 from spark_loader.reading.damage import DamagedEntry
 from spark_loader.reading.generations import find_generation
 from spark_loader.reading.options import ConnectOptions
 from spark_loader.reading.reader import NOT_LOADED
 from spark_loader.reading.splits import OffsetRange
-from spark_loader.sink.partition import PartitionSink, SinkOptions
+from spark_loader.sink.partition import MapperSink, SinkOptions
 from spark_loader.storage.files import LakeFileSystem
 from zkbroker.errors import UnknownTopicOrPartition
 
@@ -61,20 +63,24 @@ class MapperTask:
     report_to: tuple[str, int] | None = None
 
 
+Trouble = DataLoss | DamagedLog | QuarantineLimit
+
+
 @dataclass(frozen=True, slots=True)
 class MapperOutcome:
-    """What became of a mapper: finished with its offsets written, or what is in its way."""
+    """What became of a mapper: the rows it wrote, and what is in the way of its other ranges."""
 
     mapper: int
     rows: int = 0
-    trouble: DataLoss | DamagedLog | QuarantineLimit | None = None
+    troubles: tuple[Trouble, ...] = ()
 
 
 @dataclass(slots=True)
 class _Work:
     """What an attempt has written so far."""
 
-    sinks: list[PartitionSink] = field(default_factory=list)
+    sink: MapperSink
+    at: OffsetRange | None = None
     gaps: list[Gap] = field(default_factory=list)
     absent: list[Gap] = field(default_factory=list)
 
@@ -86,13 +92,32 @@ def run_mapper(task: MapperTask) -> MapperOutcome:
         OSError, ProtocolError, …: what another attempt may cure; nothing counts and what was
             written is removed.
     """
-    try:
-        return MapperOutcome(task.mapper, _run(task))
-    except UnknownTopicOrPartition as error:
-        gone = DataLoss(f"{', '.join(map(str, task.ranges))}: {error}")
-        return MapperOutcome(task.mapper, trouble=gone)
-    except (DataLoss, DamagedLog, QuarantineLimit) as error:
-        return MapperOutcome(task.mapper, trouble=error)
+    troubles: list[Trouble] = []
+    while True:
+        try:
+            return MapperOutcome(task.mapper, _run(task), tuple(troubles))
+        except QuarantineLimit as error:
+            return MapperOutcome(task.mapper, troubles=(*troubles, error))
+        except _InTheWay as found:
+            troubles.append(found.trouble)
+            left = [
+                (each, policy)
+                for each, policy in zip(task.ranges, task.policies, strict=True)
+                if each != found.at
+            ]
+            if not left:
+                return MapperOutcome(task.mapper, troubles=tuple(troubles))
+            ranges, policies = zip(*left, strict=True)
+            task = replace(task, ranges=ranges, policies=policies)
+
+
+class _InTheWay(Exception):
+    """A range cannot be loaded."""
+
+    def __init__(self, at: OffsetRange, trouble: Trouble) -> None:
+        super().__init__(str(trouble))
+        self.at = at
+        self.trouble = trouble
 
 
 def _run(task: MapperTask) -> int:
@@ -100,24 +125,36 @@ def _run(task: MapperTask) -> int:
     done = checkpoints.mapper_offsets(task.run, task.mapper)
     if done is not None:
         return done.rows
-    token = uuid.uuid4().hex[:8]
-    work = _Work()
+    token = f"{task.run:06d}-{task.mapper:05d}-{uuid.uuid4().hex[:8]}"
+    staging = checkpoints.staging(task.run)
+    work = _Work(MapperSink(task.filesystem, task.output, staging, token, task.sink))
     won = False
     try:
-        _load(task, token, checkpoints.staging(task.run), work)
+        _load(task, work)
+        sink = work.sink
         offsets = MapperOffsets(
             run=task.run,
             mapper=task.mapper,
             attempt=token,
             ranges=task.ranges,
-            files=tuple(each for sink in work.sinks for each in sink.files),
-            quarantined=tuple(each for sink in work.sinks for each in sink.quarantine.files),
+            tabled=tuple(sink.tabled),
+            schema=schema_to_text(sink.schema),
+            files=tuple(sink.files),
+            quarantined=tuple(sink.quarantined),
             gaps=tuple(work.gaps),
             absent=tuple(work.absent),
-            rows=sum(sink.rows for sink in work.sinks),
-            value_bytes=sum(sink.value_bytes for sink in work.sinks),
+            rows=sink.rows,
+            value_bytes=sink.value_bytes,
         )
         won = checkpoints.write_mapper_offsets(offsets)
+    except UnknownTopicOrPartition as error:
+        if work.at is None:
+            raise
+        raise _InTheWay(work.at, DataLoss(f"{work.at}: {error}")) from error
+    except (DataLoss, DamagedLog) as error:
+        if work.at is None:
+            raise
+        raise _InTheWay(work.at, error) from error
     finally:
         if not won and not _published(checkpoints, task, token):
             _discard(work)
@@ -126,7 +163,7 @@ def _run(task: MapperTask) -> int:
         task.run,
         task.mapper,
         offsets.rows,
-        len(offsets.files),
+        len(offsets.tabled) + len(offsets.files),
         won,
     )
     return offsets.rows
@@ -143,19 +180,18 @@ def _published(checkpoints: Checkpoints, task: MapperTask, token: str) -> bool:
 
 
 def _discard(work: _Work) -> None:
-    for sink in work.sinks:
-        try:
-            sink.discard()
-        except OSError as error:
-            # The driver removes what is left over once the run is published.
-            logger.warning("mapper left files behind error=%s", error)
+    try:
+        work.sink.discard()
+    except OSError as error:
+        # Nothing names them, and `vacuum` removes them.
+        logger.warning("mapper left files behind error=%s", error)
 
 
-def _load(task: MapperTask, token: str, staging: str, work: _Work) -> None:
+def _load(task: MapperTask, work: _Work) -> None:
     report = _Reporter(task)
     fetcher = task.access.fetcher(task.connect)
     try:
-        for number, (wanted, policy) in enumerate(zip(task.ranges, task.policies, strict=True)):
+        for wanted, policy in zip(task.ranges, task.policies, strict=True):
             reader = find_generation(task.connect.generation).reader(
                 fetcher,
                 fetch_bytes=task.connect.fetch_bytes,
@@ -165,24 +201,17 @@ def _load(task: MapperTask, token: str, staging: str, work: _Work) -> None:
                 verify_crc=task.connect.check_crcs,
                 positions=True,
             )
-            sink = PartitionSink(
-                task.filesystem,
-                task.output,
-                wanted.source,
-                staging,
-                f"{token}-{number}",
-                task.sink,
-            )
-            work.sinks.append(sink)
+            work.at = wanted
+            work.sink.begin(wanted.source)
             for piece in reader.read(wanted):
                 if isinstance(piece, pa.RecordBatch):
-                    sink.write(piece)
+                    work.sink.write(piece)
                     report.add(piece.num_rows, piece.nbytes)
                 elif isinstance(piece, DamagedEntry):
-                    sink.quarantine.add_damaged(piece)
+                    work.sink.add_damaged(piece)
                 else:
                     (work.absent if piece.cause in NOT_LOADED else work.gaps).append(piece)
-            sink.finish()
+        work.sink.finish()
         report.close()
     finally:
         fetcher.close()

@@ -77,7 +77,7 @@ class LoadOptions:
     max_bytes: int | None = None
     max_seconds: float | None = None
     split_bytes: int = 1024 * 1024 * 1024
-    group_bytes: int = 0
+    group_bytes: int = 4 * 1024 * 1024
     format: str = "parquet"
     event_time: EventTime = field(default_factory=EventTime)
     fallback: str = "quarantine"

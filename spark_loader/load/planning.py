@@ -1,7 +1,7 @@
 """The plan of a run: the offsets to load, fixed once, and the gaps with their causes.
 
 Invariant: for every partition planned, `[position, end)` is covered by ranges and gaps, disjoint
-and in order; a partition that cannot be is left out whole. Positions come from the last manifest; a
+and in order; a partition that cannot be is left out whole. Positions come from the last entry; a
 partition it does not know starts where the options say, or at its beginning when its topic was
 loaded before (records may have come since).
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from spark_loader.errors import DataLoss, LoadError
-from spark_loader.lake.ledger import Gap, Manifest, Plan, now_text
+from spark_loader.lake.ledger import Entry, Gap, Plan, now_text
 from spark_loader.load.options import LoadOptions
 from spark_loader.reading.cuts import at_cuts, split_at_cuts
 from spark_loader.reading.options import TopicSelection
@@ -39,7 +39,7 @@ class Extent:
 
 
 def make_plan(
-    run: int, options: LoadOptions, view: SourceCluster, latest: Manifest | None
+    run: int, options: LoadOptions, view: SourceCluster, latest: Entry | None
 ) -> tuple[Plan | None, list[DataLoss]]:
     """Plan a run; None when there is nothing new at all.
 

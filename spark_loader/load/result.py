@@ -12,7 +12,7 @@ class LoadResult:
     """What a load did.
 
     Attributes:
-        run: number of its manifest; the last one when there were several rounds, 0 for none.
+        run: its number; the last one when there were several rounds, 0 for none.
         rows: records in data files.
         bytes: length of the data files.
         files: their paths.

@@ -1,7 +1,7 @@
 """One run of a load: plan, mappers, publication.
 
-    plan (or the unfinished one) ─▶ mappers ─▶ files get their names ─▶ manifest ─▶ group
-    written ahead                   offsets    repeatable               at once      offsets
+    plan (or the unfinished one) ─▶ mappers ─▶ commit of the table ─▶ group
+    written ahead                   offsets    at once                offsets
 
 Invariant: whatever stops a run between any two steps, the next one resumes it with the same ranges,
 keeps the mappers that finished, and nothing counts twice or not at all.
@@ -12,14 +12,16 @@ up no other: the run is published without it, then the error is raised.
 
 import logging
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from spark_loader.errors import LoadError, QuarantineLimit
 from spark_loader.lake.checkpoint import Checkpoints
-from spark_loader.lake.ledger import DataFile, Manifest, MapperOffsets, Plan, now_text
+from spark_loader.lake.ledger import Entry, MapperOffsets, Plan, now_text, total_bytes
 from spark_loader.lake.recover import recover
+from spark_loader.lake.table import schema_from_texts
 from spark_loader.load.mapper import MapperOutcome, MapperTask, run_mapper
 from spark_loader.load.options import LoadOptions
 from spark_loader.load.planning import make_plan
@@ -28,6 +30,7 @@ from spark_loader.load.result import LoadResult, merge_ranges
 from spark_loader.reading.access import Access
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.resolve import SourceCluster
+from spark_loader.reading.splits import OffsetRange
 from spark_loader.session import SparkWhenNeeded
 from spark_loader.sink.partition import SinkOptions
 from spark_loader.storage.files import LakeFileSystem, join
@@ -37,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 class Run:
-    """One run, from its plan to its manifest."""
+    """One run, from its plan to its commit."""
 
     def __init__(
         self,
@@ -59,7 +62,7 @@ class Run:
         """Make a plan or resume the unfinished one; run the mappers that are left; publish."""
         self._report(Progress(stage="plan"))
         recover(self._checkpoints, self._fs)
-        latest = self._checkpoints.latest()
+        latest = self._checkpoints.table.latest()
         if latest is not None:
             # Again, should the last run have been stopped just before it.
             self._commit_group(options.group, latest.positions)
@@ -84,26 +87,31 @@ class Run:
         )
         counted, outcomes = self._map(plan, options, set(adopted))
         self._report(counted)
-        failed = {each.mapper: each.trouble for each in outcomes if each.trouble is not None}
-        for trouble in failed.values():
+        found = [
+            trouble
+            for each in sorted(outcomes, key=lambda outcome: outcome.mapper)
+            for trouble in each.troubles
+        ]
+        for trouble in found:
             if isinstance(trouble, QuarantineLimit):
                 # The options are wrong, not a partition: nothing is published with them.
                 raise trouble
-        troubles.extend(failed[mapper] for mapper in sorted(failed))
-        manifest = self._publish(plan, options, latest, set(failed))
+        troubles.extend(found)
+        entry = self._publish(plan, options, latest, outcomes)
+        paths = [*entry.checksums, *(each.path for each in entry.files)]
         result = LoadResult(
             run=plan.run,
-            rows=manifest.rows,
-            bytes=sum(each.size_bytes for each in manifest.files),
-            files=tuple(join(self._checkpoints.output, each.path) for each in manifest.files),
-            ranges=manifest.ranges,
-            gaps=manifest.gaps,
-            quarantined=sum(each.rows for each in manifest.quarantined),
+            rows=entry.rows,
+            bytes=entry.size_bytes,
+            files=tuple(join(self._checkpoints.output, each) for each in paths),
+            ranges=entry.ranges,
+            gaps=entry.gaps,
+            quarantined=sum(each.rows for each in entry.quarantined),
             resumed=resumed,
             adopted=len(adopted),
-            lag=_lag(plan, manifest.positions),
+            lag=_lag(plan, entry.positions),
         )
-        self._report(replace(counted, stage="done", rows=manifest.rows, lag=result.lag))
+        self._report(replace(counted, stage="done", rows=entry.rows, lag=result.lag))
         raise_first(troubles, result)
         return result
 
@@ -114,17 +122,23 @@ class Run:
             offsets = self._checkpoints.mapper_offsets(plan.run, mapper)
             if offsets is None:
                 continue
-            if all(self._is_there(each) for each in [*offsets.files, *offsets.quarantined]):
+            if self._are_there(offsets):
                 done.append(mapper)
             else:
                 logger.warning("mapper files are gone run=%d mapper=%d", plan.run, mapper)
                 self._checkpoints.forget_mapper(plan.run, mapper)
         return done
 
-    def _is_there(self, file: DataFile) -> bool:
+    def _are_there(self, done: MapperOffsets) -> bool:
         output = self._checkpoints.output
-        sizes = (self._fs.size(join(output, path)) for path in (file.staged, file.path))
-        return file.size_bytes in sizes
+        for table_file in done.tabled:
+            if self._fs.size(join(output, table_file.path)) != table_file.size_bytes:
+                return False
+        for each in [*done.files, *done.quarantined]:
+            sizes = (self._fs.size(join(output, path)) for path in (each.staged, each.path))
+            if each.size_bytes not in sizes:
+                return False
+        return True
 
     def _map(
         self, plan: Plan, options: LoadOptions, done: set[int]
@@ -197,20 +211,29 @@ class Run:
         )
 
     def _publish(
-        self, plan: Plan, options: LoadOptions, latest: Manifest | None, failed: set[int]
-    ) -> Manifest:
-        """Give the files their names, write the manifest, then the group's offsets.
+        self,
+        plan: Plan,
+        options: LoadOptions,
+        latest: Entry | None,
+        outcomes: Sequence[MapperOutcome],
+    ) -> Entry:
+        """Commit the files, the offsets and the ledger to the table, then the group's offsets.
 
         Of a partition in which a mapper failed only what lies before that is published.
         """
-        done: list[MapperOffsets] = []
-        for mapper in published_mappers(plan, failed):
+        in_trouble = {each.mapper for each in outcomes if each.troubles}
+        written: dict[int, MapperOffsets] = {}
+        for mapper in range(len(plan.mappers)):
             offsets = self._checkpoints.mapper_offsets(plan.run, mapper)
-            if offsets is None:
+            if offsets is not None:
+                written[mapper] = offsets
+            elif mapper not in in_trouble:
                 raise LoadError(
                     f"mapper {mapper} of run {plan.run} left no offsets; run the load again"
                 )
-            done.append(offsets)
+        ranges_done = {mapper: each.ranges for mapper, each in written.items()}
+        done = [written[mapper] for mapper in published_mappers(plan, ranges_done)]
+        tabled = [each for offsets in done for each in offsets.tabled]
         files = [each for offsets in done for each in offsets.files]
         quarantined = [each for offsets in done for each in offsets.quarantined]
         output = self._checkpoints.output
@@ -223,16 +246,18 @@ class Run:
             source = TopicPartition(gap.topic, gap.partition)
             positions[source] = max(positions[source], gap.until)
         positions.update((each.source, each.until) for each in ranges)
-        manifest = Manifest(
+        entry = Entry(
             run=plan.run,
             created=now_text(),
             kind="load",
             ranges=tuple(ranges),
+            checksums={each.path: each.sha256 for each in tabled},
             files=tuple(files),
             quarantined=tuple(quarantined),
             gaps=(*plan.gaps, *(gap for offsets in done for gap in offsets.gaps)),
             absent=tuple(gap for offsets in done for gap in offsets.absent),
             rows=sum(offsets.rows for offsets in done),
+            size_bytes=total_bytes(tabled, files),
             positions=positions,
             log_starts=plan.log_starts,
             log_ends=plan.log_ends,
@@ -242,31 +267,37 @@ class Run:
             },
             group=options.group,
         )
-        self._checkpoints.write_manifest(manifest)
+        schema = schema_from_texts(offsets.schema for offsets in done)
+        self._checkpoints.table.commit(entry, tabled, schema)
         try:
             self._commit_group(options.group, positions)
         except ZkbrokerError as error:
             raise LoadError(
-                f"run {plan.run} is published with {manifest.rows} rows, only the offsets of group "
+                f"run {plan.run} is published with {entry.rows} rows, only the offsets of group "
                 f"{options.group} could not be committed, which the next run does: {error}"
             ) from error
         recover(self._checkpoints, self._fs)
-        return manifest
+        return entry
 
     def _commit_group(self, group: str, positions: dict[TopicPartition, int]) -> None:
         if group and positions:
             self._view.commit_group_offsets(group, positions)
 
 
-def published_mappers(plan: Plan, failed: set[int]) -> list[int]:
-    """Return the mappers whose ranges are wholly before every failed one of their partitions."""
+def published_mappers(plan: Plan, done: Mapping[int, tuple[OffsetRange, ...]]) -> list[int]:
+    """Return the mappers whose ranges are wholly before every failed one of their partitions.
+
+    Args:
+        plan: what was to be done.
+        done: the ranges that mappers wrote; those of the plan that are in none have failed.
+    """
     cuts: dict[TopicPartition, int] = {}
-    for mapper in failed:
-        for each in plan.mappers[mapper]:
+    for mapper, ranges in enumerate(plan.mappers):
+        for each in set(ranges) - set(done.get(mapper, ())):
             cuts[each.source] = min(each.start, cuts.get(each.source, each.start))
     return [
         mapper
-        for mapper, ranges in enumerate(plan.mappers)
+        for mapper, ranges in sorted(done.items())
         if all(each.until <= cuts.get(each.source, each.until) for each in ranges)
     ]
 

@@ -1,11 +1,12 @@
-"""Writes rows into one file per topic, partition and hour: Parquet, JSON lines or raw.
+"""Writes the rows of a mapper, one file per topic and hour: Parquet, JSON lines or raw.
 
-    batch ─▶ event time per row ─▶ rows by hour ─▶ buffers ─▶ staged file
+    batch ─▶ event time per row ─▶ rows by hour ─▶ buffers ─▶ file
                     │                                 └─▶ spool, when too many hours have one open
                     └─▶ rows without one ─▶ quarantine
 
-Invariant: every row given is in exactly one file or in quarantine. The files of one partition and
-hour hold disjoint, ascending offset ranges; there is another one only when one has reached
+Invariant: every row given is in exactly one file or in quarantine. A Parquet file holds rows of all
+partitions of the mapper, one partition after the other, offsets ascending in each; JSON and raw
+files hold rows of one. There is another file of a topic and hour only when one has reached
 `target_bytes`, however many hours the events lie in. Memory is bounded by `buffer_bytes`, open
 files by `open_files`.
 """
@@ -19,14 +20,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_loader.lake.contents import extent_of
-from spark_loader.lake.ledger import DataFile
+from spark_loader.lake.ledger import DataFile, TableFile
 from spark_loader.reading.columns import POSITION
+from spark_loader.reading.damage import DamagedEntry
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.runs import covered, joined, runs
 from spark_loader.sink.event_time import EventTime, Extractor, HourNames, TimeError
 from spark_loader.sink.quarantine import Quarantine
-from spark_loader.sink.rows import FORMATS, RowWriter, row_writer
+from spark_loader.sink.rows import FORMATS, ParquetRows, RowWriter, row_writer
 from spark_loader.sink.spool import Spool
+from spark_loader.sink.statistics import statistics
 from spark_loader.storage.files import (
     HashingFile,
     LakeFileSystem,
@@ -74,7 +77,7 @@ class SinkOptions:
 @dataclass(slots=True)
 class _OpenFile:
     directory: str
-    staged: str
+    place: str
     output: OutputFile
     sink: HashingFile
     rows: RowWriter
@@ -90,14 +93,13 @@ class _Buffer:
     size_bytes: int = 0
 
 
-class PartitionSink:
-    """Writes the rows of one partition, offsets ascending, for one attempt of a mapper.
+class MapperSink:
+    """Writes the rows of one attempt of a mapper: partition by partition, offsets ascending.
 
     Args:
         filesystem: where files go.
         output: the output directory.
-        source: the partition.
-        staging: directory below it where files lie until the run is published.
+        staging: directory below it where files beside the table lie until the run is published.
         token: unique to this attempt; part of every file's name.
         options: formats and sizes.
     """
@@ -106,14 +108,12 @@ class PartitionSink:
         self,
         filesystem: LakeFileSystem,
         output: str,
-        source: TopicPartition,
         staging: str,
         token: str,
         options: SinkOptions,
     ) -> None:
         self._fs = filesystem
         self._output = output
-        self._source = source
         self._staging = staging
         self._token = token
         self._options = options
@@ -121,18 +121,44 @@ class PartitionSink:
         self._extractor = (
             None if options.event_time.source == "timestamp" else Extractor(options.event_time)
         )
+        self._source: TopicPartition | None = None
         self._buffers: dict[str, _Buffer] = {}
         self._buffered = 0
         self._open: dict[str, _OpenFile] = {}
         self._spool = Spool()
         self._closed: list[OutputFile] = []
         self._made = 0
+        self._quarantines: list[Quarantine] = []
+        self.tabled: list[TableFile] = []
         self.files: list[DataFile] = []
-        self.quarantine = Quarantine(
-            filesystem, output, source, staging, token, options.max_quarantined
-        )
+        self.schema: pa.Schema | None = None
         self.rows = 0
         self.value_bytes = 0
+
+    @property
+    def quarantined(self) -> list[DataFile]:
+        """The files of what was set aside."""
+        return [file for each in self._quarantines for file in each.files]
+
+    def begin(self, source: TopicPartition) -> None:
+        """Take rows of another partition from here on; each partition comes once."""
+        self._end_partition()
+        self._source = source
+        number = len(self._quarantines)
+        self._quarantines.append(
+            Quarantine(
+                self._fs,
+                self._output,
+                source,
+                self._staging,
+                f"{self._token}-{number}",
+                self._options.max_quarantined,
+            )
+        )
+
+    def add_damaged(self, entry: DamagedEntry) -> None:
+        """Set an entry of the partition's log aside that cannot be decoded."""
+        self._quarantines[-1].add_damaged(entry)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Take rows; raise QuarantineLimit when too many have no event time."""
@@ -142,25 +168,38 @@ class PartitionSink:
             return
         self.rows += timed.num_rows
         stored = _stored(timed, times)
+        assert self._source is not None
         for hour, rows in self._by_hour(stored, times):
-            self._buffer(hour, rows)
+            self._buffer(f"topic={self._source.topic}/{hour}", rows)
         while self._buffered > self._options.buffer_bytes:
-            self._flush(max(self._buffers, key=lambda hour: self._buffers[hour].size_bytes))
+            self._flush(max(self._buffers, key=lambda place: self._buffers[place].size_bytes))
 
     def finish(self) -> None:
-        """Make every file durable; `files` and `quarantine.files` are complete after."""
-        for hour in sorted(self._buffers):
-            self._flush(hour)
-        for hour in list(self._open):
-            self._close(hour)
-        for hour in self._spool.hours():
-            for table in _joined(self._spool.take(hour), self._flush_bytes):
-                self._append(hour, table)
-            if hour in self._open:
-                self._close(hour)
-        self._spool.close()
+        """Make every file durable; `tabled`, `files` and `quarantined` are complete after."""
+        self._close_all()
         self._commit()
-        self.quarantine.finish()
+        if self._quarantines:
+            self._quarantines[-1].finish()
+
+    def _end_partition(self) -> None:
+        if self._source is None:
+            return
+        if self._options.format != "parquet":
+            # Their rows do not say which partition they are from, or nothing reads it back.
+            self._close_all()
+        self._quarantines[-1].finish()
+
+    def _close_all(self) -> None:
+        for place in sorted(self._buffers):
+            self._flush(place)
+        for place in list(self._open):
+            self._close(place)
+        for place in self._spool.places():
+            for table in _joined(self._spool.take(place), self._flush_bytes):
+                self._append(place, table)
+            if place in self._open:
+                self._close(place)
+        self._spool.close()
 
     def discard(self) -> None:
         """Remove every file this attempt wrote."""
@@ -172,9 +211,12 @@ class PartitionSink:
         self._spool.close()
         for output in self._closed:
             output.discard()
-        self.quarantine.discard()
-        for done in [*self.files, *self.quarantine.files]:
-            self._fs.delete(join(self._output, done.staged))
+        for quarantine in self._quarantines:
+            quarantine.discard()
+        for done in self.tabled:
+            self._fs.delete(join(self._output, done.path))
+        for kept in [*self.files, *self.quarantined]:
+            self._fs.delete(join(self._output, kept.staged))
 
     def _commit(self) -> None:
         """Make the files that are complete durable, together: devices do that far faster."""
@@ -214,7 +256,7 @@ class PartitionSink:
             }
             if not reasons:
                 return batch, times
-        self.quarantine.add(batch, reasons)
+        self._quarantines[-1].add(batch, reasons)
         bad = pa.array(sorted(reasons), pa.int64())
         good = pc.invert(pc.is_in(pa.array(range(batch.num_rows), pa.int64()), bad))
         return batch.filter(good), times.filter(good)
@@ -257,75 +299,93 @@ class PartitionSink:
             position += counts[number]
         return grouped
 
-    def _buffer(self, hour: str, rows: pa.RecordBatch) -> None:
-        buffer = self._buffers.setdefault(hour, _Buffer())
+    def _buffer(self, directory: str, rows: pa.RecordBatch) -> None:
+        buffer = self._buffers.setdefault(directory, _Buffer())
         size_bytes = rows.nbytes
         buffer.batches.append(rows)
         buffer.size_bytes += size_bytes
         self._buffered += size_bytes
         if buffer.size_bytes >= self._flush_bytes:
-            self._flush(hour)
+            self._flush(directory)
 
     @property
     def _flush_bytes(self) -> int:
         """Bytes of an hour's rows that are worth a row group."""
         return min(self._options.buffer_bytes // 2, self._options.target_bytes)
 
-    def _flush(self, hour: str) -> None:
+    def _flush(self, directory: str) -> None:
         """Write the buffer of an hour into its file, or put it aside."""
-        buffer = self._buffers.pop(hour)
+        buffer = self._buffers.pop(directory)
         self._buffered -= buffer.size_bytes
         table = pa.Table.from_batches(buffer.batches)
         if table.num_rows == 0:
             return
-        full = hour not in self._open and len(self._open) >= self._options.open_files
+        full = directory not in self._open and len(self._open) >= self._options.open_files
         # What follows rows that were put aside has to come after them.
-        if full or hour in self._spool:
-            self._spool.put(hour, table)
+        if full or directory in self._spool:
+            self._spool.put(directory, table)
         else:
-            self._append(hour, table)
+            self._append(directory, table)
 
-    def _append(self, hour: str, table: pa.Table) -> None:
+    def _append(self, directory: str, table: pa.Table) -> None:
         """Write rows into the file of an hour, opening and closing it as needed."""
-        start, until = extent_of(table)
-        opened = self._open.get(hour)
+        opened = self._open.get(directory)
         if opened is None:
-            opened = self._create(hour, table.schema, start)
-            self._open[hour] = opened
+            opened = self._create(directory, table.schema)
+            self._open[directory] = opened
         opened.rows.write(table)
         opened.count += table.num_rows
-        opened.until = until
-        offsets = table.column("offset").combine_chunks()
-        if POSITION in table.schema.names:
-            opened.offsets.extend(covered(table.column(POSITION).combine_chunks(), offsets))
-        elif self._options.format == "raw":
-            opened.offsets.extend(runs(offsets))
+        if self._options.format != "parquet":
+            start, opened.until = extent_of(table)
+            opened.start = start if opened.start < 0 else opened.start
+            offsets = table.column("offset").combine_chunks()
+            if POSITION in table.schema.names:
+                opened.offsets.extend(covered(table.column(POSITION).combine_chunks(), offsets))
+            elif self._options.format == "raw":
+                opened.offsets.extend(runs(offsets))
         if opened.sink.size_bytes >= self._options.target_bytes:
-            self._close(hour)
+            self._close(directory)
 
-    def _create(self, hour: str, schema: pa.Schema, start: int) -> _OpenFile:
-        directory = f"topic={self._source.topic}/{hour}"
-        staged = f"{self._staging}/{self._token}+{self._source}+{self._made}"
+    def _create(self, directory: str, schema: pa.Schema) -> _OpenFile:
+        number = self._made
         self._made += 1
-        output = self._fs.create(join(self._output, staged))
+        if self._options.format == "parquet":
+            # At its place at once: nothing reads it before a commit names it.
+            place = f"{directory}/part-{number:05d}-{self._token}.parquet"
+            self.schema = schema if self.schema is None else pa.unify_schemas([self.schema, schema])
+        else:
+            place = f"{self._staging}/{self._token}+{self._source}+{number}"
+        output = self._fs.create(join(self._output, place))
         sink = HashingFile(output)
         rows = row_writer(self._options.format, sink, schema, self._options.compression)
-        return _OpenFile(directory, staged, output, sink, rows, start)
+        return _OpenFile(directory, place, output, sink, rows, start=-1)
 
-    def _close(self, hour: str) -> None:
-        opened = self._open[hour]
+    def _close(self, directory: str) -> None:
+        opened = self._open[directory]
         opened.rows.close()
         self._closed.append(opened.output)
         if len(self._closed) >= self._options.open_files:
             self._commit()
-        del self._open[hour]
+        del self._open[directory]
+        if isinstance(opened.rows, ParquetRows):
+            self.tabled.append(
+                TableFile(
+                    path=opened.place,
+                    rows=opened.count,
+                    size_bytes=opened.sink.size_bytes,
+                    sha256=opened.sink.sha256,
+                    stats=statistics(opened.rows.metadata),
+                )
+            )
+            return
+        assert self._source is not None
         name = file_name(
             self._source, opened.start, opened.until, self._token, FORMATS[self._options.format]
         )
         self.files.append(
             DataFile(
                 path=f"{opened.directory}/{name}",
-                staged=opened.staged,
+                staged=opened.place,
                 topic=self._source.topic,
                 partition=self._source.partition,
                 start=opened.start,

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_loader.sink.statistics import has_order
 from spark_loader.storage.files import HashingFile
 
 # Formats and the suffixes of their files.
@@ -27,12 +28,14 @@ class ParquetRows:
     def __init__(self, sink: HashingFile, schema: pa.Schema, compression: str) -> None:
         # Dictionaries only where values repeat: for keys and values they cost more than they save.
         repeating = [name for name in ("timestampType", "partition") if name in schema.names]
+        # Statistics of bytes cost more than they save, too.
+        counted = [each.name for each in schema if has_order(each.type)]
         self._writer = pq.ParquetWriter(
             pa.PythonFile(sink, mode="w"),
             schema,
             compression=compression,
             use_dictionary=repeating,
-            write_statistics=["offset", "timestamp", "event_time"],
+            write_statistics=counted,
             store_schema=False,
         )
 
@@ -41,6 +44,11 @@ class ParquetRows:
 
     def close(self) -> None:
         self._writer.close()
+
+    @property
+    def metadata(self) -> Any:
+        """The file's footer, once it is closed."""
+        return self._writer.writer.metadata
 
 
 class JsonRows:

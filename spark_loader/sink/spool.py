@@ -1,8 +1,8 @@
-"""Rows of hours for which no file is open, on local disk until their hour's turn comes.
+"""Rows of places (topic and hour) for which no file is open, on local disk until their turn comes.
 
-    buffer of an hour ─▶ appended to one temporary file ─▶ read back, hour by hour, at the end
+    buffer of a place ─▶ appended to one temporary file ─▶ read back, place by place, at the end
 
-Invariant: rows come back as they were put in, hour for hour in the same order. The file has no name
+Invariant: rows come back as they were put in, each place's in the same order. The file has no name
 once it is open, so nothing is left behind however the process ends.
 """
 
@@ -14,34 +14,34 @@ import pyarrow as pa
 
 
 class Spool:
-    """One temporary file of Arrow messages, with the places of each hour's."""
+    """One temporary file of Arrow messages, with the positions of each place's rows."""
 
     def __init__(self) -> None:
         self._file: Any = None
         self._places: dict[str, list[tuple[int, int]]] = {}
         self._schema: pa.Schema | None = None
 
-    def __contains__(self, hour: str) -> bool:
-        return hour in self._places
+    def __contains__(self, place: str) -> bool:
+        return place in self._places
 
-    def put(self, hour: str, table: pa.Table) -> None:
+    def put(self, place: str, table: pa.Table) -> None:
         """Append rows; raise OSError when the disk of temporary files is full."""
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="zkbroker-load-")  # noqa: SIM115 - kept
             self._schema = table.schema
         for batch in table.combine_chunks().to_batches():
             message = batch.serialize()
-            self._places.setdefault(hour, []).append((self._file.tell(), message.size))
+            self._places.setdefault(place, []).append((self._file.tell(), message.size))
             self._file.write(message)
 
-    def hours(self) -> list[str]:
-        """Return the hours that have rows here, in order."""
+    def places(self) -> list[str]:
+        """Return the places that have rows here, in order."""
         return sorted(self._places)
 
-    def take(self, hour: str) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of an hour in the order they came, and forget them."""
-        for place, size in self._places.pop(hour):
-            self._file.seek(place)
+    def take(self, place: str) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a place in the order they came, and forget them."""
+        for position, size in self._places.pop(place):
+            self._file.seek(position)
             yield pa.ipc.read_record_batch(pa.py_buffer(self._file.read(size)), self._schema)
 
     def close(self) -> None:

@@ -1,8 +1,9 @@
 """The few file operations a load needs, each of them atomic or repeatable.
 
-    create(path) … commit()   a large file, under a hidden name until it is durable and renamed
+    create(path) … commit()   a large file, durable from `commit` on; what names it comes later
     publish(path, bytes)      a small file, whole and durable, once: the first to publish wins
     rename(a, b)              repeatable: done already is done
+    table_log(output)         the log of the Delta table, for the library that writes it
 
 Invariant: a reader never sees a file half written under a name given to `publish` or `rename`.
 Local directories are served here; any other Hadoop file system by `hadoop.py`. Objects travel to
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from spark_loader.reading.positions import TopicPartition
+from spark_loader.storage.table_log import LocalTableLog, TableLog
 from zkbroker.types import Partition07
 
 
@@ -76,6 +78,9 @@ class LakeFileSystem(Protocol):
 
     def lock(self, path: str, owner: str) -> contextlib.AbstractContextManager[None]:
         """Hold a lock that ends with this process; raise LockedError when another holds it."""
+
+    def table_log(self, output: str) -> TableLog:
+        """Return the log of the table in a directory."""
 
 
 class LockedError(OSError):
@@ -196,6 +201,9 @@ class LocalFileSystem:
             file.write(owner)
             file.flush()
             yield
+
+    def table_log(self, output: str) -> LocalTableLog:
+        return LocalTableLog(output, sync=self.sync)
 
 
 class LocalOutput:

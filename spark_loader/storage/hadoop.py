@@ -23,6 +23,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from spark_loader.storage.files import FileStatus, LockedError, OutputFile
+from spark_loader.storage.table_log import MirroredTableLog
 
 logger = logging.getLogger(__name__)
 
@@ -129,6 +130,9 @@ class HadoopFileSystem:
             released.set()
             renewing.join()
             self.delete(path)
+
+    def table_log(self, output: str) -> MirroredTableLog:
+        return MirroredTableLog(self, output)
 
     def _take_over(self, path: str) -> None:
         """Move a dead holder's lock away; raise LockedError when its holder lives."""

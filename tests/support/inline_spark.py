@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_loader.storage.files import FileStatus, LakeFileSystem, OutputFile
+from spark_loader.storage.table_log import TableLog
 
 
 class InlineSpark:
@@ -95,6 +96,26 @@ class CrashingFileSystem:
 
     def lock(self, path: str, owner: str) -> contextlib.AbstractContextManager[None]:
         return self._inner.lock(path, owner)
+
+    def table_log(self, output: str) -> TableLog:
+        return CrashingLog(self, self._inner.table_log(output))
+
+
+class CrashingLog:
+    def __init__(self, filesystem: CrashingFileSystem, inner: TableLog) -> None:
+        self._fs = filesystem
+        self._inner = inner
+        self.uri = inner.uri
+        self.options = inner.options
+
+    def pull(self) -> None:
+        self._inner.pull()
+
+    def fetch(self, paths: list[str]) -> None:
+        self._inner.fetch(paths)
+
+    def commit(self, write: Callable[[], int]) -> int:
+        return int(self._fs._around("commit of the table", lambda: self._inner.commit(write)))
 
 
 class CrashingOutput:

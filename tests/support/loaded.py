@@ -1,21 +1,32 @@
-"""What is in an output directory, counted without the loader: by names and a Parquet reader."""
+"""What is in a lake, counted without the loader: by the Delta library and a Parquet reader."""
 
-import re
 from pathlib import Path
 
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+
+def loaded_files(output: Path) -> list[Path]:
+    """Return the files of the table, in order."""
+    return sorted(map(Path, DeltaTable(str(output)).file_uris()))
 
 
 def loaded_offsets(output: Path) -> dict[tuple[str, int], list[int]]:
-    """Return the offsets in every visible Parquet file, sorted, with repetitions."""
+    """Return the offsets in every file of the table, sorted, with repetitions."""
     found: dict[tuple[str, int], list[int]] = {}
-    for path in sorted(Path(output).glob("topic=*/date=*/hour=*/[!._]*.parquet")):
+    for path in loaded_files(output):
         topic = path.parts[-4].removeprefix("topic=")
-        match = re.fullmatch(r"(.+)\+(\d{5})\+(\d{20})\+(\d{20})\+(.+)\.parquet", path.name)
-        assert match is not None
-        assert match[1] == topic
-        offsets = pq.ParquetFile(path).read(["offset"]).column("offset").to_pylist()
-        assert offsets == sorted(offsets)
-        assert (offsets[0], offsets[-1] + 1) == (int(match[3]), int(match[4]))
-        found.setdefault((topic, int(match[2])), []).extend(offsets)
+        table = pq.ParquetFile(path).read(["partition", "offset"])
+        rows = zip(*(table.column(n).to_pylist() for n in ("partition", "offset")), strict=True)
+        for partition, offset in rows:
+            found.setdefault((topic, partition), []).append(offset)
     return {source: sorted(offsets) for source, offsets in found.items()}
+
+
+def file_with(output: Path, partition: int, offset: int) -> Path:
+    """Return the file of the table that holds an offset of a partition."""
+    for path in loaded_files(output):
+        table = pq.ParquetFile(path).read(["partition", "offset"])
+        if {"partition": partition, "offset": offset} in table.to_pylist():
+            return path
+    raise AssertionError((partition, offset))

@@ -25,7 +25,8 @@ def output(tmp_path):
 @pytest.fixture
 def run(cluster, output):
     def load(filesystem=LOCAL, **fields):
-        given = {"bootstrap": "h:1", "topics": ["t"], "output": str(output), **fields}
+        given = {"bootstrap": "h:1", "topics": ["t"], "output": str(output), "group_bytes": 0}
+        given |= fields
         return Loader(access=cluster, filesystem=filesystem, **given).run(InlineSpark())
 
     return load

@@ -6,10 +6,18 @@ from dataclasses import dataclass, field
 import pytest
 
 from spark_loader.json_codec import from_json, to_json, written
-from spark_loader.lake.inventory import Inventory
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.splits import OffsetRange
 from zkbroker.types import Partition07
+
+
+@dataclass(frozen=True)
+class Inventory:
+    files: int = 0
+    size_bytes: int = 0
+    fingerprint: int = field(
+        default=0, metadata=written(lambda found: f"{found:032x}", lambda text: int(text, 16))
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,14 @@ from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.sink.event_time import EventTime
 from tests.support.inline_spark import Crash, CrashingFileSystem
-from tests.support.loaded import loaded_offsets
+from tests.support.loaded import file_with, loaded_offsets
 from tests.support.loading import AT, LOCAL, proved
+
+
+def forget(output):
+    """Lose the table and the checkpoints."""
+    shutil.rmtree(output / "_delta_log")
+    shutil.rmtree(output / "_zkbroker")
 
 
 @pytest.fixture(params=["parquet", "json", "raw"])
@@ -23,7 +29,7 @@ def test_after_adopting_a_load_goes_on_where_the_files_end(run, cluster, output,
     run(format=kind)
     cluster.append("t", 0, [b"x"] * 10, timestamp_ms=AT)
     run(format=kind)
-    shutil.rmtree(output / "_zkbroker")
+    forget(output)
     said = command("adopt", "--output", output)
     assert "3 data files with 150 rows taken over" in said
     assert "t-0: the next load begins at offset 110" in said
@@ -37,7 +43,7 @@ def test_after_adopting_a_load_goes_on_where_the_files_end(run, cluster, output,
 
 def test_the_flag_of_a_load_adopts_and_loads(run, cluster, output, command):
     run()
-    shutil.rmtree(output / "_zkbroker")
+    forget(output)
     cluster.append("t", 1, [b"x"] * 7, timestamp_ms=AT)
     planned = ("--output", output, "--bootstrap", "h:1", "--topic", "t", "--adopt", "--json")
     shown = json.loads(command("plan", *planned))
@@ -55,8 +61,7 @@ def test_what_no_file_holds_is_a_gap_and_a_rewind_loads_it(run, cluster, output,
     for _ in range(3):
         run()
         cluster.append("t", 0, [b"x"] * 10, timestamp_ms=AT)
-    [lost] = output.glob("topic=t/*/*/t+00000+*100+*110+*.parquet")
-    lost.unlink()
+    file_with(output, 0, 105).unlink()
     said = command("adopt", "--output", output)
     assert "gap t-0 [100, 110): no file that was taken over holds these offsets" in said
     assert proved(output).gap_offsets == 10
@@ -67,42 +72,45 @@ def test_what_no_file_holds_is_a_gap_and_a_rewind_loads_it(run, cluster, output,
     assert loaded_offsets(output)["t", 0] == [*range(130)]
 
 
-def test_manifests_before_it_are_history(run, cluster, output, command):
+def test_entries_before_it_are_history(run, cluster, output, command):
     run(group="g")
     cluster.append("t", 0, [b"x"] * 10, timestamp_ms=AT)
     run(group="g")
-    (output / "_zkbroker/manifests/000001.json").unlink()
+    file_with(output, 0, 105).unlink()
     command("adopt", "--output", output)
-    latest = Checkpoints(LOCAL, str(output)).latest()
+    table = Checkpoints(LOCAL, str(output)).table
+    latest = table.latest()
     assert (latest.run, latest.beginning, latest.group) == (3, 3, "g")
-    assert [each.run for each in Checkpoints(LOCAL, str(output)).manifests()] == [3]
-    assert run().rows == 0
-    (output / "_zkbroker/manifests/000002.json").write_text("{")
+    assert [each.run for each in table.entries()] == [3]
     cluster.append("t", 0, [b"x"] * 10, timestamp_ms=AT)
-    assert run().rows == 10
+    assert run().rows == 20
+    assert [each.run for each in table.entries()] == [3, 4]
     assert proved(output).rows == 160
 
 
-def test_a_last_manifest_that_cannot_be_read_is_no_hindrance(run, cluster, output):
-    run()
-    (output / "_zkbroker/manifests/000001.json").write_text("{")
-    cluster.append("t", 0, [b"x"] * 3, timestamp_ms=AT)
+def test_a_log_that_cannot_be_read_is_put_aside(run, cluster, output):
+    for _ in range(2):
+        run()
+        cluster.append("t", 0, [b"x"] * 3, timestamp_ms=AT)
+    (output / f"_delta_log/{1:020d}.json").write_text("{")
     assert run(adopt=True).rows == 3
+    assert len(list(output.glob("_zkbroker/replaced/*/*.json"))) == 3
     proved(output)
 
 
-def test_checkpoints_of_a_later_release_are_not_given_up(run, output):
+def test_plans_of_a_later_release_are_not_given_up(run, output):
     run()
-    manifest = next(output.glob("_zkbroker/manifests/*.json"))
-    manifest.write_text(manifest.read_text().replace('"version": 1', '"version": 2'))
+    plan = next(output.glob("_zkbroker/runs/*/plan.json"))
+    plan.write_text(plan.read_text().replace('"version": 1', '"version": 2'))
+    shutil.rmtree(output / "_delta_log")
     with pytest.raises(LoadError, match="version 2"):
         run(adopt=True)
 
 
 def test_offsets_in_two_files_are_refused_with_both_names(run, cluster, output, command):
     run()
-    shutil.move(output / "_zkbroker", output.parent / "aside")
-    first = min(output.glob("topic=t/*/*/t+00000*"))
+    first = file_with(output, 0, 0)
+    forget(output)
     shutil.copy(first, first.with_name(first.name.replace(".parquet", "x.parquet")))
     with pytest.raises(LoadError, match=r"t-0 \[0, 100\)") as found:
         command("adopt", "--output", output)
@@ -114,8 +122,8 @@ def test_offsets_in_two_files_are_refused_with_both_names(run, cluster, output, 
 @pytest.mark.parametrize("harm", ["cut", "strange"])
 def test_a_file_that_cannot_be_read_is_named(run, output, command, harm):
     run()
-    shutil.rmtree(output / "_zkbroker")
-    file = min(output.glob("topic=t/*/*/t+00000*"))
+    file = file_with(output, 0, 0)
+    forget(output)
     if harm == "cut":
         file.write_bytes(file.read_bytes()[:-20])
     else:
@@ -129,18 +137,18 @@ def test_a_file_that_cannot_be_read_is_named(run, output, command, harm):
 def test_raw_lines_whose_offsets_cannot_be_told_are_refused(cluster, run, output, command):
     cluster.append("t", 2, [b"two\nlines"], timestamp_ms=AT)
     run(format="raw")
-    shutil.rmtree(output / "_zkbroker")
+    forget(output)
     with pytest.raises(LoadError, match="2 lines and its name 1 offsets"):
         command("adopt", "--output", output)
 
 
 def test_parquet_under_another_name_is_known_by_its_columns(run, output, command):
     run()
-    shutil.rmtree(output / "_zkbroker")
-    first = min(output.glob("topic=t/*/*/t+00001*"))
-    first.rename(first.with_name("part-00000.parquet"))
+    first = file_with(output, 1, 0)
+    forget(output)
+    first.rename(first.with_name("by-hand.parquet"))
     command("adopt", "--output", output)
-    latest = Checkpoints(LOCAL, str(output)).latest()
+    latest = Checkpoints(LOCAL, str(output)).table.latest()
     assert latest.positions == {TopicPartition("t", 0): 100, TopicPartition("t", 1): 40}
     proved(output)
 
@@ -153,16 +161,17 @@ def test_an_empty_directory_has_nothing_to_adopt(output, command):
 
 
 def test_a_run_that_was_half_published_is_given_up(run, cluster, output, command):
-    run(split_bytes=300)
+    given = {"split_bytes": 300, "format": "json"}
+    run(**given)
     cluster.append("t", 0, [b"x"] * 300, timestamp_ms=AT)
     cluster.append("t", 1, [b"x"] * 300, timestamp_ms=AT)
     steps = CrashingFileSystem(LOCAL)
     shutil.copytree(output, f"{output}-whole")
-    run(steps, output=f"{output}-whole", split_bytes=300)
+    run(steps, output=f"{output}-whole", **given)
     with pytest.raises(Crash):
-        run(CrashingFileSystem(LOCAL, steps.steps.index("after rename") + 1), split_bytes=300)
-    (output / "_zkbroker/manifests/000001.json").unlink()
-    result = run(adopt=True)
+        run(CrashingFileSystem(LOCAL, steps.steps.index("after rename") + 1), **given)
+    shutil.rmtree(output / "_delta_log")
+    result = run(adopt=True, **given)
     assert not list(output.glob("_zkbroker/runs/*/staging/*"))
     assert result.rows > 0
     report = proved(output)
@@ -171,7 +180,7 @@ def test_a_run_that_was_half_published_is_given_up(run, cluster, output, command
 
 def test_quarantined_records_stay_in_quarantine(run, output, command):
     run(event_time=EventTime.regex(r"^[5-9]$", "s"))
-    shutil.rmtree(output / "_zkbroker/manifests")
+    shutil.rmtree(output / "_delta_log")
     shutil.rmtree(output / "_zkbroker/runs")
     command("adopt", "--output", output)
     assert (proved(output).rows, proved(output).quarantined) == (10, 130)

@@ -1,9 +1,18 @@
-"""What checkpoints hold reads back, and what counts after several manifests."""
+"""What checkpoints hold reads back, and what counts beside the table after several runs."""
 
 from dataclasses import replace
 
 from spark_loader.json_codec import from_json, to_json
-from spark_loader.lake.ledger import DataFile, Gap, Manifest, MapperOffsets, Plan, live
+from spark_loader.lake.ledger import (
+    DataFile,
+    Entry,
+    Gap,
+    MapperOffsets,
+    Plan,
+    TableFile,
+    beside,
+    total_bytes,
+)
 from spark_loader.reading.splits import OffsetRange
 
 FILE = DataFile(
@@ -20,15 +29,15 @@ FILE = DataFile(
 
 
 def test_a_withdrawn_file_no_longer_counts_and_a_later_one_of_its_name_does():
-    def manifest(**fields):
-        return Manifest(run=1, created="now", kind="load", **fields)
+    def entry(**fields):
+        return Entry(run=1, created="now", kind="load", **fields)
 
     again = replace(FILE, rows=9)
-    data, quarantined = live(
+    data, quarantined = beside(
         [
-            manifest(files=(FILE,), quarantined=(replace(FILE, path="q"),)),
-            manifest(withdrawn=("a", "q")),
-            manifest(files=(again,)),
+            entry(files=(FILE,), quarantined=(replace(FILE, path="q"),)),
+            entry(withdrawn=("a", "q")),
+            entry(files=(again,)),
         ]
     )
     assert (data, quarantined) == ([again], [])
@@ -51,3 +60,8 @@ def test_absent_offsets_take_a_pair_of_numbers_each_and_older_forms_are_read():
     }
     assert from_json(MapperOffsets, content) == done
     assert from_json(MapperOffsets, {**content, "absent": to_json(absent)}) == done
+
+
+def test_files_of_both_kinds_have_lengths():
+    of_table = TableFile(path="p", rows=1, size_bytes=5, sha256="0", stats="{}")
+    assert total_bytes([of_table], [FILE, FILE]) == 25

@@ -4,7 +4,7 @@ import json
 
 from spark_loader import EventTime
 from spark_loader.lake.checkpoint import Checkpoints
-from spark_loader.lake.ledger import live
+from spark_loader.lake.ledger import beside
 from spark_loader.sink.partition import SinkOptions
 from tests.support.inline_spark import Crash, CrashingFileSystem
 from tests.support.loaded import loaded_offsets
@@ -15,7 +15,7 @@ def test_records_without_a_time_are_quarantined_verbatim_and_replayed(run, outpu
     first = run(event_time=EventTime.regex(r"^[5-9]$", "s"))
     assert (first.rows, first.quarantined) == (10, 130)
     proved(output)
-    _, [one, _] = live(Checkpoints(LOCAL, str(output)).manifests())
+    _, [one, _] = beside(Checkpoints(LOCAL, str(output)).table.entries())
     record = json.loads((output / one.path).read_text().splitlines()[0])
     assert (record["offset"], record["value"]) == (0, "MA==")
     assert "does not match" in record["reason"]

@@ -138,8 +138,10 @@ def test_the_dry_run_shows_splits_and_bytes_and_writes_nothing(run, output, comm
     shown = json.loads(
         command("plan", "--output", output, "--bootstrap", "h:1", "--topic", "t", "--json")
     )
-    assert [(m[0]["partition"], m[0]["until"]) for m in shown["mappers"]] == [(0, 100), (1, 40)]
-    assert all(m[0]["bytes"] > 0 for m in shown["mappers"])
+    # Small ones share a mapper.
+    [mapper] = shown["mappers"]
+    assert [(each["partition"], each["until"]) for each in mapper] == [(0, 100), (1, 40)]
+    assert all(each["bytes"] > 0 for each in mapper)
     assert not output.exists()
     with pytest.raises(ConfigError, match="name the cluster"):
         command("plan", "--output", output, "--topic", "t")
@@ -147,7 +149,8 @@ def test_the_dry_run_shows_splits_and_bytes_and_writes_nothing(run, output, comm
 
 def test_checkpoints_of_another_version_are_refused(run, output):
     run()
-    manifest = next(output.glob("_zkbroker/manifests/*.json"))
-    manifest.write_text(manifest.read_text().replace('"version": 1', '"version": 2'))
+    (output / f"_delta_log/{1:020d}.json").unlink()
+    plan = next(output.glob("_zkbroker/runs/*/plan.json"))
+    plan.write_text(plan.read_text().replace('"version": 1', '"version": 2'))
     with pytest.raises(LoadError, match="version 2"):
         run()

@@ -16,10 +16,10 @@ from tests.support.loading import AT, LOCAL, damage, proved
 def test_a_mapper_whose_files_are_gone_is_done_again(run, output):
     steps = CrashingFileSystem(LOCAL)
     run(steps, output=f"{output}-whole")
-    at = steps.steps.index("before publish 000001.json")
+    at = steps.steps.index("before commit of the table")
     with pytest.raises(Crash):
         run(CrashingFileSystem(LOCAL, at))
-    min(output.glob("topic=*/*/*/t+00000+*")).unlink()
+    min(output.glob("topic=*/*/*/*-00000-*.parquet")).unlink()
     result = run()
     assert (result.resumed, result.adopted, result.rows) == (True, 1, 140)
     proved(output)
@@ -44,7 +44,7 @@ def test_of_two_attempts_of_a_mapper_the_first_to_publish_counts(cluster, output
 
     where = {"bootstrap": "h:1", "topics": ["t"], "output": str(output)}
     result = Loader(**where, access=cluster, filesystem=Twice(LOCAL)).run(Spark())
-    assert [copy.trouble for copy in copies] == [None]
+    assert [copy.troubles for copy in copies] == [()]
     assert result.rows == 140
     proved(output)
     assert loaded_offsets(output) == {("t", 0): [*range(100)], ("t", 1): [*range(40)]}
@@ -61,6 +61,7 @@ def tasks(cluster, output):
 
     spark = Stopped()
     where = {"bootstrap": "h:1", "topics": ["t"], "output": str(output), "target_bytes": 1}
+    where["group_bytes"] = 0
     loader = Loader(**where, access=cluster, filesystem=LOCAL, fetch_bytes=2000)
     cluster.append("t", 0, [b"y" * 1000] * 20, timestamp_ms=AT, per_batch=1)
     with pytest.raises(Crash):
@@ -77,7 +78,22 @@ def test_a_mapper_that_is_done_reads_nothing_again(tasks, cluster):
 def test_an_attempt_that_fails_leaves_no_file_behind(tasks, cluster, output):
     damage(cluster, "t", 0, entry=15)
     outcome = run_mapper(tasks[0])
-    assert isinstance(outcome.trouble, DamagedLog)
-    assert "t-0 [114, 115)" in str(outcome.trouble)
+    [trouble] = outcome.troubles
+    assert isinstance(trouble, DamagedLog)
+    assert "t-0 [114, 115)" in str(trouble)
     assert list(output.glob("_zkbroker/runs/*/staging/*")) == []
+    assert list(output.rglob("*.parquet")) == []
     assert list(output.glob("_zkbroker/runs/*/offsets/*")) == []
+
+
+def test_a_partition_in_trouble_is_left_out_and_the_others_of_its_mapper_are_loaded(
+    run, cluster, output
+):
+    cluster.append("t", 0, [b"y" * 1000] * 20, timestamp_ms=AT, per_batch=1)
+    damage(cluster, "t", 0, entry=15)
+    with pytest.raises(DamagedLog, match=r"t-0 \[114, 115\)[^$]*All else was loaded: 40 rows"):
+        run(group_bytes=1 << 20)
+    assert loaded_offsets(output) == {("t", 1): [*range(40)]}
+    proved(output)
+    assert run(group_bytes=1 << 20, keep_damaged=True).rows == 119
+    proved(output)

@@ -3,7 +3,7 @@
 import pytest
 
 from spark_loader.errors import DataLoss, LoadError
-from spark_loader.lake.ledger import Gap, Manifest
+from spark_loader.lake.ledger import Entry, Gap
 from spark_loader.load.options import LoadOptions
 from spark_loader.load.planning import Extent, check_same_topic, make_plan, only, place
 from spark_loader.reading.positions import (
@@ -37,7 +37,7 @@ def planned(cluster, latest=None, *, committed=False, **fields):
 
 
 def manifest(**fields):
-    return Manifest(run=2, created="now", kind="load", **fields)
+    return Entry(run=2, created="now", kind="load", **fields)
 
 
 def covered(plan):

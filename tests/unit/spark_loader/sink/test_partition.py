@@ -1,4 +1,4 @@
-"""The files of one partition, by hour of the event."""
+"""The files of a mapper, by topic and hour of the event."""
 
 import json
 
@@ -9,9 +9,19 @@ from spark_loader import EventTime
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.reader import RangeReader
 from spark_loader.reading.splits import OffsetRange
-from spark_loader.sink.partition import PartitionSink, SinkOptions
+from spark_loader.sink.partition import MapperSink, SinkOptions
 from spark_loader.storage.files import sha256_of
 from tests.support.loading import LOCAL
+
+
+def offsets_in(local, kind, file, values):
+    if kind == "parquet":
+        return pq.ParquetFile(local).read(["offset"]).column("offset").to_pylist()
+    if kind == "json":
+        return [json.loads(line)["offset"] for line in local.read_text().splitlines()]
+    offsets = [o for start, until in file.offsets for o in range(start, until)]
+    assert local.read_bytes().splitlines() == [values[offset] for offset in offsets]
+    return offsets
 
 
 @pytest.mark.parametrize("kind", ["parquet", "json", "raw"])
@@ -20,37 +30,60 @@ def test_events_of_many_hours_make_one_file_an_hour(tmp_path, cluster, kind):
     hours, rows = 40, 4000
     values = [b'{"at": %d, "n": "%s"}' % (n * 7 % hours * 3600, b"x" * 50) for n in range(rows)]
     cluster.append("late", 0, values)
-    sink = PartitionSink(
-        LOCAL, str(tmp_path), TopicPartition("late", 0), "staging", "token",
+    sink = MapperSink(
+        LOCAL, str(tmp_path), "staging", "token",
         SinkOptions(
             format=kind, event_time=EventTime.json("at"), open_files=4, buffer_bytes=20_000
         ),
     )  # fmt: skip
+    sink.begin(TopicPartition("late", 0))
     reader = RangeReader(cluster.fetcher(None), fetch_bytes=4096)
     for piece in reader.read(OffsetRange("late", 0, 0, rows)):
         sink.write(piece)
         assert len(sink._open) <= 4
     sink.finish()
-    assert len(sink.files) == hours
-    assert sum(each.rows for each in sink.files) == rows
+    files = [*sink.tabled, *sink.files]
+    assert len(files) == hours
+    assert sum(each.rows for each in files) == rows
     held = []
-    for each in sink.files:
-        local = tmp_path / each.staged
+    for each in files:
+        local = tmp_path / getattr(each, "staged", each.path)
         assert sha256_of(local) == each.sha256
-        if kind == "parquet":
-            offsets = pq.ParquetFile(local).read(["offset"]).column("offset").to_pylist()
-        elif kind == "json":
-            offsets = [json.loads(line)["offset"] for line in local.read_text().splitlines()]
-        else:
-            offsets = [o for start, until in each.offsets for o in range(start, until)]
-            lines = local.read_bytes().splitlines()
-            assert lines == [values[offset] for offset in offsets]
+        offsets = offsets_in(local, kind, each, values)
         assert offsets == sorted(offsets)
-        assert (offsets[0], offsets[-1] + 1) == (each.start, each.until)
+        if kind == "parquet":
+            stats = json.loads(each.stats)
+            extent = (stats["minValues"]["offset"], stats["maxValues"]["offset"] + 1)
+        else:
+            extent = (each.start, each.until)
+        assert (offsets[0], offsets[-1] + 1) == extent
         held.extend(offsets)
     assert sorted(held) == [*range(rows)]
     sink.discard()
-    assert not any((tmp_path / "staging").iterdir())
+    assert not [path for path in tmp_path.rglob("*token*") if path.is_file()]
+
+
+@pytest.mark.parametrize(("kind", "files"), [("parquet", 2), ("json", 6), ("raw", 6)])
+def test_small_partitions_share_the_parquet_file_of_an_hour(tmp_path, cluster, kind, files):
+    sink = MapperSink(
+        LOCAL, str(tmp_path), "staging", "token",
+        SinkOptions(format=kind, event_time=EventTime.json("at")),
+    )  # fmt: skip
+    reader = RangeReader(cluster.fetcher(None), fetch_bytes=1 << 20)
+    values = [b'{"at": %d}' % (n % 2 * 3600) for n in range(10)]
+    for partition in range(3):
+        cluster.append("few", partition, [*values, b"poison"])
+        sink.begin(TopicPartition("few", partition))
+        for piece in reader.read(OffsetRange("few", partition, 0, 11)):
+            sink.write(piece)
+    sink.finish()
+    assert len(sink.tabled) + len(sink.files) == files
+    assert (sink.rows, [each.rows for each in sink.quarantined]) == (30, [1, 1, 1])
+    for each in sink.tabled:
+        rows = pq.ParquetFile(tmp_path / each.path).read(["partition", "offset"]).to_pylist()
+        places = [(row["partition"], row["offset"]) for row in rows]
+        assert places == sorted(places)
+        assert len({partition for partition, _ in places}) == 3
 
 
 def test_rows_put_aside_stay_in_order_when_a_file_becomes_free(tmp_path, cluster):
@@ -60,9 +93,8 @@ def test_rows_put_aside_stay_in_order_when_a_file_becomes_free(tmp_path, cluster
         format="json", event_time=EventTime.json("at"), open_files=1, buffer_bytes=1,
         target_bytes=3000,
     )  # fmt: skip
-    sink = PartitionSink(
-        LOCAL, str(tmp_path), TopicPartition("late", 0), "staging", "token", options
-    )
+    sink = MapperSink(LOCAL, str(tmp_path), "staging", "token", options)
+    sink.begin(TopicPartition("late", 0))
     reader = RangeReader(cluster.fetcher(None), fetch_bytes=1 << 20)
     for piece in reader.read(OffsetRange("late", 0, 0, len(hours))):
         for start in range(0, piece.num_rows, 10):

@@ -14,12 +14,12 @@ def test_rows_come_back_by_hour_in_the_order_they_came():
     spool.put("11", table(1, 2))
     spool.put("10", table(3))
     spool.put("11", table(4))
-    assert spool.hours() == ["10", "11"]
+    assert spool.places() == ["10", "11"]
     assert "11" in spool
     back = [number for batch in spool.take("11") for number in batch.column(0).to_pylist()]
     assert back == [1, 2, 4]
     assert "11" not in spool
-    assert spool.hours() == ["10"]
+    assert spool.places() == ["10"]
     spool.close()
-    assert spool.hours() == []
+    assert spool.places() == []
     Spool().close()

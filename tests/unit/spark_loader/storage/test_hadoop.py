@@ -44,7 +44,7 @@ def test_a_load_into_a_hadoop_file_system_is_proved_there(mounted, tmp_path):
         )
         loader.run(InlineSpark())
     report = verify(mounted, output)
-    assert (report.problems, report.rows, report.files) == ([], 8, 8)
+    assert (report.problems, report.rows, report.files) == ([], 8, 4)
     assert loaded_offsets(tmp_path / "disk" / "lake") == {("t", p): [*range(4)] for p in range(2)}
 
 

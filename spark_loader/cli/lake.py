@@ -1,0 +1,111 @@
+"""The commands of `zkbroker-load` about the table's files: files, optimize, vacuum, convert."""
+
+import dataclasses
+import json
+from typing import Any
+
+import click
+
+from spark_loader.cli.opened import json_option, opened
+from spark_loader.cli.options import Bytes, output_option, spark_options
+from spark_loader.lake.convert import convert as convert_manifests
+from spark_loader.lake.operate import require_loaded
+from spark_loader.lake.optimize import DEFAULT_HOURS, DEFAULT_TARGET, SAFE_RETENTION_HOURS
+from spark_loader.lake.optimize import optimize as optimize_table
+from spark_loader.lake.optimize import vacuum as vacuum_table
+from spark_loader.lake.recover import locked
+from spark_loader.storage.files import join
+from spark_loader.words import counted
+
+
+@click.command()
+@output_option
+@spark_options
+@click.option("--run", type=int, help="As the lake was after this run.")
+@json_option
+def files(output: str, run: int | None, as_json: bool, **spark: Any) -> None:
+    """List the Parquet files that count, for readers that know no Delta tables."""
+    checkpoints, _ = opened(output, spark)
+    require_loaded(checkpoints)
+    table = checkpoints.table
+    found = table.files(table.version_of(run) if run is not None else None)
+    paths = [join(checkpoints.output, each.path) for each in found]
+    click.echo(json.dumps(paths) if as_json else "\n".join(paths), nl=as_json or bool(paths))
+
+
+@click.command()
+@output_option
+@spark_options
+@click.option(
+    "--older-than",
+    "hours",
+    type=click.FloatRange(0),
+    default=DEFAULT_HOURS,
+    show_default=True,
+    metavar="HOURS",
+    help="Only hours that ended so long ago, in UTC: loads may add to later ones.",
+)
+@click.option(
+    "--target-file-bytes", "target", type=Bytes(), default=DEFAULT_TARGET, help="Size of files."
+)
+@json_option
+def optimize(output: str, hours: float, target: int, as_json: bool, **spark: Any) -> None:
+    """Merge small files of each hour. Readers and loads may go on meanwhile."""
+    checkpoints, filesystem = opened(output, spark)
+    done = optimize_table(checkpoints, filesystem, older_than_hours=hours, target_bytes=target)
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(done)))
+        return
+    click.echo(
+        f"{counted(done.before, 'file')} before, {done.after:,} after: {done.removed:,} merged "
+        f"into {done.added:,}"
+    )
+
+
+@click.command()
+@output_option
+@spark_options
+@click.option(
+    "--retention",
+    "hours",
+    type=click.IntRange(0),
+    default=SAFE_RETENTION_HOURS,
+    show_default=True,
+    metavar="HOURS",
+    help="Keep what was replaced or left behind since.",
+)
+@click.option("--allow-short-retention", "allow", is_flag=True, help="Allow less than a week.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
+@json_option
+def vacuum(
+    output: str, hours: int, allow: bool, dry_run: bool, as_json: bool, **spark: Any
+) -> None:
+    """Delete files that no reader needs any more: merged, taken back, or left by a crash.
+
+    Runs that need them can then no longer be read as they were.
+    """
+    checkpoints, filesystem = opened(output, spark)
+    found = vacuum_table(
+        checkpoints, filesystem, retention_hours=hours, allow_short=allow, dry_run=dry_run
+    )
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    click.echo(f"{counted(len(found), 'file')} {'would be ' if dry_run else ''}deleted")
+
+
+@click.command()
+@output_option
+@spark_options
+def convert(output: str, **spark: Any) -> None:
+    """Take over a lake that an older release loaded, without copying its data.
+
+    Its manifests become commits of a table; loads go on where it ended.
+    """
+    checkpoints, filesystem = opened(output, spark)
+    with locked(checkpoints, filesystem):
+        done = convert_manifests(checkpoints, filesystem)
+    if not done.runs:
+        click.echo("every manifest is in the table already")
+        return
+    click.echo(f"{counted(done.runs, 'run')} with {counted(done.files, 'file')} taken over")

@@ -1,0 +1,130 @@
+"""Takes over a lake of a release that had manifests and no table. No data file is copied or read.
+
+    _zkbroker/manifests/000012.json ─▶ a commit of the table: run 12 and the files that still count
+
+Invariant: after it `verify` holds as it did before, with the same runs, positions, gaps and
+checksums. A conversion that was stopped goes on behind the last run that is in the table. The
+manifests stay where they are, and nothing reads them any more.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_loader.errors import CheckpointError, LoadError
+from spark_loader.json_codec import from_json
+from spark_loader.lake.adopt import table_file, unified
+from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.lake.ledger import Entry, TableFile, beside
+from spark_loader.storage.files import FileStatus, LakeFileSystem, join
+
+
+@dataclass(slots=True)
+class Converted:
+    """What a conversion did: runs, and files that the table names now."""
+
+    runs: int = 0
+    files: int = 0
+    latest: Entry | None = field(default=None)
+
+
+def convert(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Converted:
+    """Make a table of what manifests say.
+
+    Raises:
+        LoadError: there are no manifests, or a data file is missing or of another length.
+        CheckpointError: a manifest cannot be read.
+    """
+    numbers = _numbers(checkpoints, filesystem)
+    if not numbers:
+        raise LoadError(f"{checkpoints.output} has no manifests: there is nothing to convert")
+    latest = _manifest(checkpoints, filesystem, numbers[-1])
+    manifests = [
+        _manifest(checkpoints, filesystem, number)
+        for number in numbers
+        if number >= latest.beginning
+    ]
+    data, _ = beside(manifests)
+    live = {each.path for each in data}
+    counted = checkpoints.counted()
+    done = Converted(latest=manifests[-1])
+    for manifest in manifests:
+        if manifest.run > counted:
+            entry, files, schema = _commit_of(checkpoints, filesystem, manifest, live)
+            checkpoints.table.commit(entry, files, schema)
+            done.runs += 1
+            done.files += len(files)
+    _give_up_attempts(checkpoints, filesystem)
+    return done
+
+
+def _commit_of(
+    checkpoints: Checkpoints, filesystem: LakeFileSystem, manifest: Entry, live: set[str]
+) -> tuple[Entry, list[TableFile], pa.Schema | None]:
+    """Return a manifest as a commit: what of its Parquet files still counts becomes the table's."""
+    files: list[TableFile] = []
+    schema: pa.Schema | None = None
+    for each in manifest.files:
+        if not each.path.endswith(".parquet") or each.path not in live:
+            continue
+        path = join(checkpoints.output, each.path)
+        if filesystem.size(path) != each.size_bytes:
+            raise LoadError(
+                f"{each.path} is missing or not as long as it was published: put it back, or give "
+                f"it up with the release that loaded it: zkbroker-load adopt"
+            )
+        with filesystem.opened(path) as local:
+            footer = pq.read_metadata(local)
+            schema = unified(schema, pq.read_schema(local))
+        files.append(table_file(FileStatus(each.path, each.size_bytes), footer, each.sha256))
+    others = tuple(each for each in manifest.files if not each.path.endswith(".parquet"))
+    entry = replace(
+        manifest,
+        checksums={each.path: each.sha256 for each in files},
+        files=others,
+        size_bytes=sum(each.size_bytes for each in manifest.files),
+    )
+    return entry, files, schema
+
+
+def _give_up_attempts(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> None:
+    """Let the mappers of a run that was stopped begin again: its plan and ranges stay."""
+    plan = checkpoints.unfinished()
+    for mapper in range(len(plan.mappers) if plan is not None else 0):
+        assert plan is not None
+        path = checkpoints.offsets_path(plan.run, mapper)
+        if filesystem.size(path) is None:
+            continue
+        found = json.loads(filesystem.read(path))
+        for each in [*found.get("files", ()), *found.get("quarantined", ())]:
+            for name in ("staged", "path"):
+                filesystem.delete(join(checkpoints.output, each[name]))
+        checkpoints.forget_mapper(plan.run, mapper)
+
+
+def _numbers(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> list[int]:
+    names = filesystem.names(checkpoints.path("manifests"))
+    return [int(name[:-5]) for name in names if name.endswith(".json") and name[0] != "."]
+
+
+def _manifest(checkpoints: Checkpoints, filesystem: LakeFileSystem, run: int) -> Entry:
+    path = checkpoints.path("manifests", f"{run:06d}.json")
+    try:
+        found: Any = json.loads(filesystem.read(path))
+        if not isinstance(found, dict) or found.get("format") != "zkbroker-load-manifest":
+            raise ValueError("it is no manifest")
+        if found.get("checksum", _checksum(found)) != _checksum(found):
+            raise ValueError("it was altered: its checksum is another")
+        return from_json(Entry, found)
+    except ValueError as error:
+        raise CheckpointError(f"{path} cannot be read ({error}): put it back") from None
+
+
+def _checksum(document: dict[str, Any]) -> str:
+    """Return the SHA-256 of a manifest without its checksum; the first releases wrote none."""
+    content = {name: value for name, value in document.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,188 @@
+"""Small files of an hour merged into few, and files that no longer count removed.
+
+    optimize   the library's compaction: files out and files in, one commit; then their checksums
+    vacuum     the library says what nothing needs any more, and that is deleted
+
+Invariants. Readers see the rows of an hour once, in the old files or in the new ones; a crash
+leaves files that nothing names, and the next optimize does what is left. An hour that loads may
+still add to is left alone. `vacuum` keeps what a version of the last `retention_hours` needs, and
+what a load that is under way has written.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from spark_loader.errors import LoadError
+from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.lake.ledger import beside
+from spark_loader.lake.operate import require_loaded
+from spark_loader.lake.recover import OPTIMIZING, locked
+from spark_loader.lake.seal import seal
+from spark_loader.lake.table import LiveFile, partition_values
+from spark_loader.storage.files import LakeFileSystem, join
+
+DEFAULT_HOURS = 24.0
+DEFAULT_TARGET = 128 * 1024 * 1024
+SAFE_RETENTION_HOURS = 168
+_DELETES_AT_ONCE = 8
+# Commits on the way, so that a crash does not undo hours of work.
+_COMMIT_EVERY_S = 60
+
+_Filter = list[tuple[str, str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Optimized:
+    """What an optimize did: the table's files before and after, and those it replaced."""
+
+    before: int
+    after: int
+    removed: int
+    added: int
+
+
+def optimize(
+    checkpoints: Checkpoints,
+    filesystem: LakeFileSystem,
+    *,
+    older_than_hours: float = DEFAULT_HOURS,
+    target_bytes: int = DEFAULT_TARGET,
+    now: datetime | None = None,
+) -> Optimized:
+    """Merge small files of each hour that ended long enough ago.
+
+    Args:
+        checkpoints: of the output directory.
+        filesystem: where it lies.
+        older_than_hours: how long ago an hour must have ended; hours are taken as UTC.
+        target_bytes: about the size of files; larger ones stay as they are.
+        now: the time; that of the clock by default.
+
+    Raises:
+        LoadError: nothing was loaded there, or another optimize is running.
+        CheckpointError: a rewind changed the same files meanwhile; run it again.
+    """
+    require_loaded(checkpoints)
+    table = checkpoints.table
+    with locked(checkpoints, filesystem, OPTIMIZING):
+        before = table.files()
+        end = (now or datetime.now(UTC)).astimezone(UTC) - timedelta(hours=older_than_hours)
+        for filters in _ended_by(end):
+            small = _worth_merging(before, filters, target_bytes)
+            if small:
+                _compact(table, filters, target_bytes, small)
+        seal(table, filesystem)
+        after = table.files()
+    kept = {each.path for each in after} & {each.path for each in before}
+    return Optimized(len(before), len(after), len(before) - len(kept), len(after) - len(kept))
+
+
+def _compact(table: Any, filters: _Filter, target_bytes: int, small: Sequence[LiveFile]) -> None:
+    def compact(delta: Any, properties: Any) -> None:
+        delta.optimize.compact(
+            partition_filters=filters,
+            target_size=target_bytes,
+            min_commit_interval=_COMMIT_EVERY_S,
+            commit_properties=properties,
+        )
+
+    table.rewrite(compact, small)
+
+
+def _ended_by(end: datetime) -> list[_Filter]:
+    """Return the partitions of hours that had ended by a time: earlier days, and that day's."""
+    date = f"{end:%Y-%m-%d}"
+    return [[("date", "<", date)], [("date", "=", date), ("hour", "<", str(end.hour))]]
+
+
+def _worth_merging(
+    files: Sequence[LiveFile], filters: _Filter, target_bytes: int
+) -> list[LiveFile]:
+    """Return the small files of hours that have more than one."""
+    by_hour: dict[tuple[str, str, str], list[LiveFile]] = {}
+    for file in files:
+        values = partition_values(file.path)
+        if file.size_bytes < target_bytes and _passes(values, filters):
+            place = (values["topic"], values["date"], values["hour"])
+            by_hour.setdefault(place, []).append(file)
+    return [each for found in by_hour.values() if len(found) > 1 for each in found]
+
+
+def _passes(values: dict[str, str], filters: _Filter) -> bool:
+    for name, operator, bound in filters:
+        least: tuple[Any, Any] = (
+            (int(values[name]), int(bound)) if name == "hour" else (values[name], bound)
+        )
+        if not (least[0] < least[1] if operator == "<" else least[0] == least[1]):
+            return False
+    return True
+
+
+def vacuum(
+    checkpoints: Checkpoints,
+    filesystem: LakeFileSystem,
+    *,
+    retention_hours: int = SAFE_RETENTION_HOURS,
+    allow_short: bool = False,
+    dry_run: bool = False,
+) -> list[str]:
+    """Delete the files that no version of the table needs that is young enough.
+
+    Args:
+        checkpoints: of the output directory.
+        filesystem: where it lies.
+        retention_hours: how long a file is kept after it was replaced or left behind.
+        allow_short: whether that may be less than a week; readers and loads that began earlier
+            than that then fail or are done again.
+        dry_run: whether nothing is deleted.
+
+    Returns:
+        the paths of these files, relative to the output directory.
+
+    Raises:
+        LoadError: the retention is too short, a load is running, or the file system is one that
+            the library cannot list.
+    """
+    if retention_hours < SAFE_RETENTION_HOURS and not allow_short:
+        raise LoadError(
+            f"a retention of {retention_hours} hours is less than {SAFE_RETENTION_HOURS}: readers "
+            "that began before may need what is deleted. Allow it with --allow-short-retention "
+            "when you know that there are none"
+        )
+    require_loaded(checkpoints)
+    table = checkpoints.table
+    if not table.is_direct:
+        raise LoadError(
+            f"vacuum cannot list {checkpoints.output}: it works on local directories only"
+        )
+    with locked(checkpoints, filesystem), locked(checkpoints, filesystem, OPTIMIZING):
+        data, _ = beside(table.entries())
+        kept = {each.path for each in data} | _under_way(checkpoints)
+        found = table.delta().vacuum(
+            retention_hours=retention_hours,
+            dry_run=True,
+            enforce_retention_duration=False,
+            full=True,
+        )
+        doomed = sorted(path for path in found if path not in kept)
+        if not dry_run:
+            paths = [join(checkpoints.output, path) for path in doomed]
+            with ThreadPoolExecutor(_DELETES_AT_ONCE) as pool:
+                list(pool.map(filesystem.delete, paths))
+    return doomed
+
+
+def _under_way(checkpoints: Checkpoints) -> set[str]:
+    """Return the files of mappers that finished in a run that was stopped."""
+    plan = checkpoints.unfinished()
+    found: set[str] = set()
+    for mapper in range(len(plan.mappers) if plan is not None else 0):
+        assert plan is not None
+        done = checkpoints.mapper_offsets(plan.run, mapper)
+        if done is not None:
+            found.update(each.path for each in done.tabled)
+            found.update(each.path for each in done.files)
+    return found

@@ -1,0 +1,35 @@
+"""Checksums of the files that the library wrote, so that `verify` can tell when one was changed.
+
+    optimize, rewind ─▶ files by the library ─▶ their SHA-256, in a commit of its own
+
+Invariant: a file that is sealed was whole when it was: its Parquet footer was read and its rows
+counted. Files whose seal a crash prevented are sealed by the next optimize or rewind; until then
+`verify` reads them all the same and says how many they are.
+"""
+
+from spark_loader.errors import CheckpointError
+from spark_loader.lake.contents import count_rows
+from spark_loader.lake.ledger import Entry, now_text
+from spark_loader.lake.table import LakeTable
+from spark_loader.storage.files import LakeFileSystem, join, sha256_of
+
+
+def seal(table: LakeTable, filesystem: LakeFileSystem) -> int:
+    """Seal every file of the table that is not; return how many.
+
+    Raises:
+        CheckpointError: a file holds another number of rows than the table says.
+    """
+    known = table.checksums()
+    found: dict[str, str] = {}
+    for file in table.files():
+        if file.path in known:
+            continue
+        with filesystem.opened(join(table.output, file.path)) as local:
+            rows = count_rows(local, file.path)
+            if rows != file.rows:
+                raise CheckpointError(f"{file.path} holds {rows} rows, the table says {file.rows}")
+            found[file.path] = sha256_of(local)
+    if found:
+        table.commit(Entry(run=0, kind="seal", created=now_text(), checksums=found))
+    return len(found)

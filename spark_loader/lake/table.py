@@ -1,0 +1,475 @@
+"""The Delta table of a lake: its commits are what counts.
+
+    add, remove            files of the table, by reference: `topic=…/date=…/hour=…/….parquet`
+    txn zkbroker:TOPIC-N   the next offset to load of a partition
+    commitInfo.zkbroker    the entry of the ledger (`ledger.Entry`); a large one lies in
+                           `_zkbroker/ledger/RUN-SHA256.json` and the commit names it
+
+Invariants. Files, offsets and ledger change in one commit or not at all. Two loads of the same
+partition that go on from the same commit collide on its `txn`: the later one fails and nothing of
+it counts. No commit is ever cleaned away, so that each run can be read again as it was.
+"""
+
+import base64
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from spark_loader.errors import AlteredCheckpoint, CheckpointError, LoadError
+from spark_loader.json_codec import from_json, to_json
+from spark_loader.lake.ledger import Entry, TableFile, now_text
+from spark_loader.reading.columns import arrow_schema
+from spark_loader.reading.positions import TopicPartition
+from spark_loader.storage.files import LakeFileSystem, join
+from spark_loader.storage.table_log import LOG, TableLog
+
+STATE = "_zkbroker"
+RESTORE = "Put it back from a backup, or take the data files over as a new beginning: --adopt"
+
+_KEY = "zkbroker"
+_INLINE_BYTES = 32 * 1024
+_PARTITIONED = {"topic": pa.string(), "date": pa.date32(), "hour": pa.int32()}
+# Histories are read from their end; entries without a run may lie before the one looked for.
+_LOOK_BACK = (1, 20, None)
+_CONFIGURATION = {"delta.enableExpiredLogCleanup": "false"}
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """A file that a version of the table holds, with what the table says of it.
+
+    Attributes:
+        path: relative to the output directory.
+        least, greatest: of `partition` and of `offset`, where the table knows them.
+    """
+
+    path: str
+    size_bytes: int
+    rows: int
+    least: tuple[int | None, int | None] = (None, None)
+    greatest: tuple[int | None, int | None] = (None, None)
+
+    @property
+    def topic(self) -> str:
+        """The topic of its rows."""
+        return partition_values(self.path)["topic"]
+
+    def may_hold(self, partition: int, offset: int) -> bool:
+        """Return whether it may hold rows of a partition at or beyond an offset."""
+        (low, _), (high, last) = self.least, self.greatest
+        return (
+            (low is None or low <= partition)
+            and (high is None or partition <= high)
+            and (last is None or offset <= last)
+        )
+
+
+class LakeTable:
+    """The table in one output directory."""
+
+    def __init__(self, filesystem: LakeFileSystem, output: str) -> None:
+        self._fs = filesystem
+        self.output = output
+        self._log: TableLog | None = None
+
+    # Reading
+
+    def exists(self) -> bool:
+        """Return whether there is a log of a table."""
+        return bool(self._fs.names(join(self.output, LOG)))
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the library works on the output directory itself."""
+        return self._log_of().uri == self.output
+
+    def delta(self, version: int | None = None) -> Any:
+        """Return the library's `DeltaTable`, None when there is none.
+
+        Raises:
+            AlteredCheckpoint: its log cannot be read.
+        """
+        if not self.exists():
+            return None
+        library = _library()
+        log = self._log_of()
+        log.pull()
+        try:
+            return library.DeltaTable(log.uri, version=version, storage_options=log.options or None)
+        except (library.exceptions.DeltaError, library.exceptions.TableNotFoundError) as error:
+            raise AlteredCheckpoint(
+                f"{join(self.output, LOG)}: {_first_line(error)}. {RESTORE}"
+            ) from None
+
+    def latest(self) -> Entry | None:
+        """Return the entry that holds the current positions."""
+        table = self.delta()
+        if table is None:
+            return None
+        for limit in _LOOK_BACK:
+            for commit in table.history(limit):
+                if _number(commit):
+                    return self._entry(commit)
+        return None
+
+    def entries(self) -> list[Entry]:
+        """Return every entry with a run since the beginning, oldest first."""
+        found = [self._entry(commit) for commit in self._commits() if _number(commit)]
+        return found if not found else [e for e in found if e.run >= found[-1].beginning]
+
+    def entry(self, run: int) -> Entry:
+        """Return the entry of a run; raise LoadError when there is none."""
+        return self._entry(self._commit_of(run))
+
+    def version_of(self, run: int) -> int:
+        """Return the version of the table that a run made; raise LoadError when there is none."""
+        return int(self._commit_of(run)["version"])
+
+    def checksums(self) -> dict[str, str]:
+        """Return the SHA-256 of files by path, of files that no longer count too."""
+        found: dict[str, str] = {}
+        for commit in self._commits():
+            if _KEY in commit:
+                found.update(self._entry(commit).checksums)
+        return found
+
+    def files(self, version: int | None = None) -> list[LiveFile]:
+        """Return the files of the table, in the order of their paths."""
+        table = self.delta(version)
+        return [] if table is None else live_files(table)
+
+    def positions(self, sources: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """Return the next offsets as the table's application transactions say."""
+        table = self.delta()
+        return {
+            each: None if table is None else table.transaction_version(application(each))
+            for each in sources
+        }
+
+    def _commits(self) -> Iterator[Mapping[str, Any]]:
+        table = self.delta()
+        yield from reversed(table.history() if table is not None else [])
+
+    def _commit_of(self, run: int) -> Mapping[str, Any]:
+        numbers = []
+        for commit in self._commits():
+            numbers.append(_number(commit))
+            if numbers[-1] == run:
+                return commit
+        there = [number for number in numbers if number]
+        raise LoadError(f"run {run} is not in the table; there are {there or 'none'}")
+
+    def _entry(self, commit: Mapping[str, Any]) -> Entry:
+        content = commit[_KEY]
+        path = content.get("ledger")
+        try:
+            if path is not None:
+                data = self._fs.read(join(self.output, path))
+                if hashlib.sha256(data).hexdigest() != content["sha256"]:
+                    raise AlteredCheckpoint(f"{path} was altered: its checksum is another")
+                content = json.loads(data)
+            return from_json(Entry, content)
+        except FileNotFoundError:
+            raise AlteredCheckpoint(f"{path} does not exist. {RESTORE}") from None
+        except ValueError as error:
+            version = commit.get("version")
+            raise AlteredCheckpoint(
+                f"the ledger in version {version} of {self.output} is damaged ({error}). {RESTORE}"
+            ) from None
+
+    # Writing
+
+    def commit(
+        self,
+        entry: Entry,
+        files: Sequence[TableFile] = (),
+        schema: pa.Schema | None = None,
+        removed: Sequence[LiveFile] = (),
+    ) -> None:
+        """Publish a run: its files, offsets and entry count from here on.
+
+        Args:
+            entry: what it says; `beginning` is filled in.
+            files: new files of the table.
+            schema: the columns of those files; new ones become columns of the table.
+            removed: files of the table that no longer count.
+
+        Raises:
+            CheckpointError: another load published the same partitions meanwhile.
+        """
+        library = _library()
+        schema = schema if schema is not None else base_schema()
+        latest = self.latest() if self.exists() else None
+        if entry.run and entry.kind != "adopt" and latest is not None:
+            entry = replace(entry, beginning=latest.beginning)
+        properties = self._properties(entry, latest)
+        self._create(schema)
+        table = self._widened(schema)
+        version = table.version()
+        now_ms = int(time.time() * 1000)
+        actions = [*_adds(library, files, now_ms), *_removes(library, removed, now_ms)]
+
+        def write() -> int:
+            base = self._at(version)
+            base.create_write_transaction(
+                actions,
+                "append",
+                base.schema(),
+                list(_PARTITIONED),
+                commit_properties=properties,
+            )
+            return int(self._newest(base))
+
+        self._committed(write)
+
+    def delete(self, entry: Entry | None, predicate: str, fetched: Iterable[LiveFile] = ()) -> None:
+        """Take rows out of the table, and publish the entry, in one commit.
+
+        Args:
+            entry: what it says; None where it is published already.
+            predicate: the rows, in SQL.
+            fetched: files in which such rows may be.
+        """
+        latest = self.latest()
+        assert latest is not None
+        if entry is not None:
+            entry = replace(entry, beginning=latest.beginning)
+        properties = self._properties(entry or _without_run("rewind"), latest)
+
+        def write() -> int:
+            table = self.delta()
+            before = table.version()
+            self._log_of().fetch([each.path for each in fetched])
+            table.delete(predicate, commit_properties=properties)
+            if table.version() == before and entry is not None:
+                # There is no such row: the entry counts all the same.
+                table.create_write_transaction(
+                    [],
+                    "append",
+                    table.schema(),
+                    list(_PARTITIONED),
+                    commit_properties=properties,
+                )
+            return int(self._newest(table))
+
+        self._committed(write)
+
+    def rewrite(self, action: Callable[[Any, Any], None], fetched: Iterable[LiveFile] = ()) -> None:
+        """Let the library replace files by others with the same rows.
+
+        Args:
+            action: called with the library's table and commit properties.
+            fetched: the files that it may read.
+        """
+        library = _library()
+        content = to_json(_without_run("optimize"))
+        properties = library.CommitProperties(custom_metadata={_KEY: content})
+
+        def write() -> int:
+            table = self.delta()
+            self._log_of().fetch([each.path for each in fetched])
+            action(table, properties)
+            return int(self._newest(table))
+
+        self._committed(write)
+
+    def _committed(self, write: Callable[[], int]) -> None:
+        library = _library()
+        try:
+            self._log_of().commit(write)
+        except library.exceptions.CommitFailedError as error:
+            raise CheckpointError(
+                f"{self.output}: another writer changed the same partitions or files meanwhile, so "
+                f"nothing of this was published; run it again ({_first_line(error)})"
+            ) from None
+
+    def _create(self, schema: pa.Schema) -> None:
+        if self.exists():
+            return
+        library = _library()
+        fields = [*schema, *(pa.field(name, kind) for name, kind in _PARTITIONED.items())]
+        log = self._log_of()
+
+        def write() -> int:
+            library.DeltaTable.create(
+                log.uri,
+                schema=pa.schema(fields),
+                partition_by=list(_PARTITIONED),
+                mode="ignore",
+                configuration=_CONFIGURATION,
+                storage_options=log.options or None,
+            )
+            return 0
+
+        log.commit(write)
+
+    def _widened(self, schema: pa.Schema) -> Any:
+        """Return the table, after adding the columns that it lacks."""
+        table = self.delta()
+        known = {each.name: each for each in table.schema().fields}
+        wanted = _library().Schema.from_arrow(schema).fields
+        for each in wanted:
+            if each.name in known and known[each.name].type != each.type:
+                raise LoadError(
+                    f"column {each.name} is {each.type} in what was loaded and "
+                    f"{known[each.name].type} in the table: give it another name"
+                )
+        missing = [each for each in wanted if each.name not in known]
+        if not missing:
+            return table
+
+        def write() -> int:
+            newest = self.delta()
+            newest.alter.add_columns(missing)
+            return int(self._newest(newest))
+
+        self._committed(write)
+        return self.delta()
+
+    def _at(self, version: int) -> Any:
+        log = self._log_of()
+        options = log.options or None
+        return _library().DeltaTable(log.uri, version=version, storage_options=options)
+
+    def _newest(self, table: Any) -> int:
+        table.update_incremental()
+        return int(table.version())
+
+    def _log_of(self) -> TableLog:
+        if self._log is None:
+            self._log = self._fs.table_log(self.output)
+        return self._log
+
+    def _properties(self, entry: Entry, latest: Entry | None) -> Any:
+        """Return the commit's properties: the entry, and the positions that it moves."""
+        library = _library()
+        before = latest.positions if latest is not None else {}
+        moved = {
+            source: offset
+            for source, offset in entry.positions.items()
+            if before.get(source) != offset
+        }
+        now_ms = int(time.time() * 1000)
+        return library.CommitProperties(
+            custom_metadata={_KEY: self._content(entry)},
+            app_transactions=[
+                library.Transaction(application(source), offset, now_ms)
+                for source, offset in sorted(moved.items())
+            ],
+        )
+
+    def _content(self, entry: Entry) -> dict[str, Any]:
+        content = to_json(entry)
+        data = json.dumps(content, ensure_ascii=False).encode()
+        if len(data) <= _INLINE_BYTES:
+            return dict(content)
+        digest = hashlib.sha256(data).hexdigest()
+        path = join(STATE, "ledger", f"{entry.run:06d}-{digest}.json")
+        self._fs.publish(join(self.output, path), data)
+        return {"run": entry.run, "kind": entry.kind, "ledger": path, "sha256": digest}
+
+
+def live_files(table: Any) -> list[LiveFile]:
+    """Return the files of the library's table, in the order of their paths."""
+    actions = pa.table(table.get_add_actions(flatten=True))
+    names = ("path", "size_bytes", "num_records", "min.partition", "min.offset",
+             "max.partition", "max.offset")  # fmt: skip
+    empty = [None] * actions.num_rows
+    columns = [
+        actions.column(name).to_pylist() if name in actions.column_names else empty
+        for name in names
+    ]
+    return sorted(
+        (
+            LiveFile(unquote(path), size, rows or 0, (low_p, low), (high_p, high))
+            for path, size, rows, low_p, low, high_p, high in zip(*columns, strict=True)
+        ),
+        key=lambda each: each.path,
+    )
+
+
+def base_schema() -> pa.Schema:
+    """Return the columns that files of every load have."""
+    fields = [each for each in arrow_schema(headers=False) if each.name != "topic"]
+    return pa.schema([*fields, pa.field("event_time", pa.timestamp("us", tz="UTC"))])
+
+
+def schema_to_text(schema: pa.Schema | None) -> str:
+    """Return a schema as a mapper's offsets hold it."""
+    return "" if schema is None else base64.b64encode(schema.serialize()).decode()
+
+
+def schema_from_texts(texts: Iterable[str]) -> pa.Schema | None:
+    """Return the columns of several mappers' files as one schema.
+
+    Raises:
+        LoadError: a column is of different types.
+    """
+    schemas = [
+        pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+        for text in dict.fromkeys(texts)
+        if text
+    ]
+    try:
+        return pa.unify_schemas(schemas) if schemas else None
+    except pa.ArrowInvalid as error:
+        raise LoadError(f"files of this run have columns that do not fit: {error}") from None
+
+
+def partition_values(path: str) -> dict[str, str]:
+    """Return the values of the partition columns that a path's directories name."""
+    named = dict(part.split("=", 1) for part in path.split("/")[:-1] if "=" in part)
+    # As the library writes it: the column is a number.
+    return {"topic": named["topic"], "date": named["date"], "hour": str(int(named["hour"]))}
+
+
+def application(source: TopicPartition) -> str:
+    """Return the name of a partition among the table's application transactions."""
+    return f"zkbroker:{source}"
+
+
+def _adds(library: Any, files: Sequence[TableFile], now_ms: int) -> Iterator[Any]:
+    for each in files:
+        values = partition_values(each.path)
+        yield library.transaction.AddAction(
+            each.path, each.size_bytes, values, now_ms, True, each.stats
+        )
+
+
+def _removes(library: Any, files: Sequence[LiveFile], now_ms: int) -> Iterator[Any]:
+    for each in files:
+        yield library.transaction.RemoveAction(
+            each.path, True, now_ms, each.size_bytes, dict(partition_values(each.path))
+        )
+
+
+def _without_run(kind: str) -> Entry:
+    return Entry(run=0, kind=kind, created=now_text())
+
+
+def _number(commit: Mapping[str, Any]) -> int:
+    """Return the run of a commit, 0 for none."""
+    return int(commit.get(_KEY, {}).get("run", 0))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def _library() -> Any:
+    """Return the Delta library: only what publishes or reads the table needs it, no mapper."""
+    try:
+        import deltalake
+        import deltalake.exceptions
+        import deltalake.transaction
+    except ModuleNotFoundError:
+        raise LoadError(
+            "the lake is a Delta table, written by a library: pip install 'zkbroker[lake]'"
+        ) from None
+    return deltalake

@@ -1,0 +1,140 @@
+"""Where the Delta library reads and writes the log of a table.
+
+    local      the library works on the output directory itself
+    mirrored   it works on a local copy of `_delta_log`; each commit goes up as a new file
+
+Invariant: a commit counts once its file has its name, which is given once: of two writers of the
+same version one is turned back. Nothing relies on a rename over an older file. What `commit`
+returned from is durable.
+"""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+LOG = "_delta_log"
+
+
+class TableLog(Protocol):
+    """The log of one table, as the library finds it."""
+
+    @property
+    def uri(self) -> str:
+        """What the library opens."""
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Storage options for the library."""
+
+    def pull(self) -> None:
+        """Let the library see what is committed by now."""
+
+    def commit(self, write: Callable[[], int]) -> int:
+        """Commit by calling `write`, which returns the version it wrote; return that version.
+
+        `write` is called again, on a newer log, where another writer took the version first.
+        """
+
+    def fetch(self, paths: list[str]) -> None:
+        """Let the library read data files, given relative to the table."""
+
+
+class LocalTableLog:
+    """The log in a directory of this machine; the library makes names exclusive by itself."""
+
+    options: dict[str, str] = {}  # noqa: RUF012 - a protocol's field, never changed
+
+    def __init__(self, output: str, *, sync: bool = True) -> None:
+        self.uri = output
+        self._sync = sync
+
+    def pull(self) -> None:
+        """Nothing to do: the library reads the directory."""
+
+    def commit(self, write: Callable[[], int]) -> int:
+        version = write()
+        if self._sync:
+            # The library leaves that to the system, which may lose a name on a power cut.
+            log = Path(self.uri) / LOG
+            for path in (log / f"{version:020d}.json", log):
+                descriptor = os.open(path, os.O_RDONLY)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+        return version
+
+    def fetch(self, paths: list[str]) -> None:
+        """Nothing to do: the library reads the directory."""
+
+
+class MirroredTableLog:
+    """The log on a file system that the library does not know, by way of a local copy.
+
+    Args:
+        filesystem: where the table lies.
+        output: its directory.
+    """
+
+    options: dict[str, str] = {}  # noqa: RUF012 - a protocol's field, never changed
+    _TRIES = 20
+
+    def __init__(self, filesystem: Any, output: str) -> None:
+        self._fs = filesystem
+        self._output = output
+        self._directory = tempfile.TemporaryDirectory(prefix="zkbroker-table-")
+        self._local = Path(self._directory.name)
+        self.uri = str(self._local)
+
+    def pull(self) -> None:
+        log = self._local / LOG
+        log.mkdir(exist_ok=True)
+        here = {each.name for each in log.iterdir()}
+        for name in self._fs.names(f"{self._output}/{LOG}"):
+            if not name.startswith(".") and (name not in here or name == "_last_checkpoint"):
+                (log / name).write_bytes(self._fs.read(f"{self._output}/{LOG}/{name}"))
+
+    def commit(self, write: Callable[[], int]) -> int:
+        for _ in range(self._TRIES):
+            before = self._files()
+            version = write()
+            made = self._files() - before
+            # Data files that the library wrote are there before the commit that names them.
+            for path in sorted(each for each in made if not each.startswith(LOG)):
+                self._fs.upload(self._local / path, f"{self._output}/{path}")
+            if self._publish(made):
+                return version
+            for path in made:
+                with contextlib.suppress(FileNotFoundError):
+                    (self._local / path).unlink()
+            self.pull()
+        raise OSError(f"{self._output}: other writers were faster {self._TRIES} times")
+
+    def fetch(self, paths: list[str]) -> None:
+        for path in paths:
+            target = self._local / path
+            if not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with self._fs.opened(f"{self._output}/{path}") as found:
+                    target.write_bytes(found.read_bytes())
+
+    def _publish(self, made: set[str]) -> bool:
+        commits = sorted(each for each in made if each.startswith(LOG) and each.endswith(".json"))
+        for path in commits:
+            if not self._fs.publish(f"{self._output}/{path}", (self._local / path).read_bytes()):
+                return False
+        # Checkpoints only make reading faster: one that is missing or late does no harm.
+        for path in sorted(each for each in made if each.startswith(LOG)):
+            if path not in commits:
+                self._fs.replace(f"{self._output}/{path}", (self._local / path).read_bytes())
+        return True
+
+    def _files(self) -> set[str]:
+        return {
+            str(each.relative_to(self._local))
+            for each in self._local.rglob("*")
+            if each.is_file() and not each.name.startswith(".")
+        }
