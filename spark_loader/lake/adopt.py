@@ -245,7 +245,10 @@ def table_file(status: FileStatus, footer: pq.FileMetaData, sha256: str) -> Tabl
 def unified(known: pa.Schema | None, found: pa.Schema) -> pa.Schema:
     """Return the columns of two files as one schema; raise ValueError when they do not fit."""
     found = found.remove_metadata()
-    return found if known is None else pa.unify_schemas([known, found])
+    try:
+        return found if known is None else pa.unify_schemas([known, found])
+    except pa.ArrowTypeError as error:
+        raise ValueError(str(error)) from None
 
 
 def _lists_offsets(path: str, partition: int) -> bool:

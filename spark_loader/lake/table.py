@@ -418,7 +418,7 @@ def schema_from_texts(texts: Iterable[str]) -> pa.Schema | None:
     ]
     try:
         return pa.unify_schemas(schemas) if schemas else None
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise LoadError(f"files of this run have columns that do not fit: {error}") from None
 
 

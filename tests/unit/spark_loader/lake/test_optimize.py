@@ -1,0 +1,155 @@
+"""Small files merged, old ones removed: readers see each row once, whatever stops the work."""
+
+import datetime as dt
+import json
+import shutil
+
+import pytest
+from deltalake import DeltaTable
+
+from spark_loader import EventTime, LoadError
+from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.lake.integrity import find_damage
+from spark_loader.lake.optimize import optimize, vacuum
+from tests.support.inline_spark import Crash, CrashingFileSystem
+from tests.support.loaded import loaded_files, loaded_offsets
+from tests.support.loading import LOCAL, proved
+
+BY_VALUE = EventTime.json("at")
+WHOLE = {("h", 0): [*range(40)], ("h", 1): [*range(40)]}
+
+
+@pytest.fixture
+def lake(run, cluster, output):
+    """A lake of four hours and two partitions in four loads."""
+    for number in range(4):
+        for partition in range(2):
+            values = [b'{"at": %d, "n": %d}' % (n % 4 * 3600, number) for n in range(10)]
+            cluster.append("h", partition, values)
+        run(topics=["h"], event_time=BY_VALUE)
+    return Checkpoints(LOCAL, str(output))
+
+
+def test_hours_become_one_file_each_with_the_same_rows(lake, output, run, cluster):
+    before = proved(output)
+    done = optimize(lake, LOCAL)
+    assert (done.before, done.after, done.removed, done.added) == (32, 4, 32, 4)
+    assert len(loaded_files(output)) == 4
+    assert loaded_offsets(output) == WHOLE
+    after = proved(output)
+    assert (after.rows, after.rows_crc, after.unsealed) == (before.rows, before.rows_crc, 0)
+    assert after.unreferenced == 32
+    again = optimize(lake, LOCAL)
+    assert (again.before, again.removed) == (4, 0)
+    cluster.append("h", 0, [b'{"at": 0}'])
+    assert run(topics=["h"], event_time=BY_VALUE).rows == 1
+    proved(output)
+    # Each run can be read as it was.
+    assert len(lake.table.files(lake.table.version_of(4))) == 32
+
+
+def test_only_hours_that_ended_long_enough_ago_are_merged(lake, output):
+    now = dt.datetime(1970, 1, 1, 4, 30, tzinfo=dt.UTC)
+    done = optimize(lake, LOCAL, older_than_hours=2, now=now)
+    assert done.added == 2
+    assert {path.parts[-2] for path in loaded_files(output) if "c000" in path.name} == {
+        "hour=0",
+        "hour=1",
+    }
+    assert loaded_offsets(output) == WHOLE
+
+
+def test_large_files_stay_as_they_are(lake, output):
+    assert optimize(lake, LOCAL, target_bytes=10).removed == 0
+
+
+def test_an_optimize_stopped_at_any_step_is_done_by_the_next(lake, output, tmp_path):
+    at = 0
+    while True:
+        copy = tmp_path / f"copy-{at}"
+        shutil.copytree(output, copy)
+        stopping = CrashingFileSystem(LOCAL, at)
+        try:
+            optimize(Checkpoints(stopping, str(copy)), stopping)
+        except Crash:
+            at += 1
+        else:
+            break
+        assert loaded_offsets(copy) == WHOLE
+        proved(copy)
+        optimize(Checkpoints(LOCAL, str(copy)), LOCAL)
+        assert (loaded_offsets(copy), proved(copy).unsealed) == (WHOLE, 0)
+        assert len(loaded_files(copy)) == 4
+    assert at > 3
+
+
+def test_a_vacuum_deletes_what_nothing_needs_and_nothing_else(lake, output, run, cluster):
+    optimize(lake, LOCAL)
+    assert vacuum(lake, LOCAL) == []
+    with pytest.raises(LoadError, match="--allow-short-retention"):
+        vacuum(lake, LOCAL, retention_hours=1)
+    doomed = vacuum(lake, LOCAL, retention_hours=0, allow_short=True, dry_run=True)
+    assert len(doomed) == 32 == proved(output).unreferenced
+    assert vacuum(lake, LOCAL, retention_hours=0, allow_short=True) == doomed
+    assert len(list(output.rglob("*.parquet"))) == 4
+    assert loaded_offsets(output) == WHOLE
+    assert proved(output).unreferenced == 0
+    assert not find_damage(lake, LOCAL)
+
+
+def test_a_vacuum_keeps_files_beside_the_table_and_of_runs_under_way(lake, output, run, cluster):
+    cluster.append("j", 0, [b'{"at": 0}'] * 5)
+    run(topics=["j"], event_time=BY_VALUE, format="json")
+    cluster.append("h", 0, [b'{"at": 0}'] * 5)
+    steps = CrashingFileSystem(LOCAL)
+    shutil.copytree(output, f"{output}-whole")
+    run(steps, topics=["h"], event_time=BY_VALUE, output=f"{output}-whole")
+    at = steps.steps.index("before commit of the table")
+    with pytest.raises(Crash):
+        run(CrashingFileSystem(LOCAL, at), topics=["h"], event_time=BY_VALUE)
+    assert vacuum(lake, LOCAL, retention_hours=0, allow_short=True) == []
+    result = run(topics=["h"], event_time=BY_VALUE)
+    assert (result.resumed, result.adopted, result.rows) == (True, 1, 5)
+    proved(output)
+
+
+def test_one_optimize_at_a_time_and_loads_beside_it(lake, run, cluster):
+    with LOCAL.lock(lake.path("optimize.lock"), "me"):
+        with pytest.raises(LoadError, match="an optimize of this output is running: .*me"):
+            optimize(lake, LOCAL)
+        cluster.append("h", 0, [b'{"at": 0}'])
+        assert run(topics=["h"], event_time=BY_VALUE).rows == 1
+        with pytest.raises(LoadError, match="optimize"):
+            vacuum(lake, LOCAL)
+
+
+def test_a_load_that_commits_under_an_optimize_does_not_stop_it(lake, output, run, cluster):
+    """The library merges its commit with the one that came before it."""
+    rewrite = lake.table.rewrite
+
+    def beside_a_load(action, fetched=()):
+        def then(delta, properties):
+            cluster.append("h", 0, [b'{"at": 0}'])
+            assert run(topics=["h"], event_time=BY_VALUE).rows == 1
+            action(delta, properties)
+
+        rewrite(then, fetched)
+
+    lake.table.rewrite = beside_a_load
+    optimize(lake, LOCAL)
+    assert loaded_offsets(output)["h", 0] == [*range(41)]
+    proved(output)
+
+
+def test_the_command_line_says_how_many_files(lake, output, command):
+    assert len(command("files", "--output", output).splitlines()) == 32
+    said = command("optimize", "--output", output, "--older-than", 1)
+    assert said == "32 files before, 4 after: 32 merged into 4\n"
+    assert len(json.loads(command("files", "--output", output, "--json"))) == 4
+    assert len(command("files", "--output", output, "--run", 2).splitlines()) == 16
+    said = command("vacuum", "--output", output, "--retention", 0, "--allow-short-retention",
+                   "--dry-run")  # fmt: skip
+    assert said == "32 files would be deleted\n"
+    done = json.loads(command("optimize", "--output", output, "--json"))
+    assert done == {"before": 4, "after": 4, "removed": 0, "added": 0}
+    assert DeltaTable(str(output)).to_pyarrow_table().num_rows == 80

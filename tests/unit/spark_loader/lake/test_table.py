@@ -1,0 +1,158 @@
+"""The Delta table under a lake: commits, collisions, ledgers that are large, time travel."""
+
+import json
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from spark_loader import LoadError
+from spark_loader.errors import AlteredCheckpoint, CheckpointError
+from spark_loader.lake.ledger import Entry, Gap, TableFile
+from spark_loader.lake.table import (
+    LakeTable,
+    base_schema,
+    partition_values,
+    schema_from_texts,
+    schema_to_text,
+)
+from spark_loader.reading.positions import TopicPartition
+from tests.support.loaded import loaded_offsets
+from tests.support.loading import AT, LOCAL, proved
+from zkbroker.types import Partition07
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+PATH = "topic=t/date=2015-05-17/hour=05/part-{}.parquet"
+
+
+@pytest.fixture
+def table(tmp_path):
+    return LakeTable(LOCAL, str(tmp_path / "lake"))
+
+
+def entry(run, **fields):
+    return Entry(run=run, kind="load", created="now", **fields)
+
+
+def file(number):
+    stats = '{"numRecords": 5}'
+    return TableFile(path=PATH.format(number), rows=5, size_bytes=9, sha256="00", stats=stats)
+
+
+def test_files_offsets_and_ledger_change_in_one_commit(table):
+    assert (table.latest(), table.entries(), table.files()) == (None, [], [])
+    gaps = (Gap("t", 0, 3, 4, "lost"),)
+    first = entry(1, positions={T0: 5, T1: 0}, gaps=gaps)
+    table.commit(first, [file(1)])
+    table.commit(entry(2, positions={T0: 9, T1: 0}), [file(2)])
+    assert table.entries()[0] == first
+    assert [each.path for each in table.files()] == [PATH.format(1), PATH.format(2)]
+    assert table.positions([T0, T1]) == {T0: 9, T1: 0}
+    commits = sorted(
+        (table.output + "/_delta_log/" + n) for n in LOCAL.names(table.output + "/_delta_log")
+    )
+    actions = [json.loads(line) for line in LOCAL.read(commits[-1]).splitlines()]
+    assert sorted(next(iter(each)) for each in actions) == ["add", "commitInfo", "txn"]
+
+
+def test_a_run_is_read_as_it_was(table):
+    table.commit(entry(1), [file(1)])
+    table.commit(Entry(run=0, kind="seal", created="now"))
+    table.commit(entry(2), [file(2)])
+    assert [each.path for each in table.files(table.version_of(1))] == [PATH.format(1)]
+    with pytest.raises(LoadError, match=r"run 3 is not in the table; there are \[1, 2\]"):
+        table.version_of(3)
+
+
+def test_of_two_loads_that_go_on_from_the_same_run_one_counts(table):
+    table.commit(entry(1, positions={T0: 5}), [file(1)])
+    other = LakeTable(LOCAL, table.output)
+    delta = other.delta
+
+    def while_another_commits(version=None):
+        found = delta(version)
+        if table.latest().run == 1:
+            table.commit(entry(2, positions={T0: 9}), [file(2)])
+        return found
+
+    other.delta = while_another_commits
+    other.latest = table.latest
+    with pytest.raises(CheckpointError, match="another writer changed the same partitions"):
+        other.commit(entry(2, positions={T0: 8}), [file(3)])
+    assert table.positions([T0]) == {T0: 9}
+    assert [each.path for each in table.files()] == [PATH.format(1), PATH.format(2)]
+
+
+def test_loads_of_different_partitions_do_not_collide(table):
+    table.commit(entry(1, positions={T0: 5}))
+    other = LakeTable(LOCAL, table.output)
+    widened = other._widened
+
+    def while_another_commits(schema):
+        found = widened(schema)
+        table.commit(entry(2, positions={T0: 9}), [file(2)])
+        return found
+
+    other._widened = while_another_commits
+    other.commit(entry(3, positions={T0: 5, T1: 7}), [file(3)])
+    assert table.positions([T0, T1]) == {T0: 9, T1: 7}
+    assert len(table.files()) == 2
+
+
+def test_a_large_ledger_lies_beside_the_log_and_is_checked(table):
+    gaps = tuple(Gap("t", 0, n, n + 1, "x" * 50) for n in range(0, 2000, 2))
+    table.commit(entry(1, gaps=gaps, checksums={"a": "00"}))
+    assert table.latest().gaps == gaps
+    assert table.checksums() == {"a": "00"}
+    [path] = [each.path for each in LOCAL.walk(f"{table.output}/_zkbroker/ledger")]
+    [commit] = DeltaTable(table.output).history(1)
+    assert path in commit["zkbroker"]["ledger"]
+    assert len(json.dumps(commit)) < 1000
+    whole = f"{table.output}/_zkbroker/ledger/{path}"
+    LOCAL.replace(whole, LOCAL.read(whole).replace(b"xx", b"xy", 1))
+    with pytest.raises(AlteredCheckpoint, match="its checksum is another"):
+        table.latest()
+    LOCAL.delete(whole)
+    with pytest.raises(AlteredCheckpoint, match="does not exist"):
+        table.latest()
+
+
+def test_columns_are_added_and_never_change_their_type(table):
+    table.commit(entry(1), [file(1)])
+    wider = base_schema().append(pa.field("status", pa.int32()))
+    table.commit(entry(2), [file(2)], wider)
+    assert "status" in [each.name for each in DeltaTable(table.output).schema().fields]
+    other = base_schema().append(pa.field("status", pa.string()))
+    with pytest.raises(LoadError, match="column status is .* give it another name"):
+        table.commit(entry(3), [file(3)], other)
+
+
+def test_schemas_of_mappers_become_one():
+    one = pa.schema([("a", pa.int64())])
+    two = one.append(pa.field("b", pa.string()))
+    texts = [schema_to_text(one), schema_to_text(two), schema_to_text(None), schema_to_text(one)]
+    assert schema_from_texts(texts) == two
+    assert schema_from_texts([""]) is None
+    with pytest.raises(LoadError, match="do not fit"):
+        schema_from_texts([schema_to_text(pa.schema([("a", pa.string())])), schema_to_text(one)])
+
+
+def test_directories_name_the_values_of_partitions():
+    assert partition_values(PATH.format(1)) == {"topic": "t", "date": "2015-05-17", "hour": "5"}
+
+
+def test_positions_of_kafka_07_are_transactions_too(table):
+    source = TopicPartition("old", Partition07(1, 2))
+    table.commit(entry(1, positions={source: 90}))
+    assert table.latest().positions == {source: 90}
+    assert table.positions([source]) == {source: 90}
+
+
+def test_headers_and_later_columns_are_read_by_the_library(run, cluster, output):
+    run()
+    cluster.append("t", 0, [b"x"] * 5, timestamp_ms=AT)
+    run(headers=True)
+    found = DeltaTable(str(output)).to_pyarrow_table()
+    assert "headers" in found.column_names
+    assert found.num_rows == 145 == proved(output).rows
+    assert loaded_offsets(output)["t", 0] == [*range(105)]
