@@ -86,6 +86,7 @@ TOGETHER = {
     "zkbroker/registry/state_form.py": "registry/test_partition_states.py",
     "spark_loader/cli/change.py": "spark_loader/cli/test_cli.py",
     "spark_loader/cli/inspect.py": "spark_loader/cli/test_cli.py",
+    "spark_loader/cli/lake.py": "spark_loader/lake/test_optimize.py",
     "spark_loader/cli/opened.py": "spark_loader/cli/test_cli.py",
     "spark_loader/lake/contents.py": "spark_loader/lake/test_adopt.py",
     "spark_loader/load/run.py": "spark_loader/load/test_job.py",

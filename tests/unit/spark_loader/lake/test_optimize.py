@@ -115,7 +115,7 @@ def test_a_vacuum_keeps_files_beside_the_table_and_of_runs_under_way(lake, outpu
 
 def test_one_optimize_at_a_time_and_loads_beside_it(lake, run, cluster):
     with LOCAL.lock(lake.path("optimize.lock"), "me"):
-        with pytest.raises(LoadError, match="an optimize of this output is running: .*me"):
+        with pytest.raises(LoadError, match=r"an optimize of this output is running: .*me"):
             optimize(lake, LOCAL)
         cluster.append("h", 0, [b'{"at": 0}'])
         assert run(topics=["h"], event_time=BY_VALUE).rows == 1

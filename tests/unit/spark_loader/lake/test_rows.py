@@ -1,0 +1,40 @@
+"""Rows chosen by partition and offset, and the files they may be in."""
+
+from spark_loader.lake.rows import concerned, held, predicate
+from spark_loader.lake.table import LiveFile
+from spark_loader.reading.positions import TopicPartition
+from tests.support.loaded import loaded_files
+from tests.support.loading import LOCAL
+from zkbroker.types import Partition07
+
+PLACE = "topic=t/date=2015-05-17/hour=05/"
+T0 = TopicPartition("t", 0)
+
+
+def test_rows_are_those_at_or_beyond_an_offset_of_each_partition():
+    old = TopicPartition("o", Partition07(0, 3))
+    assert predicate({T0: 5, old: 90}) == (
+        '("topic" = \'o\' AND "partition" = 3 AND "position" >= 90) OR '
+        '("topic" = \'t\' AND "partition" = 0 AND "offset" >= 5)'
+    )
+
+
+def test_files_that_the_table_knows_to_hold_none_of_them_are_left_out():
+    before = LiveFile(PLACE + "a", 1, 1, (0, 0), (2, 4))
+    beyond = LiveFile(PLACE + "b", 1, 1, (0, 0), (2, 5))
+    other = LiveFile(PLACE + "c", 1, 1, (1, 0), (2, 9))
+    unknown = LiveFile(PLACE + "d", 1, 1)
+    topic = LiveFile(PLACE.replace("=t", "=u") + "e", 1, 1)
+    files = [before, beyond, other, unknown, topic]
+    assert concerned(files, {T0: 5}) == [beyond, unknown]
+
+
+def test_what_files_hold_is_read_from_them(run, output):
+    run(group_bytes=1 << 20)
+    [path] = loaded_files(output)
+    file = LiveFile(str(path.relative_to(output)), 1, 140)
+    found = held(LOCAL, str(output), [file])
+    assert {source: [each.runs for each in files] for source, files in found.items()} == {
+        T0: [[(0, 100)]],
+        TopicPartition("t", 1): [[(0, 40)]],
+    }

@@ -1,0 +1,32 @@
+"""Checksums of files that the library wrote."""
+
+import pytest
+
+from spark_loader.errors import CheckpointError
+from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.lake.seal import seal
+from tests.support.loaded import loaded_files
+from tests.support.loading import LOCAL, proved
+
+
+def test_what_the_library_wrote_is_sealed_once_and_checked_from_then_on(run, output, command):
+    run()
+    table = Checkpoints(LOCAL, str(output)).table
+    assert seal(table, LOCAL) == 0
+    table.rewrite(lambda delta, properties: delta.optimize.compact(commit_properties=properties))
+    assert proved(output).unsealed == 1
+    assert "1 file without a checksum" in command("verify", "--output", output)
+    assert seal(table, LOCAL) == 1
+    assert (seal(table, LOCAL), proved(output).unsealed) == (0, 0)
+
+
+def test_a_file_with_other_rows_than_the_table_says_is_not_sealed(run, output):
+    import pyarrow.parquet as pq
+
+    run()
+    table = Checkpoints(LOCAL, str(output)).table
+    table.rewrite(lambda delta, properties: delta.optimize.compact(commit_properties=properties))
+    [file] = loaded_files(output)
+    pq.write_table(pq.ParquetFile(file).read().slice(1), file)
+    with pytest.raises(CheckpointError, match="holds 139 rows, the table says 140"):
+        seal(table, LOCAL)

@@ -1,0 +1,87 @@
+"""The log of a table where the library cannot work on the file system itself."""
+
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction
+
+from spark_loader.errors import CheckpointError
+from spark_loader.lake.ledger import Entry, TableFile
+from spark_loader.lake.table import LakeTable
+from spark_loader.reading.positions import TopicPartition
+from spark_loader.storage.files import LocalFileSystem
+from spark_loader.storage.table_log import MirroredTableLog
+
+T0 = TopicPartition("t", 0)
+PATH = "topic=t/date=2015-05-17/hour=05/part-{}.parquet"
+
+
+class Remote(LocalFileSystem):
+    """A directory that the library is not shown."""
+
+    def table_log(self, output):
+        return MirroredTableLog(self, output)
+
+    def upload(self, local, path):
+        self.replace(path, local.read_bytes())
+
+
+@pytest.fixture
+def tables(tmp_path):
+    return [LakeTable(Remote(sync=False), str(tmp_path / "far")) for _ in range(2)]
+
+
+def entry(run, **positions):
+    moved = {TopicPartition("t", int(name[1:])): offset for name, offset in positions.items()}
+    return Entry(run=run, kind="load", created="now", positions=moved)
+
+
+def file(number):
+    stats = '{"numRecords": 5}'
+    return TableFile(path=PATH.format(number), rows=5, size_bytes=9, sha256="00", stats=stats)
+
+
+def test_commits_are_seen_by_others_and_by_the_library(tables, tmp_path):
+    one, two = tables
+    one.commit(entry(1, p0=5), [file(1)])
+    two.commit(entry(2, p0=9), [file(2)])
+    assert one.latest().run == 2
+    assert not one.is_direct
+    assert len(DeltaTable(str(tmp_path / "far")).file_uris()) == 2
+
+
+def test_a_version_that_another_writer_took_is_tried_again(tables):
+    one, two = tables
+    one.commit(entry(1, p0=5))
+    log = one._log_of()
+    table = DeltaTable(log.uri)
+    two.commit(entry(2, p0=5, p1=7), [file(2)])
+    calls = []
+
+    def write():
+        calls.append(1)
+        base = DeltaTable(log.uri, version=1)
+        moved = CommitProperties(app_transactions=[Transaction("zkbroker:t-2", 3)])
+        base.create_write_transaction([], "append", table.schema(), commit_properties=moved)
+        base.update_incremental()
+        return base.version()
+
+    assert log.commit(write) == 3
+    assert len(calls) == 2
+    two_positions = two.positions([TopicPartition("t", 1), TopicPartition("t", 2)])
+    assert list(two_positions.values()) == [7, 3]
+
+
+def test_of_two_that_load_the_same_partition_one_counts(tables):
+    one, two = tables
+    one.commit(entry(1, p0=5))
+    widened = one._widened
+
+    def while_another_commits(schema):
+        found = widened(schema)
+        two.commit(entry(2, p0=9), [file(2)])
+        return found
+
+    one._widened = while_another_commits
+    with pytest.raises(CheckpointError, match="another writer"):
+        one.commit(entry(2, p0=8), [file(3)])
+    assert one.positions([T0]) == {T0: 9}
+    assert [each.path for each in two.files()] == [PATH.format(2)]
