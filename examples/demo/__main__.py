@@ -100,6 +100,8 @@ def run(data: Path, log: Path, console: Console) -> Outcome:
         progress.update(loading, completed=loaded.rows)
         outcome.load_s = time.monotonic() - started
         outcome.loaded, outcome.files = loaded.rows, len(loaded.files)
+    merged = lake.merge(data)
+    outcome.files_before, outcome.files_after = merged.before, merged.after
     counts = lake.visits(data)
     outcome.total_loaded = counts.total()
     _check(outcome, counts, lines)

@@ -1,4 +1,4 @@
-"""Loads the topic to Parquet with Spark, and reads the lake back."""
+"""Loads the topic into a lake with Spark, merges its small files, and reads it back."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pyarrow.dataset
 
+import spark_loader
 from examples.demo.access_log import member
 from spark_loader import EventTime, Loader, LoadResult, Progress
+from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.lake.optimize import Optimized, optimize
+from spark_loader.storage.files import LocalFileSystem
 
 
 def load(zookeeper: str, topic: str, data: Path, advance: Callable[[Progress], None]) -> LoadResult:
@@ -30,9 +34,15 @@ def load(zookeeper: str, topic: str, data: Path, advance: Callable[[Progress], N
     ).run()
 
 
+def merge(data: Path) -> Optimized:
+    """Merge the small files of each hour, as `zkbroker-load optimize` does."""
+    filesystem = LocalFileSystem()
+    return optimize(Checkpoints(filesystem, str(data / "lake")), filesystem)
+
+
 def visits(data: Path) -> Counter[bytes]:
     """Count the visits per member in the lake, all runs together."""
-    lake = pyarrow.dataset.dataset(data / "lake", format="parquet", partitioning="hive")
+    lake = pyarrow.dataset.dataset(spark_loader.files(str(data / "lake")), format="parquet")
     counts: Counter[bytes] = Counter()
     for batch in lake.to_batches(columns=["value"]):
         counts.update(member(value.as_py()) for value in batch.column("value"))

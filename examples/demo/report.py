@@ -23,6 +23,8 @@ class Outcome:
     total_lines: int = 0
     total_loaded: int = 0
     files: int = 0
+    files_before: int = 0
+    files_after: int = 0
     publish_s: float = 0.0
     stream_s: float = 0.0
     load_s: float = 0.0
@@ -65,9 +67,10 @@ def show_next(data: Path, topic: str, log: Path | None) -> None:
     # Plain lines: a terminal must not break a path that is to be copied.
     print(
         f"""
-The lake is in {here}/lake, one directory for each event hour. Try next:
+The lake is in {here}/lake, a Delta table by event hour. Try next:
   {tools}/zkbroker-load status --output {here}/lake
   {tools}/zkbroker-load verify --output {here}/lake
+  {tools}/zkbroker-load files --output {here}/lake
   {tools}/zkbroker up --brokers 3 --port 9092 --data {here}/cluster
   {tools}/zkbroker consume -b 127.0.0.1:9092 -t {topic} -o beginning -c 5   # while it is up
   {again}   # again: only what is new in the log is published, streamed and loaded"""
@@ -99,6 +102,8 @@ def _figures(outcome: Outcome) -> Table:
             f"{lines / seconds:,.0f}" if seconds else "",
         )
     table.add_row("files written", f"{outcome.files:,}", "", "")
+    table.add_row("files in the lake", f"{outcome.files_before:,}", "", "")
+    table.add_row("… after optimize", f"{outcome.files_after:,}", "", "")
     table.add_row("in the lake, all runs", f"{outcome.total_loaded:,}", "", "")
     return table
 

@@ -244,7 +244,9 @@ def table_file(status: FileStatus, footer: pq.FileMetaData, sha256: str) -> Tabl
 
 def unified(known: pa.Schema | None, found: pa.Schema) -> pa.Schema:
     """Return the columns of two files as one schema; raise ValueError when they do not fit."""
-    found = found.remove_metadata()
+    # The library writes bytes and text as views: the same in Parquet, another type in Arrow.
+    plain = {pa.binary_view(): pa.binary(), pa.string_view(): pa.string()}
+    found = pa.schema([each.with_type(plain.get(each.type, each.type)) for each in found])
     try:
         return found if known is None else pa.unify_schemas([known, found])
     except pa.ArrowTypeError as error:

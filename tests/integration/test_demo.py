@@ -59,10 +59,10 @@ def test_after_ctrl_c_every_line_is_accounted_for_and_a_rerun_takes_only_what_is
     # What is said to do next is about this log and these data.
     again = re.search(r"^  make demo (.*)   # again", shown, re.MULTILINE)
     assert shlex.split(again[1]) == [f"INPUT={log}", f"DATA={data}"]
-    status, verify = re.findall(
+    status, verify, files = re.findall(
         r"^  (\S+/zkbroker-load \w+ --output '.*'/lake)$", shown, re.MULTILINE
     )
-    for command, said in ((status, "page-views"), (verify, "no gap, no duplicate")):
+    for command, said in ((status, "page-views"), (verify, "no gap, no duplicate"), (files, ".parquet")):
         ran = subprocess.run(
             shlex.split(command), cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
         )
