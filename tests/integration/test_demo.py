@@ -62,7 +62,11 @@ def test_after_ctrl_c_every_line_is_accounted_for_and_a_rerun_takes_only_what_is
     status, verify, files = re.findall(
         r"^  (\S+/zkbroker-load \w+ --output '.*'/lake)$", shown, re.MULTILINE
     )
-    for command, said in ((status, "page-views"), (verify, "no gap, no duplicate"), (files, ".parquet")):
+    for command, said in (
+        (status, "page-views"),
+        (verify, "no gap, no duplicate"),
+        (files, ".parquet"),
+    ):
         ran = subprocess.run(
             shlex.split(command), cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
         )

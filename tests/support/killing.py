@@ -18,6 +18,7 @@ from typing import Any
 
 from spark_loader import EventTime, Loader, LoadOptions, session
 from spark_loader.storage.files import FileStatus, LocalFileSystem, OutputFile
+from spark_loader.storage.table_log import LocalTableLog, TableLog
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,8 @@ class KillingFileSystem:
     def read(self, path: str) -> bytes:
         return self.inner.read(path)
 
-    def open_local(self, path: str) -> Path:
-        return self.inner.open_local(path)
+    def opened(self, path: str) -> contextlib.AbstractContextManager[Path]:
+        return self.inner.opened(path)
 
     def size(self, path: str) -> int | None:
         return self.inner.size(path)
@@ -88,6 +89,32 @@ class KillingFileSystem:
 
     def lock(self, path: str, owner: str) -> contextlib.AbstractContextManager[None]:
         return self.inner.lock(path, owner)
+
+    def table_log(self, output: str) -> TableLog:
+        return KillingLog(self, self.inner.table_log(output))
+
+
+@dataclass
+class KillingLog:
+    filesystem: KillingFileSystem
+    inner: LocalTableLog
+
+    @property
+    def uri(self) -> str:
+        return self.inner.uri
+
+    @property
+    def options(self) -> dict[str, str]:
+        return self.inner.options
+
+    def pull(self) -> None:
+        self.inner.pull()
+
+    def fetch(self, paths: list[str]) -> None:
+        self.inner.fetch(paths)
+
+    def commit(self, write: Callable[[], int]) -> int:
+        return int(self.filesystem._around(lambda: self.inner.commit(write)))
 
 
 @dataclass
