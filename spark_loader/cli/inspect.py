@@ -26,6 +26,7 @@ from spark_loader.cli.options import (
 from spark_loader.cli.output import print_table
 from spark_loader.errors import DataLoss, LoadError
 from spark_loader.json_codec import to_json
+from spark_loader.lake import audit as books
 from spark_loader.lake import operate
 from spark_loader.lake.adopt import survey
 from spark_loader.lake.integrity import find_damage, require_whole
@@ -55,8 +56,8 @@ def status(
         operate.require_loaded(checkpoints)
     with cluster_view(zookeeper, bootstrap, generation_loaded(checkpoints)) as cluster:
         standings = operate.status(checkpoints, cluster, group)
-    gaps = operate.gap_ledger(checkpoints)
-    aborted = operate.aborted_offsets(checkpoints)
+    gaps = books.gap_ledger(checkpoints)
+    aborted = books.aborted_offsets(checkpoints)
     if as_json:
         content = {
             "partitions": [{**_fields(each), "lag": each.lag} for each in standings],
@@ -210,18 +211,18 @@ def audit(output: str, zookeeper: str, bootstrap: str, as_json: bool, **spark: A
     """Reconcile what the logs took in with what was written."""
     checkpoints, _ = opened(output, spark)
     with cluster_view(zookeeper, bootstrap, generation_loaded(checkpoints)) as cluster:
-        books = operate.audit(checkpoints, cluster)
-    names = [*(each.name for each in dataclasses.fields(operate.Audit)[1:]), "difference"]
+        found = books.audit(checkpoints, cluster)
+    names = [*(each.name for each in dataclasses.fields(books.Audit)[1:]), "difference"]
     if as_json:
-        content = [{**_fields(each), "difference": each.difference} for each in books]
+        content = [{**_fields(each), "difference": each.difference} for each in found]
         click.echo(json.dumps(content))
     else:
         table = Table("topic", "partition", *names)
-        for each in books:
+        for each in found:
             numbers = (f"{getattr(each, name):,}" for name in names)
             table.add_row(each.source.topic, str(each.source.partition), *numbers)
         print_table(table)
-    wrong = [str(each.source) for each in books if each.difference]
+    wrong = [str(each.source) for each in found if each.difference]
     if wrong:
         raise LoadError(f"the books of {', '.join(wrong)} do not balance")
 

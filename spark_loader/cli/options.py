@@ -19,7 +19,7 @@ from spark_loader.reading.positions import (
 )
 from spark_loader.reading.reader import POLICIES
 from spark_loader.sink.event_time import EventTime
-from spark_loader.sink.partition import FALLBACKS
+from spark_loader.sink.hours import FALLBACKS
 from spark_loader.sink.rows import FORMATS
 from zkbroker.cli.security import current_security, security_option
 from zkbroker.config.durations import parse_duration_ms

@@ -31,7 +31,7 @@ from spark_loader.lake.contents import (
     quarantined_partitions,
 )
 from spark_loader.lake.ledger import DataFile, Entry, Gap, TableFile, beside, now_text
-from spark_loader.lake.table import LiveFile
+from spark_loader.lake.table_files import LiveFile
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.runs import Runs, joined, minus, repeated
 from spark_loader.reading.splits import OffsetRange

@@ -13,7 +13,7 @@ from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.contents import data_files, named_by_loader, quarantine_files
 from spark_loader.lake.ledger import DataFile, beside
 from spark_loader.lake.recover import unfinished_replay
-from spark_loader.lake.table import LiveFile
+from spark_loader.lake.table_files import LiveFile
 from spark_loader.storage.files import LakeFileSystem, join
 
 _SHOWN = 10

@@ -7,7 +7,7 @@ forward enters the offsets passed over in the gap ledger.
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from spark_loader.errors import LoadError
 from spark_loader.lake.checkpoint import Checkpoints
@@ -15,10 +15,9 @@ from spark_loader.lake.contents import Held
 from spark_loader.lake.integrity import missing_files, require_whole
 from spark_loader.lake.ledger import DataFile, Entry, Gap, beside, now_text
 from spark_loader.lake.recover import recover
-from spark_loader.lake.rows import concerned, cuts_of, held, predicate, take_back
+from spark_loader.lake.rows import concerned, held, predicate, take_back
 from spark_loader.lake.seal import seal
 from spark_loader.reading.positions import TopicPartition
-from spark_loader.reading.reader import ABORTED
 from spark_loader.reading.resolve import SourceCluster
 from spark_loader.reading.splits import OffsetRange
 from spark_loader.storage.files import LakeFileSystem
@@ -106,119 +105,6 @@ def status(
         )
         for each in sorted({*sources, *there})
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """One partition's books: what the log took in against what was written.
-
-    All of it is counted in offsets, so in bytes of a log of Kafka 0.7.
-
-    `appended` = rows + quarantined + gaps + absent + aborted + pending, when all is accounted for.
-
-    Attributes:
-        appended: from the first offset loaded to the log end.
-        absent: control records, and what was compacted.
-        aborted: records that aborted transactions wrote, left out.
-        pending: in the log and not loaded yet.
-    """
-
-    source: TopicPartition
-    appended: int
-    rows: int
-    quarantined: int
-    gaps: int
-    absent: int
-    aborted: int
-    pending: int
-
-    @property
-    def difference(self) -> int:
-        """Offsets that are in no book, or in two (negative)."""
-        left_out = self.gaps + self.absent + self.aborted
-        return self.appended - (self.rows + self.quarantined + left_out + self.pending)
-
-
-def audit(checkpoints: Checkpoints, view: SourceCluster | None = None) -> list[Audit]:
-    """Reconcile what the brokers' logs took in with what was written, per partition.
-
-    Log ends are those that the runs recorded, or those of now when a cluster is given; what was
-    written comes from the files that count.
-    """
-    require_loaded(checkpoints)
-    entries = checkpoints.table.entries()
-    data, quarantined = beside(entries)
-    tabled = held(checkpoints.filesystem, checkpoints.output, checkpoints.table.files())
-    first: dict[TopicPartition, int] = {}
-    ends: dict[TopicPartition, int] = {}
-    for entry in entries:
-        ends.update(entry.log_ends)
-        spans = [(each.source, each.start) for each in entry.ranges]
-        spans += [(_of(gap), gap.start) for gap in entry.gaps]
-        for source, start in spans:
-            first[source] = min(first.get(source, start), start)
-    positions = entries[-1].positions
-    if view is not None:
-        there = in_cluster(view, sorted({each.topic for each in positions}))
-        ends.update(view.latest(sorted(there & positions.keys())))
-    gaps, absent = kept_ledgers(entries)
-    books = []
-    for source, position in sorted(positions.items()):
-        end = max(ends.get(source, position), position)
-        begin = first.get(source, position)
-        mine = [each for each in absent if _of(each) == source]
-        books.append(
-            Audit(
-                source,
-                appended=end - begin,
-                rows=sum(each.accounted for each in data if _of(each) == source)
-                + sum(
-                    until - start for each in tabled.get(source, ()) for start, until in each.runs
-                ),
-                quarantined=sum(
-                    until - start
-                    for each in quarantined
-                    if _of(each) == source
-                    for start, until in each.offsets
-                ),
-                gaps=_sum(each for each in gaps if _of(each) == source),
-                absent=_sum(each for each in mine if each.cause != ABORTED),
-                aborted=_sum(each for each in mine if each.cause == ABORTED),
-                pending=end - position,
-            )
-        )
-    return books
-
-
-def _sum(gaps: Iterable[Gap]) -> int:
-    return sum(each.until - each.start for each in gaps)
-
-
-def gap_ledger(checkpoints: Checkpoints) -> list[Gap]:
-    """Return every gap that still counts, in order."""
-    gaps, _ = kept_ledgers(checkpoints.table.entries())
-    return gaps
-
-
-def aborted_offsets(checkpoints: Checkpoints) -> int:
-    """Return how many offsets were left out since their transactions were aborted."""
-    _, absent = kept_ledgers(checkpoints.table.entries())
-    return _sum(each for each in absent if each.cause == ABORTED)
-
-
-def kept_ledgers(entries: Iterable[Entry]) -> tuple[list[Gap], list[Gap]]:
-    """Return gaps, and absent or aborted offsets, without those that a rewind took back."""
-    gaps: list[Gap] = []
-    absent: list[Gap] = []
-    for entry in entries:
-        if entry.kind == "rewind":
-            cuts = cuts_of(entry)
-            gaps = _cut(gaps, cuts)
-            absent = _cut(absent, cuts)
-            continue
-        gaps.extend(entry.gaps)
-        absent.extend(entry.absent)
-    return sorted(gaps, key=_place), sorted(absent, key=_place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,18 +277,5 @@ def _unfinished() -> LoadError:
     return LoadError("a run is unfinished: run the load again to finish it, then move positions")
 
 
-def _cut(gaps: list[Gap], cuts: dict[TopicPartition, int]) -> list[Gap]:
-    kept = []
-    for gap in gaps:
-        cut = cuts.get(_of(gap), gap.until)
-        if gap.start < cut:
-            kept.append(replace(gap, until=min(gap.until, cut)))
-    return kept
-
-
 def _of(each: DataFile | Gap) -> TopicPartition:
     return TopicPartition(each.topic, each.partition)
-
-
-def _place(gap: Gap) -> tuple[str, int, int]:
-    return gap.topic, gap.partition, gap.start

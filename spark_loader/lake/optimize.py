@@ -21,7 +21,7 @@ from spark_loader.lake.ledger import beside
 from spark_loader.lake.operate import require_loaded
 from spark_loader.lake.recover import OPTIMIZING, locked
 from spark_loader.lake.seal import seal
-from spark_loader.lake.table import LiveFile, partition_values
+from spark_loader.lake.table_files import LiveFile, partition_values
 from spark_loader.storage.files import LakeFileSystem, join
 
 DEFAULT_HOURS = 24.0

@@ -14,7 +14,7 @@ from spark_loader.errors import LoadError
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.ledger import Entry, MapperOffsets, beside, now_text, total_bytes
 from spark_loader.lake.rows import take_back
-from spark_loader.lake.table import schema_from_texts
+from spark_loader.lake.table_files import schema_from_texts
 from spark_loader.storage.files import LakeFileSystem, LockedError, join
 
 LOADING = "lock"

@@ -20,7 +20,7 @@ from spark_loader.errors import LoadError
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.ledger import DataFile, Entry, MapperOffsets, beside
 from spark_loader.lake.recover import publish_replay, recover
-from spark_loader.lake.table import schema_to_text
+from spark_loader.lake.table_files import schema_to_text
 from spark_loader.reading.columns import POSITION, arrow_schema
 from spark_loader.reading.damage import DamagedEntry
 from spark_loader.reading.positions import TopicPartition, partition_from_json

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 from spark_loader.lake.contents import Held, held_in_file
 from spark_loader.lake.ledger import Entry
-from spark_loader.lake.table import LakeTable, LiveFile
+from spark_loader.lake.table import LakeTable
+from spark_loader.lake.table_files import LiveFile
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.storage.files import LakeFileSystem, join
 from zkbroker.types import Partition07

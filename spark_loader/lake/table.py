@@ -10,21 +10,26 @@ partition that go on from the same commit collide on its `txn`: the later one fa
 it counts. No commit is ever cleaned away, so that each run can be read again as it was.
 """
 
-import base64
 import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 
 from spark_loader.errors import AlteredCheckpoint, CheckpointError, LoadError
 from spark_loader.json_codec import from_json, to_json
 from spark_loader.lake.ledger import Entry, TableFile, now_text
-from spark_loader.reading.columns import arrow_schema
+from spark_loader.lake.table_files import (
+    PARTITIONED,
+    LiveFile,
+    application,
+    base_schema,
+    live_files,
+    partition_values,
+)
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.storage.files import LakeFileSystem, join
 from spark_loader.storage.table_log import LOG, TableLog
@@ -34,40 +39,9 @@ RESTORE = "Put it back from a backup, or take the data files over as a new begin
 
 _KEY = "zkbroker"
 _INLINE_BYTES = 32 * 1024
-_PARTITIONED = {"topic": pa.string(), "date": pa.date32(), "hour": pa.int32()}
 # Histories are read from their end; entries without a run may lie before the one looked for.
 _LOOK_BACK = (1, 20, None)
 _CONFIGURATION = {"delta.enableExpiredLogCleanup": "false"}
-
-
-@dataclass(frozen=True, slots=True)
-class LiveFile:
-    """A file that a version of the table holds, with what the table says of it.
-
-    Attributes:
-        path: relative to the output directory.
-        least, greatest: of `partition` and of `offset`, where the table knows them.
-    """
-
-    path: str
-    size_bytes: int
-    rows: int
-    least: tuple[int | None, int | None] = (None, None)
-    greatest: tuple[int | None, int | None] = (None, None)
-
-    @property
-    def topic(self) -> str:
-        """The topic of its rows."""
-        return partition_values(self.path)["topic"]
-
-    def may_hold(self, partition: int, offset: int) -> bool:
-        """Return whether it may hold rows of a partition at or beyond an offset."""
-        (low, _), (high, last) = self.least, self.greatest
-        return (
-            (low is None or low <= partition)
-            and (high is None or partition <= high)
-            and (last is None or offset <= last)
-        )
 
 
 class LakeTable:
@@ -221,7 +195,7 @@ class LakeTable:
                 actions,
                 "append",
                 base.schema(),
-                list(_PARTITIONED),
+                list(PARTITIONED),
                 commit_properties=properties,
             )
             return int(self._newest(base))
@@ -253,7 +227,7 @@ class LakeTable:
                     [],
                     "append",
                     table.schema(),
-                    list(_PARTITIONED),
+                    list(PARTITIONED),
                     commit_properties=properties,
                 )
             return int(self._newest(table))
@@ -293,14 +267,14 @@ class LakeTable:
         if self.exists():
             return
         library = _library()
-        fields = [*schema, *(pa.field(name, kind) for name, kind in _PARTITIONED.items())]
+        fields = [*schema, *(pa.field(name, kind) for name, kind in PARTITIONED.items())]
         log = self._log_of()
 
         def write() -> int:
             library.DeltaTable.create(
                 log.uri,
                 schema=pa.schema(fields),
-                partition_by=list(_PARTITIONED),
+                partition_by=list(PARTITIONED),
                 mode="ignore",
                 configuration=_CONFIGURATION,
                 storage_options=log.options or None,
@@ -373,65 +347,6 @@ class LakeTable:
         path = join(STATE, "ledger", f"{entry.run:06d}-{digest}.json")
         self._fs.publish(join(self.output, path), data)
         return {"run": entry.run, "kind": entry.kind, "ledger": path, "sha256": digest}
-
-
-def live_files(table: Any) -> list[LiveFile]:
-    """Return the files of the library's table, in the order of their paths."""
-    actions = pa.table(table.get_add_actions(flatten=True))
-    names = ("path", "size_bytes", "num_records", "min.partition", "min.offset",
-             "max.partition", "max.offset")  # fmt: skip
-    empty = [None] * actions.num_rows
-    columns = [
-        actions.column(name).to_pylist() if name in actions.column_names else empty
-        for name in names
-    ]
-    return sorted(
-        (
-            LiveFile(unquote(path), size, rows or 0, (low_p, low), (high_p, high))
-            for path, size, rows, low_p, low, high_p, high in zip(*columns, strict=True)
-        ),
-        key=lambda each: each.path,
-    )
-
-
-def base_schema() -> pa.Schema:
-    """Return the columns that files of every load have."""
-    fields = [each for each in arrow_schema(headers=False) if each.name != "topic"]
-    return pa.schema([*fields, pa.field("event_time", pa.timestamp("us", tz="UTC"))])
-
-
-def schema_to_text(schema: pa.Schema | None) -> str:
-    """Return a schema as a mapper's offsets hold it."""
-    return "" if schema is None else base64.b64encode(schema.serialize()).decode()
-
-
-def schema_from_texts(texts: Iterable[str]) -> pa.Schema | None:
-    """Return the columns of several mappers' files as one schema.
-
-    Raises:
-        LoadError: a column is of different types.
-    """
-    schemas = [
-        pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
-        for text in dict.fromkeys(texts)
-        if text
-    ]
-    try:
-        return pa.unify_schemas(schemas) if schemas else None
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise LoadError(f"files of this run have columns that do not fit: {error}") from None
-
-
-def partition_values(path: str) -> dict[str, str]:
-    """Return the values of the partition columns that a path's directories name."""
-    named = dict(part.split("=", 1) for part in path.split("/")[:-1] if "=" in part)
-    # As the library writes it: the column is a number.
-    return {"topic": named["topic"], "date": named["date"], "hour": str(int(named["hour"]))}
-
-
-def application(source: TopicPartition) -> str:
-    """Return the name of a partition among the table's application transactions."""
-    return f"zkbroker:{source}"
 
 
 def _adds(library: Any, files: Sequence[TableFile], now_ms: int) -> Iterator[Any]:

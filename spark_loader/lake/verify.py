@@ -34,7 +34,7 @@ from spark_loader.lake.contents import (
 from spark_loader.lake.ledger import DataFile, Entry, beside
 from spark_loader.lake.operate import require_loaded
 from spark_loader.lake.rows import cuts_of
-from spark_loader.lake.table import LiveFile
+from spark_loader.lake.table_files import LiveFile
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.reader import ABORTED
 from spark_loader.reading.runs import Runs, joined, minus, repeated

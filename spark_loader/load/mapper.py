@@ -24,7 +24,7 @@ import pyarrow as pa
 from spark_loader.errors import DamagedLog, DataLoss, QuarantineLimit
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.ledger import Gap, MapperOffsets
-from spark_loader.lake.table import schema_to_text
+from spark_loader.lake.table_files import schema_to_text
 from spark_loader.reading.access import Access
 from spark_loader.reading.damage import DamagedEntry
 from spark_loader.reading.generations import find_generation

@@ -14,7 +14,7 @@ from spark_loader.reading.options import (
 from spark_loader.reading.positions import EARLIEST_BOUND, Bound, TopicPartition
 from spark_loader.reading.reader import POLICIES
 from spark_loader.sink.event_time import EventTime
-from spark_loader.sink.partition import FALLBACKS
+from spark_loader.sink.hours import FALLBACKS
 from spark_loader.sink.rows import FORMATS
 from zkbroker.config.generation import parse_generation
 from zkbroker.config.security import NO_SECURITY, ClientSecurity

@@ -21,7 +21,7 @@ from spark_loader.errors import LoadError, QuarantineLimit
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.ledger import Entry, MapperOffsets, Plan, now_text, total_bytes
 from spark_loader.lake.recover import recover
-from spark_loader.lake.table import schema_from_texts
+from spark_loader.lake.table_files import schema_from_texts
 from spark_loader.load.mapper import MapperOutcome, MapperTask, run_mapper
 from spark_loader.load.options import LoadOptions
 from spark_loader.load.planning import make_plan

@@ -14,7 +14,6 @@ files by `open_files`.
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +24,8 @@ from spark_loader.reading.columns import POSITION
 from spark_loader.reading.damage import DamagedEntry
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.runs import covered, joined, runs
-from spark_loader.sink.event_time import EventTime, Extractor, HourNames, TimeError
+from spark_loader.sink.event_time import EventTime
+from spark_loader.sink.hours import EventTimes
 from spark_loader.sink.quarantine import Quarantine
 from spark_loader.sink.rows import FORMATS, ParquetRows, RowWriter, row_writer
 from spark_loader.sink.spool import Spool
@@ -38,12 +38,7 @@ from spark_loader.storage.files import (
     join,
 )
 
-FALLBACKS = ("quarantine", "timestamp", "load-time")
-
-_QUARTER_MS = 900_000
 _COMMITS_AT_ONCE = 8
-# Every calendar of the world holds the times before it: the last days of 9999 are looked at.
-_SURE_MS = 253_402_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,10 +112,7 @@ class MapperSink:
         self._staging = staging
         self._token = token
         self._options = options
-        self._hours = HourNames(options.event_time.zone)
-        self._extractor = (
-            None if options.event_time.source == "timestamp" else Extractor(options.event_time)
-        )
+        self._times = EventTimes(options.event_time, options.fallback, options.load_time_ms)
         self._source: TopicPartition | None = None
         self._buffers: dict[str, _Buffer] = {}
         self._buffered = 0
@@ -169,7 +161,7 @@ class MapperSink:
         self.rows += timed.num_rows
         stored = _stored(timed, times)
         assert self._source is not None
-        for hour, rows in self._by_hour(stored, times):
+        for hour, rows in self._times.by_hour(stored, times):
             self._buffer(f"topic={self._source.topic}/{hour}", rows)
         while self._buffered > self._options.buffer_bytes:
             self._flush(max(self._buffers, key=lambda place: self._buffers[place].size_bytes))
@@ -226,78 +218,13 @@ class MapperSink:
 
     def _timed(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array]:
         """Return the rows that have an event time, and the times in ms; quarantine the others."""
-        stamps = batch.column("timestamp").cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
-        reasons: dict[int, str] = {}
-        if self._extractor is None:
-            times = stamps
-            ends = pc.min_max(stamps)
-            if ends["min"].as_py() >= 0 and ends["max"].as_py() < _SURE_MS:
-                return batch, times
-            negative = pc.indices_nonzero(pc.less(stamps, 0)).to_pylist()
-            reasons = dict.fromkeys(negative, "the message has no timestamp (message format 0)")
-            late = pc.indices_nonzero(pc.greater_equal(stamps, _SURE_MS)).to_pylist()
-            for index in late:
-                self._check_time(index, stamps[index].as_py(), reasons)
-        else:
-            found, reasons = self._extractor.times_ms(batch.column("value").to_pylist())
-            self._check_calendar(found, reasons)
-            times = pa.array(found, pa.int64())
+        times, reasons = self._times.of(batch)
         if not reasons:
             return batch, times
-        if self._options.fallback == "load-time":
-            times = self._filled(times, reasons, pa.scalar(self._options.load_time_ms, pa.int64()))
-            return batch, times
-        if self._options.fallback == "timestamp" and self._extractor is not None:
-            times = self._filled(times, reasons, stamps)
-            reasons = {
-                index: f"{reason}, and the message has no timestamp"
-                for index, reason in reasons.items()
-                if not 0 <= times[index].as_py() < _SURE_MS
-            }
-            if not reasons:
-                return batch, times
         self._quarantines[-1].add(batch, reasons)
         bad = pa.array(sorted(reasons), pa.int64())
         good = pc.invert(pc.is_in(pa.array(range(batch.num_rows), pa.int64()), bad))
         return batch.filter(good), times.filter(good)
-
-    def _filled(self, times: pa.Array, reasons: dict[int, str], instead: Any) -> pa.Array:
-        bad = pa.array(sorted(reasons), pa.int64())
-        mask = pc.is_in(pa.array(range(len(times)), pa.int64()), bad)
-        return pc.if_else(mask, instead, times)
-
-    def _check_calendar(self, times: list[int | None], reasons: dict[int, str]) -> None:
-        for index, time_ms in enumerate(times):
-            if time_ms is not None and not self._check_time(index, time_ms, reasons):
-                times[index] = None
-
-    def _check_time(self, index: int, time_ms: int, reasons: dict[int, str]) -> bool:
-        """Return whether a calendar holds a time; else write down the reason."""
-        try:
-            self._hours.of(time_ms)
-        except TimeError as error:
-            reasons[index] = str(error)
-            return False
-        return True
-
-    def _by_hour(self, rows: pa.RecordBatch, times: pa.Array) -> list[tuple[str, pa.RecordBatch]]:
-        quarters = _floor_divide(times, _QUARTER_MS)
-        distinct = pc.unique(quarters)
-        names = [self._hours.of(quarter * _QUARTER_MS) for quarter in distinct.to_pylist()]
-        order = {name: index for index, name in enumerate(dict.fromkeys(names))}
-        if len(order) == 1:
-            return [(names[0], rows)]
-        number_of = pa.array([order[name] for name in names], pa.int32())
-        numbers = number_of.take(pc.index_in(quarters, value_set=distinct))
-        # A stable sort keeps offsets ascending within each hour.
-        arranged = rows.take(pc.array_sort_indices(numbers))
-        counts = {each["values"]: each["counts"] for each in pc.value_counts(numbers).to_pylist()}
-        grouped = []
-        position = 0
-        for name, number in order.items():
-            grouped.append((name, arranged.slice(position, counts[number])))
-            position += counts[number]
-        return grouped
 
     def _buffer(self, directory: str, rows: pa.RecordBatch) -> None:
         buffer = self._buffers.setdefault(directory, _Buffer())
@@ -418,11 +345,3 @@ def _stored(batch: pa.RecordBatch, times: pa.Array) -> pa.RecordBatch:
     arrays = [batch.column(name) for name in names]
     event_time = times.cast(pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", tz="UTC"))
     return pa.RecordBatch.from_arrays([*arrays, event_time], names=[*names, "event_time"])
-
-
-def _floor_divide(numbers: pa.Array, divisor: int) -> pa.Array:
-    quotient = pc.divide(numbers, divisor)
-    inexact = pc.not_equal(pc.multiply(quotient, divisor), numbers)
-    # Arrow's division cuts towards zero.
-    step = pc.and_(pc.less(numbers, 0), inexact)
-    return pc.subtract(quotient, step.cast(pa.int64()))

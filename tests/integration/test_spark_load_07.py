@@ -9,6 +9,7 @@ import pytest
 from examples.demo import access_log
 from spark_loader import EventTime, Loader
 from spark_loader.errors import DataLoss
+from spark_loader.lake import audit as books
 from spark_loader.lake import operate
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.optimize import vacuum
@@ -82,7 +83,7 @@ def values(output):
 def whole(output):
     report = verify(LOCAL, str(output))
     assert report.problems == []
-    for book in operate.audit(Checkpoints(LOCAL, str(output))):
+    for book in books.audit(Checkpoints(LOCAL, str(output))):
         assert book.difference == 0, book
     return report
 

@@ -4,8 +4,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from spark_loader import Loader
+from spark_loader.lake.audit import audit
 from spark_loader.lake.checkpoint import Checkpoints
-from spark_loader.lake.operate import audit
 from spark_loader.lake.verify import verify
 from spark_loader.storage.files import LocalFileSystem
 from tests.support.spark_queries import RESTARTS, run_query

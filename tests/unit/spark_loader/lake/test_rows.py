@@ -1,7 +1,7 @@
 """Rows chosen by partition and offset, and the files they may be in."""
 
 from spark_loader.lake.rows import concerned, held, predicate
-from spark_loader.lake.table import LiveFile
+from spark_loader.lake.table_files import LiveFile
 from spark_loader.reading.positions import TopicPartition
 from tests.support.loaded import loaded_files
 from tests.support.loading import LOCAL

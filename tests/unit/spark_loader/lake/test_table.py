@@ -9,8 +9,8 @@ from deltalake import DeltaTable
 from spark_loader import LoadError
 from spark_loader.errors import AlteredCheckpoint, CheckpointError
 from spark_loader.lake.ledger import Entry, Gap, TableFile
-from spark_loader.lake.table import (
-    LakeTable,
+from spark_loader.lake.table import LakeTable
+from spark_loader.lake.table_files import (
     base_schema,
     partition_values,
     schema_from_texts,

@@ -9,7 +9,7 @@ import pytest
 from spark_loader import DataLoss, EventTime, LoadError, QuarantineLimit
 from spark_loader.cli import cli
 from spark_loader.errors import DamagedLog
-from spark_loader.lake import operate
+from spark_loader.lake import audit as books
 from spark_loader.lake.checkpoint import Checkpoints
 from tests.support.directory_cluster import DirectoryView
 from tests.support.inline_spark import Crash, CrashingFileSystem
@@ -44,11 +44,11 @@ def test_retention_fails_the_load_with_the_exact_range_or_fills_the_ledger(
     )
     result = run(policies={"t:0": "earliest"})
     assert result.rows == 50
-    [gap] = operate.gap_ledger(Checkpoints(LOCAL, str(output)))
+    [gap] = books.gap_ledger(Checkpoints(LOCAL, str(output)))
     assert (gap.partition, gap.start, gap.until) == (0, 100, 150)
     assert "gap t-0 [100, 150): deleted" in command("status", "--output", output)
     assert proved(output).gap_offsets == 50
-    assert [each.difference for each in operate.audit(Checkpoints(LOCAL, str(output)))] == [0] * 3
+    assert [each.difference for each in books.audit(Checkpoints(LOCAL, str(output)))] == [0] * 3
 
 
 def test_retention_between_plan_and_read_is_met_by_the_policy_too(run, cluster, output):
