@@ -11,6 +11,7 @@ import click
 
 from zkbroker.cli.compat import (
     acl_tools,
+    broker_tools,
     cluster_tools,
     config_tool,
     message_tools,
@@ -22,6 +23,7 @@ from zkbroker.cli.compat.kafka_tool import Tool
 TOOLS: dict[str, Tool] = {
     **message_tools.TOOLS,
     **cluster_tools.TOOLS,
+    **broker_tools.TOOLS,
     **config_tool.TOOLS,
     **offset_tools.TOOLS,
     **mirror_tools.TOOLS,
@@ -39,6 +41,10 @@ CLASSES = {
     "kafka.admin.ReassignPartitionsCommand": "kafka-reassign-partitions",
     "kafka.admin.PreferredReplicaLeaderElectionCommand": "kafka-preferred-replica-election",
     "kafka.tools.ConsumerOffsetChecker": "kafka-consumer-offset-checker",
+    "kafka.admin.LeaderElectionCommand": "kafka-leader-election",
+    "kafka.admin.DeleteRecordsCommand": "kafka-delete-records",
+    "kafka.admin.LogDirsCommand": "kafka-log-dirs",
+    "kafka.admin.BrokerApiVersionsCommand": "kafka-broker-api-versions",
     "kafka.tools.GetOffsetShell": "kafka-get-offsets",
     "kafka.tools.ExportZkOffsets": "kafka-export-zk-offsets",
     "kafka.tools.ImportZkOffsets": "kafka-import-zk-offsets",
