@@ -50,7 +50,10 @@ def command(
                 else f"{_name(key)}({key}): UNSUPPORTED"
                 for key in sorted(spoken.keys() | known)
             ]
-            click.echo("\t" + ",\n\t".join(lines) + "\n)")
+            for line in lines[:-1]:
+                say(f"\t{line},")
+            say(f"\t{lines[-1]}")
+            say(")")
     else:
         keys = sorted({key for spoken in found.values() for key in spoken})
         print_table(

@@ -1,6 +1,5 @@
 """`zkbroker log-dirs`: the data directories of brokers, and the sizes of what lies there."""
 
-import json
 from typing import TYPE_CHECKING
 
 import click
@@ -52,7 +51,8 @@ def command(
             say(f"Received log directory information from brokers {names}")
         shown = {"version": 1, "brokers": [_as_json(*each) for each in found.items()]}
         if genuine_text:
-            click.echo(json.dumps(shown, separators=(",", ":")))
+            print_json(shown, compact=True)
+            say()
         else:
             print_json(shown)
     elif partitions:

@@ -82,9 +82,7 @@ def delete_command(
             continue
         if genuine_text:
             found = f"low_watermark: {each.start_offset}"
-            click.echo(
-                f"partition: {topic}-{number}\t{f'error: {each.error}' if each.error else found}"
-            )
+            say(f"partition: {topic}-{number}\t{f'error: {each.error}' if each.error else found}")
         elif each.error is not None:
             say(f"{topic}-{number}: not deleted: {each.error}", err=True)
         else:
@@ -122,7 +120,6 @@ def _read(file: Path) -> dict[PartitionKey, int]:
             raise ConfigError(f"{file} names a partition twice")
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(
-            f'{file}: give {{"partitions":[{{"topic":"t","partition":0,"offset":5}}]}}'
-            f" ({error})"
+            f'{file}: give {{"partitions":[{{"topic":"t","partition":0,"offset":5}}]}} ({error})'
         ) from error
     return starts
