@@ -62,6 +62,7 @@ EFFECTS = {
     "log.cleaner.io.buffer.size": _CLEANER,
     "log.cleaner.io.max.bytes.per.second": "At once.",
     "log.cleaner.threads": _CLEANER,
+    "max.connection.creation.rate": "For new connections.",
     "max.connections.per.ip": "For new connections.",
     "max.connections.per.ip.overrides": "For new connections.",
     "num.replica.fetchers": "At once: partitions move to other fetchers.",

@@ -7,13 +7,19 @@ registered; what it registers is what it really listens on.
 import logging
 import socket
 
+from zkbroker.broker.quotas.table import quota_of
 from zkbroker.config.broker import BrokerConfig
+from zkbroker.config.connection_rates import listener_rates
 from zkbroker.config.levels import LEVELS
 from zkbroker.errors import StorageError
+from zkbroker.network.server.connection_rates import UNLIMITED, CreationLimits
 from zkbroker.network.server.server import Limits, Listener, Server
 from zkbroker.registry.brokers import BrokerInfo
+from zkbroker.registry.user_configs import Default, UserConfigs
 
 logger = logging.getLogger(__name__)
+
+ADDRESS_RATE = "connection_creation_rate"
 
 
 def limits(config: BrokerConfig) -> Limits:
@@ -31,6 +37,42 @@ def limits(config: BrokerConfig) -> Limits:
         max_answer_bytes=config.fetch_conversion_max_bytes,
         send_buffer_bytes=config.send_buffer_bytes,
         receive_buffer_bytes=config.receive_buffer_bytes,
+        creation=creation_limits(config, UserConfigs()),
+    )
+
+
+def creation_limits(config: BrokerConfig, users: UserConfigs) -> CreationLimits:
+    """Return how many connections are accepted in a second.
+
+    Args:
+        config: settings of the broker.
+        users: settings of addresses among others.
+    """
+    names = [endpoint.name for endpoint in config.endpoints]
+    addresses: dict[str, float] = {}
+    others: float = UNLIMITED
+    for entity, settings in users.settings.items():
+        text = settings.get(ADDRESS_RATE)
+        if entity.ip is None or text is None:
+            continue
+        rate = quota_of(text)
+        if rate is None:
+            logger.warning("quota ignored entity=%s key=%s value=%r: give a number above 0",
+                           entity.path, ADDRESS_RATE, text)  # fmt: skip
+        elif isinstance(entity.ip, Default):
+            others = rate
+        else:
+            addresses[entity.ip] = rate
+    return CreationLimits(
+        broker=config.max_connection_rate,
+        listeners=listener_rates(config.given, names),
+        # Brokers reach each other however many clients come, where they have a listener of theirs.
+        exempt=(config.inter_broker_listener.upper() or names[0]) if len(names) > 1 else "",
+        addresses=addresses,
+        other_addresses=others,
+        windows=config.quota_windows,
+        window_ms=config.quota_window_s * 1000,
+        max_addresses=config.quota_clients,
     )
 
 

@@ -23,7 +23,7 @@ from zkbroker.broker.composition import BrokerParts, compose
 from zkbroker.broker.dynamic_config import DynamicConfig
 from zkbroker.broker.found_logs import look_for_lost_logs, raise_epochs
 from zkbroker.broker.foundation import lay_foundation
-from zkbroker.broker.listening import limits
+from zkbroker.broker.listening import creation_limits, limits
 from zkbroker.broker.services import BrokerServices
 from zkbroker.broker.teardown import Teardown
 from zkbroker.config.broker import BrokerConfig
@@ -181,6 +181,7 @@ class BrokerNode:
         settings_watch = BrokerConfigWatch(session, self.broker_id, self._dynamic.take)
         patiently(settings_watch.start)
         teardown.add("settings watch", lambda: settings_watch.close(patience_s()))
+        parts.services.users.on_change(lambda _: _reconfigure_connections(parts))
         users_watch = UserConfigsWatch(session, parts.services.users.take)
         patiently(users_watch.start)
         teardown.add("users watch", lambda: users_watch.close(patience_s()))
@@ -243,6 +244,13 @@ def _reconfigure(parts: BrokerParts, now: DynamicConfig) -> None:
         max_connections_per_ip=config.max_connections_per_ip,
         max_connections_overrides=config.max_connections_overrides,
     )
+    _reconfigure_connections(parts)
+
+
+def _reconfigure_connections(parts: BrokerParts) -> None:
+    """Accept connections at the rates that hold now, of the broker and of addresses."""
+    services = parts.services
+    parts.foundation.server.rates.limits = creation_limits(services.config, services.users.now)
 
 
 def _settled(parts: BrokerParts) -> bool:

@@ -24,6 +24,7 @@ from zkbroker.config.broker_options import (
     TransactionOptions,
 )
 from zkbroker.config.broker_options.authorization import AUTHORIZER_KEYS
+from zkbroker.config.connection_rates import listener_of_rate, listener_rates
 from zkbroker.config.ignored_broker_keys import IGNORED, IGNORED_PREFIXES
 from zkbroker.config.legacy07 import KEYS as LEGACY07_KEYS
 from zkbroker.config.legacy07 import LISTENER, LOG_DIR, Legacy07Config, beside
@@ -138,6 +139,8 @@ class BrokerConfig(
                 of_log[key] = value
                 if key in LogManagerConfig.IGNORED:
                     report(f"config key={key} has no effect: {LogManagerConfig.IGNORED[key]}")
+            elif listener_of_rate(key) is not None:
+                continue
             elif prefix is not None and key not in IGNORED:
                 report(f"config key={key} has no effect: {IGNORED_PREFIXES[prefix]}")
             else:
@@ -163,6 +166,7 @@ class BrokerConfig(
         if not config.authorizer_class:
             for key in AUTHORIZER_KEYS & own.keys():
                 report(f"config key={key} has no effect without authorizer.class.name")
+        listener_rates(properties, [endpoint.name for endpoint in config.endpoints])
         if config.inter_broker_protocol == LEVELS[0] and config.log.pinned_magic != 0:
             raise ConfigError(
                 f"inter.broker.protocol.version={LEVELS[0]} needs log.message.format.version="

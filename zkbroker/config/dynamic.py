@@ -51,6 +51,7 @@ CHANGEABLE = frozenset(
         "log.cleaner.io.buffer.size",
         "log.cleaner.io.max.bytes.per.second",
         "log.cleaner.threads",
+        "max.connection.creation.rate",
         "max.connections.per.ip",
         "max.connections.per.ip.overrides",
         "num.replica.fetchers",

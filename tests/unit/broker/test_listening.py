@@ -3,9 +3,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from zkbroker.broker.listening import listen, local_address, registration
+from zkbroker.broker.listening import (
+    ADDRESS_RATE,
+    creation_limits,
+    listen,
+    local_address,
+    registration,
+)
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.errors import StorageError
+from zkbroker.network.server.connection_rates import CreationLimits
+from zkbroker.registry.user_configs import DEFAULT, ConfigEntity, UserConfigs
 
 
 def config(port=0, **more):
@@ -40,3 +48,29 @@ def test_a_port_in_use_says_what_to_change():
 def test_a_broker_reaches_itself_also_where_it_listens_everywhere(listened, reached):
     server = SimpleNamespace(addresses={"PLAINTEXT": (listened, 9092)})
     assert local_address(server) == (reached, 9092)
+
+
+def test_rates_of_connections_come_from_the_settings_and_from_zookeeper(caplog):
+    config = BrokerConfig.from_properties(
+        {
+            "zookeeper.connect": "z",
+            "listeners": "PLAINTEXT://:9092,OUT://:9093",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUT:PLAINTEXT",
+            "max.connection.creation.rate": "50",
+            "listener.name.out.max.connection.creation.rate": "7",
+        }
+    )
+    users = UserConfigs(
+        {
+            ConfigEntity(ip="10.0.0.1"): {ADDRESS_RATE: "3"},
+            ConfigEntity(ip=DEFAULT): {ADDRESS_RATE: "5"},
+            ConfigEntity(ip="10.0.0.2"): {ADDRESS_RATE: "many"},
+            ConfigEntity(user="u"): {ADDRESS_RATE: "9"},
+        }
+    )
+    found = creation_limits(config, users)
+    assert (found.broker, found.listeners, found.exempt) == (50, {"OUT": 7}, "PLAINTEXT")
+    assert (found.addresses, found.other_addresses) == ({"10.0.0.1": 3.0}, 5.0)
+    assert "ips/10.0.0.2" in caplog.text
+    one = BrokerConfig.from_properties({"zookeeper.connect": "z"})
+    assert creation_limits(one, UserConfigs()) == CreationLimits()

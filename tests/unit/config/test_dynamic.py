@@ -8,8 +8,8 @@ from zkbroker.config.broker import BrokerConfig
 from zkbroker.config.dynamic import CHANGEABLE, WITHOUT_EFFECT, changed_config, check_change
 from zkbroker.errors import ConfigError, ErrorCode, ProtocolError
 
-# Defaults of topics, the cleaner, threads, connections and throttles, as in 2.1. Listeners, TLS
-# and reporters of metrics are missing.
+# Defaults of topics, the cleaner, threads, connections and throttles, as in 2.1, and the rate of
+# connections of 2.7. Listeners, TLS and reporters of metrics are missing.
 _EXPECTED = """
 background.threads compression.type follower.replication.throttled.rate
 leader.replication.throttled.rate log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size
@@ -20,7 +20,7 @@ log.flush.interval.messages log.flush.interval.ms log.index.interval.bytes
 log.index.size.max.bytes log.message.downconversion.enable
 log.message.timestamp.difference.max.ms log.message.timestamp.type log.preallocate
 log.retention.bytes log.retention.ms log.roll.jitter.ms log.roll.ms
-log.segment.bytes log.segment.delete.delay.ms max.connections.per.ip
+log.segment.bytes log.segment.delete.delay.ms max.connection.creation.rate max.connections.per.ip
 max.connections.per.ip.overrides message.max.bytes min.insync.replicas num.io.threads
 num.network.threads num.recovery.threads.per.data.dir num.replica.fetchers
 replica.alter.log.dirs.io.max.bytes.per.second unclean.leader.election.enable

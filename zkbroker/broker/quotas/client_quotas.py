@@ -9,8 +9,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zkbroker.broker.quotas.rate import SampledRate
 from zkbroker.broker.quotas.table import Key, QuotaKind, QuotaTable
+from zkbroker.sampled_rate import SampledRate
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,9 @@ class RequestOptions:
         "SO_RCVBUF of connections; -1 lets the system adapt it.")
     max_connections: int = option("max.connections", Int32(1), _INT32_MAX,
         "Connections that may be open at the same time; others are refused.")
+    max_connection_rate: int = option("max.connection.creation.rate", Int32(1), _INT32_MAX,
+        "Connections a second that are accepted; further ones wait in the system's backlog. "
+        "`listener.name.NAME.max.connection.creation.rate` is the same for one listener.")
     max_connections_per_ip: int = option("max.connections.per.ip", Int32(0), _INT32_MAX,
         "Connections from one address that may be open at the same time.")
     max_connections_overrides: Mapping[str, int] = option(

@@ -18,6 +18,7 @@ import gevent.lock
 import gevent.pool
 
 from zkbroker.network.frames import FrameReader
+from zkbroker.network.server.connection_rates import ConnectionRates, CreationLimits
 from zkbroker.network.server.muting import Alarm
 from zkbroker.network.server.request_memory import Account, RequestMemory
 from zkbroker.network.server.session import CloseConnection, Session
@@ -36,6 +37,9 @@ _ACCEPT_BURST = 64
 _SCRATCH_BYTES = 64 * 1024
 _ACCEPT_PAUSE_S = 0.05
 _ANSWER_SHARE = 8
+_TURNED_AWAY_S = 1.0
+_MAX_TURNED_AWAY = 100
+"""Connections that wait to be closed; more are closed at once."""
 _LEAST_ANSWER_BYTES = 64 * 1024
 
 
@@ -64,6 +68,8 @@ class Limits:
     """Memory of all answers that are converted for their reader, in bytes, the smallest aside."""
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
+    creation: CreationLimits = field(default_factory=CreationLimits)
+    """How many connections are accepted in a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +124,8 @@ class Server:
         self._accepting: list[gevent.Greenlet] = []
         self._sessions: dict[Session, gevent.Greenlet] = {}
         self._per_ip: dict[str, int] = {}
+        self.rates = ConnectionRates(limits.creation, clock)
+        self._turned_away = 0
         self.slots = gevent.lock.Semaphore(limits.max_queued_requests)
         """Of the requests that are worked on."""
         self._memory = RequestMemory(limits.max_queued_request_bytes)
@@ -256,6 +264,10 @@ class Server:
                 # One connection that breaks as it is set up must not end the listening.
                 connection.close()
                 self._warn(f"connection not taken peer={peer[0]} reason={error}")
+            pause_s = self.rates.accepted(name)
+            if pause_s:
+                self._warn(f"connections come too fast listener={name} pause_s={pause_s:.3f}")
+                gevent.sleep(pause_s)
             burst += 1
             if burst % _ACCEPT_BURST == 0:
                 yield_turn()
@@ -270,6 +282,10 @@ class Server:
             which = "max.connections.per.ip" if of_ip >= allowed else "max.connections"
             self._warn(f"connection refused peer={ip} limit={which} open={len(self._sessions)}")
             connection.close()
+            return
+        refused_s = self.rates.refused_s(ip)
+        if refused_s:
+            self._turn_away(connection, ip, refused_s)
             return
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -293,6 +309,24 @@ class Server:
         )
         self._per_ip[ip] = of_ip + 1
         self._sessions[session] = gevent.spawn(self._serve, session)
+
+    def _turn_away(self, connection: socket.socket, ip: str, seconds: float) -> None:
+        """Close a connection of an address that comes too often, a little later.
+
+        Who is hung up on at once comes back at once.
+        """
+        self.refused += 1
+        self._warn(f"connection refused peer={ip} limit=connection_creation_rate")
+        if self._turned_away >= _MAX_TURNED_AWAY:
+            connection.close()
+            return
+        self._turned_away += 1
+
+        def close() -> None:
+            self._turned_away -= 1
+            connection.close()
+
+        gevent.spawn_later(min(seconds, _TURNED_AWAY_S), close)
 
     def _serve(self, session: Session) -> None:
         try:

@@ -1,4 +1,4 @@
-"""The rate of what one client did of late, and how long it has to wait for the rate it may have.
+"""The rate of what was done of late, and how long to wait for the rate that is allowed.
 
     samples   | (empty) | 0        | 1        | …        | 10 (filling)
               oldest start <------- window -------> now
@@ -57,14 +57,14 @@ class SampledRate:
 
     def throttle_ms(self, quota: float, now_ms: int) -> int:
         """Return how long nothing may be done, 0 while the rate is not above the quota."""
-        over_ms = -self._left(quota, now_ms) * 1000 / quota
+        over_ms = -self.left(quota, now_ms) * 1000 / quota
         return 0 if over_ms <= 0 else min(MAX_THROTTLE_MS, max(1, round(over_ms)))
 
     def allowance(self, quota: float, now_ms: int) -> float:
         """Return what may be done at once: what is left in the window, or a sample's share."""
-        return max(self._left(quota, now_ms), quota * self._size_ms / 1000)
+        return max(self.left(quota, now_ms), quota * self._size_ms / 1000)
 
-    def _left(self, quota: float, now_ms: int) -> float:
+    def left(self, quota: float, now_ms: int) -> float:
         """Return what is left of the quota in the window; below 0 what was done too much."""
         self._drop_old(quota, now_ms)
         window_ms = now_ms - self._samples[0][0] if self._samples else self._size_ms

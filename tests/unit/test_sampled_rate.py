@@ -2,7 +2,7 @@
 
 import pytest
 
-from zkbroker.broker.quotas.rate import MAX_THROTTLE_MS, SampledRate
+from zkbroker.sampled_rate import MAX_THROTTLE_MS, SampledRate
 
 QUOTA = 1000.0
 
