@@ -11,13 +11,15 @@ __all__ = ["BrokerNode", "run_broker"]
 
 
 def run_broker(
-    config: "BrokerConfig", on_ready: Callable[[int, str, int], object] | None = None
+    config: "BrokerConfig",
+    on_ready: Callable[[int, str, int, tuple[str, ...]], object] | None = None,
 ) -> None:
     """Run a broker in this process until SIGINT or SIGTERM.
 
     Args:
         config: its settings.
-        on_ready: called with broker id, host and port once it serves.
+        on_ready: called once it serves, with broker id, host and port of the first listener, and
+            all that are advertised, `NAME://host:port` each.
 
     Raises:
         ZkbrokerError: it cannot start.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from zkbroker.broker.authorization import Authorization
 from zkbroker.broker.clients import ClientVersions
 from zkbroker.broker.coordination import Coordination
+from zkbroker.broker.dialing import Dialing
 from zkbroker.broker.dispatcher import Dispatcher
 from zkbroker.broker.foundation import Foundation
 from zkbroker.broker.handler_table import handler_table
@@ -27,8 +28,6 @@ from zkbroker.broker.topics import Topics
 from zkbroker.broker.transactions import TransactionCoordination
 from zkbroker.broker.view import ClusterView
 from zkbroker.controller import Controller
-from zkbroker.network.client.inter_broker import InterBrokerConnection
-from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.replica.checkpoint import HighWatermarkCheckpoint
 from zkbroker.replica.fencing import ControllerFence
 from zkbroker.replica.manager import ReplicaManager
@@ -60,21 +59,14 @@ def compose(foundation: Foundation) -> BrokerParts:
     session, logs, states = foundation.session, foundation.logs, foundation.states
     own, capacity = foundation.own, foundation.capacity
 
-    def connect(broker: BrokerInfo, purpose: str, timeout_ms: int) -> InterBrokerConnection:
-        # A broker reaches itself also where the address that it advertises is another's view.
-        host, port = foundation.local if broker.id == own.id else (broker.host, broker.port)
-        client_id = f"broker-{own.id}-{purpose}"
-        return InterBrokerConnection(
-            runtime, host, port, client_id=client_id, timeout_ms=timeout_ms
-        )
-
+    dialing = Dialing(runtime, own, foundation.local, config.inter_broker, config.security.client)
     view = ClusterView(own)
     view.cluster_id = foundation.cluster_id
     topic_settings = TopicSettings(session, logs, view)
-    membership = ClusterMembership(config, session, states, view, own)
+    membership = ClusterMembership(config, session, states, view, own, dialing)
     fence = ControllerFence(lambda: membership.broker_epoch, membership.was_elected)
     writer = LeaderStateWriter(session, states, own.id, runtime=runtime, written=view.notify)
-    copying = ReplicaCopying(config, own.id, view, runtime=runtime)
+    copying = ReplicaCopying(config, dialing, own.id, view, runtime=runtime)
     replicas = ReplicaManager(
         own.id,
         logs,
@@ -93,7 +85,9 @@ def compose(foundation: Foundation) -> BrokerParts:
         session,
         states,
         own.id,
-        lambda broker: connect(broker, "controller", config.controller_socket_timeout_ms),
+        lambda broker: dialing.connection(
+            broker, "controller", config.controller_socket_timeout_ms
+        ),
     )
     services = BrokerServices(
         config=foundation.dynamic.config,
@@ -103,6 +97,7 @@ def compose(foundation: Foundation) -> BrokerParts:
         session=session,
         logs=logs,
         view=view,
+        dialing=dialing,
         replicas=replicas,
         fetchers=copying.fetchers,
         topics=Topics(config, session, view, capacity),
@@ -146,7 +141,9 @@ def compose(foundation: Foundation) -> BrokerParts:
         peers=PeerKnowledge(
             view,
             membership.session_over,
-            lambda broker: connect(broker, "metadata", config.zookeeper_session_timeout_ms),
+            lambda broker: dialing.connection(
+                broker, "metadata", config.zookeeper_session_timeout_ms
+            ),
             runtime=runtime,
         ),
         controller=controller,

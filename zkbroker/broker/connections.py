@@ -5,31 +5,30 @@ Invariant: a broker that registered with another address gets another connection
 
 from typing import Any
 
+from zkbroker.broker.dialing import Dialing, Line
 from zkbroker.broker.view import ClusterView
 from zkbroker.errors import NetworkError
-from zkbroker.network.client.inter_broker import InterBrokerConnection
 from zkbroker.registry.brokers import BrokerInfo
-from zkbroker.runtime import Runtime
 
 
 class BrokerConnections:
     """Sends requests to brokers by their ids.
 
     Args:
-        runtime: of the broker.
+        dialing: makes them.
         view: says where brokers are reached.
-        client_id: begins the client id of every request; the purpose follows.
+        client_id: stands before the purpose in the client id of every request.
         timeout_ms: for each request.
     """
 
     def __init__(
-        self, runtime: Runtime, view: ClusterView, client_id: str, timeout_ms: int
+        self, dialing: Dialing, view: ClusterView, client_id: str, timeout_ms: int
     ) -> None:
-        self._runtime = runtime
+        self._dialing = dialing
         self._view = view
         self._client_id = client_id
         self._timeout_ms = timeout_ms
-        self._open: dict[tuple[str, int], tuple[BrokerInfo, InterBrokerConnection]] = {}
+        self._open: dict[tuple[str, int], tuple[BrokerInfo, Line]] = {}
 
     def send(self, purpose: str, broker_id: int, request: Any, version: int) -> Any:
         """Send a request and wait for its answer; requests of one purpose wait for their turn.
@@ -45,12 +44,8 @@ class BrokerConnections:
         if connection is None or known != broker:
             if connection is not None:
                 connection.close()
-            connection = InterBrokerConnection(
-                self._runtime,
-                broker.host,
-                broker.port,
-                client_id=f"{self._client_id}{purpose}",
-                timeout_ms=self._timeout_ms,
+            connection = self._dialing.connection(
+                broker, f"{self._client_id}{purpose}", self._timeout_ms
             )
             self._open[purpose, broker_id] = (broker, connection)
         return connection.send(request, version)

@@ -46,7 +46,7 @@ class Foundation:
         capacity: how many partitions can be held open.
         server: its ports are bound; it serves nothing yet.
         own: what the broker registers.
-        local: host and port under which this machine reaches the broker.
+        local: host and port under which this machine reaches the listener of brokers.
         cluster_id: of the cluster.
         states: writes decisions in the cluster's form.
         authorizer: of the broker, if it is to have one.
@@ -140,7 +140,7 @@ def lay_foundation(
         capacity=capacity,
         server=server,
         own=registration(config, broker_id, server),
-        local=local_address(server),
+        local=local_address(server, config.inter_broker),
         cluster_id=cluster,
         states=PartitionStates(session, form),
         authorizer=authorizer,

@@ -11,9 +11,12 @@ from zkbroker.broker.quotas.table import quota_of
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.config.connection_rates import listener_rates
 from zkbroker.config.levels import LEVELS
-from zkbroker.errors import StorageError
+from zkbroker.config.security import PLAINTEXT, SASL_PLAINTEXT, SASL_SSL
+from zkbroker.errors import ConfigError, StorageError
+from zkbroker.network.client.opening import check_security
 from zkbroker.network.server.connection_rates import UNLIMITED, CreationLimits
 from zkbroker.network.server.server import Limits, Listener, Server
+from zkbroker.network.server.tls import ListenersTls
 from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.registry.user_configs import Default, UserConfigs
 
@@ -81,10 +84,15 @@ def listen(config: BrokerConfig) -> Server:
 
     Raises:
         StorageError: a port cannot be had.
+        ConfigError: the keys of a listener cannot be used.
     """
+    _refuse_logins(config)
+    check_security(config.security.client)
+    tls = ListenersTls(config.security)
     server = Server(
-        [Listener(each.name, each.host, each.port) for each in config.endpoints],
+        [Listener(each.name, each.host, each.port, each.protocol) for each in config.endpoints],
         limits(config),
+        transport=tls.transport if tls.names else None,
     )
     try:
         server.listen()
@@ -100,20 +108,31 @@ def listen(config: BrokerConfig) -> Server:
     return server
 
 
+def _refuse_logins(config: BrokerConfig) -> None:
+    for each in config.endpoints:
+        if each.protocol in (SASL_PLAINTEXT, SASL_SSL):
+            raise ConfigError(
+                f"listener {each.name} speaks {each.protocol}, and logins are not served yet: "
+                "give it SSL or PLAINTEXT in listener.security.protocol.map"
+            )
+
+
 def registration(config: BrokerConfig, broker_id: int, server: Server) -> BrokerInfo:
     """Return what the broker registers, with the ports that it listens on."""
     advertised = config.advertised_endpoints(server.addresses, socket.getfqdn)
+    main = next((each for each in advertised if each.protocol == PLAINTEXT), advertised[0])
     return BrokerInfo(
         id=broker_id,
-        host=advertised[0].host,
-        port=advertised[0].port,
+        host=main.host,
+        port=main.port,
+        protocols=tuple((each.name, each.protocol) for each in advertised),
         rack=config.rack or None,
         endpoints=tuple(str(each) for each in advertised),
         level="" if config.inter_broker_protocol == LEVELS[-1] else config.inter_broker_protocol,
     )
 
 
-def local_address(server: Server) -> tuple[str, int]:
-    """Return host and port under which this machine reaches the first listener."""
-    host, port = next(iter(server.addresses.values()))
+def local_address(server: Server, listener: str) -> tuple[str, int]:
+    """Return host and port under which this machine reaches a listener."""
+    host, port = server.addresses[listener]
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port  # noqa: S104

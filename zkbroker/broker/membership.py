@@ -11,11 +11,11 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from zkbroker.broker.dialing import Dialing
 from zkbroker.broker.view import ClusterView
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.controller import Controller
 from zkbroker.errors import RegistryError, ZkbrokerError
-from zkbroker.network.client.inter_broker import InterBrokerConnection
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.inter_broker import inter_broker_version
 from zkbroker.protocol.messages import ControlledShutdownRequest
@@ -50,6 +50,7 @@ class ClusterMembership:
         states: in the cluster's form.
         view: the cluster.
         own: what to register.
+        dialing: makes connections to other brokers.
     """
 
     def __init__(
@@ -59,8 +60,10 @@ class ClusterMembership:
         states: PartitionStates,
         view: ClusterView,
         own: BrokerInfo,
+        dialing: Dialing,
     ) -> None:
         self._config = config
+        self._dialing = dialing
         self._session = session
         self._states = states
         self._view = view
@@ -202,12 +205,8 @@ class ClusterMembership:
         broker = None if chosen is None else self._view.brokers.get(chosen)
         if broker is None or chosen == self._own.id:
             raise RegistryError("there is no controller to ask")
-        connection = InterBrokerConnection(
-            self._session.runtime,
-            broker.host,
-            broker.port,
-            client_id=f"broker-{self._own.id}-controlled-shutdown",
-            timeout_ms=self._config.controller_socket_timeout_ms,
+        connection = self._dialing.connection(
+            broker, "controlled-shutdown", self._config.controller_socket_timeout_ms
         )
         version = inter_broker_version(
             self._config.inter_broker_protocol, ApiKey.CONTROLLED_SHUTDOWN

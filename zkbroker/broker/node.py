@@ -78,8 +78,13 @@ class BrokerNode:
     @property
     def address(self) -> tuple[str, int]:
         """Host and port that the broker advertises for its first listener."""
-        own = self.services.view.own
-        return own.host, own.port
+        _, host, port = next(iter(self.services.view.own.listeners.values()))
+        return host, port
+
+    @property
+    def listeners(self) -> tuple[str, ...]:
+        """What the broker advertises, `NAME://host:port` each."""
+        return self.services.view.own.endpoints
 
     def start(self) -> None:
         """Start and serve.

@@ -24,7 +24,9 @@ logger = logging.getLogger(__name__)
 _GC_THRESHOLD = 10_000
 
 
-def run(config: BrokerConfig, on_ready: Callable[[int, str, int], object] | None = None) -> None:
+def run(
+    config: BrokerConfig, on_ready: Callable[[int, str, int, tuple[str, ...]], object] | None = None
+) -> None:
     """Run a broker until SIGINT, SIGTERM or its failure; see `zkbroker.broker.run_broker`."""
     _raise_file_limit()
     # What libraries write for this process is private, too.
@@ -59,7 +61,7 @@ def run(config: BrokerConfig, on_ready: Callable[[int, str, int], object] | None
     try:
         if on_ready is not None:
             host, port = node.address
-            on_ready(node.broker_id, host, port)
+            on_ready(node.broker_id, host, port, node.listeners)
         failed = gevent.spawn(node.failed.wait)
         gevent.wait([stopped, failed], count=1)
         failure = node.services.logs.failure()

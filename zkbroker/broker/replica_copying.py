@@ -5,11 +5,11 @@ Invariant: each direction has a throttle of its own, with the rate that `/config
 
 from collections.abc import Mapping
 
+from zkbroker.broker.dialing import Dialing, Line
 from zkbroker.broker.view import ClusterView
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.config.dynamic import FOLLOWER_RATE, LEADER_RATE
 from zkbroker.errors import NetworkError
-from zkbroker.network.client.inter_broker import InterBrokerConnection
 from zkbroker.replica.fetcher_manager import FetcherManager
 from zkbroker.replica.fetching import FetcherSettings
 from zkbroker.replica.throttle import ReplicationThrottle
@@ -21,14 +21,22 @@ class ReplicaCopying:
 
     Args:
         config: of the broker.
+        dialing: makes connections to leaders.
         broker_id: its id.
         view: says where leaders are reached.
         runtime: for the fetchers' tasks.
     """
 
     def __init__(
-        self, config: BrokerConfig, broker_id: int, view: ClusterView, *, runtime: Runtime
+        self,
+        config: BrokerConfig,
+        dialing: Dialing,
+        broker_id: int,
+        view: ClusterView,
+        *,
+        runtime: Runtime,
     ) -> None:
+        self._dialing = dialing
         self._config = config
         self._broker_id = broker_id
         self._view = view
@@ -56,16 +64,14 @@ class ReplicaCopying:
         self.leader_throttle.set_rate(settings.get(LEADER_RATE))
         self.fetchers.throttle.set_rate(settings.get(FOLLOWER_RATE))
 
-    def _connect(self, broker_id: int, number: int) -> InterBrokerConnection:
+    def _connect(self, broker_id: int, number: int) -> Line:
         broker = self._view.brokers.get(broker_id)
         if broker is None:
             raise NetworkError(f"broker {broker_id} is not registered")
-        return InterBrokerConnection(
-            self._runtime,
-            broker.host,
-            broker.port,
-            client_id=f"broker-{self._broker_id}-fetcher-{number}",
-            timeout_ms=self._config.replica_socket_timeout_ms,
+        return self._dialing.connection(
+            broker,
+            f"fetcher-{number}",
+            self._config.replica_socket_timeout_ms,
             receive_buffer_bytes=self._config.replica_receive_buffer_bytes,
         )
 

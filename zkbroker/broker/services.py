@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from zkbroker.broker.clients import ClientVersions
+from zkbroker.broker.dialing import Dialing
 from zkbroker.broker.dynamic_config import DynamicConfig
 from zkbroker.broker.metrics import BrokerMetrics
 from zkbroker.broker.topics import Topics
@@ -45,6 +46,7 @@ class BrokerServices:
     session: ZkSession
     logs: LogManager
     view: ClusterView
+    dialing: Dialing
     replicas: ReplicaManager
     fetchers: FetcherManager
     topics: Topics

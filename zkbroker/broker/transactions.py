@@ -46,9 +46,9 @@ class TransactionCoordination:
         self._producer_ids = ProducerIds(services.session, services.broker_id)
         timeout_s = config.replica_socket_timeout_ms / 1000
         self._connections = BrokerConnections(
-            services.runtime,
+            services.dialing,
             services.view,
-            f"broker-{services.broker_id}-txn-",
+            "txn-",
             config.replica_socket_timeout_ms,
         )
         self._write_markers = MarkerHandler(services, groups, timeout_s)

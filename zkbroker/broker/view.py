@@ -191,6 +191,11 @@ class ClusterView:
             return NO_LEADER, NO_EPOCH
         return state.leader, state.leader_epoch
 
+    def reachable(self, broker_id: int, listener: str) -> bool:
+        """Whether a live broker has a listener of that name."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and listener in broker.listeners
+
     def led(self, topic: str) -> bool:
         """Whether a topic exists and every partition of it has a leader."""
         assignment = self.assignment(topic)

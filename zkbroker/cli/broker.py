@@ -49,9 +49,10 @@ def command(
     run_broker(BrokerConfig.from_properties(properties), on_ready=_announce)
 
 
-def _announce(broker_id: int, host: str, port: int) -> None:
+def _announce(broker_id: int, host: str, port: int, listeners: tuple[str, ...]) -> None:
     shown = f"[{host}]" if ":" in host else host
-    say(f"zkbroker broker ready id={broker_id} address={shown}:{port}")
+    told = ",".join(listeners)
+    say(f"zkbroker broker ready id={broker_id} address={shown}:{port} listeners={told}")
     sys.stdout.flush()
 
 

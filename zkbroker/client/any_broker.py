@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from zkbroker.client.connections import Connections
 from zkbroker.client.view import BrokerAddress, BrokerUnavailable, NoBrokersAvailable
-from zkbroker.errors import NetworkError, RequestTimedOut
+from zkbroker.errors import AuthenticationFailed, NetworkError, RequestTimedOut
 from zkbroker.network.client.connection import BrokerConnection
 
 logger = logging.getLogger(__name__)
@@ -124,8 +124,8 @@ def _unreachable(error: Exception) -> bool:
 
 
 def _none(failures: Sequence[Exception]) -> str:
-    return (
-        "no broker can be reached: "
-        + ("; ".join(map(str, failures)) or "none is registered")
-        + ": start one, or correct the addresses"
-    )
+    reasons = "; ".join(map(str, failures)) or "none is registered"
+    if any(isinstance(_cause(each), AuthenticationFailed) for each in failures):
+        # They are there, and what to change was said.
+        return f"no broker lets this client in: {reasons}"
+    return f"no broker can be reached: {reasons}: start one, or correct the addresses"

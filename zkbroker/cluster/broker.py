@@ -1,5 +1,6 @@
 """What a cluster needs of a broker, whether it is a process or runs in this one."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -12,6 +13,8 @@ class Broker(Protocol):
 
     @property
     def address(self) -> tuple[str, int]: ...
+    @property
+    def listeners(self) -> Mapping[str, tuple[str, int]]: ...
     @property
     def pid(self) -> int | None: ...
     @property

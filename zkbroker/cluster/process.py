@@ -17,6 +17,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from zkbroker.cluster.listeners import keep_ports, parse_listeners
 from zkbroker.cluster.python_child import python_command, python_environment
 from zkbroker.errors import ZkbrokerError
 from zkbroker.private_files import make_private_directory, open_private, write_private
@@ -58,6 +59,12 @@ class BrokerProcess:
         self._environment = dict(environment or {})
         self._process: subprocess.Popen[str] | None = None
         self._address: tuple[str, int] | None = None
+        self._listeners: Mapping[str, tuple[str, int]] = {}
+
+    @property
+    def listeners(self) -> Mapping[str, tuple[str, int]]:
+        """Listener name → host and port that are advertised; empty before the first start."""
+        return self._listeners
 
     @property
     def address(self) -> tuple[str, int]:
@@ -90,8 +97,7 @@ class BrokerProcess:
         if self.alive:
             raise ZkbrokerError(f"broker {self.id} is running already")
         make_private_directory(self.directory)
-        if self._address is not None:
-            self._properties["port"] = str(self._address[1])
+        keep_ports(self._properties, self._address, self._listeners)
         lines = [f"{key}={_escape(value)}" for key, value in self._properties.items()]
         write_private(self._properties_path, ("\n".join(lines) + "\n").encode())
         command = python_command("zkbroker.cli", "broker", str(self._properties_path))
@@ -137,6 +143,7 @@ class BrokerProcess:
                     fields = dict(part.split("=", 1) for part in line.split()[3:])
                     host, _, port = fields["address"].rpartition(":")
                     self._address = (host.strip("[]"), int(port))
+                    self._listeners = parse_listeners(fields.get("listeners", ""))
                     return True
                 if not line:
                     process.wait()

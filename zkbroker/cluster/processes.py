@@ -135,6 +135,23 @@ class ClusterProcesses:
             for host, port in (broker.address for broker in self.brokers)
         )
 
+    def bootstrap(self, listener: str) -> str:
+        """Return `host:port` of one listener of every broker, separated by commas.
+
+        Raises:
+            ZkbrokerError: a broker has no listener of that name.
+        """
+        found = []
+        for broker in self.brokers:
+            if listener not in broker.listeners:
+                raise ZkbrokerError(
+                    f"broker {broker.id} has no listener {listener}: it has "
+                    f"{', '.join(broker.listeners)}"
+                )
+            host, port = broker.listeners[listener]
+            found.append(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+        return ",".join(found)
+
     def start(self, timeout_s: float = 60) -> None:
         """Start everything and wait until all brokers serve; on failure nothing is left running.
 

@@ -24,6 +24,7 @@ from zkbroker.config.broker_options import (
     TransactionOptions,
 )
 from zkbroker.config.broker_options.authorization import AUTHORIZER_KEYS
+from zkbroker.config.broker_security import PREFIX, TLS_KEYS, BrokerSecurity
 from zkbroker.config.connection_rates import listener_of_rate, listener_rates
 from zkbroker.config.ignored_broker_keys import IGNORED, IGNORED_PREFIXES
 from zkbroker.config.legacy07 import KEYS as LEGACY07_KEYS
@@ -41,6 +42,7 @@ from zkbroker.config.schema import (
     options,
     validate,
 )
+from zkbroker.config.tls import TlsSettings
 from zkbroker.config.zookeeper_security import IGNORED as ZOOKEEPER_IGNORED
 from zkbroker.config.zookeeper_security import ZooKeeperSecurityOptions
 from zkbroker.errors import ConfigError
@@ -80,6 +82,8 @@ class BrokerConfig(
     legacy07: Legacy07Config = field(default_factory=Legacy07Config)
     """The listener for clients of Kafka 0.7, and its logs."""
 
+    security: BrokerSecurity = field(default_factory=BrokerSecurity)
+    """What protects the listeners."""
     given: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The properties that it was made of, as they were given."""
 
@@ -97,7 +101,7 @@ class BrokerConfig(
                 self.reserved_broker_max_id,
             )
         self._check_follower_times()
-        self._check_listeners()
+        self._check_listeners(self.inter_broker_protocol)
         self.zookeeper_security()
         if self.legacy07.listener:
             self._check_legacy07()
@@ -141,6 +145,11 @@ class BrokerConfig(
                     report(f"config key={key} has no effect: {LogManagerConfig.IGNORED[key]}")
             elif listener_of_rate(key) is not None:
                 continue
+            elif key.startswith(_OF_SECURITY):
+                if key in TlsSettings.IGNORED:
+                    report(f"config key={key} has no effect: {TlsSettings.IGNORED[key]}")
+                elif key.startswith("ssl.") and key not in TLS_KEYS:
+                    report(f"config key={key} is unknown and ignored{nearest(key, TLS_KEYS)}")
             elif prefix is not None and key not in IGNORED:
                 report(f"config key={key} has no effect: {IGNORED_PREFIXES[prefix]}")
             else:
@@ -161,6 +170,9 @@ class BrokerConfig(
             log=from_properties(LogConfig, of_log, warn=_quiet),
             log_manager=from_properties(LogManagerConfig, of_log, warn=_quiet),
             legacy07=legacy07,
+            security=BrokerSecurity.of(
+                properties, config.endpoints, config.inter_broker, warn=report
+            ),
             given=dict(properties),
         )
         if not config.authorizer_class:
@@ -184,17 +196,15 @@ def refuse_unknown(properties: Iterable[str]) -> None:
     Raises:
         ConfigError: some are unknown; each is named with the nearest known one.
     """
-    known = _OWN_KEYS | LOG_KEYS | LEGACY07_KEYS | set(BrokerConfig.IGNORED)
-    unknown = [
-        key
-        for key in properties
-        if key not in known and not key.startswith(tuple(IGNORED_PREFIXES))
-    ]
+    known = _OWN_KEYS | LOG_KEYS | LEGACY07_KEYS | TLS_KEYS | set(BrokerConfig.IGNORED)
+    passed = (*IGNORED_PREFIXES, PREFIX, *TlsSettings.IGNORED)
+    unknown = [key for key in properties if key not in known and not key.startswith(passed)]
     if unknown:
         told = "; ".join(f"{key} is no setting of a broker{nearest(key, known)}" for key in unknown)
         raise ConfigError(told)
 
 
+_OF_SECURITY = ("ssl.", PREFIX)
 _OWN_KEYS = {key for _, declared in options(BrokerConfig) for key, _ in declared.keys}
 
 

@@ -13,10 +13,12 @@ from dataclasses import MISSING, dataclass
 from typing import Any
 
 from zkbroker.config.broker import BrokerConfig
+from zkbroker.config.broker_security import PREFIX, ServerTlsOptions
 from zkbroker.config.legacy07 import Legacy07Config
 from zkbroker.config.log import LogConfig, LogManagerConfig
 from zkbroker.config.schema import Option, OptionKind, options
 from zkbroker.config.secret import Secret, SecretText
+from zkbroker.config.tls import TlsSettings
 
 UNUSED: Mapping[str, str | None] = {
     "alter.config.policy.class.name": None,
@@ -108,6 +110,17 @@ PASSWORDS = frozenset(
 )
 """Keys whose value is not shown."""
 
+
+def is_secret(key: str) -> bool:
+    """Whether the value of a broker's key is not shown; also under `listener.name.`."""
+    if key in PASSWORDS:
+        return True
+    prefixed = key.startswith((PREFIX, "ssl.", "sasl."))
+    return prefixed and key.endswith(_SECRET_ENDS)
+
+
+_SECRET_ENDS = (".password", ".jaas.config", ".keystore.key", ".secret")
+
 _GROUPS: tuple[tuple[str, ...], ...] = (
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
     ("log.roll.ms", "log.roll.hours"),
@@ -131,6 +144,7 @@ _OWN_DEFAULTS: Mapping[str, str | None] = {
     "listeners": None,
     "log.dirs": None,
     "log.flush.interval.ms": None,
+    "security.inter.broker.protocol": "PLAINTEXT",
     "zookeeper.connect": None,
     "zookeeper.connection.timeout.ms": None,
 }
@@ -159,7 +173,7 @@ class BrokerKey:
     @property
     def sensitive(self) -> bool:
         """Whether its value is not shown."""
-        return self.name in PASSWORDS or isinstance(self.kind, SecretText)
+        return is_secret(self.name) or isinstance(self.kind, SecretText)
 
     def shown(self, text: str) -> str:
         """Return a value that was given in the form in which it is shown."""
@@ -188,14 +202,25 @@ def _option_default(default: Any, factory: Any, factor: int) -> str | None:
 
 def _shown_keys() -> dict[str, BrokerKey]:
     found = {name: BrokerKey(name, default, (name,)) for name, default in UNUSED.items()}
-    for config in (Legacy07Config, LogManagerConfig, LogConfig, BrokerConfig):
+    for config in (
+        Legacy07Config,
+        LogManagerConfig,
+        LogConfig,
+        BrokerConfig,
+        TlsSettings,
+        ServerTlsOptions,
+    ):
         for declared, option in options(config):
             for number, (name, factor) in enumerate(option.keys):
+                if config is TlsSettings and name not in UNUSED:
+                    continue
                 if number and name not in _FURTHER_SPELLINGS:
                     continue
                 if config is Legacy07Config and not name.startswith("legacy07."):
                     continue
                 default = _option_default(declared.default, declared.default_factory, factor)
+                if config in (TlsSettings, ServerTlsOptions) and name != "ssl.enabled.protocols":
+                    default = UNUSED.get(name, default)
                 found[name] = BrokerKey(
                     name,
                     _OWN_DEFAULTS.get(name, default),

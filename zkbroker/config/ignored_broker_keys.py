@@ -11,7 +11,6 @@ _ONE_LOOP = "requests are handled by one event loop; there are no thread counts 
 _METRICS = "metrics are served in Prometheus form on admin.port"
 _PURGATORY = "delayed requests are dropped as they are answered; nothing is purged"
 _MOVES = "replicas do not move between data directories"
-_TLS = "connections are PLAINTEXT; put a TLS proxy in front where that is needed"
 _SASL = "clients are not authenticated; restrict access to the network instead"
 _ACLS = "access control lists are not enforced; restrict access to the network instead"
 
@@ -22,7 +21,7 @@ IGNORED: Mapping[str, str] = {
     "connections.max.reauth.ms": _SASL,
     "log.cleaner.max.compaction.lag.ms": "the cleaner chooses by log.cleaner.min.cleanable.ratio",
     "connection.failed.authentication.delay.ms": _SASL,
-    "control.plane.listener.name": "the controller uses the first listener of a broker",
+    "control.plane.listener.name": "the controller uses inter.broker.listener.name",
     "create.topic.policy.class.name": "policies are Java classes",
     "enable.zookeeper": "a broker is always registered in ZooKeeper",
     "external.kafka.metrics.exclude.prefix": _METRICS,
@@ -57,10 +56,8 @@ IGNORED: Mapping[str, str] = {
 }
 
 IGNORED_PREFIXES: Mapping[str, str] = {
-    "ssl.": _TLS,
-    "listener.name.": _TLS,
     "sasl.": _SASL,
     "delegation.token.": _SASL,
-    "password.encoder.": _TLS,
+    "password.encoder.": "passwords are not kept in ZooKeeper",
     "confluent.": "an option of a vendor's edition",
 }

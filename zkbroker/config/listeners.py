@@ -1,26 +1,28 @@
 """Listeners: `NAME://host:port`, as in `listeners` and `advertised.listeners`.
 
-Invariant: only the protocol PLAINTEXT is spoken; a listener with another one is refused with the
-reason, never opened unprotected.
+Invariant: every listener has a name of its own, a port of its own (but 0, which takes a free one)
+and a security protocol: the one it is mapped to, or the one that it is named after.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from zkbroker.config.security import PLAINTEXT, PROTOCOLS
 from zkbroker.errors import ConfigError
 
-PLAINTEXT = "PLAINTEXT"
+MAP_KEY = "listener.security.protocol.map"
 _LISTENER = re.compile(r"([A-Za-z0-9_.-]+)://(\[[0-9a-fA-F:.%]+\]|[^\[\]:/]*):(\d+)$")
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A listener's name, host and port; an empty host is every address."""
+    """A listener's name, host and port, and its protocol; an empty host is every address."""
 
     name: str
     host: str
     port: int
+    protocol: str = field(default=PLAINTEXT, compare=False)
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -48,7 +50,7 @@ def parse_endpoint(text: str, key: str = "listeners") -> Endpoint:
 def parse_listeners(
     texts: tuple[str, ...], key: str, protocols: Mapping[str, str]
 ) -> tuple[Endpoint, ...]:
-    """Parse a list of listeners and check that all of them can be served.
+    """Parse a list of listeners and check that they can stand beside each other.
 
     Args:
         texts: the listeners.
@@ -56,34 +58,45 @@ def parse_listeners(
         protocols: listener name → security protocol; a name that is missing is its own protocol.
 
     Raises:
-        ConfigError: one is malformed, named twice, or not PLAINTEXT.
+        ConfigError: one is malformed, named twice, has the port of another, or has no protocol.
     """
-    endpoints = tuple(parse_endpoint(text, key) for text in texts)
+    endpoints = []
+    for text in texts:
+        plain = parse_endpoint(text, key)
+        protocol = protocols.get(plain.name, plain.name)
+        if protocol not in PROTOCOLS:
+            raise ConfigError(
+                f"{key}: listener {plain.name} has no security protocol: add {plain.name}:PROTOCOL "
+                f"to {MAP_KEY}, with one of {', '.join(PROTOCOLS)}"
+            )
+        endpoints.append(Endpoint(plain.name, plain.host, plain.port, protocol))
     names = [endpoint.name for endpoint in endpoints]
+    ports = [endpoint.port for endpoint in endpoints if endpoint.port]
     for name in names:
         if names.count(name) > 1:
-            raise ConfigError(f"{key} names the listener {name} twice")
-        protocol = protocols.get(name, name)
-        if protocol != PLAINTEXT:
-            raise ConfigError(
-                f"{key}: listener {name} asks for {protocol}, only {PLAINTEXT} is spoken; "
-                f"map it in listener.security.protocol.map, or put a TLS proxy in front"
-            )
-    return endpoints
+            raise ConfigError(f"{key} names the listener {name} twice: give one of them another")
+    for port in ports:
+        if ports.count(port) > 1:
+            raise ConfigError(f"{key} has port {port} twice: give every listener a port of its own")
+    return tuple(endpoints)
 
 
 def parse_protocol_map(texts: tuple[str, ...]) -> dict[str, str]:
     """Parse `listener.security.protocol.map`: `NAME:PROTOCOL` pairs.
 
     Raises:
-        ConfigError: a pair has no colon.
+        ConfigError: a pair has no colon, a name stands twice, or a protocol does not exist.
     """
     protocols: dict[str, str] = {}
     for text in texts:
-        name, colon, protocol = text.partition(":")
-        if not colon:
+        name, colon, protocol = (part.strip().upper() for part in text.partition(":"))
+        if not colon or not name:
+            raise ConfigError(f"{MAP_KEY}={text!r} is not allowed: give NAME:PROTOCOL")
+        if protocol not in PROTOCOLS:
             raise ConfigError(
-                f"listener.security.protocol.map={text!r} is not allowed: give NAME:PROTOCOL"
+                f"{MAP_KEY}={text!r} is not allowed: give {name}:PROTOCOL with one of "
+                f"{', '.join(PROTOCOLS)}"
             )
-        protocols[name.strip().upper()] = protocol.strip().upper()
+        if protocols.setdefault(name, protocol) != protocol:
+            raise ConfigError(f"{MAP_KEY} gives {name} two protocols: leave one of them out")
     return protocols

@@ -61,6 +61,7 @@ class Controller:
         self._settings = TermSettings(
             broker_id,
             config.inter_broker_protocol,
+            config.inter_broker,
             config.log.unclean_leader_election,
             config.delete_topics,
         )

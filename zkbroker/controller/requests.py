@@ -64,6 +64,7 @@ class Term:
     controller_id: int
     epoch: int
     level: str
+    listener: str = "PLAINTEXT"
 
     def version(self, api_key: ApiKey) -> int:
         return inter_broker_version(self.level, api_key)
@@ -202,7 +203,9 @@ class RequestBatch:
         leaders = {state.leader for state in states} & self._context.brokers.keys()
         for leader in sorted(leaders):
             info = self._context.brokers[leader].info
-            request.live_leaders.append(LiveLeader(leader, info.host, info.port))
+            found = info.listeners.get(self._term.listener)
+            host, port = (info.host, info.port) if found is None else found[1:]
+            request.live_leaders.append(LiveLeader(leader, host, port))
         return request
 
     def _update_metadata(
@@ -271,11 +274,7 @@ def broker_message(live: LiveBroker) -> UpdateMetadataBroker:
 
 
 def _endpoints(info: BrokerInfo) -> list[UpdateMetadataEndpoint]:
-    protocols = dict(info.protocols)
-    found = []
-    for endpoint in info.endpoints:
-        name, _, address = endpoint.partition("://")
-        host, _, port = address.rpartition(":")
-        number = SECURITY_PROTOCOLS.get(protocols.get(name, name), 0)
-        found.append(UpdateMetadataEndpoint(int(port), host.strip("[]"), name, number))
-    return found
+    return [
+        UpdateMetadataEndpoint(port, host, name, SECURITY_PROTOCOLS.get(protocol, 0))
+        for name, (protocol, host, port) in info.listeners.items()
+    ]

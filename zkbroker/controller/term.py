@@ -49,12 +49,14 @@ class TermSettings:
     Args:
         controller_id: the broker that is the controller.
         level: `inter.broker.protocol.version`.
+        listener: name of the listener that brokers use among themselves.
         unclean_default: `unclean.leader.election.enable` of topics without the setting.
         delete_topics: `delete.topic.enable`.
     """
 
     controller_id: int
     level: str = "2.3"
+    listener: str = "PLAINTEXT"
     unclean_default: bool = False
     delete_topics: bool = True
 
@@ -95,7 +97,7 @@ class ControllerTerm:
         self.answers = BrokerAnswers(context, signal(BROKERS), signal(OFFLINE_REPLICAS))
         self._batch = batch = RequestBatch(
             context,
-            Term(settings.controller_id, epoch, settings.level),
+            Term(settings.controller_id, epoch, settings.level, settings.listener),
             self.answers,
             channels,
             session.runtime,

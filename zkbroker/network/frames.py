@@ -19,17 +19,24 @@ _FIRST_BUFFER_BYTES = 64 * 1024
 _GROWTH = 4
 _READ_BYTES = 1024 * 1024
 _MAPPED_BYTES = 4 * 1024 * 1024
+_TLS_ALERT = b"\x15\x03"
 
 
 class FrameError(ZkbrokerError):
     """The stream of bytes cannot be cut into frames; the connection must be closed.
 
-    `start` holds the four bytes that should have been a length, where they were none.
+    `start` holds the four bytes that should have been a length, where a frame did not follow.
     """
 
     def __init__(self, message: str, start: bytes = b"") -> None:
         super().__init__(message)
         self.start = start
+
+    def explained(self) -> str:
+        """Return the message, with what the peer seems to speak where it speaks TLS."""
+        if self.start[:2] == _TLS_ALERT:
+            return "the broker speaks TLS at this port: set security.protocol=SSL (or SASL_SSL)"
+        return str(self)
 
 
 class FrameReader:
@@ -106,7 +113,11 @@ class FrameReader:
                 self.in_frame = False
             return memoryview(frame)
         self._rest = memoryview(b"")
-        received = self._receive_rest(have[4:], size)
+        try:
+            received = self._receive_rest(have[4:], size)
+        except FrameError as error:
+            error.start = size.to_bytes(4, "big")
+            raise
         self.in_frame = False
         return memoryview(received)
 

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from zkbroker.fileslice import FileSlice
 from zkbroker.runtime import Runtime
+from zkbroker.security import Principal
 
 Part = bytes | bytearray | memoryview | FileSlice
 
@@ -44,6 +45,9 @@ class ServerTransport(Transport, Protocol):
 
     active_at: float
     """When the last byte went in or out, on the monotonic clock."""
+
+    def begin(self) -> Principal:
+        """Do what comes before the first request; return who the peer has shown itself to be."""
 
     def fileno(self) -> int:
         """A descriptor that can be polled for the peer's going."""

@@ -1,8 +1,10 @@
 """Broker registrations: `/brokers/ids/[id]` and generated ids.
 
-    {"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},
-     "endpoints":["PLAINTEXT://host:port"],"rack":…,"jmx_port":-1,
+    {"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT","EXTERNAL":"SSL"},
+     "endpoints":["PLAINTEXT://host:port","EXTERNAL://host:port"],"rack":…,"jmx_port":-1,
      "host":…,"timestamp":"ms","port":…,"version":4}
+
+Host and port are those of the first listener that speaks PLAINTEXT, `null` and -1 without one.
 
 Versions 1 (host and port) to 5 are read, version 4 is written, with "inter_broker_protocol" where
 that is not the latest of ours: genuine brokers pass over what they do not know. The node is
@@ -14,10 +16,11 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from zkbroker.config.security import PLAINTEXT
 from zkbroker.errors import RegistryError
 from zkbroker.registry import paths
 from zkbroker.registry.node_json import int32, read_json, tell_unreadable
@@ -45,7 +48,8 @@ class BrokerInfo:
 
     Attributes:
         id: the broker id.
-        host: the advertised host of the plain listener, without brackets for IPv6.
+        host: the advertised host of the first plain listener, or else of the first, without
+            brackets for IPv6.
         port: its port.
         rack: where the broker stands, if that was configured.
         endpoints: `PROTOCOL://host:port` of every listener; derived from host and port if empty.
@@ -64,24 +68,22 @@ class BrokerInfo:
     rack: str | None = None
     endpoints: tuple[str, ...] = ()
     jmx_port: int = -1
-    protocols: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    protocols: tuple[tuple[str, str], ...] = ()
     timestamp_ms: int = field(default=0, compare=False)
     version: int = field(default=4, compare=False)
     level: str = ""
+    listeners: Mapping[str, tuple[str, str, int]] = field(init=False, compare=False, repr=False)
+    """Listener name → security protocol, host and port, in the order of the endpoints."""
 
     def __post_init__(self) -> None:
         if not self.endpoints:
             object.__setattr__(self, "endpoints", (f"PLAINTEXT://{self.address}",))
-
-    @property
-    def listeners(self) -> dict[str, tuple[str, str, int]]:
-        """Listener name → security protocol, host and port, in the order of the endpoints."""
         protocols = dict(self.protocols)
         found = {}
         for endpoint in self.endpoints:
             name = endpoint.partition("://")[0]
             found[name] = (protocols.get(name, name), *_host_port(endpoint))
-        return found
+        object.__setattr__(self, "listeners", found)
 
     @property
     def protocols_spoken(self) -> tuple[str, ...]:
@@ -102,9 +104,12 @@ class BrokerInfo:
 
     def to_json(self) -> bytes:
         """Return the node's data, version 4."""
-        names = [endpoint.partition("://")[0] for endpoint in self.endpoints]
+        # Clients that know one host and port alone speak plain text.
+        plain = self.endpoint_of(PLAINTEXT)
         data: dict[str, Any] = {
-            "listener_security_protocol_map": dict.fromkeys(names, "PLAINTEXT"),
+            "listener_security_protocol_map": {
+                name: protocol for name, (protocol, _, _) in self.listeners.items()
+            },
             "endpoints": list(self.endpoints),
         }
         if self.rack is not None:
@@ -113,9 +118,9 @@ class BrokerInfo:
             data["inter_broker_protocol"] = self.level
         data |= {
             "jmx_port": self.jmx_port,
-            "host": self.host,
+            "host": None if plain is None else plain[0],
             "timestamp": str(self.timestamp_ms or int(time.time() * 1000)),
-            "port": self.port,
+            "port": -1 if plain is None else plain[1],
             "version": 4,
         }
         return json.dumps(data, separators=(",", ":")).encode()

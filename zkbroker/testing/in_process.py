@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from zkbroker.cluster.listeners import keep_ports, parse_listeners
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.errors import ZkbrokerError
 
@@ -37,6 +38,7 @@ class InProcessBroker:
         self._wakes: list[Any] = []
         self._failure: Exception | None = None
         self._address: tuple[str, int] | None = None
+        self._listeners: Mapping[str, tuple[str, int]] = {}
 
     @property
     def address(self) -> tuple[str, int]:
@@ -48,6 +50,11 @@ class InProcessBroker:
         if self._address is None:
             raise ZkbrokerError(f"broker {self.id} has not been started")
         return self._address
+
+    @property
+    def listeners(self) -> Mapping[str, tuple[str, int]]:
+        """Listener name → host and port that are advertised; empty before the first start."""
+        return self._listeners
 
     @property
     def alive(self) -> bool:
@@ -68,8 +75,7 @@ class InProcessBroker:
         """Start without waiting; the port of an earlier run is kept."""
         if self.alive:
             raise ZkbrokerError(f"broker {self.id} is running already")
-        if self._address is not None:
-            self._properties["port"] = str(self._address[1])
+        keep_ports(self._properties, self._address, self._listeners)
         self._started.clear()
         self._failure = None
         self._thread = threading.Thread(target=self._run, name=f"broker-{self.id}", daemon=True)
@@ -151,6 +157,7 @@ class InProcessBroker:
             self._started.set()
             return
         self._address = node.address
+        self._listeners = parse_listeners(",".join(node.listeners))
         self._started.set()
         try:
             stop.wait()

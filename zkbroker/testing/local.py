@@ -86,6 +86,14 @@ class LocalCluster:
         """`host:port` of every broker, separated by commas."""
         return self._processes.bootstrap_servers
 
+    def bootstrap(self, listener: str) -> str:
+        """Return `host:port` of one listener of every broker, such as `SSL`, with commas between.
+
+        Raises:
+            ZkbrokerError: a broker has no listener of that name.
+        """
+        return self._processes.bootstrap(listener)
+
     @property
     def zookeeper(self) -> str:
         """ZooKeeper connect string."""

@@ -15,7 +15,14 @@ from zkbroker.broker.context import RequestContext
 from zkbroker.broker.dynamic_config import allowed_settings
 from zkbroker.broker.errors import error_code, error_message
 from zkbroker.broker.services import BrokerServices
-from zkbroker.config.broker_keys import BROKER_NAMES, DEFAULTS, SHOWN, shown_as_given
+from zkbroker.config.broker_keys import (
+    BROKER_NAMES,
+    DEFAULTS,
+    SHOWN,
+    is_secret,
+    shown_as_given,
+)
+from zkbroker.config.broker_security import PREFIX
 from zkbroker.config.dynamic import CHANGEABLE, RATES
 from zkbroker.errors import (
     ErrorCode,
@@ -210,7 +217,10 @@ def _entries_of_all(layers: Layers) -> list[ConfigEntry]:
 def _broker_entry(name: str, layers: Layers) -> ConfigEntry:
     key = SHOWN.get(name)
     # The value of a key that nobody knows may be a password.
-    sensitive = key.sensitive if key is not None else name not in RATES
+    if key is not None:
+        sensitive = key.sensitive
+    else:
+        sensitive = is_secret(name) if name.startswith(PREFIX) else name not in RATES
     names = key.names if key is not None else (name,)
     found = _from_name(name, _synonyms(names, layers))
     value = found[0].value if found else None

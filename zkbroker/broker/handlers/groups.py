@@ -130,6 +130,8 @@ class GroupHandlers:
         if broker is None:
             return _no_coordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         told = described_broker(broker, context.listener)
+        if told is None:
+            return _no_coordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return FindCoordinatorResponse(
             error_message=ErrorCode.NONE.name,  # genuine brokers say it in words, too
             node_id=told.node_id,

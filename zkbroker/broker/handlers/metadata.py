@@ -8,8 +8,7 @@ from zkbroker.broker.context import RequestContext
 from zkbroker.broker.errors import error_code
 from zkbroker.broker.services import BrokerServices
 from zkbroker.broker.view import DECIDED_WITHIN_S, NO_LEADER
-from zkbroker.config.listeners import parse_endpoint
-from zkbroker.errors import ConfigError, ErrorCode, ProtocolError, ZkbrokerError
+from zkbroker.errors import ErrorCode, ProtocolError, ZkbrokerError
 from zkbroker.protocol import ApiKey, supported
 from zkbroker.protocol.messages import (
     ApiVersionsRequest,
@@ -24,6 +23,9 @@ from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.registry.topic_rules import check_topic_name
 
 logger = logging.getLogger(__name__)
+
+LISTENER_NOT_FOUND_VERSION = 6
+"""The first in which clients know error 72."""
 
 CREATE_WITHIN_S = 5.0
 """How long one request creates topics: a request may name thousands."""
@@ -69,15 +71,16 @@ class MetadataHandler:
         create_until = time.monotonic() + CREATE_WITHIN_S
         return MetadataResponse(
             brokers=[
-                described_broker(broker, context.listener)
+                described
                 for _, broker in sorted(view.brokers.items())
+                if (described := described_broker(broker, context.listener)) is not None
             ],
             cluster_id=view.cluster_id,
             controller_id=NO_LEADER if controller is None else controller,
             topics=[
                 self._topic(
                     name,
-                    context.api_version,
+                    context,
                     create_until=create_until if request.allow_auto_topic_creation else None,
                 )
                 for name in context.paced(dict.fromkeys(names))
@@ -98,7 +101,9 @@ class MetadataHandler:
                     DECIDED_WITHIN_S,
                 )
 
-    def _topic(self, name: str, version: int, *, create_until: float | None) -> MetadataTopic:
+    def _topic(
+        self, name: str, context: RequestContext, *, create_until: float | None
+    ) -> MetadataTopic:
         view = self._services.view
         internal = name in INTERNAL_TOPICS
         assignment = view.assignment(name)
@@ -109,23 +114,30 @@ class MetadataHandler:
             name,
             internal,
             [
-                self._partition(name, number, replicas, version)
+                self._partition(name, number, replicas, context)
                 for number, replicas in sorted(assignment.items())
             ],
         )
 
     def _partition(
-        self, topic: str, number: int, replicas: tuple[int, ...], version: int
+        self, topic: str, number: int, replicas: tuple[int, ...], context: RequestContext
     ) -> MetadataPartition:
-        view = self._services.view
+        view, version = self._services.view, context.api_version
         state = view.decided(topic, number)
         leader, epoch = view.leader(topic, number)
+        live = leader != NO_LEADER
         told = replicas if state is None else tuple(state.replicas)
         offline = {each for each in told if each not in view.brokers}
         if state is not None:
             offline.update(each for each in state.offline_replicas if each in told)
-        in_sync = [] if state is None or leader == NO_LEADER else list(state.isr)
+        in_sync = [] if state is None or not live else list(state.isr)
         code = ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE
+        if not code and not view.reachable(leader, context.listener):
+            # It leads, and clients of this listener have no way to it.
+            code = ErrorCode.LEADER_NOT_AVAILABLE
+            if version >= LISTENER_NOT_FOUND_VERSION:
+                code = ErrorCode.LISTENER_NOT_FOUND
+            leader = NO_LEADER
         if version == 0:
             # Such clients are told of live replicas alone, and that some are missing.
             in_sync = [each for each in in_sync if each not in offline]
@@ -156,19 +168,11 @@ class MetadataHandler:
         return ErrorCode.LEADER_NOT_AVAILABLE
 
 
-def described_broker(broker: BrokerInfo, listener: str) -> MetadataBroker:
+def described_broker(broker: BrokerInfo, listener: str) -> MetadataBroker | None:
     """Describe a broker to a client that came through a listener.
 
     Clients are told the endpoint of the same listener, so that they stay on their own side of the
-    network; a broker that has none by that name is described by its first.
+    network; a broker that has none by that name cannot be told: None.
     """
-    host, port = broker.host, broker.port
-    for text in broker.endpoints:
-        try:
-            endpoint = parse_endpoint(text)
-        except ConfigError:
-            continue
-        if endpoint.name == listener:
-            host, port = endpoint.host, endpoint.port
-            break
-    return MetadataBroker(broker.id, host, port, broker.rack)
+    found = broker.listeners.get(listener)
+    return None if found is None else MetadataBroker(broker.id, *found[1:], broker.rack)

@@ -78,9 +78,8 @@ class Views07:
         self._look_at = 0.0
         self._claims = Claims07(config, services, logs, broker_id, self._attach)
         timeout_ms = config.forward_timeout_ms
-        client_id = f"broker-{broker_id}-legacy07"
         self._forwarder = Forwarder07(
-            BrokerConnections(services.runtime, services.view, client_id, timeout_ms), timeout_ms
+            BrokerConnections(services.dialing, services.view, "legacy07", timeout_ms), timeout_ms
         )
         self._told_apart: set[str] = set()
         self._apart: set[str] = set()

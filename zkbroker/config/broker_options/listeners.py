@@ -1,21 +1,25 @@
 """What a broker listens on, and what clients are told to connect to.
 
 Invariant: `listeners` counts where it is given, `host.name` and `port` where it is not; a listener
-that nobody could connect to, or that brokers would not use, is refused.
+that nobody could connect to, or that brokers could not use, is refused.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from zkbroker.config.levels import LEVELS
 from zkbroker.config.listeners import (
-    PLAINTEXT,
     Endpoint,
     parse_endpoint,
     parse_listeners,
     parse_protocol_map,
 )
 from zkbroker.config.schema import Int, Str, StrList, option
+from zkbroker.config.security import PLAINTEXT, PROTOCOLS
 from zkbroker.errors import ConfigError
+
+_INTER_BROKER = "inter.broker.listener.name"
+_INTER_BROKER_PROTOCOL = "security.inter.broker.protocol"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,15 +38,18 @@ class ListenerOptions:
     listeners: tuple[str, ...] = option("listeners", StrList(), (),
         "Listeners of this broker, `NAME://host:port` separated by commas.")
     advertised_listeners: tuple[str, ...] = option("advertised.listeners", StrList(), (),
-        "Address that clients of each listener connect to, `NAME://host:port` separated by commas.")
+        "Address that clients of each listener connect to, `NAME://host:port` separated by commas; "
+        "a listener that is left out is not registered.")
     listener_protocols: tuple[str, ...] = option("listener.security.protocol.map", StrList(), (),
-        "`NAME:PROTOCOL` pairs; every protocol in use must be PLAINTEXT.")
+        "`NAME:PROTOCOL` pairs: the security protocol of each listener that is not named after "
+        "one. Protocols are PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL.")
     inter_broker_listener: str = option("inter.broker.listener.name", Str(), "",
-        "Listener that brokers use among themselves. It must be the first of `listeners`.")
-    security_inter_broker: str = option(
-        "security.inter.broker.protocol", Str(choices=("PLAINTEXT",)), "PLAINTEXT",
-        "Only PLAINTEXT, which is without effect; any other protocol is refused. Put a TLS proxy "
-        "or a private network between brokers.")
+        "Listener that brokers use among themselves. Without it and without "
+        "security.inter.broker.protocol the one named PLAINTEXT, or else the first of that "
+        "protocol.")
+    security_inter_broker: str = option("security.inter.broker.protocol", Str(("", *PROTOCOLS)), "",
+        "Security protocol among brokers, in place of inter.broker.listener.name: the listener "
+        "that is named after it is used.")
     # fmt: on
 
     @property
@@ -52,6 +59,15 @@ class ListenerOptions:
         if self.listeners:
             return parse_listeners(self.listeners, "listeners", protocols)
         return (Endpoint(PLAINTEXT, self.host, self.port),)
+
+    @property
+    def inter_broker(self) -> str:
+        """Name of the listener that brokers use among themselves."""
+        given = self.inter_broker_listener.upper() or self.security_inter_broker
+        if given:
+            return given
+        plain = [each.name for each in self._registered() if each.protocol == PLAINTEXT]
+        return PLAINTEXT if PLAINTEXT in plain or not plain else plain[0]
 
     def advertised_endpoints(
         self, bound: Mapping[str, tuple[str, int]], machine: Callable[[], str]
@@ -64,14 +80,21 @@ class ListenerOptions:
         """
         given = {endpoint.name: endpoint for endpoint in self._advertised()}
         found: list[Endpoint] = []
-        for endpoint in self.endpoints:
+        for endpoint in self._registered():
             advertised = given.get(endpoint.name, endpoint)
             host = advertised.host or endpoint.host
             if host in ("", "0.0.0.0", "::"):  # noqa: S104 - replaced, not bound
                 host = machine()
             port = advertised.port or bound[endpoint.name][1]
-            found.append(Endpoint(endpoint.name, host, port))
+            found.append(Endpoint(endpoint.name, host, port, endpoint.protocol))
         return tuple(found)
+
+    def _registered(self) -> tuple[Endpoint, ...]:
+        """Return the listeners that others are told of."""
+        if not self.advertised_listeners:
+            return self.endpoints
+        names = {endpoint.name for endpoint in self._advertised()}
+        return tuple(endpoint for endpoint in self.endpoints if endpoint.name in names)
 
     def _advertised(self) -> tuple[Endpoint, ...]:
         if self.advertised_listeners:
@@ -89,20 +112,47 @@ class ListenerOptions:
             ),
         )
 
-    def _check_listeners(self) -> None:
-        named = {endpoint.name for endpoint in self.endpoints}
-        first = self.endpoints[0].name
-        if self.inter_broker_listener not in ("", first):
-            raise ConfigError(
-                f"inter.broker.listener.name={self.inter_broker_listener} is not allowed: brokers "
-                f"use the first listener of each other, which is {first}; put that one first in "
-                "listeners"
-            )
+    def _check_listeners(self, level: str) -> None:
+        named = [endpoint.name for endpoint in self.endpoints]
+        advertised = [endpoint.name for endpoint in self._advertised()]
         for endpoint in self._advertised():
             if endpoint.name not in named:
-                raise ConfigError(f"advertised.listeners names {endpoint.name}, listeners does not")
+                raise ConfigError(
+                    f"advertised.listeners names {endpoint.name}, listeners does not: add it "
+                    "there, or leave it out"
+                )
+            if advertised.count(endpoint.name) > 1:
+                raise ConfigError(
+                    f"advertised.listeners names {endpoint.name} twice: leave one of them out"
+                )
             if endpoint.host in ("0.0.0.0", "::"):  # noqa: S104 - refused, not bound
                 raise ConfigError(
                     f"advertised.listeners={endpoint} is not allowed: no client can connect to "
                     f"{endpoint.host}"
                 )
+        self._check_inter_broker(level)
+
+    def _check_inter_broker(self, level: str) -> None:
+        if self.inter_broker_listener and self.security_inter_broker:
+            raise ConfigError(
+                f"{_INTER_BROKER} and {_INTER_BROKER_PROTOCOL} are both set: leave one of them out"
+            )
+        registered = {each.name: each.protocol for each in self._registered()}
+        names = ", ".join(registered)
+        if self.inter_broker not in registered:
+            if self.inter_broker_listener:
+                raise ConfigError(
+                    f"{_INTER_BROKER}={self.inter_broker_listener} is no listener that is "
+                    f"advertised: give one of {names}"
+                )
+            asked = f"{_INTER_BROKER_PROTOCOL}={self.security_inter_broker or PLAINTEXT}"
+            raise ConfigError(
+                f"brokers have no listener among themselves: {asked} needs a listener of that "
+                f"name; set {_INTER_BROKER} to one of {names}"
+            )
+        if level == LEVELS[0] and registered[self.inter_broker] != PLAINTEXT:
+            raise ConfigError(
+                f"{_INTER_BROKER}={self.inter_broker} speaks {registered[self.inter_broker]}, and "
+                f"brokers of inter.broker.protocol.version={level} speak PLAINTEXT alone: give "
+                "another listener, or a later version"
+            )

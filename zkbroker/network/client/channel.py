@@ -126,8 +126,10 @@ class Channel:
                     reason = "closed here: an answer came that belongs to no request"
                     return
             reason = "closed by the broker"
-        except (OSError, FrameError) as error:
+        except OSError as error:
             reason = str(error)
+        except FrameError as error:
+            reason = error.explained()
         finally:
             # Reading has ended: no request may wait for an answer any more.
             self.close(NetworkError(f"connection to {self._peer} lost: {reason}"))

@@ -43,6 +43,7 @@ class InterBrokerConnection:
         receive_buffer_bytes: SO_RCVBUF; -1 leaves the system's own.
         max_response_bytes: a longer answer closes the connection.
         security: whether TLS and a login are used, and with what.
+        server_name: what the certificate of the broker has to be for, where that is not `host`.
     """
 
     def __init__(
@@ -56,7 +57,9 @@ class InterBrokerConnection:
         receive_buffer_bytes: int = -1,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         security: ClientSecurity = NO_SECURITY,
+        server_name: str | None = None,
     ) -> None:
+        self._server_name = server_name
         self._runtime = runtime
         self._host, self._port = host, port
         self._client_id = client_id
@@ -102,7 +105,8 @@ class InterBrokerConnection:
                     f"{ApiKey(key).name} v{version}"
                 ) from None
             except (OSError, FrameError) as error:
-                raise NetworkError(f"connection to {address} lost: {error}") from error
+                reason = error.explained() if isinstance(error, FrameError) else error
+                raise NetworkError(f"connection to {address} lost: {reason}") from error
             finally:
                 self._end(connection, answered=answered)
         return response
@@ -138,6 +142,7 @@ class InterBrokerConnection:
             self._port,
             self._timeout_s,
             security=self._security,
+            server_name=self._server_name,
             receive_buffer_bytes=self._receive_buffer_bytes,
         )
         connection = _Open(opened, self._max_response_bytes)

@@ -34,6 +34,7 @@ def open_transport(
     timeout_s: float,
     *,
     security: ClientSecurity = NO_SECURITY,
+    server_name: str | None = None,
     send_buffer_bytes: int = -1,
     receive_buffer_bytes: int = -1,
 ) -> ClientTransport:
@@ -45,6 +46,7 @@ def open_transport(
         port: TCP port.
         timeout_s: for the connection, and for each wait of the handshake and the login.
         security: how.
+        server_name: what the certificate of the broker has to be for, where that is not `host`.
         send_buffer_bytes: SO_SNDBUF; -1 leaves the system's own.
         receive_buffer_bytes: SO_RCVBUF; -1 leaves the system's own.
 
@@ -53,6 +55,7 @@ def open_transport(
         NetworkError: it cannot be reached.
         ConfigError: the files of the settings cannot be used.
     """
+    name = server_name or host
     context = client_contexts(security.tls).context() if security.has_tls else None
     try:
         connection = runtime.connect(host, port, timeout_s)
@@ -62,9 +65,9 @@ def open_transport(
     try:
         _set_buffers(connection, send_buffer_bytes, receive_buffer_bytes)
         if context is not None:
-            encrypted = TlsTransport(runtime, connection, context, host)
+            encrypted = TlsTransport(runtime, connection, context, name)
             transport = encrypted
-            _shake_hands(encrypted, host, port, timeout_s)
+            _shake_hands(encrypted, host, port, name, timeout_s)
         if security.sasl is not None:
             connection.settimeout(timeout_s)
             authenticate(transport, security.sasl, f"{host}:{port}", runtime.offload)
@@ -81,7 +84,9 @@ def _set_buffers(connection: socket.socket, send_bytes: int, receive_bytes: int)
             connection.setsockopt(socket.SOL_SOCKET, kind, size)
 
 
-def _shake_hands(transport: TlsTransport, host: str, port: int, timeout_s: float) -> None:
+def _shake_hands(
+    transport: TlsTransport, host: str, port: int, name: str, timeout_s: float
+) -> None:
     started = time.monotonic()
     transport.limit(timeout_s)
     try:
@@ -93,5 +98,5 @@ def _shake_hands(transport: TlsTransport, host: str, port: int, timeout_s: float
         ) from error
     except OSError as error:
         raise AuthenticationFailed(
-            f"cannot connect to {host}:{port} by TLS: {explain_failure(error, host)}"
+            f"cannot connect to {host}:{port} by TLS: {explain_failure(error, name)}"
         ) from error

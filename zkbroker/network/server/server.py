@@ -17,6 +17,7 @@ import gevent.event
 import gevent.lock
 import gevent.pool
 
+from zkbroker.config.security import PLAINTEXT
 from zkbroker.network.frames import FrameReader
 from zkbroker.network.server.connection_rates import ConnectionRates, CreationLimits
 from zkbroker.network.server.muting import Alarm
@@ -43,7 +44,7 @@ _MAX_TURNED_AWAY = 100
 _LEAST_ANSWER_BYTES = 64 * 1024
 
 
-Transports = Callable[[str, socket.socket], ServerTransport]
+Transports = Callable[[str, socket.socket], ServerTransport | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +80,7 @@ class Listener:
     name: str
     host: str
     port: int
+    protocol: str = PLAINTEXT
 
 
 Handle = Callable[[Session, memoryview], Sequence[Part] | None]
@@ -97,7 +99,7 @@ class Server:
         limits: the bounds.
         clock: monotonic seconds.
         transport: makes what carries the bytes of an accepted socket, by its listener's name;
-            plain ones by default.
+            a plain one where it makes none.
     """
 
     def __init__(
@@ -164,7 +166,7 @@ class Server:
         """
         self._handle, self.sent = handle, sent
         for listener, bound in zip(self._listeners, self._sockets, strict=True):
-            self._accepting.append(gevent.spawn(self._accept, listener.name, bound))
+            self._accepting.append(gevent.spawn(self._accept, listener, bound))
         self._accepting.append(gevent.spawn(self._sweep))
 
     def stop_accepting(self) -> None:
@@ -242,7 +244,7 @@ class Server:
             raise
         return bound
 
-    def _accept(self, name: str, bound: socket.socket) -> None:
+    def _accept(self, listener: Listener, bound: socket.socket) -> None:
         watcher = self._hub.loop.io(bound.fileno(), 1)
         burst = 0
         while True:
@@ -259,7 +261,7 @@ class Server:
                 gevent.sleep(_ACCEPT_PAUSE_S)
                 continue
             try:
-                self._admit(connection, peer, name)
+                self._admit(connection, peer, listener)
             except OSError as error:
                 # One connection that breaks as it is set up must not end the listening.
                 connection.close()
@@ -272,7 +274,7 @@ class Server:
             if burst % _ACCEPT_BURST == 0:
                 yield_turn()
 
-    def _admit(self, connection: socket.socket, peer: tuple[str, int], listener: str) -> None:
+    def _admit(self, connection: socket.socket, peer: tuple[str, int], listener: Listener) -> None:
         ip = peer[0].removeprefix("::ffff:")
         of_ip = self._per_ip.get(ip, 0)
         limits = self.limits
@@ -291,11 +293,11 @@ class Server:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if limits.send_buffer_bytes > 0:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer_bytes)
-        stream: ServerTransport
-        if self._transport is None:
+        stream: ServerTransport | None = None
+        if self._transport is not None:
+            stream = self._transport(listener.name, connection)
+        if stream is None:
             stream = HubStream(connection, self._hub)
-        else:
-            stream = self._transport(listener, connection)
         reader = FrameReader(stream.receive_into, limits.max_request_bytes, self._scratch)
         self._admitted += 1
         session = Session(
@@ -304,8 +306,9 @@ class Server:
             reader,
             address=f"{ip}:{peer[1]}",
             ip=ip,
-            listener=listener,
+            listener=listener.name,
             number=self._admitted,
+            protocol=listener.protocol,
         )
         self._per_ip[ip] = of_ip + 1
         self._sessions[session] = gevent.spawn(self._serve, session)

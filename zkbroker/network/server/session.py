@@ -323,6 +323,7 @@ class Session:
     def _serve(self, handle: "Callable[[Session, memoryview], Sequence[Part] | None]") -> None:
         owner, slots = self._owner, self._owner.slots
         stream = self._stream
+        self.principal = stream.begin()
         next_frame = self._reader.next_frame
         after_stop = 0
         while (frame := next_frame()) is not None:

@@ -19,6 +19,7 @@ from zkbroker.errors import StorageError
 from zkbroker.fileslice import FileSlice
 from zkbroker.network.transport import Part
 from zkbroker.runtime.greenlets import yield_turn
+from zkbroker.security import ANONYMOUS, Principal
 
 SENDFILE_BYTES = 512 * 1024
 _JOIN_BYTES = 64 * 1024
@@ -106,6 +107,10 @@ class HubStream:
         if small:
             self._send_all(small[0] if len(small) == 1 else b"".join(small), 0)
 
+    def begin(self) -> Principal:
+        """There is nothing to do before the first request: nobody has shown who they are."""
+        return ANONYMOUS
+
     def pace(self) -> None:
         """Let other greenlets run when this one has run long without waiting."""
         if time.monotonic() > self._run_until:
@@ -150,8 +155,8 @@ class HubStream:
         while position < end:
             size = min(end - position, SENDFILE_BYTES)
             if position >= checked:
-                if not _in_page_cache(part.fd, position, size):
-                    self._hub.threadpool.apply(_read_ahead, (part.fd, position, size))
+                if not in_page_cache(part.fd, position, size):
+                    self._hub.threadpool.apply(read_ahead, (part.fd, position, size))
                 checked = position + size
             try:
                 sent = os.sendfile(out, part.fd, position, size)
@@ -184,7 +189,7 @@ def _copied(part: FileSlice) -> bytearray | None:
     return data if count == part.size else None
 
 
-def _in_page_cache(fd: int, position: int, size: int) -> bool:
+def in_page_cache(fd: int, position: int, size: int) -> bool:
     """Tell whether the first and last byte can be read without the disk."""
     probe = (bytearray(1),)
     try:
@@ -199,7 +204,7 @@ def _in_page_cache(fd: int, position: int, size: int) -> bool:
     return True
 
 
-def _read_ahead(fd: int, position: int, size: int) -> None:
+def read_ahead(fd: int, position: int, size: int) -> None:
     """Bring a range into the page cache; runs in the hub's thread pool."""
     os.posix_fadvise(fd, position, size, os.POSIX_FADV_WILLNEED)
     os.pread(fd, size, position)

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from zkbroker.config.broker_security import NONE, REQUIRED
 from zkbroker.config.tls import TlsSettings
 from zkbroker.errors import ConfigError
 from zkbroker.security.tls.ciphers import restrict
@@ -25,6 +26,8 @@ logger = logging.getLogger(__name__)
 _Stamp = tuple[tuple[int, int, int], ...]
 _KEPT = 64
 _ABSENT = (0, 0, 0)
+# Without a name in Python below 3.12; OpenSSL from 3.0 on.
+_ENABLE_KTLS = 1 << 3
 
 
 class Reloaded:
@@ -103,6 +106,33 @@ def client_contexts(tls: TlsSettings) -> ClientContexts:
         ConfigError: the files cannot be used.
     """
     return ClientContexts(tls)
+
+
+def make_server_context(
+    tls: TlsSettings, client_auth: str, *, kernel: bool = True
+) -> ssl.SSLContext:
+    """Make the context of a listener.
+
+    Args:
+        tls: its keys.
+        client_auth: `none`, `requested` or `required`.
+        kernel: whether encryption is left to the kernel where it can do that.
+
+    Raises:
+        ConfigError: the files cannot be used.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    # Without resumption each connection is verified, by the certificates as they are now.
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
+    context.num_tickets = 0
+    if kernel:
+        context.options |= _ENABLE_KTLS
+    restrict(context, tls)
+    load_key(context, tls)
+    if client_auth != NONE:
+        load_authorities(context, tls)
+        context.verify_mode = ssl.CERT_REQUIRED if client_auth == REQUIRED else ssl.CERT_OPTIONAL
+    return context
 
 
 def make_client_context(tls: TlsSettings) -> ssl.SSLContext:

@@ -65,6 +65,62 @@ def explain_failure(error: OSError, host: str) -> str:
     return str(error)
 
 
+_PLAIN_CLIENT = (
+    "a client that does not speak TLS: set security.protocol=SSL (or SASL_SSL) there, or give it "
+    "the port of another listener"
+)
+_REFUSALS = {
+    "HTTP_REQUEST": "an HTTP request at a listener of TLS",
+    "WRONG_VERSION_NUMBER": _PLAIN_CLIENT,
+    "PACKET_LENGTH_TOO_LONG": _PLAIN_CLIENT,
+    "RECORD_LAYER_FAILURE": _PLAIN_CLIENT,
+    "BAD_RECORD_TYPE": _PLAIN_CLIENT,
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client shows no certificate, and "
+    "ssl.client.auth=required: give it a key (ssl.keystore.location)",
+    "NO_SHARED_CIPHER": "the client shares no cipher suite: compare ssl.cipher.suites, and the "
+    "kind of this broker's key",
+    "UNSUPPORTED_PROTOCOL": "the client speaks no version of ssl.enabled.protocols",
+    "ALERT_UNKNOWN_CA": "the client does not trust who signed this broker's certificate: give it "
+    "that authority (ssl.truststore.location)",
+    "ALERT_CERTIFICATE_UNKNOWN": "the client refuses this broker's certificate: its authority, "
+    "its host name or its dates",
+    "ALERT_BAD_CERTIFICATE": "the client refuses this broker's certificate: its authority, its "
+    "host name or its dates",
+    "ALERT_CERTIFICATE_EXPIRED": "the client says that this broker's certificate has expired",
+}
+_OF_CLIENTS = {
+    _EXPIRED: "has expired",
+    _NOT_YET_VALID: "is not valid yet",
+    _SELF_SIGNED: "is signed by itself, and not in ssl.truststore.location",
+    _REVOKED: "was revoked",
+    _WRONG_PURPOSE: "is not for clients (extended key usage)",
+    **dict.fromkeys(
+        (_SELF_SIGNED_IN_CHAIN, _NO_ISSUER, _NO_FIRST_ISSUER, _SIGNATURE, _KEY_MISMATCH),
+        "is signed by an authority that is not in ssl.truststore.location",
+    ),
+}
+
+
+def is_plain(error: OSError) -> bool:
+    """Whether a handshake failed since the client does not speak TLS."""
+    reason = getattr(error, "reason", None) or ""
+    return any(_REFUSALS[name] == _PLAIN_CLIENT and name in reason for name in _REFUSALS)
+
+
+def explain_refusal(error: OSError) -> str:
+    """Return why the handshake of a client failed, for a broker's log."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        why = _OF_CLIENTS.get(error.verify_code, f"is refused: {error.verify_message}")
+        return f"the client's certificate {why}"
+    reason = getattr(error, "reason", None) or ""
+    for name, sentence in _REFUSALS.items():
+        if name in reason:
+            return sentence
+    if isinstance(error, ssl.SSLEOFError | ConnectionError) or "UNEXPECTED_EOF" in reason:
+        return "the client left during the handshake: it may not trust this broker's certificate"
+    return f"the handshake failed: {reason or error}"
+
+
 def _certificate(error: ssl.SSLCertVerificationError, host: str) -> str:
     code = error.verify_code
     if code == _EXPIRED:

@@ -1,0 +1,112 @@
+"""Connections from this broker to the others, and to itself.
+
+Invariant: brokers reach each other by one listener, that of `inter.broker.listener.name`, as its
+settings protect it. A broker that has none of that name is reached by its plain listener where
+ours is plain, and else not at all.
+"""
+
+from typing import Any, Protocol
+
+from zkbroker.config.security import NO_SECURITY, PLAINTEXT, ClientSecurity
+from zkbroker.errors import NetworkError
+from zkbroker.network.client.inter_broker import InterBrokerConnection
+from zkbroker.registry.brokers import BrokerInfo
+from zkbroker.runtime import Runtime
+
+
+class Line(Protocol):
+    """A connection to one broker."""
+
+    def send(self, request: Any, version: int) -> Any:
+        """Send a request and wait for its answer."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+class NoWay:
+    """In place of a connection to a broker that cannot be reached as it is registered.
+
+    Args:
+        why: the error of every request.
+    """
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def send(self, request: Any, version: int) -> Any:
+        """Raise NetworkError."""
+        raise NetworkError(self._why)
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class Dialing:
+    """Makes connections to brokers; each is opened when it is used.
+
+    Args:
+        runtime: of the broker.
+        own: what this broker registered.
+        local: host and port under which this machine reaches its listener for brokers.
+        listener: name of that listener.
+        security: how it is connected to.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        own: BrokerInfo,
+        local: tuple[str, int] | None = None,
+        listener: str = PLAINTEXT,
+        security: ClientSecurity = NO_SECURITY,
+    ) -> None:
+        self._runtime = runtime
+        self._own = own
+        self._local = local
+        self._listener = listener
+        self._security = security
+
+    def connection(
+        self,
+        broker: BrokerInfo,
+        purpose: str,
+        timeout_ms: int,
+        *,
+        receive_buffer_bytes: int = -1,
+    ) -> Line:
+        """Make a connection.
+
+        Args:
+            broker: which.
+            purpose: ends the client id of its requests.
+            timeout_ms: for each request.
+            receive_buffer_bytes: SO_RCVBUF; -1 leaves the system's own.
+        """
+        reached = self._reached(broker)
+        if reached is None:
+            return NoWay(
+                f"broker {broker.id} has no listener {self._listener}: it has "
+                f"{', '.join(broker.listeners)}; give all brokers that listener"
+            )
+        host, port = reached
+        name = host
+        if broker.id == self._own.id and self._local is not None:
+            # A broker reaches itself also where the address that it advertises is another's view.
+            host, port = self._local
+        return InterBrokerConnection(
+            self._runtime,
+            host,
+            port,
+            client_id=f"broker-{self._own.id}-{purpose}",
+            timeout_ms=timeout_ms,
+            receive_buffer_bytes=receive_buffer_bytes,
+            security=self._security,
+            server_name=name,
+        )
+
+    def _reached(self, broker: BrokerInfo) -> tuple[str, int] | None:
+        found = broker.listeners.get(self._listener)
+        if found is not None:
+            return found[1:]
+        return None if self._security.has_tls else broker.endpoint_of(PLAINTEXT)
