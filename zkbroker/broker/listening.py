@@ -70,7 +70,7 @@ def creation_limits(config: BrokerConfig, users: UserConfigs) -> CreationLimits:
         broker=config.max_connection_rate,
         listeners=listener_rates(config.given, names),
         # Brokers reach each other however many clients come, where they have a listener of theirs.
-        exempt=(config.inter_broker_listener.upper() or names[0]) if len(names) > 1 else "",
+        exempt=config.inter_broker if len(names) > 1 else "",
         addresses=addresses,
         other_addresses=others,
         windows=config.quota_windows,

@@ -68,7 +68,7 @@ class BrokerInfo:
     rack: str | None = None
     endpoints: tuple[str, ...] = ()
     jmx_port: int = -1
-    protocols: tuple[tuple[str, str], ...] = ()
+    protocols: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     timestamp_ms: int = field(default=0, compare=False)
     version: int = field(default=4, compare=False)
     level: str = ""

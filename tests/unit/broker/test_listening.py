@@ -47,7 +47,7 @@ def test_a_port_in_use_says_what_to_change():
 )
 def test_a_broker_reaches_itself_also_where_it_listens_everywhere(listened, reached):
     server = SimpleNamespace(addresses={"PLAINTEXT": (listened, 9092)})
-    assert local_address(server) == (reached, 9092)
+    assert local_address(server, "PLAINTEXT") == (reached, 9092)
 
 
 def test_rates_of_connections_come_from_the_settings_and_from_zookeeper(caplog):

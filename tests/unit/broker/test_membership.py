@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.support.instant_session import InstantSession
+from zkbroker.broker.dialing import Dialing
 from zkbroker.broker.membership import ClusterMembership
 from zkbroker.broker.view import ClusterView
 from zkbroker.config.broker import BrokerConfig
@@ -49,7 +50,9 @@ def world(tmp_path):
     states = PartitionStates(session)
     view = ClusterView(OWN)
     registered = []
-    membership = ClusterMembership(config, session, states, view, OWN)
+    membership = ClusterMembership(
+        config, session, states, view, OWN, Dialing(session.runtime, OWN)
+    )
     membership.on_registered(lambda: registered.append(1))
     return SimpleNamespace(
         session=session, states=states, view=view, membership=membership, registered=registered

@@ -1,6 +1,7 @@
 import pytest
 
 from tests.support.inline_runtime import InlineRuntime
+from zkbroker.broker.dialing import Dialing
 from zkbroker.broker.replica_copying import ReplicaCopying
 from zkbroker.broker.view import ClusterView
 from zkbroker.config.broker import BrokerConfig
@@ -11,8 +12,9 @@ from zkbroker.registry.brokers import BrokerInfo
 @pytest.fixture
 def copying():
     config = BrokerConfig(zookeeper_connect="127.0.0.1:1")
-    view = ClusterView(BrokerInfo(id=1, host="h", port=1))
-    return ReplicaCopying(config, 1, view, runtime=InlineRuntime())
+    own = BrokerInfo(id=1, host="h", port=1)
+    runtime = InlineRuntime()
+    return ReplicaCopying(config, Dialing(runtime, own), 1, ClusterView(own), runtime=runtime)
 
 
 def test_each_direction_has_the_rate_that_the_brokers_settings_say(copying):

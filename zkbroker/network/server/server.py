@@ -266,9 +266,11 @@ class Server:
                 # One connection that breaks as it is set up must not end the listening.
                 connection.close()
                 self._warn(f"connection not taken peer={peer[0]} reason={error}")
-            pause_s = self.rates.accepted(name)
+            pause_s = self.rates.accepted(listener.name)
             if pause_s:
-                self._warn(f"connections come too fast listener={name} pause_s={pause_s:.3f}")
+                self._warn(
+                    f"connections come too fast listener={listener.name} pause_s={pause_s:.3f}"
+                )
                 gevent.sleep(pause_s)
             burst += 1
             if burst % _ACCEPT_BURST == 0:

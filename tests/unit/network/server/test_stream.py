@@ -9,7 +9,7 @@ import pytest
 from zkbroker.errors import StorageError
 from zkbroker.fileslice import FileSlice
 from zkbroker.network.server import stream as stream_module
-from zkbroker.network.server.stream import SENDFILE_BYTES, HubStream, _in_page_cache, _read_ahead
+from zkbroker.network.server.stream import SENDFILE_BYTES, HubStream, in_page_cache, read_ahead
 
 SIZE = 1 << 20
 
@@ -19,13 +19,13 @@ def test_pages_that_were_dropped_are_seen_and_read_again(tmp_path: Path) -> None
     path.write_bytes(os.urandom(SIZE))
     fd = os.open(path, os.O_RDONLY)
     try:
-        assert _in_page_cache(fd, 0, SIZE)
+        assert in_page_cache(fd, 0, SIZE)
         os.fsync(fd)
         os.posix_fadvise(fd, 0, SIZE, os.POSIX_FADV_DONTNEED)
-        if _in_page_cache(fd, 0, SIZE):
+        if in_page_cache(fd, 0, SIZE):
             pytest.skip("this file system keeps everything in memory")
-        _read_ahead(fd, 0, SIZE)
-        assert _in_page_cache(fd, 0, SIZE)
+        read_ahead(fd, 0, SIZE)
+        assert in_page_cache(fd, 0, SIZE)
     finally:
         os.close(fd)
 
