@@ -22,8 +22,8 @@ from zkbroker.config.security import (
     SASL_SSL,
     SSL,
     ClientSecurity,
-    TlsSettings,
 )
+from zkbroker.config.tls import TlsSettings
 from zkbroker.errors import ConfigError
 
 PREFIX = "listener.name."
@@ -152,11 +152,9 @@ class BrokerSecurity:
         for key in properties:
             if key.startswith(PREFIX):
                 _check_prefixed(key, found, warn)
-        if any(key in TLS_KEYS for key in common) and not any(
-            each.has_tls for each in found.values()
-        ):
-            key = next(key for key in common if key in TLS_KEYS)
-            warn(f"config key={key} has no effect: no listener has the protocol SSL or SASL_SSL")
+        if not any(each.has_tls for each in found.values()):
+            for key in common.keys() & TLS_KEYS:
+                warn(f"config key={key} has no effect: all listeners are plain, none is SSL")
         used = found.get(inter_broker)
         client = NO_SECURITY if used is None else used.client(properties)
         return cls(listeners=found, inter_broker=inter_broker, client=client)

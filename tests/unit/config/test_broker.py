@@ -136,6 +136,7 @@ def test_no_key_of_any_generation_is_unknown() -> None:
             "0.10.2",
             "2.1-IV2",
             "PLAINTEXT",
+            "A:SSL",
         ):
             warnings: list[str] = []
             try:
@@ -149,22 +150,29 @@ def test_no_key_of_any_generation_is_unknown() -> None:
     assert unknown == []
 
 
-def test_brokers_speak_plain_text_on_their_first_listener_and_nothing_else_is_accepted() -> None:
-    listeners = {"listeners": "PLAINTEXT://a:9092", "advertised.listeners": "PLAINTEXT://a:9092"}
-    BrokerConfig.from_properties(
-        {
-            **ZOOKEEPER,
-            **listeners,
-            "inter.broker.listener.name": "PLAINTEXT",
-            "security.inter.broker.protocol": "PLAINTEXT",
-        }
-    )
-    for key, value in (
-        ("inter.broker.listener.name", "INSIDE"),
-        ("security.inter.broker.protocol", "SASL_SSL"),
-    ):
-        with pytest.raises(ConfigError, match=f"{key}='?{value}'? is not allowed"):
-            BrokerConfig.from_properties({**ZOOKEEPER, **listeners, key: value})
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [
+        ({}, "PLAINTEXT"),
+        ({"listeners": "INSIDE://a:1,PLAINTEXT://a:2"}, "PLAINTEXT"),
+        ({"listeners": "INSIDE://a:1,OUTSIDE://a:2"}, "INSIDE"),
+        ({"listeners": "OUTSIDE://a:1,INSIDE://a:2"}, "OUTSIDE"),
+        (
+            {"listeners": "INSIDE://a:1,OUTSIDE://a:2", "inter.broker.listener.name": "outside"},
+            "OUTSIDE",
+        ),
+        (
+            {
+                "listeners": "INSIDE://a:1,PLAINTEXT://a:2",
+                "security.inter.broker.protocol": "PLAINTEXT",
+            },
+            "PLAINTEXT",
+        ),
+    ],
+)
+def test_brokers_use_one_listener_among_themselves(more: dict[str, str], name: str) -> None:
+    protocols = {"listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT"}
+    assert BrokerConfig.from_properties(ZOOKEEPER | protocols | more).inter_broker == name
 
 
 def test_what_is_for_an_authorizer_alone_is_said_to_have_no_effect_without() -> None:
@@ -189,7 +197,7 @@ def test_a_mistyped_key_names_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("key", "reason"),
     [
-        ("ssl.keystore.location", "PLAINTEXT"),
+        ("ssl.keystore.location", "all listeners are plain"),
         ("sasl.enabled.mechanisms", "not authenticated"),
         ("replica.lag.max.messages", "time alone"),
         ("num.recovery.threads.per.data.dir", "one task"),
@@ -212,7 +220,7 @@ def test_zookeeper_connect_is_required() -> None:
     ("key", "value", "said"),
     [
         ("port", "70000", "port='70000' is not allowed: give a whole number from 0 up to 65535"),
-        ("listeners", "SSL://:9093", "asks for SSL, only PLAINTEXT"),
+        ("listeners", "SSL://:9093", "set inter.broker.listener.name to one of SSL"),
         ("listeners", "PLAINTEXT://a:1,PLAINTEXT://b:2", "PLAINTEXT twice"),
         ("listeners", "nonsense", "give NAME://host:port"),
         ("advertised.listeners", "PLAINTEXT://0.0.0.0:1", "no client can connect"),

@@ -32,14 +32,27 @@ def test_what_is_no_listener_is_refused_by_its_property(text: str) -> None:
         parse_endpoint(text, "advertised.listeners")
 
 
-def test_names_are_mapped_to_protocols_and_only_plaintext_is_opened() -> None:
+def test_names_are_mapped_to_protocols_or_are_protocols() -> None:
     protocols = parse_protocol_map(("inside:plaintext", "OUTSIDE: SSL"))
     assert protocols == {"INSIDE": "PLAINTEXT", "OUTSIDE": "SSL"}
-    assert [e.port for e in parse_listeners(("inside://:1",), "listeners", protocols)] == [1]
-    with pytest.raises(ConfigError, match="listener OUTSIDE asks for SSL"):
-        parse_listeners(("inside://:1", "outside://:2"), "listeners", protocols)
-    with pytest.raises(ConfigError, match="asks for SASL_PLAINTEXT"):
-        parse_listeners(("SASL_PLAINTEXT://:1",), "listeners", {})
+    found = parse_listeners(("inside://:1", "outside://:2", "SASL_SSL://:3"), "l", protocols)
+    assert [each.protocol for each in found] == ["PLAINTEXT", "SSL", "SASL_SSL"]
+    with pytest.raises(ConfigError, match="listener CLIENTS has no security protocol: add CLIENTS"):
+        parse_listeners(("clients://:1",), "listeners", protocols)
+
+
+def test_listeners_do_not_share_a_port() -> None:
+    with pytest.raises(ConfigError, match="port 9092 twice"):
+        parse_listeners(("PLAINTEXT://a:9092", "SSL://b:9092"), "listeners", {})
+    assert len(parse_listeners(("PLAINTEXT://a:0", "SSL://b:0"), "listeners", {})) == 2
+
+
+def test_a_name_has_one_protocol_that_exists() -> None:
+    with pytest.raises(ConfigError, match="give A:PROTOCOL with one of PLAINTEXT, SSL"):
+        parse_protocol_map(("A:TLS",))
+    with pytest.raises(ConfigError, match="gives A two protocols"):
+        parse_protocol_map(("A:SSL", "a:PLAINTEXT"))
+    assert parse_protocol_map(("A:SSL", "A:SSL")) == {"A": "SSL"}
 
 
 def test_a_name_stands_for_one_listener() -> None:

@@ -1,0 +1,45 @@
+import pytest
+
+from zkbroker.broker.dialing import Dialing, NoWay
+from zkbroker.config.security import ClientSecurity
+from zkbroker.errors import NetworkError
+from zkbroker.network.client.inter_broker import InterBrokerConnection
+from zkbroker.protocol.messages import MetadataRequest
+from zkbroker.registry.brokers import BrokerInfo
+from zkbroker.runtime import get_runtime
+
+OWN = BrokerInfo(
+    id=1,
+    host="own",
+    port=1,
+    endpoints=("IN://own:1", "OUT://own:2"),
+    protocols=(("IN", "PLAINTEXT"), ("OUT", "SSL")),
+)
+OTHER = BrokerInfo(id=2, host="other", port=1, endpoints=("IN://other:1",))
+OLD = BrokerInfo(id=3, host="old", port=9092)
+
+
+def dialed(listener: str, broker: BrokerInfo, protocol: str = "PLAINTEXT"):
+    dialing = Dialing(
+        get_runtime("threads"), OWN, ("127.0.0.1", 7), listener, ClientSecurity(protocol=protocol)
+    )
+    return dialing.connection(broker, "test", 1000)
+
+
+def address(line) -> tuple[str, int, str]:
+    assert isinstance(line, InterBrokerConnection)
+    return line._host, line._port, line._server_name
+
+
+def test_brokers_are_reached_by_the_listener_of_brokers():
+    assert address(dialed("IN", OTHER)) == ("other", 1, "other")
+    assert address(dialed("OUT", OWN)) == ("127.0.0.1", 7, "own")
+
+
+def test_a_plain_listener_stands_in_for_one_of_another_name_only_where_ours_is_plain():
+    assert address(dialed("IN", OLD)) == ("old", 9092, "old")
+    line = dialed("OUT", OLD, "SSL")
+    assert isinstance(line, NoWay)
+    with pytest.raises(NetworkError, match="broker 3 has no listener OUT: it has PLAINTEXT"):
+        line.send(MetadataRequest([], False), 1)
+    line.close()

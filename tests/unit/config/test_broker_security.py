@@ -1,0 +1,107 @@
+"""What protects listeners, and starts that are refused with the line to change."""
+
+import re
+
+import pytest
+
+from zkbroker.config.broker import BrokerConfig
+from zkbroker.errors import ConfigError
+
+BASE = {"zookeeper.connect": "z:1"}
+SSL = BASE | {
+    "listeners": "PLAINTEXT://a:1,SSL://a:2",
+    "ssl.keystore.location": "/own.pem",
+}
+MAPPED = BASE | {
+    "listeners": "IN://a:1,OUT://a:2",
+    "listener.security.protocol.map": "IN:SSL,OUT:SSL",
+    "inter.broker.listener.name": "IN",
+    "ssl.keystore.location": "/all.pem",
+    "listener.name.out.ssl.keystore.location": "/out.pem",
+    "listener.name.out.ssl.client.auth": "required",
+    "listener.name.out.ssl.truststore.location": "/ca.pem",
+}
+
+
+def test_a_listener_has_its_own_settings_before_those_of_all():
+    warnings: list[str] = []
+    config = BrokerConfig.from_properties(MAPPED, warn=warnings.append)
+    inside, outside = config.security.listeners.values()
+    assert (inside.tls.keystore_location, inside.client_auth) == ("/all.pem", "none")
+    assert (outside.tls.keystore_location, outside.client_auth) == ("/out.pem", "required")
+    assert outside.setting("ssl.keystore.location") == "/out.pem"
+    assert inside.setting("ssl.keystore.location") == "/all.pem"
+    assert (config.security.client.protocol, config.security.client.tls) == ("SSL", inside.tls)
+    assert warnings == []
+
+
+def test_what_has_no_effect_is_said():
+    warnings: list[str] = []
+    given = SSL | {
+        "listener.name.other.ssl.keystore.location": "/k",
+        "listener.name.plaintext.ssl.keystore.location": "/k",
+        "ssl.keystore.lokation": "/k",
+        "ssl.provider": "BC",
+    }
+    BrokerConfig.from_properties(given, warn=warnings.append)
+    said = "\n".join(warnings)
+    assert len(warnings) == 4
+    assert "none is called OTHER" in said
+    assert "listener PLAINTEXT speaks PLAINTEXT" in said
+    assert "did you mean ssl.keystore.location?" in said
+    assert "ssl.provider has no effect" in said
+
+
+def test_certificates_of_clients_are_not_asked_for_where_they_log_in():
+    given = BASE | {
+        "listeners": "PLAINTEXT://a:1,SASL_SSL://a:2",
+        "ssl.keystore.location": "/own.pem",
+        "ssl.client.auth": "required",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": "org.apache.kafka.common."
+        "security.scram.ScramLoginModule required;",
+    }
+    config = BrokerConfig.from_properties(given)
+    assert config.security.listeners["SASL_SSL"].client_auth == "none"
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"ssl.keystore.location": ""}, "listener SSL speaks SSL and has no key: set ssl.keystore"),
+        ({"ssl.client.auth": "required"}, "ssl.client.auth=required needs ssl.truststore.location"),
+        ({"ssl.client.auth": "requested"}, "ssl.client.auth=requested needs ssl.truststore"),
+        ({"ssl.client.auth": "yes"}, "listener SSL: ssl.client.auth='yes' is not allowed"),
+        ({"ssl.enabled.protocols": "SSLv3"}, "listener SSL: ssl.enabled.protocols='SSLv3'"),
+        ({"ssl.principal.mapping.rules": "RULE:x"}, "listener SSL: ssl.principal.mapping.rules"),
+        ({"ssl.keystore.key": "k"}, "are both set: give the private key in one way"),
+        ({"listener.name.SSL.ssl.client.auth": "none"}, "written in lower case"),
+        ({"listeners": "PLAINTEXT://a:1,TLS://a:2"}, "add TLS:PROTOCOL to listener.security"),
+        ({"listeners": "PLAINTEXT://a:1,SSL://a:1"}, "port 1 twice"),
+        ({"listener.security.protocol.map": "SSL:TLS"}, "give SSL:PROTOCOL with one of"),
+        ({"inter.broker.listener.name": "EXT"}, "inter.broker.listener.name=EXT is no listener"),
+        (
+            {
+                "inter.broker.listener.name": "SSL",
+                "security.inter.broker.protocol": "SSL",
+            },
+            "are both set: leave one of them out",
+        ),
+        ({"security.inter.broker.protocol": "SASL_SSL"}, "set inter.broker.listener.name to one"),
+        ({"advertised.listeners": "SSL://a:2"}, "set inter.broker.listener.name to one of SSL"),
+        ({"advertised.listeners": "SSL://a:2,EXT://b:3"}, "names EXT, listeners does not"),
+        ({"advertised.listeners": "SSL://a:2,SSL://b:3"}, "names SSL twice"),
+        ({"advertised.listeners": "SSL://0.0.0.0:2"}, "no client can connect to 0.0.0.0"),
+        (
+            {
+                "inter.broker.protocol.version": "0.8.2",
+                "log.message.format.version": "0.8.2",
+                "inter.broker.listener.name": "SSL",
+            },
+            "brokers of inter.broker.protocol.version=0.8.2 speak PLAINTEXT alone",
+        ),
+    ],
+)
+def test_a_start_that_could_not_work_names_the_line(more: dict[str, str], said: str):
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        BrokerConfig.from_properties(SSL | more)

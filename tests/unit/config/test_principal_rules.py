@@ -1,0 +1,40 @@
+import pytest
+
+from zkbroker.config.principal_rules import PrincipalRules
+from zkbroker.errors import ConfigError
+
+NAME = "CN=Alice,OU=ServiceUsers,O=example"
+
+
+@pytest.mark.parametrize(
+    ("rules", "user"),
+    [
+        ("DEFAULT", NAME),
+        ("", NAME),
+        ("RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/", "Alice"),
+        ("RULE:^CN=(.*?),OU=(.*?),O=(.*?)$/$1@$2/L", "alice@serviceusers"),
+        ("RULE:^CN=(.*?),.*$/$1/U,DEFAULT", "ALICE"),
+        ("RULE:^UID=(.*)$/$1/,DEFAULT", NAME),
+        ("RULE:^UID=(.*)$/$1/, RULE:^CN=([^,]*).*$/u\\/$1/", "u/Alice"),
+        ("RULE:CN=Alice/all/", None),
+        ("RULE:^UID=(.*)$/$1/", None),
+    ],
+)
+def test_the_first_rule_that_fits_names_the_user(rules, user):
+    assert PrincipalRules.parse(rules).user(NAME) == user
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ("RULE", "give RULE:regex/name/"),
+        ("RULE:a/b", "give RULE:regex/name/"),
+        ("RULE:a/b/X", "give RULE:regex/name/"),
+        ("DEFAULTS", "give RULE:regex/name/"),
+        ("RULE:(/b/", "is no regular expression"),
+        ("RULE:(a)/$2/", "names group 2"),
+    ],
+)
+def test_what_is_no_rule_is_refused(rules, said):
+    with pytest.raises(ConfigError, match=said):
+        PrincipalRules.parse(rules)

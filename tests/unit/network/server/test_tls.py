@@ -1,0 +1,297 @@
+"""TLS of a server: who is let in, what is bounded, and that nothing a peer sends breaks it."""
+
+import gc
+import logging
+import os
+import random
+import resource
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import gevent
+import gevent.socket
+import pytest
+
+from tests.support.certificates import Authority
+from zkbroker.config.broker import BrokerConfig
+from zkbroker.config.security import ClientSecurity
+from zkbroker.errors import AuthenticationFailed, ConfigError
+from zkbroker.fileslice import FileSlice
+from zkbroker.network.client.opening import open_transport
+from zkbroker.network.frames import FrameReader
+from zkbroker.network.server import tls
+from zkbroker.network.server.server import Limits, Listener, Server, Session
+from zkbroker.network.server.tls import ListenersTls
+from zkbroker.runtime import get_runtime
+
+AUTHORITY = Authority()
+TIMEOUT_S = 20.0
+
+
+class Serving:
+    """A server with one listener of TLS; it answers who asks, what was sent, or a file."""
+
+    def __init__(self, directory: Path, **more: str) -> None:
+        self.directory = directory
+        self.key = AUTHORITY.issue("CN=broker").pem(directory, "broker.pem")
+        self.properties = {
+            "zookeeper.connect": "z:1",
+            "listeners": "PLAINTEXT://127.0.0.1:1,SSL://127.0.0.1:2",
+            "ssl.keystore.location": self.key,
+            "ssl.truststore.location": AUTHORITY.trusted(directory),
+            **{name.replace("_", "."): value for name, value in more.items()},
+        }
+        self.file = directory / "log"
+        self.file.write_bytes(os.urandom(3_000_000))
+        self.tls = ListenersTls(BrokerConfig.from_properties(self.properties).security)
+        self.server = Server(
+            [Listener("SSL", "127.0.0.1", 0, "SSL")], Limits(), transport=self.tls.transport
+        )
+
+    def __enter__(self) -> "Serving":
+        self.server.listen()
+        self.server.start(self._answer)
+        self.port = self.server.addresses["SSL"][1]
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.server.stop(1)
+
+    def _answer(self, session: Session, request: memoryview) -> list[object]:
+        if request == b"who":
+            told = f"{session.principal} {session.protocol}".encode()
+            return [len(told).to_bytes(4, "big"), told]
+        if request == b"file":
+            fd = os.open(self.file, os.O_RDONLY)
+            size = self.file.stat().st_size
+            return [size.to_bytes(4, "big"), FileSlice(fd, 0, size, lambda: os.close(fd))]
+        return [len(request).to_bytes(4, "big"), bytes(request)]
+
+    def ask(self, request: bytes, **own: str) -> bytes:
+        settings = {
+            "security.protocol": "SSL",
+            "ssl.ca.location": self.properties["ssl.truststore.location"],
+            **{name.replace("_", "."): value for name, value in own.items()},
+        }
+        transport = open_transport(
+            get_runtime("gevent"),
+            "127.0.0.1",
+            self.port,
+            TIMEOUT_S,
+            security=ClientSecurity.from_properties(settings),
+        )
+        transport.limit(TIMEOUT_S)
+        try:
+            transport.send([len(request).to_bytes(4, "big"), request])
+            answer = FrameReader(transport.receive_into, 10_000_000).next_frame()
+            assert answer is not None
+            return bytes(answer)
+        finally:
+            transport.close()
+
+
+@contextmanager
+def raw(port: int) -> Iterator[socket.socket]:
+    connection = gevent.socket.create_connection(("127.0.0.1", port))
+    connection.settimeout(TIMEOUT_S)
+    with connection:
+        yield connection
+
+
+def test_what_is_sent_arrives(tmp_path: Path) -> None:
+    with Serving(tmp_path) as serving:
+        for size in (0, 1, 16_383, 16_384, 16_385, 70_000, 2_000_000):
+            data = os.urandom(size)
+            assert serving.ask(data) == data
+        assert serving.ask(b"file") == serving.file.read_bytes()
+        older = "TLSv1.2"
+        assert serving.ask(b"file", ssl_enabled_protocols=older) == serving.file.read_bytes()
+
+
+def test_a_certificate_of_the_client_says_who_it_is(tmp_path: Path) -> None:
+    alice = AUTHORITY.issue("CN=alice,OU=a", hosts=()).pem(tmp_path)
+    with Serving(tmp_path, ssl_client_auth="requested") as serving:
+        assert serving.ask(b"who") == b"User:ANONYMOUS SSL"
+        assert serving.ask(b"who", ssl_keystore_location=alice) == b"User:CN=alice,OU=a SSL"
+    rules = "RULE:^CN=(.*?),.*$/$1/U"
+    with Serving(
+        tmp_path, ssl_client_auth="required", ssl_principal_mapping_rules=rules
+    ) as serving:
+        assert serving.ask(b"who", ssl_keystore_location=alice) == b"User:ALICE SSL"
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (None, "shows no certificate"),
+        (AUTHORITY.issue("CN=old", days=-1, hosts=()), "certificate has expired"),
+        (
+            Authority("Other").issue("CN=mallory", hosts=()),
+            "authority that is not in ssl.truststore",
+        ),
+        (AUTHORITY.issue("CN=x", hosts=()), "no rule of ssl.principal.mapping.rules fits"),
+    ],
+)
+def test_who_is_not_let_in_is_named_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, made: object, said: str
+) -> None:
+    rules = "RULE:^CN=alice$/alice/"
+    with Serving(
+        tmp_path, ssl_client_auth="required", ssl_principal_mapping_rules=rules
+    ) as serving:
+        own = {} if made is None else {"ssl_keystore_location": made.pem(tmp_path)}  # type: ignore[attr-defined]
+        with pytest.raises((OSError, AuthenticationFailed, AssertionError)):
+            serving.ask(b"who", **own)
+        serving.server.stop(1)
+    assert said in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+def test_a_client_that_does_not_speak_tls_gets_an_alert(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Serving(tmp_path) as serving, raw(serving.port) as connection:
+        connection.sendall(b"\0\0\0\x20\0\x12\0\0" + bytes(28))
+        assert connection.recv(100)[:2] == b"\x15\x03"
+        assert connection.recv(100) == b""
+    assert "a client that does not speak TLS" in caplog.text
+
+
+def test_a_handshake_has_its_time(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with Serving(tmp_path, ssl_handshake_timeout_ms="50") as serving, raw(serving.port) as silent:
+        silent.sendall(b"\x16\x03\x01\x02\x00")
+        assert silent.recv(100) == b""
+    assert "no handshake within 0.05 s" in caplog.text
+
+
+def test_handshakes_of_one_address_are_bounded(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tls, "HANDSHAKES_PER_ADDRESS", 3)
+    with Serving(tmp_path) as serving:
+        waiting = [gevent.socket.create_connection(("127.0.0.1", serving.port)) for _ in range(4)]
+        waiting[3].settimeout(TIMEOUT_S)
+        assert waiting[3].recv(1) == b""
+        assert "3 TLS handshakes are under way from there" in caplog.text
+        for each in waiting:
+            each.close()
+        gevent.wait(timeout=0.1)
+        while serving.tls._under_way:
+            gevent.sleep(0.01)
+        assert serving.ask(b"hello") == b"hello"
+
+
+def test_keys_are_read_again_without_a_restart(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Serving(tmp_path) as serving:
+        assert serving.ask(b"hello") == b"hello"
+        AUTHORITY.issue("CN=broker", hosts=("b.example",)).pem(tmp_path, "broker.pem")
+        with pytest.raises(AuthenticationFailed, match=r"not for 127\.0\.0\.1"):
+            serving.ask(b"hello")
+        AUTHORITY.issue("CN=broker").pem(tmp_path, "broker.pem")
+        assert serving.ask(b"hello") == b"hello"
+        Path(serving.key).write_text("nothing")
+        assert serving.ask(b"hello") == b"hello"
+        assert "certificates kept as they were" in caplog.text
+
+
+def test_an_authority_that_is_taken_away_revokes(tmp_path: Path) -> None:
+    alice = AUTHORITY.issue("CN=alice", hosts=()).pem(tmp_path)
+    trusted = tmp_path / "clients.pem"
+    trusted.write_text(AUTHORITY.chain_pem())
+    with Serving(
+        tmp_path, ssl_client_auth="required", ssl_truststore_location=str(trusted)
+    ) as serving:
+        serving.properties["ssl.truststore.location"] = AUTHORITY.trusted(tmp_path)
+        assert serving.ask(b"hello", ssl_keystore_location=alice) == b"hello"
+        trusted.write_text(Authority("Another").chain_pem())
+        with pytest.raises(OSError, match="does not trust who signed"):
+            serving.ask(b"hello", ssl_keystore_location=alice)
+
+
+def test_other_files_are_taken_over_and_broken_ones_are_not(tmp_path: Path) -> None:
+    other = AUTHORITY.issue("CN=broker", hosts=("b.example",)).pem(tmp_path)
+    with Serving(tmp_path) as serving:
+
+        def changed(path: str) -> None:
+            given = serving.properties | {"listener.name.ssl.ssl.keystore.location": path}
+            serving.tls.reconfigure(BrokerConfig.from_properties(given).security)
+
+        with pytest.raises(ConfigError, match="cannot be read"):
+            changed(str(tmp_path / "none.pem"))
+        assert serving.ask(b"hello") == b"hello"
+        changed(other)
+        with pytest.raises(AuthenticationFailed, match="not for"):
+            serving.ask(b"hello")
+
+
+def hello() -> bytes:
+    """What a client sends first."""
+    context = ssl.create_default_context()
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    return outgoing.read()
+
+
+def mutated(seed: int, whole: bytes) -> bytes:
+    chance = random.Random(seed)
+    data = bytearray(whole)
+    for _ in range(chance.randrange(1, 8)):
+        at = chance.randrange(len(data))
+        match chance.randrange(5):
+            case 0:
+                data[at] = chance.randrange(256)
+            case 1:
+                del data[at:]
+            case 2:
+                data[at:at] = chance.randbytes(chance.randrange(1, 64))
+            case 3:
+                data = bytearray(chance.randbytes(chance.randrange(1, 700)))
+            case _:
+                data[at] ^= 1 << chance.randrange(8)
+        if not data:
+            return b"\x16"
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    "seeds", [2_000, pytest.param(100_000, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
+)
+def test_mutated_handshakes_harm_nobody(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, seeds: int
+) -> None:
+    caplog.set_level(logging.ERROR)
+    whole = hello()
+    with Serving(tmp_path, ssl_handshake_timeout_ms="2000") as serving:
+
+        def send(seed: int) -> None:
+            with raw(serving.port) as connection:
+                try:
+                    connection.sendall(mutated(seed, whole))
+                    connection.shutdown(socket.SHUT_WR)
+                    while connection.recv(4096):
+                        pass
+                except OSError:
+                    pass  # cut, as it should be
+
+        def run(first: int, last: int) -> None:
+            for start in range(first, last, 50):
+                gevent.joinall([gevent.spawn(send, start + number) for number in range(50)])
+
+        run(0, min(1_000, seeds // 2))
+        gc.collect()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        run(min(1_000, seeds // 2), seeds)
+        while serving.server.connections:
+            gevent.sleep(0.01)
+        grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        assert grown_kib < 32 * 1024
+        assert serving.ask(b"hello") == b"hello"
+        assert not serving.tls._under_way
+    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]

@@ -1,0 +1,87 @@
+"""Subjects as Java writes them, which ACLs and super.users name."""
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tests.support.certificates import Authority
+from zkbroker.security.tls.names import BadCertificate, subject_name
+
+AUTHORITY = Authority()
+
+
+def named(*names: x509.RelativeDistinguishedName) -> bytes:
+    key = ec.generate_private_key(ec.SECP256R1())
+    issued = AUTHORITY.issue("CN=x").chain[0]
+    return (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name(names))
+        .issuer_name(issued.issuer)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(issued.not_valid_before_utc)
+        .not_valid_after(issued.not_valid_after_utc)
+        .sign(key, hashes.SHA256())
+        .public_bytes(serialization.Encoding.DER)
+    )
+
+
+def one(kind: x509.ObjectIdentifier, text: str) -> x509.RelativeDistinguishedName:
+    return x509.RelativeDistinguishedName([x509.NameAttribute(kind, text)])
+
+
+def test_the_last_relative_name_stands_first():
+    certificate = named(
+        one(NameOID.COUNTRY_NAME, "DE"),
+        one(NameOID.STATE_OR_PROVINCE_NAME, "Berlin"),
+        one(NameOID.LOCALITY_NAME, "Berlin"),
+        one(NameOID.ORGANIZATION_NAME, "Example GmbH"),
+        one(NameOID.ORGANIZATIONAL_UNIT_NAME, "Zähler"),
+        one(NameOID.USER_ID, "u1"),
+        one(NameOID.DOMAIN_COMPONENT, "example"),
+        one(NameOID.COMMON_NAME, "alice"),
+    )
+    assert subject_name(certificate) == (
+        "CN=alice,DC=example,UID=u1,OU=Zähler,O=Example GmbH,L=Berlin,ST=Berlin,C=DE"
+    )
+
+
+def test_what_has_no_keyword_is_a_number_with_its_bytes():
+    certificate = named(one(NameOID.EMAIL_ADDRESS, "a@b"), one(NameOID.COMMON_NAME, "a"))
+    assert subject_name(certificate) == "CN=a,1.2.840.113549.1.9.1=#1603614062"
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("a,b", "a\\,b"),
+        ('"+<>;\\', '\\"\\+\\<\\>\\;\\\\'),
+        ("#a=b", "\\#a\\=b"),
+        (" a b ", "\\ a b\\ "),
+        ("  ", "\\ \\ "),
+        ("", ""),
+    ],
+)
+def test_signs_with_a_meaning_are_escaped(text: str, written: str):
+    assert subject_name(
+        named(one(NameOID.COMMON_NAME, text) if text else one(NameOID.ORGANIZATION_NAME, "o"))
+    ) == (f"CN={written}" if text else "O=o")
+
+
+def test_several_names_of_one_level_are_joined():
+    level = x509.RelativeDistinguishedName(
+        [
+            x509.NameAttribute(NameOID.COMMON_NAME, "a"),
+            x509.NameAttribute(NameOID.USER_ID, "u"),
+        ]
+    )
+    assert subject_name(named(level)) in ("CN=a+UID=u", "UID=u+CN=a")
+
+
+def test_what_is_no_certificate_is_refused():
+    whole = named(one(NameOID.COMMON_NAME, "a"))
+    for size in range(0, 200, 7):
+        with pytest.raises(BadCertificate):
+            subject_name(whole[:size])
