@@ -46,6 +46,7 @@ CONFIGURATIONS = (
     ("Group consumer", "zkbroker.config.group_consumer", "GroupConsumerConfig"),
     ("Connections of all clients", "zkbroker.config.security", "ClientSecurity"),
     ("TLS of clients and listeners", "zkbroker.config.tls", "TlsSettings"),
+    ("TLS of listeners", "zkbroker.config.broker_security", "ServerTlsOptions"),
     ("Logins of clients", "zkbroker.config.security", "SaslLogin"),
     ("Mirror", "zkbroker.mirror.options", "MirrorOptions"),
     ("Producer for Kafka 0.7", "zkbroker.legacy07.producer_config", "ProducerConfig07"),
