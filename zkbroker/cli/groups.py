@@ -93,7 +93,10 @@ def describe_command(
         brokers = cluster.brokers()
         leaders = {key: cluster.leader(*key) for key in positions}
     if old is None and new is None:
-        raise ClientError(f"there is no group {group}; zkbroker groups list shows those there are")
+        raise ClientError(
+            f"there is no group {group}, or this client may not describe it; zkbroker groups list "
+            "shows those there are"
+        )
     if topics:
         unread = sorted(set(topics) - {topic for topic, _ in positions})
         if unread:

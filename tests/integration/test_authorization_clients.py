@@ -1,0 +1,87 @@
+"""Our own clients and commands without rights, on brokers that may do nothing but act as brokers.
+
+Clients and brokers are `User:ANONYMOUS` from the same address: what a client may do is granted bit
+by bit, and the brokers replicate all the while with ClusterAction alone.
+"""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.authorized import SETTINGS, ensure_acl_tree, grant
+from tests.support.zookeeper import until
+from zkbroker.registry.topics import create_topic
+from zkbroker.security import CLUSTER, Operation, ResourceType
+from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper import ZkSession
+
+TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
+
+
+@pytest.fixture(scope="module")
+def where(zookeeper: Any) -> str:
+    return f"{zookeeper.connect_string}/own-clients"
+
+
+@pytest.fixture(scope="module")
+def zk(where: str) -> Iterator[ZkSession]:
+    with ZkSession(where) as session:
+        ensure_acl_tree(session)
+        grant(session, Operation.CLUSTER_ACTION, *CLUSTER, host="*")
+        yield session
+
+
+@pytest.fixture(scope="module")
+def cluster(where: str, zk: ZkSession) -> Iterator[LocalCluster]:
+    settings = {**SETTINGS, "offsets.topic.num.partitions": "1", "replica.fetch.wait.max.ms": "50"}
+    with LocalCluster(brokers=2, zookeeper=where, properties=settings) as made:
+        create_topic(zk, "t", {0: [1, 2]}, {"min.insync.replicas": "2"})
+        yield made
+
+
+@pytest.fixture
+def zkbroker(cluster: LocalCluster) -> Callable[..., tuple[int, str]]:
+    def run(*arguments: str, stdin: bytes = b"") -> tuple[int, str]:
+        ran = subprocess.run(
+            [sys.executable, "-m", "zkbroker.cli", *arguments],
+            input=stdin,
+            capture_output=True,
+            env={"ZKBROKER_BOOTSTRAP": cluster.bootstrap_servers},
+            timeout=60,
+            check=False,
+        )
+        assert b"Traceback" not in ran.stderr
+        return ran.returncode, (ran.stdout if ran.returncode == 0 else ran.stderr).decode()
+
+    return run
+
+
+def test_each_right_opens_one_door(zkbroker: Callable[..., Any], zk: ZkSession) -> None:
+    def send() -> tuple[int, str]:
+        status: tuple[int, str] = zkbroker("produce", "-t", "t", "-X", "acks=all", stdin=b"one\n")
+        return status
+
+    status, text = send()
+    assert (status, "TOPIC_AUTHORIZATION_FAILED (29)" in text) == (1, True)
+    status, text = zkbroker("acls", "list")
+    assert (status, "CLUSTER_AUTHORIZATION_FAILED (31)" in text) == (1, True)
+    status, text = zkbroker("groups", "describe", "g")
+    assert (status, "may not describe it" in text) == (1, True)
+    grant(zk, Operation.WRITE, TOPIC, "t", host="*")
+    until(lambda: send()[0] == 0)
+    status, text = zkbroker("consume", "-t", "t", "-e")
+    assert (status, "TOPIC_AUTHORIZATION_FAILED (29)" in text) == (1, True)
+    grant(zk, Operation.READ, TOPIC, "t", host="*")
+    until(lambda: zkbroker("consume", "-t", "t", "-e") == (0, "one\n"))
+    status, text = zkbroker("consume", "t", "-G", "g", "-e")
+    assert (status, "GROUP_AUTHORIZATION_FAILED (30)" in text) == (1, True)
+    grant(zk, Operation.READ, GROUP, "g", host="*")
+    member = ("consume", "t", "-G", "g", "-e", "-X", "auto.offset.reset=earliest")
+    until(lambda: zkbroker(*member) == (0, "one\n"), 60)
+    grant(zk, Operation.DESCRIBE, *CLUSTER, host="*")
+    until(lambda: zkbroker("acls", "list")[0] == 0)
+    status, text = zkbroker("acls", "add", "--allow-principal", "User:a", "--topic", "t")
+    assert (status, "CLUSTER_AUTHORIZATION_FAILED (31)" in text) == (1, True)
