@@ -131,7 +131,6 @@ TOGETHER = {
     "zkbroker/log/segment_list.py": "log/test_segments.py",
     "zkbroker/log/segments/entries.py": "log/test_segments.py",
     "zkbroker/log/segments/files.py": "log/test_segments.py",
-    "zkbroker/log/segments/open_files.py": "log/test_manager.py",
     "zkbroker/log/segments/rebuilding.py": "log/test_segments.py",
     "zkbroker/log/segments/replacement.py": "log/test_replace.py",
     "zkbroker/log/segments/segment.py": "log/test_segments.py",

@@ -21,17 +21,13 @@ class FileSlice:
         fd: a readable file descriptor; never seek on it, it is shared.
         position: first byte, from the start of the file.
         size: how many bytes; all of them exist when the slice is made.
-        release: called once by `close`.
+        close: gives up the hold on the file; the slice must not be used afterwards.
     """
 
     fd: int
     position: int
     size: int
-    release: Callable[[], None] = field(default=_nothing, compare=False, repr=False)
+    close: Callable[[], None] = field(default=_nothing, compare=False, repr=False)
 
     def __len__(self) -> int:
         return self.size
-
-    def close(self) -> None:
-        """Give up the hold on the file. The slice must not be used afterwards."""
-        self.release()

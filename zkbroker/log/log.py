@@ -105,7 +105,10 @@ class Log:
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Return the end of what readers of committed messages see, below a high watermark."""
-        return self.tracking.last_stable_offset(high_watermark, self.log_start_offset)
+        tracking = self.tracking
+        if not tracking.state.open and not tracking.ended.pending:
+            return high_watermark
+        return tracking.last_stable_offset(high_watermark, self.log_start_offset)
 
     @property
     def recovery_point(self) -> int:

@@ -393,5 +393,5 @@ class FetchHandler:
             if entry.codec == Codec.ZSTD:
                 if position == part.position:
                     raise UnsupportedCompressionType("zstd needs Fetch v10 or later")
-                return FileSlice(part.fd, part.position, position - part.position, part.release)
+                return FileSlice(part.fd, part.position, position - part.position, part.close)
         return part

@@ -43,13 +43,14 @@ class EndedTransactions:
     """Transactions with a marker, until that is below the high watermark."""
 
     def __init__(self) -> None:
-        self._ended: deque[tuple[int, int]] = deque()
+        self.pending: deque[tuple[int, int]] = deque()
+        """(First offset, offset of the marker), ascending by the marker."""
         # Those without a later one that begins before them; the first of them begins first of all.
         self._least: deque[tuple[int, int]] = deque()
 
     def note(self, first_offset: int, marker_offset: int) -> None:
         """Record a transaction that ended; markers come in the order of the log."""
-        self._ended.append((first_offset, marker_offset))
+        self.pending.append((first_offset, marker_offset))
         self._note_least(first_offset, marker_offset)
 
     def _note_least(self, first_offset: int, marker_offset: int) -> None:
@@ -59,15 +60,15 @@ class EndedTransactions:
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """Return where the first one begins whose marker is not below a high watermark."""
-        for ended in (self._ended, self._least):
+        for ended in (self.pending, self._least):
             while ended and ended[0][1] < high_watermark:
                 ended.popleft()
         return self._least[0][0] if self._least else None
 
     def truncate_to(self, offset: int) -> None:
         """Forget transactions whose markers were cut off: they are open again."""
-        while self._ended and self._ended[-1][1] >= offset:
-            self._ended.pop()
+        while self.pending and self.pending[-1][1] >= offset:
+            self.pending.pop()
         self._least.clear()
-        for first_offset, marker_offset in self._ended:
+        for first_offset, marker_offset in self.pending:
             self._note_least(first_offset, marker_offset)

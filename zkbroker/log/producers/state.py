@@ -62,8 +62,8 @@ class ProducerState:
 
     def __init__(self) -> None:
         self._producers: dict[int, _Producer] = {}
-        # Ascending by the first offset of the transaction.
-        self._open: OrderedDict[int, _Producer] = OrderedDict()
+        self.open: OrderedDict[int, _Producer] = OrderedDict()
+        """Producers with an open transaction, ascending by its first offset."""
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -86,7 +86,7 @@ class ProducerState:
                 known.txn_first_offset,
                 known.last_offset,
             )
-            for producer_id, known in self._open.items()
+            for producer_id, known in self.open.items()
         ]
 
     def first_unstable_offset(self, log_start_offset: int) -> int | None:
@@ -94,15 +94,15 @@ class ProducerState:
 
         A transaction without data in the log does not count.
         """
-        for known in self._open.values():
+        for known in self.open.values():
             if known.last_offset >= log_start_offset:
                 return max(log_start_offset, known.txn_first_offset)
         return None
 
     def aborted_by(self, marker: EntryInfo) -> AbortedTransaction:
         """Return the transaction that an ABORT marker ends; call this before `update`."""
-        known = self._open.get(marker.producer_id)
-        others = (each.txn_first_offset for each in self._open.values() if each is not known)
+        known = self.open.get(marker.producer_id)
+        others = (each.txn_first_offset for each in self.open.values() if each is not known)
         return AbortedTransaction(
             marker.producer_id,
             marker.base_offset if known is None else known.txn_first_offset,
@@ -185,7 +185,7 @@ class ProducerState:
 
     def in_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         """Whether a producer has an open transaction, and is in this epoch."""
-        known = self._open.get(producer_id)
+        known = self.open.get(producer_id)
         return known is not None and known.epoch == producer_epoch
 
     def update(self, entry: EntryInfo, marker: Marker | None = None) -> int:
@@ -211,19 +211,19 @@ class ProducerState:
             )
             self._producers[entry.producer_id] = known
             if first_of_txn >= 0:
-                self._open[entry.producer_id] = known
+                self.open[entry.producer_id] = known
         known.silent_since_ms = None
         known.timestamp = entry.max_timestamp
         known.last_offset = entry.last_offset
         if entry.is_control:
             ended, known.txn_first_offset = known.txn_first_offset, -1
-            self._open.pop(entry.producer_id, None)
+            self.open.pop(entry.producer_id, None)
             if marker is not None:
                 known.coordinator_epoch = marker.coordinator_epoch
             return ended
         if entry.is_transactional and known.txn_first_offset < 0:
             known.txn_first_offset = entry.base_offset
-            self._open[entry.producer_id] = known
+            self.open[entry.producer_id] = known
         if entry.base_sequence >= 0:
             known.batches.append(
                 BatchMetadata(
@@ -313,7 +313,7 @@ class ProducerState:
             state._producers[producer_id] = known
         begun = [pair for pair in state._producers.items() if pair[1].txn_first_offset >= 0]
         begun.sort(key=lambda pair: pair[1].txn_first_offset)
-        state._open.update(begun)
+        state.open.update(begun)
         return state
 
 

@@ -33,7 +33,8 @@ class ProducerTracking:
         self.state = state
         self._topic_partition = topic_partition
         self._sequenced = sequenced
-        self._ended = EndedTransactions()
+        self.ended = EndedTransactions()
+        """Transactions with a marker that may not be below the high watermark."""
         self._verifications = Verifications()
 
     def check(self, entry: EntryInfo, verification: Verification | None) -> BatchMetadata | None:
@@ -88,14 +89,14 @@ class ProducerTracking:
             if entry.is_control:
                 self._verifications.ended(entry.producer_id)
             if begun_at >= 0:
-                self._ended.note(begun_at, entry.base_offset)
+                self.ended.note(begun_at, entry.base_offset)
 
     def last_stable_offset(self, high_watermark: int, log_start_offset: int) -> int:
         """Return the end of what readers of committed messages see, below a high watermark."""
         stable = high_watermark
         for first in (
             self.state.first_unstable_offset(log_start_offset),
-            self._ended.first_unstable_offset(high_watermark),
+            self.ended.first_unstable_offset(high_watermark),
         ):
             if first is not None and first < stable:
                 stable = max(first, log_start_offset)
@@ -109,4 +110,4 @@ class ProducerTracking:
             state: the producers there.
         """
         self.state = state
-        self._ended.truncate_to(offset)
+        self.ended.truncate_to(offset)
