@@ -236,10 +236,6 @@ PAGES = {
 }
 
 
-MEASURED = ("ARCHITECTURE.md",)
-"""Pages measured in a running broker: written by `make docs`, bounded by their own test."""
-
-
 def main() -> int:
     """Write or check the pages."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -247,8 +243,6 @@ def main() -> int:
     check = parser.parse_args().check
     stale = []
     for name, make in PAGES.items():
-        if check and name in MEASURED:
-            continue
         page = DOCS / name
         text = make()
         if check and (not page.exists() or page.read_text(encoding="utf-8") != text):

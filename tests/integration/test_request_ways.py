@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.request_ways import Line, fetch_way, leader_and_isr_way, produce_way, serving
+from tests.support.request_ways import (
+    Line,
+    fetch_way,
+    leader_and_isr_way,
+    produce_way,
+    repeated_decision_way,
+    serving,
+)
 
 
 @pytest.fixture
@@ -35,4 +42,10 @@ def test_fetch_of_one_partition(line: Line) -> None:
 def test_leader_and_isr_of_one_known_partition(line: Line) -> None:
     way = leader_and_isr_way(line)
     print(way)
-    assert len(way.files) <= 26
+    assert len(way.files) <= 17
+
+
+def test_leader_and_isr_that_repeats_a_decision(line: Line) -> None:
+    way = repeated_decision_way(line)
+    print(way)
+    assert len(way.files) <= 12

@@ -100,18 +100,23 @@ def fetch_way(line: Line) -> Way:
     return trace(line.sender(request, 10))
 
 
+def _decision(epoch: int) -> LeaderAndIsrRequest:
+    state = LeaderAndIsrPartition(TOPIC, 0, 1, 0, epoch, [0], 0, [0])
+    return LeaderAndIsrRequest(0, 1, -1, [state])
+
+
+def repeated_decision_way(line: Line) -> Way:
+    """Repeat a decision that was carried out, in version 1."""
+    return trace(line.sender(_decision(0), 1))
+
+
 def leader_and_isr_way(line: Line) -> Way:
     """Have a known partition led under another leader epoch, in version 1."""
-
-    def request(epoch: int) -> LeaderAndIsrRequest:
-        state = LeaderAndIsrPartition(TOPIC, 0, 1, 0, epoch, [0], 0, [0])
-        return LeaderAndIsrRequest(0, 1, -1, [state])
-
     # The controller may open another connection at first: then this one is over.
     for epoch in range(50, 100):
-        answer = line.request(request(epoch), 1)
+        answer = line.request(_decision(epoch), 1)
         if [each.error_code for each in answer.partitions] == [0]:
             break
         line = Line(line.address)
-    senders = iter([line.sender(request(epoch), 1) for epoch in range(101, 121)])
+    senders = iter([line.sender(_decision(epoch), 1) for epoch in range(101, 121)])
     return trace(lambda: next(senders)())

@@ -145,10 +145,10 @@ class StoredEpochs(LeaderEpochs):
 
     def __init__(self, stored: StoredLog) -> None:
         self._stored = stored
-        self._epochs = list(stored.epochs)
+        self._use(list(stored.epochs))
 
     def _save(self, epochs: list[tuple[int, int]]) -> None:
-        self._epochs = epochs
+        self._use(epochs)
         self._stored.epochs = list(epochs)
 
 

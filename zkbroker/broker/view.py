@@ -24,8 +24,7 @@ from zkbroker.protocol.messages.update_metadata import UpdateMetadataPartition
 from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.registry.topics import Assignment
 from zkbroker.registry.topics_watch import TopicsView
-from zkbroker.replica.fencing import ONLY_CONNECTION, ControllerFence
-from zkbroker.replica.validation import check_decision
+from zkbroker.replica.fencing import ONLY_CONNECTION, ControllerFence, check_decision
 
 logger = logging.getLogger(__name__)
 
@@ -111,7 +110,7 @@ class ClusterView:
         for topic, state in request.partitions():
             key = (topic, state.partition)
             try:
-                check_decision(topic, state)
+                check_decision(topic, state, known=key in self._decided)
             except ZkbrokerError as error:
                 # What is sound in the request counts.
                 code = ErrorCode.INVALID_REQUEST

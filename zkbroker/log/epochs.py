@@ -25,16 +25,17 @@ class LeaderEpochs:
         self._fs = fs
         self._path = directory / names.LEADER_EPOCHS
         try:
-            self._epochs = read_epochs(self._path)
+            epochs = read_epochs(self._path)
         except StorageError as error:
             # A follower gets them from its leader again; a leader begins with the next epoch.
             logger.warning("leader epochs ignored reason=%s", error)
-            self._epochs = []
+            epochs = []
+        self._use(epochs)
 
-    @property
-    def latest(self) -> int:
+    def _use(self, epochs: list[tuple[int, int]]) -> None:
+        self._epochs = epochs
+        self.latest = epochs[-1][0] if epochs else -1
         """The last epoch, -1 before the first."""
-        return self._epochs[-1][0] if self._epochs else -1
 
     def all(self) -> list[tuple[int, int]]:
         """Return (epoch, start offset) of each, oldest first."""
@@ -111,4 +112,4 @@ class LeaderEpochs:
 
     def _save(self, epochs: list[tuple[int, int]]) -> None:
         write_epochs(self._fs, self._path, epochs)
-        self._epochs = epochs
+        self._use(epochs)

@@ -26,12 +26,11 @@ from zkbroker.records import (
 Data = bytes | bytearray | memoryview
 
 
-def append_policy(config: LogConfig, leader_epoch: int, *, control: bool = False) -> AppendPolicy:
+def append_policy(config: LogConfig, *, control: bool = False) -> AppendPolicy:
     """Return the rules that a topic's settings set for appended messages.
 
     Args:
         config: the settings.
-        leader_epoch: put into magic-2 batches.
         control: the set is a marker of a transaction.
     """
     codec = None
@@ -44,7 +43,6 @@ def append_policy(config: LogConfig, leader_epoch: int, *, control: bool = False
         max_timestamp_difference_ms=config.timestamp_difference_max_ms,
         message_format=config.pinned_magic,
         codec=codec,
-        partition_leader_epoch=leader_epoch,
         allow_control=control,
     )
 

@@ -62,7 +62,7 @@ class LogWriter:
         self._roll_ms = config.roll_ms - random.randint(0, jitter)  # noqa: S311 - no secret
         self._segment_bytes = config.segment_bytes
         self._flush_messages = config.flush_messages
-        self._policy = append_policy(config, max(self._log.epochs.latest, 0))
+        self._policy = append_policy(config)
         self._keys_wanted = config.compacted and not self._internal
 
     def forget_epoch(self) -> None:
@@ -90,9 +90,11 @@ class LogWriter:
                 self.begin_epoch(leader_epoch)
             end = log.log_end_offset
             if large:
-                prepared = self._offload(prepare_append, data, end, self._policy, now, expanded)
+                prepared = self._offload(
+                    prepare_append, data, end, self._policy, now, expanded, leader_epoch
+                )
             else:
-                prepared = prepare_append(data, end, self._policy, now, expanded)
+                prepared = prepare_append(data, end, self._policy, now, expanded, leader_epoch)
             if prepared.count == 0:
                 raise CorruptMessage("an empty message set")
             if self._keys_wanted and lacks_key(prepared.data, self._offload if large else None):
@@ -133,8 +135,9 @@ class LogWriter:
         with log.lock:
             self.begin_epoch(leader_epoch)
             log.producers.check_marker(producer_id, producer_epoch, coordinator_epoch)
-            policy = append_policy(log.config, leader_epoch, control=True)
-            return self._write(prepare_append(marker, log.log_end_offset, policy, now), now)
+            policy, end = append_policy(log.config, control=True), log.log_end_offset
+            prepared = prepare_append(marker, end, policy, now, leader_epoch=leader_epoch)
+            return self._write(prepared, now)
 
     def append_as_follower(self, data: Data) -> AppendResult:
         """See `Log.append_as_follower`."""
@@ -170,7 +173,8 @@ class LogWriter:
         """See `Log.begin_epoch`."""
         log = self._log
         with log.lock:
-            log.require_online()
+            if log.gone or log.directory.offline:
+                log.require_online()
             if epoch == self._led_under:
                 return
             latest = log.epochs.latest
@@ -180,9 +184,10 @@ class LogWriter:
                     code=ErrorCode.FENCED_LEADER_EPOCH,
                 )
             if epoch > latest:
-                with log.directory.storage():
+                try:
                     self._offload(log.epochs.assign, epoch, log.log_end_offset)
-            self._policy = append_policy(log.config, epoch)
+                except OSError as error:
+                    raise log.directory.fail(error) from error
             self._led_under = epoch
 
     def roll(self, now_ms: int | None = None) -> Segment:

@@ -71,6 +71,7 @@ def prepare_append(
     policy: AppendPolicy,
     now_ms: int,
     expanded: Expanded = NOTHING,
+    leader_epoch: int = 0,
 ) -> PreparedSet:
     """Validate a producer's message set and assign its offsets.
 
@@ -80,6 +81,7 @@ def prepare_append(
         policy: of the partition.
         now_ms: the broker's clock.
         expanded: what `expand_set` found of this set; the rest is looked at here.
+        leader_epoch: put into batches of magic 2.
 
     Raises:
         CorruptMessage: size, CRC, magic, count, depth or trailing bytes are wrong.
@@ -100,7 +102,7 @@ def prepare_append(
             policy.max_message_bytes,
             earliest,
             latest,
-            policy.partition_leader_epoch,
+            leader_epoch,
         )
         if placed is not None and placed[0].size == len(buffer):
             batch, newest_at = placed
@@ -115,7 +117,7 @@ def prepare_append(
                 [batch],
                 2,
             )
-    return _Append(buffer, base_offset, policy, now_ms, expanded).run()
+    return _Append(buffer, base_offset, policy, now_ms, expanded, leader_epoch).run()
 
 
 class _Append(SetOutput):
@@ -128,9 +130,10 @@ class _Append(SetOutput):
         policy: AppendPolicy,
         now_ms: int,
         expanded: Expanded,
+        leader_epoch: int,
     ) -> None:
         append_time = now_ms if policy.timestamp_type == 1 else None
-        super().__init__(buffer, base_offset, policy, append_time)
+        super().__init__(buffer, base_offset, policy, append_time, leader_epoch)
         self.now_ms = now_ms
         self.expanded = expanded.payloads
         self.earliest, self.latest = _allowed_timestamps(policy, now_ms)
@@ -205,7 +208,7 @@ class _Append(SetOutput):
             policy.max_message_bytes,
             self.earliest,
             self.latest,
-            policy.partition_leader_epoch,
+            self.leader_epoch,
         )
         if placed is None:
             return position
@@ -331,8 +334,7 @@ class _Append(SetOutput):
 
     def _place_batch(self, entry: EntryInfo, newest: int, newest_at: int) -> None:
         position = entry.position
-        epoch = self.policy.partition_leader_epoch
-        set_offsets(self.buffer, position, self.next_offset, epoch)
+        set_offsets(self.buffer, position, self.next_offset, self.leader_epoch)
         crc = entry.crc
         append_time = self.append_time
         if append_time is not None:
@@ -363,7 +365,7 @@ class _Append(SetOutput):
                 entry.base_sequence,
                 entry.is_control,
                 entry.is_transactional,
-                epoch,
+                self.leader_epoch,
             )
         )
         exact = append_time is None and not entry.codec

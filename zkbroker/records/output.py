@@ -19,11 +19,17 @@ class SetOutput:
     """Collects a set entry by entry and keeps the count of its offsets and timestamps."""
 
     def __init__(
-        self, buffer: memoryview, base_offset: int, policy: AppendPolicy, append_time: int | None
+        self,
+        buffer: memoryview,
+        base_offset: int,
+        policy: AppendPolicy,
+        append_time: int | None,
+        leader_epoch: int,
     ) -> None:
         self.buffer = buffer
         self.policy = policy
         self.append_time = append_time
+        self.leader_epoch = leader_epoch
         self.first_offset = base_offset
         self.next_offset = base_offset
         self.max_timestamp = NO_TIMESTAMP
@@ -98,7 +104,7 @@ class SetOutput:
                 producer_id=source.producer_id if batch and source else -1,
                 producer_epoch=source.producer_epoch if batch and source else -1,
                 base_sequence=source.base_sequence if batch and source else -1,
-                partition_leader_epoch=self.policy.partition_leader_epoch,
+                partition_leader_epoch=self.leader_epoch,
                 is_transactional=bool(batch and source and source.is_transactional),
                 is_control=bool(batch and source and source.is_control),
             )

@@ -27,7 +27,6 @@ class AppendPolicy:
         max_timestamp_difference_ms: how far a CreateTime may be from the broker's clock.
         message_format: 0, 1 or 2; None stores what the producer sent.
         codec: None keeps the producer's.
-        partition_leader_epoch: put into magic-2 batches.
         allow_control: control batches are the coordinator's, not for clients.
         max_decompressed_bytes: the most one entry may expand to while it is validated.
     """
@@ -37,7 +36,6 @@ class AppendPolicy:
     max_timestamp_difference_ms: int = NO_LIMIT_MS
     message_format: int | None = None
     codec: Codec | None = None
-    partition_leader_epoch: int = 0
     allow_control: bool = False
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
     stores_plain_batches: bool = field(init=False)

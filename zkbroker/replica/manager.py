@@ -22,7 +22,7 @@ from zkbroker.protocol.messages import (
 )
 from zkbroker.protocol.messages.leader_and_isr import PartitionError
 from zkbroker.registry.partition_states import Key
-from zkbroker.replica.fencing import ONLY_CONNECTION, ControllerFence
+from zkbroker.replica.fencing import ONLY_CONNECTION, ControllerFence, ControllerRefusal
 from zkbroker.replica.leadership import LeaderSettings, Leadership
 from zkbroker.replica.log_opening import LogOpening
 from zkbroker.replica.partition import Partition
@@ -34,7 +34,6 @@ from zkbroker.replica.role_changes import (
     Subscriber,
 )
 from zkbroker.replica.state_writer import LeaderStateWriter
-from zkbroker.replica.validation import ControllerRefusal
 from zkbroker.runtime import OwnerLoop, Runtime
 
 logger = logging.getLogger(__name__)
@@ -210,7 +209,7 @@ class ReplicaManager:
         code = self._refusal.of(request, connection)
         codes: Codes = {}
         if not code:
-            valid, codes = self._refusal.validated(request.controller_id, states)
+            valid, codes = self._refusal.validated(request.controller_id, states, self.partitions)
             found = [(TopicPartition(topic, state.partition), state) for topic, state in valid]
             # The logs of partitions that are known are there, or will not be.
             new = {key for key, _ in found if key not in self.partitions}

@@ -193,7 +193,9 @@ class Partition:
                 self._begin(Leadership(self._replica, state, mark, self._settings))
             else:
                 leading.begin_epoch(state)
-        self.waiters.wake()
+        waiters = self.waiters
+        if waiters.appends or waiters.marks or waiters.log_starts:
+            waiters.wake()
         return leading is None
 
     def become_follower(self, state: LeaderAndIsrPartition) -> None:

@@ -141,7 +141,9 @@ class RoleChanges:
         def begin(change: Change) -> None:
             partition, state = change
             try:
-                self._opening.open(partition, state, configs)
+                # One that leads has a log, which was not lost.
+                if partition.leading is None:
+                    self._opening.open(partition, state, configs)
                 if state.leader == self._broker_id:
                     partition.become_leader(state)
                 else:

@@ -134,7 +134,7 @@ def test_log_append_time_is_put_into_the_entry_and_its_crc(magic, codec):
 def test_idempotent_and_transactional_batches_are_refused_by_an_older_format(pinned, kind):
     data = encode_message_set([(None, b"v", 1, ())], **kind)
     refused(data, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, message_format=pinned)
-    stored = prepare_append(bytearray(data), 3, AppendPolicy(partition_leader_epoch=9), 0)
+    stored = prepare_append(bytearray(data), 3, AppendPolicy(), 0, leader_epoch=9)
     (batch,) = stored.batches
     assert (batch.producer_id, batch.base_sequence) == (
         kind.get("producer_id", -1),

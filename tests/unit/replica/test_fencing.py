@@ -1,7 +1,11 @@
 import pytest
 
-from zkbroker.errors import ErrorCode, ProtocolError
-from zkbroker.replica.fencing import ControllerFence
+from zkbroker.errors import ErrorCode, ProtocolError, ZkbrokerError
+from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition
+from zkbroker.protocol.messages.update_metadata import UpdateMetadataPartition
+from zkbroker.replica.fencing import ControllerFence, check_decision
+
+SOUND = {"partition": 3, "leader": 1, "leader_epoch": 2, "isr": [1], "replicas": [1, 2]}
 
 
 def code(fence, controller_epoch, broker_epoch):
@@ -96,3 +100,33 @@ def test_a_later_controller_begins_with_any_connection():
     assert fence.controller_id == 2
     with pytest.raises(ProtocolError):
         fence.check(1, 3, 7, connection=9)
+
+
+@pytest.mark.parametrize("kind", [LeaderAndIsrPartition, UpdateMetadataPartition])
+@pytest.mark.parametrize("leader", [1, -1, -2])
+def test_what_controllers_say_is_sound(kind, leader):
+    check_decision("t", kind(**{**SOUND, "leader": leader}))
+
+
+@pytest.mark.parametrize("kind", [LeaderAndIsrPartition, UpdateMetadataPartition])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("partition", -1),
+        ("partition", 100_000),
+        ("leader_epoch", -1),
+        ("zk_version", -1),
+        ("leader", -3),
+        ("isr", [1, -1]),
+        ("replicas", [-2]),
+    ],
+)
+def test_what_no_controller_says_is_refused_and_names_the_partition(kind, field, value):
+    with pytest.raises(ZkbrokerError, match="partition t-"):
+        check_decision("t", kind(**{**SOUND, field: value}))
+
+
+@pytest.mark.parametrize("topic", ["", "..", "a/b", "x" * 250])
+def test_names_that_no_topic_has_are_refused(topic):
+    with pytest.raises(ZkbrokerError):
+        check_decision(topic, LeaderAndIsrPartition(**SOUND))
