@@ -13,6 +13,8 @@ import zkbroker
 
 ROOT = Path(zkbroker.__file__).parent
 SETTLE_S = 0.05
+WAITING = ("network/server/stream.py", "HubStream._wait")
+LONGEST_S = 10
 HANDLED = ("broker/dispatcher.py", "Dispatcher.handle")
 YIELDS = "yield_turn"
 """Lets other tasks run; how often depends on the time that has passed, so that it is left out."""
@@ -55,21 +57,27 @@ def trace(request: Callable[[], object], times: int = 20) -> Way:
 
 def _calls(request: Callable[[], object]) -> Counter[tuple[str, str]]:
     by_task: dict[object, Counter[tuple[str, str]]] = {}
+    latest: dict[object, tuple[str, str]] = {}
 
     def note(frame: FrameType, event: str, argument: Any) -> None:
         path = frame.f_code.co_filename
         ours = path.startswith(f"{ROOT}/") and frame.f_code.co_name != YIELDS
         if event == "call" and ours:
-            calls = by_task.setdefault(gevent.getcurrent(), Counter())
-            calls[path.removeprefix(f"{ROOT}/"), frame.f_code.co_qualname] += 1
+            task = gevent.getcurrent()
+            place = path.removeprefix(f"{ROOT}/"), frame.f_code.co_qualname
+            by_task.setdefault(task, Counter())[place] += 1
+            latest[task] = place
 
     # The connection's task comes back to its wait for the next request, before and after.
     gevent.sleep(SETTLE_S)
     sys.setprofile(note)
     try:
-        request()
-        gevent.sleep(SETTLE_S)
+        with gevent.Timeout(LONGEST_S):
+            request()
+            # Other tasks work meanwhile: the connection's own is the one that handled the request.
+            (task,) = (task for task, calls in by_task.items() if HANDLED in calls)
+            while latest[task] != WAITING:
+                gevent.sleep(0)
     finally:
         sys.setprofile(None)
-    # Other tasks work meanwhile: the connection's own is the one that handled the request.
-    return next(calls for calls in by_task.values() if HANDLED in calls)
+    return by_task[task]
