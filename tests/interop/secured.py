@@ -1,0 +1,171 @@
+"""One record there and back by a client of any library, with a login or TLS.
+
+round_trip(library, Secured(bootstrap, topic, "SASL_PLAINTEXT", mechanism="PLAIN", ...))
+"""
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from tests.interop.jobs import CLIENTS, LEGACY
+from tests.support import java_clients, node_clients
+
+LIBRARIES = (
+    "confluent",
+    "kafka-python",
+    "kafka-python-2.0.2",
+    "aiokafka",
+    "kcat",
+    "kafkajs",
+    "java",
+)
+MODULES = {
+    "PLAIN": "plain.PlainLoginModule",
+    "SCRAM-SHA-256": "scram.ScramLoginModule",
+    "SCRAM-SHA-512": "scram.ScramLoginModule",
+    "OAUTHBEARER": "oauthbearer.OAuthBearerLoginModule",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Secured:
+    """What a client does, and how it connects.
+
+    Args:
+        bootstrap: `host:port`.
+        topic: one that exists.
+        protocol: its security protocol.
+        mechanism: of the login; empty for none.
+        token: for OAUTHBEARER, in place of user and password.
+        ca: PEM file with the authority that signed the broker's certificate.
+    """
+
+    bootstrap: str
+    topic: str
+    protocol: str
+    mechanism: str = ""
+    user: str = "alice"
+    password: str = ""
+    token: str = ""
+    ca: str = ""
+    group: str = field(default_factory=lambda: f"g-{uuid.uuid4().hex}")
+    value: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+
+def round_trip(library: str, job: Secured) -> None:
+    """Write a record and read it in a group.
+
+    Raises:
+        AssertionError: that failed; with what the client said.
+    """
+    if library == "kcat":
+        read = _kcat(job)
+    elif library == "java":
+        read = _java(job)
+    else:
+        read = _process(library, job)
+    assert job.value in read, read
+
+
+def _process(library: str, job: Secured) -> list[str]:
+    environment = dict(os.environ)
+    command = [sys.executable, str(CLIENTS / "secured_client.py"), library]
+    if library == "kafka-python-2.0.2":
+        environment["PYTHONPATH"] = str(LEGACY)
+    if library == "kafkajs":
+        command, environment = node_clients.command("secured.js"), node_clients.environment()
+    done = subprocess.run(
+        command,
+        input=json.dumps(asdict(job)),
+        capture_output=True,
+        text=True,
+        timeout=90,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    result = json.loads(done.stdout)
+    assert "error" not in result, result["error"]
+    read: list[str] = result["read"]
+    return read
+
+
+def _kcat(job: Secured) -> list[str]:
+    settings = {"security.protocol": job.protocol, "ssl.ca.location": job.ca}
+    if job.mechanism:
+        settings["sasl.mechanisms"] = job.mechanism
+    if job.token:
+        # Its own unsecured tokens: it takes none of ours on the command line.
+        settings |= {
+            "enable.sasl.oauthbearer.unsecure.jwt": "true",
+            "sasl.oauthbearer.config": f"principal={job.user}",
+        }
+    elif job.mechanism:
+        settings |= {"sasl.username": job.user, "sasl.password": job.password}
+    common = ["kcat", "-b", job.bootstrap]
+    for key, value in settings.items():
+        if value:
+            common += ["-X", f"{key}={value}"]
+    written = subprocess.run(
+        [*common, "-P", "-t", job.topic, "-X", "message.timeout.ms=10000"],
+        input=job.value,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert written.returncode == 0, written.stderr[-2000:]
+    read = subprocess.run(
+        [*common, "-C", "-q", "-e", "-o", "beginning", "-t", job.topic],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert read.returncode == 0, read.stderr[-2000:]
+    return read.stdout.splitlines()
+
+
+def java_settings(job: Secured) -> dict[str, str]:
+    """The properties of a Java client, and of our own ones."""
+    settings = {"bootstrap.servers": job.bootstrap, "security.protocol": job.protocol}
+    if job.ca:
+        settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": job.ca}
+    if job.mechanism:
+        options = f'username="{job.user}" password="{job.password}"'
+        if job.token:
+            options = f'unsecuredLoginStringClaim_sub="{job.user}"'
+        module = f"org.apache.kafka.common.security.{MODULES[job.mechanism]}"
+        settings["sasl.mechanism"] = job.mechanism
+        settings["sasl.jaas.config"] = f"{module} required {options};"
+    return settings
+
+
+def _java(job: Secured) -> list[str]:
+    version = java_clients.versions()[-1]
+    text = "".join(f"{key}={value}\n" for key, value in java_settings(job).items())
+    arguments = (job.topic, job.group, job.value)
+    command = java_clients.command("SecuredRoundTrip", version, *arguments)
+    lines = [line.split("\t", 1) for line in java_clients.run(command, text=text).splitlines()]
+    errors = [line[1] for line in lines if line[0] == "error"]
+    assert not errors, errors
+    return [line[1] for line in lines if line[0] == "read"]
+
+
+def missing(library: str) -> str | None:
+    """Why a library's clients cannot be run here; None when they can."""
+    from tests.interop import jobs
+
+    if library == "java":
+        return None if java_clients.versions() else java_clients.REASON
+    return jobs.missing(library)
+
+
+def write_settings(path: Path, job: Secured) -> Path:
+    """Write the property file of a client, as Kafka's tools take it."""
+    path.write_text("".join(f"{key}={value}\n" for key, value in java_settings(job).items()))
+    return path
