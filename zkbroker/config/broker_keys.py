@@ -26,7 +26,6 @@ UNUSED: Mapping[str, str | None] = {
     "alter.log.dirs.replication.quota.window.size.seconds": "1",
     "background.threads": "10",
     "client.quota.callback.class": None,
-    "connection.failed.authentication.delay.ms": "100",
     "connections.max.reauth.ms": "0",
     "control.plane.listener.name": None,
     "create.topic.policy.class.name": None,

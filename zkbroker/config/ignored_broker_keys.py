@@ -11,16 +11,17 @@ _ONE_LOOP = "requests are handled by one event loop; there are no thread counts 
 _METRICS = "metrics are served in Prometheus form on admin.port"
 _PURGATORY = "delayed requests are dropped as they are answered; nothing is purged"
 _MOVES = "replicas do not move between data directories"
-_SASL = "clients are not authenticated; restrict access to the network instead"
+_KERBEROS = "Kerberos is not spoken: clients log in by SCRAM, OAUTHBEARER or PLAIN"
+_JAVA = "Java classes are not run"
 _ACLS = "access control lists are not enforced; restrict access to the network instead"
 
 IGNORED: Mapping[str, str] = {
     "alter.config.policy.class.name": "policies are Java classes",
     "background.threads": _ONE_LOOP,
     "client.quota.callback.class": "callbacks are Java classes; quotas of users and clients work",
-    "connections.max.reauth.ms": _SASL,
+    "connections.max.reauth.ms": "clients log in again since Kafka 2.2, which is above the level "
+    "served: a login holds as long as its connection",
     "log.cleaner.max.compaction.lag.ms": "the cleaner chooses by log.cleaner.min.cleanable.ratio",
-    "connection.failed.authentication.delay.ms": _SASL,
     "control.plane.listener.name": "the controller uses inter.broker.listener.name",
     "create.topic.policy.class.name": "policies are Java classes",
     "enable.zookeeper": "a broker is always registered in ZooKeeper",
@@ -41,7 +42,7 @@ IGNORED: Mapping[str, str] = {
     "num.threads": _ONE_LOOP,
     "offsets.commit.required.acks": "offsets are stored with acks=-1, the genuine default",
     "offsets.load.buffer.size": "offsets are loaded segment by segment",
-    "principal.builder.class": _SASL,
+    "principal.builder.class": f"{_JAVA}: a principal is User: with the name of the login",
     "producer.purgatory.purge.interval.requests": _PURGATORY,
     "delete.records.purgatory.purge.interval.requests": _PURGATORY,
     "replica.lag.max.messages": "lag is judged by time alone, as since 0.9",
@@ -49,6 +50,8 @@ IGNORED: Mapping[str, str] = {
     "alter.log.dirs.replication.quota.window.num": _MOVES,
     "alter.log.dirs.replication.quota.window.size.seconds": _MOVES,
     "request.timeout.ms": "replica.socket.timeout.ms and controller.socket.timeout.ms are used",
+    "sasl.jaas.config": "users of a broker stand in "
+    "listener.name.<listener>.<mechanism>.sasl.jaas.config",
     "transaction.state.log.load.buffer.size": "partitions are read in pieces of 128 KiB",
     "zk.synctime.ms": "nothing waits for a lagging ZooKeeper follower",
     "zookeeper.max.in.flight.requests": "the ZooKeeper client bounds its requests itself",
@@ -56,8 +59,10 @@ IGNORED: Mapping[str, str] = {
 }
 
 IGNORED_PREFIXES: Mapping[str, str] = {
-    "sasl.": _SASL,
-    "delegation.token.": _SASL,
+    "sasl.kerberos.": _KERBEROS,
+    "sasl.login.": "brokers log in again for each connection: nothing is kept that could end",
+    "sasl.client.": _JAVA,
+    "delegation.token.": "delegation tokens are not served: give programs users of their own",
     "password.encoder.": "passwords are not kept in ZooKeeper",
     "confluent.": "an option of a vendor's edition",
 }

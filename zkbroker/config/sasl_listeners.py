@@ -18,16 +18,18 @@ import logging
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TypeVar
 
 from zkbroker.config.jaas import JaasLine, load_jaas_file, parse_jaas_line
+from zkbroker.config.sasl_options import LoginOptions, MechanismOptions
+from zkbroker.config.schema import from_properties, options
 from zkbroker.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
 ENABLED = "sasl.enabled.mechanisms"
 JAAS = "sasl.jaas.config"
-JAAS_FILE = "java.security.auth.login.config"
 HANDLER = "sasl.server.callback.handler.class"
 JWKS_URL = "sasl.oauthbearer.jwks.endpoint.url"
 INTER_BROKER = "sasl.mechanism.inter.broker.protocol"
@@ -42,6 +44,8 @@ MODULES: Mapping[str, str] = {
     OAUTHBEARER: f"{_PACKAGE}.oauthbearer.OAuthBearerLoginModule",
 }
 """Mechanism → its login module."""
+
+G = TypeVar("G", LoginOptions, MechanismOptions)
 
 _USER = "user_"
 _OPTION_OF_JAVA = re.compile(r"-Djava\.security\.auth\.login\.config==?(\S+)")
@@ -58,12 +62,12 @@ class ListenerMechanism:
     Args:
         name: of the mechanism.
         line: its JAAS line.
-        settings: what holds for it: key → text, without the prefixes; not shown.
+        options: what holds for it.
     """
 
     name: str
     line: JaasLine
-    settings: Mapping[str, str] = field(repr=False)
+    options: MechanismOptions
 
     @property
     def users(self) -> dict[str, str]:
@@ -110,21 +114,24 @@ def listener_sasl(
     Raises:
         ConfigError: nobody could log in, or as was not meant; it names the line to write.
     """
-    prefix = f"listener.name.{listener.lower()}."
-    if JAAS in properties:
-        warn(
-            f"config key={JAAS} has no effect: a broker's users stand in {prefix}<mechanism>.{JAAS}"
-        )
-    names = _enabled(listener, prefix, properties, warn)
-    sections = _sections(listener, properties, environment)
+    login = login_options(listener, properties)
+    names = _enabled(listener, login, properties, warn)
+    sections = _sections(listener, login.jaas_file, environment)
     mechanisms = [_mechanism(listener, name, properties, sections) for name in names]
     return ListenerSasl(listener, tuple(mechanisms))
 
 
-def inter_broker_line(
-    sasl: ListenerSasl, properties: Mapping[str, str]
-) -> tuple[str, ListenerMechanism]:
-    """Return the mechanism by which brokers log in among themselves, and its line.
+def login_options(listener: str, properties: Mapping[str, str]) -> LoginOptions:
+    """Read what holds for the logins of a listener.
+
+    Raises:
+        ConfigError: a value is not allowed.
+    """
+    return _nearest(LoginOptions, properties, ("", f"listener.name.{listener.lower()}."))
+
+
+def inter_broker_mechanism(sasl: ListenerSasl, properties: Mapping[str, str]) -> ListenerMechanism:
+    """Return the mechanism by which brokers log in among themselves.
 
     Args:
         sasl: the logins of the listener that brokers use.
@@ -133,7 +140,7 @@ def inter_broker_line(
     Raises:
         ConfigError: it is not enabled there, or its line holds no login.
     """
-    name = properties.get(INTER_BROKER, GSSAPI).strip().upper()
+    name = login_options(sasl.listener, properties).inter_broker.upper()
     if name == GSSAPI:
         given = f"{INTER_BROKER}={GSSAPI}" + (
             "" if INTER_BROKER in properties else " (the default)"
@@ -158,18 +165,18 @@ def inter_broker_line(
             f"{_key(sasl.listener, name, JAAS)}, as in "
             f'{MODULES[name]} required username="broker" password="..." ...;'
         )
-    return name, found
+    return found
 
 
 def _enabled(
     listener: str,
-    prefix: str,
+    login: LoginOptions,
     properties: Mapping[str, str],
     warn: Callable[[str], object],
 ) -> list[str]:
-    key = prefix + ENABLED if prefix + ENABLED in properties else ENABLED
-    text = properties.get(key, GSSAPI)
-    given = [name.strip().upper() for name in text.split(",") if name.strip()]
+    own = f"listener.name.{listener.lower()}.{ENABLED}"
+    key = own if own in properties else ENABLED
+    given = [name.upper() for name in login.enabled]
     names = list(dict.fromkeys(name for name in given if name != GSSAPI))
     for name in names:
         if name not in MODULES:
@@ -180,7 +187,7 @@ def _enabled(
     if names and GSSAPI in given:
         warn(f"config key={key} names {GSSAPI}, which is refused to clients: {_KERBEROS}")
     if not names:
-        shown = f"{key}={text}" + ("" if key in properties else " (the default)")
+        shown = f"{key}={','.join(given)}" + ("" if key in properties else " (the default)")
         why = _KERBEROS if GSSAPI in given else "it names no mechanism"
         raise ConfigError(
             f"nobody could log in on the listener {listener}: {shown}: {why}; set "
@@ -190,10 +197,9 @@ def _enabled(
 
 
 def _sections(
-    listener: str, properties: Mapping[str, str], environment: Mapping[str, str]
+    listener: str, path: str, environment: Mapping[str, str]
 ) -> tuple[str, Sequence[JaasLine]]:
     """Return the name of the JAAS file, and the lines of its section for a listener."""
-    path = properties.get(JAAS_FILE, "").strip()
     if not path:
         found = _OPTION_OF_JAVA.search(environment.get(KAFKA_OPTS, ""))
         path = "" if found is None else found[1].strip("\"'")
@@ -231,14 +237,14 @@ def _mechanism(
                 f"{key}={example}"
             )
         key, line = path, fitting[0]
-    settings = _settings(listener, name, properties)
-    found = ListenerMechanism(name, line, settings)
-    if name == PLAIN and not found.users and not settings.get(HANDLER):
+    prefixes = ("", f"listener.name.{listener.lower()}.", _key(listener, name, ""))
+    found = ListenerMechanism(name, line, _nearest(MechanismOptions, properties, prefixes))
+    if name == PLAIN and not found.users and not found.options.handler:
         raise ConfigError(
             f"{key} names no user, so that nobody could log in by PLAIN: write {example}"
         )
     if name == OAUTHBEARER and not (
-        settings.get(HANDLER) or settings.get(JWKS_URL) or accepts_unsecured(line)
+        found.options.handler or found.options.jwks_url or accepts_unsecured(line)
     ):
         raise ConfigError(
             f"nothing says which tokens the listener {listener} accepts: set {JWKS_URL} (https: or "
@@ -253,14 +259,15 @@ def accepts_unsecured(line: JaasLine) -> bool:
     return any(option.startswith("unsecured") for option in line.options)
 
 
-def _settings(listener: str, name: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings that hold for a mechanism of a listener, the nearest ones."""
-    settings = {key: value for key, value in properties.items() if key.startswith("sasl.")}
-    for prefix in (f"listener.name.{listener.lower()}.", _key(listener, name, "")):
-        for key, value in properties.items():
-            if key.startswith(prefix + "sasl."):
-                settings[key.removeprefix(prefix)] = value
-    return settings
+def _nearest(group: type[G], properties: Mapping[str, str], prefixes: Sequence[str]) -> G:
+    """Read a group of options: of several prefixes the last one that is given counts."""
+    found: dict[str, str] = {}
+    for _, each in options(group):
+        for key, _ in each.keys:
+            for prefix in prefixes:
+                if prefix + key in properties:
+                    found[key] = properties[prefix + key]
+    return from_properties(group, found)
 
 
 def _key(listener: str, mechanism: str, key: str) -> str:

@@ -60,6 +60,9 @@ class RequestOptions:
         "`address:number` pairs that replace `max.connections.per.ip`.")
     max_idle_ms: int = option("connections.max.idle.ms", Ms(1), 600_000,
         "Time in ms after which an idle connection is closed.")
+    failed_login_delay_ms: int = option(
+        "connection.failed.authentication.delay.ms", Int32(0, 60_000), 100,
+        "How long a failed login waits for its answer and its end, in ms: it slows guessing.")
     max_frame_ms: int = option("socket.request.timeout.ms", Ms(1), 30_000,
         "Time in ms that an incomplete request may wait for its next byte.")
     controlled_shutdown_ms: int = option("shutdown.timeout.ms", Ms(1), 30_000,

@@ -25,7 +25,6 @@ logger = logging.getLogger(__name__)
 Mechanisms = Mapping[str, Callable[[], ServerMechanism]]
 """Name → makes the broker's side of one login; in the order in which clients are told."""
 
-_PREFIX = "sasl.oauthbearer."
 _SCHEMES = ("https:", "http:", "file:")
 
 
@@ -70,7 +69,7 @@ def _oauthbearer(validator: TokenValidator, listener: str) -> Callable[[], Serve
 
 
 def _password_check(listener: str, mechanism: ListenerMechanism) -> CheckPassword:
-    name = mechanism.settings.get(HANDLER, "").strip()
+    name = mechanism.options.handler
     if name:
         check: CheckPassword = _handler(listener, PLAIN, name)
         return check
@@ -78,12 +77,12 @@ def _password_check(listener: str, mechanism: ListenerMechanism) -> CheckPasswor
 
 
 def _validator(listener: str, mechanism: ListenerMechanism) -> TokenValidator:
-    settings = mechanism.settings
-    name = settings.get(HANDLER, "").strip()
+    options = mechanism.options
+    name = options.handler
     if name:
         validator: TokenValidator = _handler(listener, OAUTHBEARER, name)
         return validator
-    url = settings.get(JWKS_URL, "").strip()
+    url = options.jwks_url
     if not url:
         return UnsecuredValidator(_unsecured_rules(mechanism.line.options))
     if not url.lower().startswith(_SCHEMES):
@@ -94,31 +93,20 @@ def _validator(listener: str, mechanism: ListenerMechanism) -> TokenValidator:
             JWKS_URL,
             url,
         )
-    refresh_s = _number(settings, "jwks.endpoint.refresh.ms", 3_600_000) / 1000
-    return SignedValidator(KeySet(url, refresh_s), _rules(settings))
+    rules = ClaimRules(
+        user_claim=options.user_claim,
+        scope_claim=options.scope_claim,
+        required_scope=tuple(options.scope.split()),
+        issuer=options.issuer,
+        audience=options.audience,
+        clock_skew_s=options.clock_skew_s,
+    )
+    return SignedValidator(KeySet(url, options.jwks_refresh_ms / 1000), rules)
 
 
 def _handler(listener: str, mechanism: str, name: str) -> Any:
     key = f"listener.name.{listener.lower()}.{mechanism.lower()}.{HANDLER}"
     return import_function(key, name)
-
-
-def _rules(settings: Mapping[str, str]) -> ClaimRules:
-    """Return what the claims of signed tokens must say, in Kafka's words."""
-
-    def text(name: str, default: str = "") -> str:
-        return settings.get(_PREFIX + name, default).strip() or default
-
-    return ClaimRules(
-        user_claim=text("sub.claim.name", "sub"),
-        scope_claim=text("scope.claim.name", "scope"),
-        required_scope=tuple(text("expected.scope").split()),
-        issuer=text("expected.issuer"),
-        audience=tuple(
-            part.strip() for part in text("expected.audience").split(",") if part.strip()
-        ),
-        clock_skew_s=_number(settings, "clock.skew.seconds", 30),
-    )
 
 
 def _unsecured_rules(options: Mapping[str, str]) -> ClaimRules:
@@ -135,10 +123,3 @@ def _unsecured_rules(options: Mapping[str, str]) -> ClaimRules:
         required_scope=tuple(options.get(f"{prefix}RequiredScope", "").split()),
         clock_skew_s=int(skew) / 1000,
     )
-
-
-def _number(settings: Mapping[str, str], name: str, default: int) -> int:
-    text = settings.get(_PREFIX + name, str(default)).strip()
-    if not text.isdecimal():
-        raise ConfigError(f"{_PREFIX}{name}={text!r} is not allowed: give a whole number from 0")
-    return int(text)
