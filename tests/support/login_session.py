@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from zkbroker.broker.authentication import MAX_LOGIN_BYTES, LoginGate
+from zkbroker.broker.authentication import LOGGED_IN, MAX_LOGIN_BYTES, LoginGate
 from zkbroker.broker.handlers.sasl import sasl_authenticate, sasl_handshake
+from zkbroker.broker.metrics import BrokerMetrics
 from zkbroker.network.server.session import CloseConnection
 from zkbroker.protocol import (
     ApiKey,
@@ -67,7 +68,7 @@ class LoginConnection:
         self.client_id: str | None = None
         self.principal = ANONYMOUS
         self.login: object = None
-        self.logged_in = False
+        self.context: object = None
         self.last_answer = ""
         self.max_frame_bytes = MAX_LOGIN_BYTES
         self.parked_times = 0
@@ -76,6 +77,10 @@ class LoginConnection:
     def parked(self, wake: Callable[[], object]) -> Iterator[None]:
         self.parked_times += 1
         yield
+
+    @property
+    def logged_in(self) -> bool:
+        return self.login is LOGGED_IN
 
     def limit_frames(self, max_bytes: int) -> None:
         self.max_frame_bytes = max_bytes
@@ -108,12 +113,14 @@ class Gate:
     def __init__(self, enabled: Mechanisms) -> None:
         self.passed = Passed()
         self.waited = 0
+        self.counts = BrokerMetrics()
         self.gate = LoginGate(
             {LISTENER: enabled},
             self.passed,
             max_frame_bytes=1000,
             wait=self._wait,
             offload=lambda function: function(),
+            count=self.counts.login,
         )
 
     def _wait(self, session: object) -> None:

@@ -47,6 +47,9 @@ logger = logging.getLogger(__name__)
 MAX_LOGIN_BYTES = MAX_TOKEN_BYTES
 _MAX_ITEMS = 10_000
 
+LOGGED_IN = object()
+"""In place of a session's exchange once it has logged in."""
+
 T = TypeVar("T")
 
 
@@ -58,8 +61,8 @@ class LoginSession(Protocol):
     client_id: str | None
     principal: Principal
     login: object
-    """The exchange under way; None before it and after it."""
-    logged_in: bool
+    """The exchange under way; None before it, `LOGGED_IN` after it."""
+    context: object
     last_answer: str
     """Why the connection ends after the answer that is given now; empty if it goes on."""
 
@@ -70,16 +73,10 @@ class LoginSession(Protocol):
         """Set the length of the longest frame that is taken from now on."""
 
 
-class LoginCounts:
-    """How many logins there were: (listener, mechanism, whether they were good) → count."""
+class Count(Protocol):
+    """Counts logins."""
 
-    def __init__(self) -> None:
-        self.logins: dict[tuple[str, str, bool], int] = {}
-
-    def count(self, listener: str, mechanism: str, *, good: bool) -> None:
-        """Count one."""
-        key = (listener, mechanism, good)
-        self.logins[key] = self.logins.get(key, 0) + 1
+    def __call__(self, listener: str, mechanism: str, *, good: bool) -> None: ...
 
 
 class LoginGate:
@@ -91,6 +88,7 @@ class LoginGate:
         max_frame_bytes: the longest request, after the login.
         wait: waits before a failure is answered; as long as is set, or until it is called back.
         offload: calls a function that may wait, without stopping other tasks.
+        count: counts logins.
     """
 
     def __init__(
@@ -101,13 +99,14 @@ class LoginGate:
         max_frame_bytes: int,
         wait: Callable[[LoginSession], object],
         offload: Callable[[Callable[[], bytes]], bytes],
+        count: Count,
     ) -> None:
         self._listeners = listeners
         self._handle = handle
         self._max_frame_bytes = max_frame_bytes
         self._wait = wait
         self._offload = offload
-        self.counts = LoginCounts()
+        self._count = count
 
     def handle(self, session: Any, frame: memoryview) -> Sequence[Part] | None:
         """Answer one frame.
@@ -115,7 +114,7 @@ class LoginGate:
         Raises:
             CloseConnection: it cannot be answered.
         """
-        if session.logged_in:
+        if session.login is LOGGED_IN:
             return self._handle(session, frame)
         exchange = session.login
         if exchange is None:
@@ -135,6 +134,8 @@ class LoginGate:
             raise CloseConnection(f"{_login(exchange)}: not a request of it: {error}") from None
         if exchange.phase is Phase.DONE:
             self._done(session, exchange)
+        # What the dispatcher keeps is of its own answers.
+        session.context = None
         return answer
 
     def _answer(
@@ -207,16 +208,15 @@ class LoginGate:
         return encode_response(header.correlation_id, response, header.api_version)
 
     def _failed(self, session: LoginSession, exchange: ServerExchange) -> None:
-        self.counts.count(session.listener, exchange.mechanism, good=False)
+        self._count(session.listener, exchange.mechanism, good=False)
         self._wait(session)
 
     def _done(self, session: LoginSession, exchange: ServerExchange) -> None:
         assert exchange.principal is not None
         session.principal = exchange.principal
-        session.logged_in = True
-        session.login = None
+        session.login = LOGGED_IN
         session.limit_frames(self._max_frame_bytes)
-        self.counts.count(session.listener, exchange.mechanism, good=True)
+        self._count(session.listener, exchange.mechanism, good=True)
         logger.debug(
             "logged in peer=%s principal=%s mechanism=%s",
             session.address,

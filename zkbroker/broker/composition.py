@@ -16,6 +16,7 @@ from zkbroker.broker.dispatcher import Dispatcher
 from zkbroker.broker.foundation import Foundation
 from zkbroker.broker.handler_table import handler_table
 from zkbroker.broker.handlers.replication import ReplicationHandlers
+from zkbroker.broker.logins import Logins
 from zkbroker.broker.membership import ClusterMembership
 from zkbroker.broker.metrics import BrokerMetrics
 from zkbroker.broker.peer_levels import PeerLevels
@@ -51,6 +52,7 @@ class BrokerParts:
     transactions: TransactionCoordination
     authorization: Authorization
     dispatcher: Dispatcher
+    logins: Logins
 
 
 def compose(foundation: Foundation) -> BrokerParts:
@@ -125,6 +127,7 @@ def compose(foundation: Foundation) -> BrokerParts:
         max_items=config.max_request_items,
     )
     enforce_quotas(dispatcher, config, services.users, runtime, foundation.server.unmute)
+    logins = Logins(config, services, dispatcher.handle)
     view.on_brokers(PeerLevels(own.id, config.inter_broker_protocol).look)
     view.on_topics(topic_settings.apply)
     view.on_topics(coordination.topics_changed)
@@ -152,4 +155,5 @@ def compose(foundation: Foundation) -> BrokerParts:
         transactions=transactions,
         authorization=authorization,
         dispatcher=dispatcher,
+        logins=logins,
     )

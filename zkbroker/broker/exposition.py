@@ -46,6 +46,7 @@ class BrokerCollector(Collector):
         yield from self._topics()
         yield from self._requests()
         yield from self._throttled()
+        yield self._logins()
         yield from self._partitions()
         yield self._flushes()
         yield from self._cleaner()
@@ -100,6 +101,13 @@ class BrokerCollector(Collector):
             seconds.add_metric([client_id], counts.throttled_ms / 1000)
         yield requests
         yield seconds
+
+    def _logins(self) -> Metric:
+        labels = ["listener", "mechanism", "result"]
+        logins = CounterMetricFamily("zkbroker_logins", "Logins", labels=labels)
+        for (name, mechanism, good), count in self._services.metrics.logins.items():
+            logins.add_metric([name, mechanism or "none", "good" if good else "failed"], count)
+        return logins
 
     def _partitions(self) -> Iterator[Metric]:
         labels = ["topic", "partition"]

@@ -11,8 +11,8 @@ from zkbroker.broker.quotas.table import quota_of
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.config.connection_rates import listener_rates
 from zkbroker.config.levels import LEVELS
-from zkbroker.config.security import PLAINTEXT, SASL_PLAINTEXT, SASL_SSL
-from zkbroker.errors import ConfigError, StorageError
+from zkbroker.config.security import PLAINTEXT
+from zkbroker.errors import StorageError
 from zkbroker.network.client.opening import check_security
 from zkbroker.network.server.connection_rates import UNLIMITED, CreationLimits
 from zkbroker.network.server.server import Limits, Listener, Server
@@ -86,7 +86,6 @@ def listen(config: BrokerConfig) -> Server:
         StorageError: a port cannot be had.
         ConfigError: the keys of a listener cannot be used.
     """
-    _refuse_logins(config)
     check_security(config.security.client)
     tls = ListenersTls(config.security)
     server = Server(
@@ -106,15 +105,6 @@ def listen(config: BrokerConfig) -> Server:
         shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         logger.info("listening address=%s listener=%s", shown, name)
     return server
-
-
-def _refuse_logins(config: BrokerConfig) -> None:
-    for each in config.endpoints:
-        if each.protocol in (SASL_PLAINTEXT, SASL_SSL):
-            raise ConfigError(
-                f"listener {each.name} speaks {each.protocol}, and logins are not served yet: "
-                "give it SSL or PLAINTEXT in listener.security.protocol.map"
-            )
 
 
 def registration(config: BrokerConfig, broker_id: int, server: Server) -> BrokerInfo:

@@ -95,6 +95,8 @@ class BrokerMetrics:
         self._max_topics = max_topics
         self.topics: dict[str, TopicMetrics] = {OTHER: TopicMetrics()}
         self.requests: dict[int, RequestMetrics] = {}
+        self.logins: dict[tuple[str, str, bool], int] = {}
+        """(listener, mechanism, whether it was good) → logins."""
         self.replication_bytes_out = 0
         """Bytes that followers were sent."""
 
@@ -111,6 +113,11 @@ class BrokerMetrics:
         """Drop the counts of a topic that was deleted."""
         if name != OTHER:
             self.topics.pop(name, None)
+
+    def login(self, listener: str, mechanism: str, *, good: bool) -> None:
+        """Count a login."""
+        key = (listener, mechanism, good)
+        self.logins[key] = self.logins.get(key, 0) + 1
 
     def request(self, api_key: int) -> RequestMetrics:
         """Return the counts of an API."""

@@ -198,7 +198,8 @@ class BrokerNode:
         replicas.start()
         teardown.add("replicas", lambda: self._stop_replicas(parts, patience_s()))
         # The controller, perhaps this broker's own, speaks to it over the network.
-        foundation.server.start(parts.dispatcher.handle, parts.dispatcher.sent)
+        dispatcher = parts.dispatcher
+        foundation.server.start(dispatcher.handle, dispatcher.sent, parts.logins.gates)
         teardown.add("controller", lambda: parts.controller.close(patience_s()))
         patiently(parts.controller.start)
         teardown.add("controller watch", membership.close)

@@ -31,6 +31,7 @@ from zkbroker.config.legacy07 import KEYS as LEGACY07_KEYS
 from zkbroker.config.legacy07 import LISTENER, LOG_DIR, Legacy07Config, beside
 from zkbroker.config.levels import LEVELS
 from zkbroker.config.log import LOG_KEYS, LogConfig, LogManagerConfig
+from zkbroker.config.sasl_options import KEYS as SASL_KEYS
 from zkbroker.config.schema import (
     Int,
     Int32,
@@ -150,6 +151,8 @@ class BrokerConfig(
                     report(f"config key={key} has no effect: {TlsSettings.IGNORED[key]}")
                 elif key.startswith("ssl.") and key not in TLS_KEYS:
                     report(f"config key={key} is unknown and ignored{nearest(key, TLS_KEYS)}")
+            elif key in SASL_KEYS:
+                pass  # read by the security of the listeners
             elif prefix is not None and key not in IGNORED:
                 report(f"config key={key} has no effect: {IGNORED_PREFIXES[prefix]}")
             else:
@@ -164,7 +167,8 @@ class BrokerConfig(
             del own[key]
             if not legacy07.listener:
                 report(f"config key={key} has no effect without {LISTENER}")
-        config = from_properties(cls, own, warn=report, also_known=LOG_KEYS | LEGACY07_KEYS)
+        also_known = LOG_KEYS | LEGACY07_KEYS | SASL_KEYS
+        config = from_properties(cls, own, warn=report, also_known=also_known)
         config = replace(
             config,
             log=from_properties(LogConfig, of_log, warn=_quiet),
@@ -196,7 +200,8 @@ def refuse_unknown(properties: Iterable[str]) -> None:
     Raises:
         ConfigError: some are unknown; each is named with the nearest known one.
     """
-    known = _OWN_KEYS | LOG_KEYS | LEGACY07_KEYS | TLS_KEYS | set(BrokerConfig.IGNORED)
+    known = _OWN_KEYS | LOG_KEYS | LEGACY07_KEYS | TLS_KEYS | SASL_KEYS
+    known |= set(BrokerConfig.IGNORED)
     passed = (*IGNORED_PREFIXES, PREFIX, *TlsSettings.IGNORED)
     unknown = [key for key in properties if key not in known and not key.startswith(passed)]
     if unknown:

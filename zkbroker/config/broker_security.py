@@ -13,8 +13,9 @@ from typing import Any
 
 from zkbroker.config.listeners import Endpoint
 from zkbroker.config.principal_rules import PrincipalRules
-from zkbroker.config.sasl_listeners import ListenerSasl, inter_broker_line, listener_sasl
+from zkbroker.config.sasl_listeners import ListenerSasl, inter_broker_mechanism, listener_sasl
 from zkbroker.config.sasl_login import SaslLogin
+from zkbroker.config.sasl_options import KEYS as SASL_KEYS
 from zkbroker.config.schema import Bool, Int32, Str, from_properties, option, options, validate
 from zkbroker.config.security import (
     NO_SECURITY,
@@ -106,8 +107,8 @@ class ListenerSecurity:
         """
         login = None
         if self.sasl is not None:
-            name, mechanism = inter_broker_line(self.sasl, properties)
-            login = SaslLogin(mechanism=name, line=mechanism.line)
+            found = inter_broker_mechanism(self.sasl, properties)
+            login = SaslLogin(mechanism=found.name, line=found.line)
         return ClientSecurity(protocol=self.protocol, tls=self.tls, sasl=login)
 
 
@@ -155,6 +156,9 @@ class BrokerSecurity:
         if not any(each.has_tls for each in found.values()):
             for key in common.keys() & TLS_KEYS:
                 warn(f"config key={key} has no effect: all listeners are plain, none is SSL")
+        if not any(each.has_login for each in found.values()):
+            for key in common.keys() & SASL_KEYS:
+                warn(f"config key={key} has no effect: no listener has a SASL_ protocol")
         used = found.get(inter_broker)
         client = NO_SECURITY if used is None else used.client(properties)
         return cls(listeners=found, inter_broker=inter_broker, client=client)

@@ -50,13 +50,13 @@ class FrameReader:
     """
 
     __slots__ = (
-        "_max_frame_bytes",
         "_receive_into",
         "_rest",
         "_scratch",
         "_trusted",
         "charge",
         "in_frame",
+        "max_frame_bytes",
     )
 
     def __init__(
@@ -66,7 +66,8 @@ class FrameReader:
         scratch: memoryview | None = None,
     ) -> None:
         self._receive_into = receive_into
-        self._max_frame_bytes = max_frame_bytes
+        self.max_frame_bytes = max_frame_bytes
+        """The longest frame that is taken; it may change between frames."""
         self._scratch = memoryview(bytearray(SCRATCH_BYTES)) if scratch is None else scratch
         self._rest = memoryview(b"")
         self._trusted = _FIRST_BUFFER_BYTES
@@ -99,9 +100,9 @@ class FrameReader:
                 have, shared = self._scratch[:count], True
             self._rest = have if not shared else self._rest[:0]
         size = int.from_bytes(have[:4], "big", signed=True)
-        if not 0 <= size <= self._max_frame_bytes:
+        if not 0 <= size <= self.max_frame_bytes:
             raise FrameError(
-                f"frame length {size} is not within 0 to {self._max_frame_bytes}", bytes(have[:4])
+                f"frame length {size} is not within 0 to {self.max_frame_bytes}", bytes(have[:4])
             )
         end = 4 + size
         if len(have) >= end:

@@ -87,6 +87,19 @@ Handle = Callable[[Session, memoryview], Sequence[Part] | None]
 """See `Server.start`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What stands in front of the handler on a listener.
+
+    Args:
+        handle: takes every request there, in place of the handler.
+        max_frame_bytes: the longest first request.
+    """
+
+    handle: Handle
+    max_frame_bytes: int
+
+
 def _ignore(session: Session) -> None:
     pass
 
@@ -119,6 +132,7 @@ class Server:
         """How many connections were refused by a limit."""
         self._listeners = tuple(listeners)
         self._handle: Handle
+        self._gates: dict[str, Gate] = {}
         self.sent: Callable[[Session], object] = _ignore
         """Called when an answer of a session has gone out."""
         self._clock = clock
@@ -156,15 +170,22 @@ class Server:
             self._close_sockets()
             raise
 
-    def start(self, handle: Handle, sent: Callable[[Session], object] = _ignore) -> None:
+    def start(
+        self,
+        handle: Handle,
+        sent: Callable[[Session], object] = _ignore,
+        gates: Mapping[str, Gate] | None = None,
+    ) -> None:
         """Accept connections.
 
         Args:
             handle: takes the session and a request's bytes without their length; returns the parts
                 of the answer, or None for no answer. It may wait, and raise `CloseConnection`.
             sent: called when an answer has gone out.
+            gates: name of a listener → what stands in front of `handle` there.
         """
         self._handle, self.sent = handle, sent
+        self._gates = dict(gates or {})
         for listener, bound in zip(self._listeners, self._sockets, strict=True):
             self._accepting.append(gevent.spawn(self._accept, listener, bound))
         self._accepting.append(gevent.spawn(self._sweep))
@@ -300,7 +321,9 @@ class Server:
             stream = self._transport(listener.name, connection)
         if stream is None:
             stream = HubStream(connection, self._hub)
-        reader = FrameReader(stream.receive_into, limits.max_request_bytes, self._scratch)
+        gate = self._gates.get(listener.name)
+        longest = limits.max_request_bytes if gate is None else gate.max_frame_bytes
+        reader = FrameReader(stream.receive_into, longest, self._scratch)
         self._admitted += 1
         session = Session(
             self,
@@ -335,7 +358,8 @@ class Server:
 
     def _serve(self, session: Session) -> None:
         try:
-            session.serve(self._handle)
+            gate = self._gates.get(session.listener)
+            session.serve(self._handle if gate is None else gate.handle)
         finally:
             del self._sessions[session]
             left = self._per_ip[session.ip] - 1

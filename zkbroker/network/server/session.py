@@ -14,13 +14,13 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
 
 from zkbroker.config.security import PLAINTEXT
 from zkbroker.errors import StorageError, ZkbrokerError
 from zkbroker.fileslice import FileSlice
 from zkbroker.network.frames import FrameError, FrameReader
-from zkbroker.network.server.muting import Alarm, Mute
+from zkbroker.network.server.muting import Mute
+from zkbroker.network.server.owner import Owner
 from zkbroker.network.server.request_memory import Account
 from zkbroker.network.transport import Part, ServerTransport
 from zkbroker.security import ANONYMOUS, Principal
@@ -53,42 +53,6 @@ class CloseConnection(ZkbrokerError):
         self.quiet = quiet
 
 
-class Slots(Protocol):
-    """As many as requests may be worked on at once."""
-
-    def acquire(self) -> object:
-        """Take one; wait while there is none."""
-
-    def release(self) -> object: ...
-
-
-class Owner(Protocol):
-    """What a session asks of its owner."""
-
-    @property
-    def stopping(self) -> bool:
-        """Whether connections are to end after what has come."""
-
-    @property
-    def slots(self) -> Slots:
-        """Of the requests that are worked on."""
-
-    def open_account(self, address: str) -> Account:
-        """Begin to count the memory of a large request."""
-
-    def reserve_answer(self, wanted: int) -> int:
-        """Set memory aside for an answer that is not on disk; returns how many bytes."""
-
-    def release_answer(self, size: int) -> None: ...
-
-    def alarm(self) -> Alarm:
-        """Make what wakes a session that is muted."""
-
-    @property
-    def sent(self) -> "Callable[[Session], object]":
-        """Called when an answer has gone out."""
-
-
 class Session:
     """State of one connection that handlers may read and write.
 
@@ -118,7 +82,9 @@ class Session:
         "client_id",
         "context",
         "ip",
+        "last_answer",
         "listener",
+        "login",
         "mute",
         "number",
         "parked_s",
@@ -153,6 +119,10 @@ class Session:
         self.number = number
         self.protocol = protocol
         """The security protocol of its listener."""
+        self.login: object = None
+        """How far a login is, where the listener asks for one: what the gate keeps."""
+        self.last_answer = ""
+        """Why the connection ends after the answer that is given; empty while it goes on."""
         self.principal: Principal = ANONYMOUS
         """Who the peer has shown itself to be."""
         self.client_id: str | None = None
@@ -209,6 +179,10 @@ class Session:
     def parked_for_peer(self) -> bool:
         """Whether it waits inside `parked`, or is muted, and would be woken if its peer went."""
         return self._wake is not None or self.mute.on
+
+    def limit_frames(self, max_bytes: int) -> None:
+        """Set the length of the longest request that is taken from now on."""
+        self._reader.max_frame_bytes = max_bytes
 
     @contextmanager
     def parked(self, wake: Callable[[], object]) -> Iterator[None]:
@@ -349,6 +323,8 @@ class Session:
                             if isinstance(part, FileSlice):
                                 part.close()
                     owner.sent(self)
+                if self.last_answer:
+                    raise CloseConnection(self.last_answer)
             finally:
                 if self._reserved:
                     self.release_answer()

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.support.login_session import Gate, LoginConnection, StoredUsers, mechanisms
+from zkbroker.broker.authentication import LOGGED_IN
 from zkbroker.config.sasl_login import SaslLogin
 from zkbroker.config.secret import Secret
 from zkbroker.errors import AuthenticationFailed, NetworkError
@@ -130,7 +131,7 @@ def test_a_mechanism_that_is_not_enabled_is_told_with_those_that_are():
 def test_a_listener_without_logins_is_told():
     gate = Gate(enabled())
     plain = LoginConnection()
-    plain.logged_in = True
+    plain.login = LOGGED_IN
     answer = lambda frame: gate.ask(plain, frame)  # noqa: E731
     with (
         broker(answer=answer) as (transport, _),

@@ -1,0 +1,91 @@
+"""The logins of a broker: on which listeners, by which mechanisms, and of which users.
+
+    settings of listeners --> mechanisms --> a gate in front of the dispatcher
+    ZooKeeper (`services.users`) --> credentials in memory
+
+Invariant: listeners without logins have no gate, and no request of theirs passes one. A token is
+validated in the pool of threads, a few at a time: validators that hang keep no other work waiting.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gevent.event import Event
+from gevent.lock import BoundedSemaphore
+
+from zkbroker.broker.authentication import MAX_LOGIN_BYTES, LoginGate, LoginSession
+from zkbroker.broker.services import BrokerServices
+from zkbroker.config.broker import BrokerConfig
+from zkbroker.network.server.server import Gate
+from zkbroker.network.transport import Part
+from zkbroker.registry.scram_users import ScramCredentials
+from zkbroker.security.sasl.broker_mechanisms import broker_mechanisms
+from zkbroker.security.sasl.scram_server import ScramSecret
+
+_VALIDATED_AT_ONCE = 4
+
+
+class Logins:
+    """Makes the gates of a broker's listeners.
+
+    Args:
+        config: of the broker.
+        services: its users, metrics and cluster id.
+        handle: the dispatcher: answers a request.
+
+    Raises:
+        ConfigError: nobody could log in on a listener.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        services: BrokerServices,
+        handle: Callable[[Any, memoryview], Sequence[Part] | None],
+    ) -> None:
+        self._delay_s = config.failed_login_delay_ms / 1000
+        self._runtime = services.runtime
+        self._validating = BoundedSemaphore(_VALIDATED_AT_ONCE)
+        self.gates: dict[str, Gate] = {}
+        """Name of a listener → its gate."""
+        settings = {
+            name: each.sasl
+            for name, each in config.security.listeners.items()
+            if each.sasl is not None
+        }
+        if not settings:
+            return
+        credentials = ScramCredentials()
+        services.users.on_change(credentials.take)
+        secret = scram_secret(services.view.cluster_id or "")
+        # Keys of tokens may come over a network.
+        mechanisms = {
+            name: self._runtime.offload(broker_mechanisms, sasl, credentials, secret)
+            for name, sasl in settings.items()
+        }
+        gate = LoginGate(
+            mechanisms,
+            handle,
+            max_frame_bytes=config.max_request_bytes,
+            wait=self._wait,
+            offload=self._offload,
+            count=services.metrics.login,
+        )
+        longest = min(MAX_LOGIN_BYTES, config.max_request_bytes)
+        self.gates = {name: Gate(gate.handle, longest) for name in settings}
+
+    def _wait(self, session: LoginSession) -> None:
+        if self._delay_s > 0:
+            woken = Event()
+            with session.parked(woken.set):
+                woken.wait(self._delay_s)
+
+    def _offload(self, function: Callable[[], bytes]) -> bytes:
+        with self._validating:
+            return self._runtime.offload(function)
+
+
+def scram_secret(cluster_id: str) -> ScramSecret:
+    """Return what the salts of users that do not exist are made of: the same at all brokers."""
+    return ScramSecret(hashlib.sha256(f"zkbroker scram users {cluster_id}".encode()).digest())
