@@ -150,10 +150,21 @@ def _java(job: Secured) -> list[str]:
     text = "".join(f"{key}={value}\n" for key, value in java_settings(job).items())
     arguments = (job.topic, job.group, job.value)
     command = java_clients.command("SecuredRoundTrip", version, *arguments)
+    path = command.index("-cp") + 1
+    command[path] = os.pathsep.join((command[path], *_jackson()))
     lines = [line.split("\t", 1) for line in java_clients.run(command, text=text).splitlines()]
     errors = [line[1] for line in lines if line[0] == "error"]
     assert not errors, errors
     return [line[1] for line in lines if line[0] == "read"]
+
+
+def _jackson() -> list[str]:
+    """The jars that the Java client's unsecured tokens need; pyspark has them."""
+    import pyspark
+
+    jars = Path(pyspark.__file__).parent / "jars"
+    kinds = ("annotations", "core", "databind")
+    return [str(next(jars.glob(f"jackson-{kind}-[0-9]*.jar"))) for kind in kinds]
 
 
 def missing(library: str) -> str | None:

@@ -171,6 +171,19 @@ def test_a_final_message_that_was_changed_is_refused_and_the_next_as_well(change
     assert broker.user is None
 
 
+def test_an_old_librdkafka_says_its_nonce_twice():
+    broker = server()
+    client = ScramClient(SHA_256, "alice", "pw of alice", lambda: "x")
+    first = broker.evaluate(client.first()).decode()
+    stored = CREDENTIALS["SCRAM-SHA-256", "alice"]
+    key = SHA_256.mac(SHA_256.salted_password("pw of alice", stored.salt, 4096), b"Client Key")
+    bare = "c=biws,r=xxown"
+    signed = SHA_256.mac(stored.stored_key, f"n=alice,r=x,{first},{bare}".encode())
+    proof = base64.b64encode(bytes(a ^ b for a, b in zip(key, signed, strict=True))).decode()
+    assert broker.evaluate(f"{bare},p={proof}".encode()).startswith(b"v=")
+    assert broker.user == "alice"
+
+
 def test_a_final_message_is_for_its_own_exchange():
     _, final = final_message()
     other = ScramServer(SHA_256, USERS, SECRET, lambda: "fresh")
