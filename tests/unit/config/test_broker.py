@@ -198,7 +198,9 @@ def test_a_mistyped_key_names_the_nearest() -> None:
     ("key", "reason"),
     [
         ("ssl.keystore.location", "all listeners are plain"),
-        ("sasl.enabled.mechanisms", "not authenticated"),
+        ("sasl.enabled.mechanisms", "no listener has a SASL_ protocol"),
+        ("sasl.kerberos.service.name", "Kerberos is not spoken"),
+        ("connections.max.reauth.ms", "a login holds as long as its connection"),
         ("replica.lag.max.messages", "time alone"),
         ("num.recovery.threads.per.data.dir", "one task"),
     ],
