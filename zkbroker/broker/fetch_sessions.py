@@ -47,12 +47,12 @@ class _Cached:
     asked: FetchRequestPartition
     high_watermark: int = -1
     log_start_offset: int = -1
-    told: bool = False
+    answered: bool = False
 
     def take(self, answer: FetchResponsePartition) -> bool:
-        """Note an answer; whether it is worth telling."""
+        """Record an answer; whether the follower has to get it."""
         news = (
-            not self.told
+            not self.answered
             or bool(answer.error_code)
             or bool(answer.records)
             or answer.high_watermark != self.high_watermark
@@ -60,7 +60,7 @@ class _Cached:
         )
         self.high_watermark = answer.high_watermark
         self.log_start_offset = answer.log_start_offset
-        self.told = not answer.error_code
+        self.answered = not answer.error_code
         return news
 
 

@@ -3,7 +3,7 @@
 Invariants: the list only serves to find a first broker; after the first answer the brokers of the
 cluster are asked in turn (`any_broker`), so that the list may name brokers that are gone, and one
 broker that was cut off from the controller does not keep its clients in the past. What such a
-broker tells of a leader does not replace what is newer.
+broker answers of a leader does not replace what is newer.
 """
 
 from collections.abc import Collection, Sequence

@@ -28,7 +28,7 @@ class ControllerContext:
     unclean_default: bool = False
     brokers: dict[int, LiveBroker] = field(default_factory=dict)
     shutting_down: set[int] = field(default_factory=set)
-    """Brokers that are about to stop, until they are gone or have registered anew."""
+    """Brokers that are about to stop, until they are gone or have registered again."""
     offline_replicas: set[tuple[Key, int]] = field(default_factory=set)
     """Replicas in a log directory that failed, of brokers that live."""
     assignments: dict[str, Assignment] = field(default_factory=dict)

@@ -77,7 +77,7 @@ def sees_whole_message(partitioner: object) -> bool:
     try:
         parameters = inspect.signature(getattr(partitioner, "partition")).parameters  # noqa: B009 - of a user's object
     except (TypeError, ValueError, AttributeError):
-        return False  # written in C, or none at all, which is told elsewhere
+        return False  # written in C, or none at all, which is reported elsewhere
     required = [
         each
         for each in parameters.values()

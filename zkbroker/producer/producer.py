@@ -325,10 +325,10 @@ class Producer:
             timeout_s: how long to wait; `close.timeout.ms` by default.
 
         Raises:
-            Undelivered: messages could not be delivered, or failed before without anybody having
-                looked at their futures.
+            Undelivered: messages could not be delivered, or failed before, and their futures
+                were not read.
             TransactionError: a transaction, which is aborted then, failed for a reason that no call
-                has told yet.
+                has raised yet.
         """
         with self._closing:
             if self._closed:
@@ -336,10 +336,10 @@ class Producer:
             self._closed = True
         process_exit.dismiss(self)
         limit_s = self.config.close_timeout_ms / 1000 if timeout_s is None else timeout_s
-        untold = None
+        unraised = None
         if self._transactions is not None:
             started_at = time.monotonic()
-            untold = self._transactions.close(limit_s * (1 - _ABORT_SHARE))
+            unraised = self._transactions.close(limit_s * (1 - _ABORT_SHARE))
             limit_s = max(limit_s * _ABORT_SHARE, limit_s - (time.monotonic() - started_at))
         for message in self._hooks.last_messages():
             try:
@@ -350,8 +350,8 @@ class Producer:
         if failed:
             self._hooks.undelivered(failed)
         self._hooks.close()
-        if untold is not None:
-            raise untold
+        if unraised is not None:
+            raise unraised
         if failed:
             raise Undelivered(failed)
 

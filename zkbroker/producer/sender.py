@@ -265,7 +265,7 @@ class Sender:
                     self._wake.wait(timeout_s)
         except BaseException as error:
             # A defect, a handler's exception, or Ctrl-C in this greenlet: nothing may hang on it,
-            # and nobody may send on.
+            # and no call may send on.
             broken = ClientError(f"the producer stopped on an unexpected error: {error!r}")
             self.send_queue.refuse(broken)
             self._open.fail(broken)

@@ -43,7 +43,7 @@ from zkbroker.types import PartitionKey
 
 _LANE = "transactions"
 _RETRIED = frozenset({*RETRIED, ErrorCode.CONCURRENT_TRANSACTIONS})
-# A broker may not have heard of a topic that another one told us of.
+# A broker may not know a topic yet that another one knows.
 _RETRIED_WITH_TOPICS = _RETRIED | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 _PRODUCER_FENCED = 90  # what brokers of later levels say for 47
 FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, _PRODUCER_FENCED})

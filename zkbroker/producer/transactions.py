@@ -5,7 +5,7 @@
 
 Invariants: nothing is sent to a partition before the coordinator has it in the transaction, and
 nothing is asked of the coordinator after the end was. `send` takes messages in a transaction only.
-A message of it that was not stored makes it fail; one of which nobody knows breaks the producer,
+A message of it that was not stored makes it fail; one in an unknown state breaks the producer,
 since its next sequence number is then not known either.
 """
 

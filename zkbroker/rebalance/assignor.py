@@ -37,7 +37,7 @@ def range_assign(
         order: what the partitions are sorted by.
 
     Returns:
-        partition → thread id; a topic that nobody takes is left out.
+        partition → thread id; a topic without a member is left out.
     """
     shares: Shares = {}
     for topic, numbers in partitions.items():

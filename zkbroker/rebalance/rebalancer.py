@@ -55,7 +55,7 @@ class Rebalancer:
         compile_filter: makes the match of topic names from a pattern (`white_list`,
             `black_list`) and its expression, for this member's filter and for those of others.
         backoff_ms: how long to wait before another attempt after a failure.
-        max_retries: attempts in the way of which another owner stood before a warning tells so.
+        max_retries: attempts that another owner blocks before a warning is logged.
         listener: a user's part in it.
         runtime: what the loop runs on.
         random: the source of jitter.

@@ -22,7 +22,7 @@ class GroupStore(Protocol):
 
     @property
     def generation(self) -> int:
-        """Grows whenever a session was lost, before anybody is told."""
+        """Grows whenever a session was lost, before listeners run."""
 
     @property
     def closed(self) -> bool:
@@ -125,7 +125,7 @@ class ZkGroupStore:
             try:
                 found[name] = list(topics.decode_assignment(name, node[0]))
             except RegistryError:
-                # Created empty and not filled yet: the watch tells when it is.
+                # Created empty and not filled yet: the watch fires when it is.
                 continue
         return found
 

@@ -76,7 +76,7 @@ def test_the_leader_epoch_is_kept_with_it():
     assert again.topics()[0].partitions[0].current_leader_epoch == 5
 
 
-def test_only_news_is_told():
+def test_only_changes_are_answered():
     session = opened(FetchSessions(10, MANY, PlainRuntime()), (0, 10), (1, 20))
     assert told(session, answers(0, 1)) == []
     assert told(session, answers(0, 1, mark=4)) == [0, 1]
@@ -86,7 +86,7 @@ def test_only_news_is_told():
     assert told(session, answers(1, mark=4)) == [1]  # the error is over
 
 
-def test_who_got_records_comes_last_the_next_time():
+def test_a_partition_with_records_comes_last_the_next_time():
     session = opened(FetchSessions(10, MANY, PlainRuntime()), (0, 10), (1, 20), (2, 30))
     told(session, answers(0, records=b"x"))
     assert [number for number, _ in asked_of(session)] == [1, 2, 0]

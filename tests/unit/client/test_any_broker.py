@@ -37,7 +37,7 @@ def test_brokers_are_asked_in_turn():
     assert asked[3:] == asked[:3]
 
 
-def test_what_was_given_at_the_start_is_asked_when_nobody_else_answers():
+def test_bootstrap_brokers_are_asked_when_no_other_answers():
     asking = brokers(unreachable={1: NetworkError("refused")})
     assert asking.ask(lambda each, _: each.id, BROKERS[:1], BROKERS[1:2]) == 0
     assert asking.ask(lambda each, _: each.id, BROKERS[1:2], BROKERS[2:]) == 2

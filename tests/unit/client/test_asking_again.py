@@ -84,7 +84,7 @@ def test_the_wait_is_bounded():
     assert time.monotonic() - started < 10
 
 
-def test_what_nobody_knows_is_believed_soon():
+def test_an_unknown_topic_is_believed_soon():
     metadata = Metadata()
     with pytest.raises(UnknownTopicOrPartition):
         asked(metadata, *[protocol_error(3)] * 1000, timeout_s=3600)

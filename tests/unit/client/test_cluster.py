@@ -54,7 +54,7 @@ def test_an_unknown_topic_is_an_error_and_is_not_created_by_asking():
             assert "nothing" not in fake.leaders
 
 
-def test_a_topic_without_a_leader_is_an_error_for_who_wants_to_write():
+def test_a_topic_without_a_leader_is_an_error_for_producers():
     with FakeCluster(1) as fake, static(fake) as cluster:
         fake.create("t", [None])
         assert cluster.partitions("t")[0].leader is None

@@ -95,7 +95,7 @@ def test_the_coordinator_is_found_once_and_asked():
     assert cluster.asked == ["find", (7, "group")]
 
 
-def test_a_coordinator_that_moved_is_found_anew():
+def test_a_coordinator_that_moved_is_found_again():
     moved = HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)
     cluster, response = ask([7, 8], [moved, GOOD])
     assert response is GOOD

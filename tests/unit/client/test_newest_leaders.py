@@ -35,7 +35,7 @@ def test_an_older_epoch_does_not_replace_a_newer_one():
     assert newest.merge(view(2, 7)) == view(2, 7)
 
 
-def test_an_older_epoch_counts_when_it_is_told_for_long():
+def test_an_older_epoch_counts_when_it_stays_for_long():
     clock = Clock()
     newest = NewestLeaders(patience_s=10, clock=clock)
     newest.merge(view(1, 5))
@@ -46,7 +46,7 @@ def test_an_older_epoch_counts_when_it_is_told_for_long():
     assert newest.merge(view(0, 0)) == view(0, 0)
 
 
-def test_patience_begins_anew_after_a_newer_answer():
+def test_patience_restarts_after_a_newer_answer():
     clock = Clock()
     newest = NewestLeaders(patience_s=10, clock=clock)
     newest.merge(view(1, 5))
@@ -57,7 +57,7 @@ def test_patience_begins_anew_after_a_newer_answer():
     assert newest.merge(view(0, 0)) == view(1, 5)
 
 
-def test_a_topic_that_was_seen_gone_begins_anew_at_once():
+def test_a_deleted_topic_starts_again_at_once():
     newest = NewestLeaders(clock=Clock())
     newest.merge(view(1, 5))
     gone = View(view(0, 0).brokers, {"t": UnknownTopicOrPartition("t")})

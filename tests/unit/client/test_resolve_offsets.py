@@ -96,7 +96,7 @@ def test_with_time_a_leader_is_waited_for():
     assert cluster.refreshed == 3
 
 
-def test_a_leader_is_waited_for_unless_told_otherwise():
+def test_a_leader_is_awaited_by_default():
     cluster = cluster_of(log_with(3), log_with(2))
     log = cluster.logs[T0]
     log.list_offsets_error = ErrorCode.NOT_LEADER_FOR_PARTITION

@@ -93,7 +93,7 @@ def test_metadata_is_read_again_by_age():
             assert len(cluster.partitions("t")) == 2
 
 
-def test_an_unforeseen_error_is_told_to_who_waits_and_the_next_reading_works(monkeypatch):
+def test_an_unforeseen_error_reaches_waiters_and_the_next_reading_works(monkeypatch):
     with FakeCluster() as fake, static(fake) as cluster:
         source = cluster._source
         read, errors = source.read, [LookupError("a defect")]
@@ -109,7 +109,7 @@ def test_an_unforeseen_error_is_told_to_who_waits_and_the_next_reading_works(mon
         cluster.refresh()
 
 
-def test_a_source_that_cannot_be_read_for_long_is_told_of_once(monkeypatch, caplog):
+def test_a_source_that_stays_unreadable_is_logged_once(monkeypatch, caplog):
     caplog.set_level(logging.DEBUG, "zkbroker.client.view_reader")
     with FakeCluster() as fake, static(fake) as cluster:
         read = cluster._source.read

@@ -100,7 +100,7 @@ def test_nothing_is_said_to_a_broker_that_is_gone(world):
     assert world.channels.queued() == {}
 
 
-def test_a_broker_that_registered_anew_gets_a_queue_of_its_own(world):
+def test_a_new_registration_gets_its_own_queue(world):
     world.failures = 10**9
     world.channels.send(1, UpdateMetadataRequest(1), 5, None)
     world.clock.run(2.0)

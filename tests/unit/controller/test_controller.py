@@ -113,7 +113,7 @@ def test_answers_and_refusals_reach_whoever_asked(world):
     assert broker.controller.active, "a refusal is no failure of the controller"
 
 
-def test_who_asks_while_the_controller_is_stuck_is_told_so(world):
+def test_a_request_while_the_controller_is_stuck_times_out_with_the_reason(world):
     broker = controller_of(world)
     broker.session.break_link(30.0)
     world.server.create(paths.topic("u"), topics.encode_assignment({0: [0]}))
@@ -123,7 +123,7 @@ def test_who_asks_while_the_controller_is_stuck_is_told_so(world):
     assert refused.code in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.STALE_CONTROLLER_EPOCH)
 
 
-def test_a_failed_term_is_begun_anew_and_nothing_stays_untold(world):
+def test_a_failed_term_begins_again_and_sends_everything(world):
     broker = controller_of(world)
     write, failures = broker.states.write, [ConnectionLost("stored, and nobody was told")]
 
@@ -141,7 +141,7 @@ def test_a_failed_term_is_begun_anew_and_nothing_stays_untold(world):
     assert world.brokers[1].partitions["u", 0].leader_epoch == 0
 
 
-def test_what_fails_again_and_again_is_told_once(world, monkeypatch, caplog):
+def test_a_repeated_failure_is_logged_once(world, monkeypatch, caplog):
     broker = controller_of(world)
     read, away = broker.states.read, [True]
 
@@ -213,7 +213,7 @@ def test_a_controller_that_closes_leaves_the_office_to_others(world):
     assert world.run(30.0, lambda: world.controllers() not in ([], [broker.number]))
 
 
-def test_a_broker_that_refuses_for_a_while_is_told_in_the_end(world):
+def test_a_refused_request_is_repeated_until_the_broker_accepts(world):
     victim = next(b for b in world.brokers.values() if b is not controller_of(world))
     fence, until = victim._fence, world.clock.now + 5.0
     victim._fence = lambda request: -1 if world.clock.now < until else fence(request)

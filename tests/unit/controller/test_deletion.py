@@ -181,7 +181,7 @@ def test_a_broker_that_refused_and_then_deleted_is_not_waited_for(cluster):
 
 
 @pytest.mark.parametrize("code", [-1, 77])
-def test_a_broker_that_refuses_and_does_not_register_anew_is_asked_again(cluster, code):
+def test_a_refused_stop_is_sent_again_to_the_same_registration(cluster, code):
     cluster.notes.refusals = {1: code}
     topics.mark_for_deletion(cluster.session, "t")
     cluster.settle()
@@ -217,7 +217,7 @@ def test_an_error_at_a_broker_moves_nothing_that_is_being_deleted(cluster):
     assert not cluster.notes.decided(T0)
 
 
-def test_a_topic_that_is_being_deleted_elects_nobody(cluster):
+def test_a_topic_under_deletion_elects_no_leader(cluster):
     cluster.notes.silent = {1}
     topics.mark_for_deletion(cluster.session, "t")
     cluster.settle()

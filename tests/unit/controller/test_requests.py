@@ -132,7 +132,7 @@ def test_the_oldest_level_gets_the_oldest_requests():
     assert notes.stopped(0, delete=True) == {("t3", 0)}
 
 
-def test_a_listener_is_told_with_its_protocol():
+def test_a_listener_is_sent_with_its_protocol():
     info = BrokerInfo(
         1, "h", 1, "r",
         ("IN://h:1", "SASL_SSL://[::1]:2"),

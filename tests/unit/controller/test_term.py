@@ -40,7 +40,7 @@ def told(states):
 # -- election of a controller
 
 
-def test_the_first_controller_tells_every_broker_who_lives(cluster):
+def test_the_first_controller_sends_the_live_brokers_to_each_broker(cluster):
     first = cluster.notes.sent[0]
     assert first.request.api_key == ApiKey.UPDATE_METADATA
     assert {each.broker for each in cluster.notes.sent} == {0, 1, 2}
@@ -209,7 +209,7 @@ def test_a_follower_that_enters_an_isr_when_its_broker_is_gone_leaves_it_again(r
     assert replicated.led(T0) == (0, epoch + 1, [0, 1])
 
 
-def test_the_death_of_a_broker_without_replicas_is_told_all_the_same(cluster):
+def test_the_death_of_a_broker_without_replicas_updates_metadata(cluster):
     cluster.forget()
     cluster.kill(2)
     cluster.settle()
@@ -218,7 +218,7 @@ def test_the_death_of_a_broker_without_replicas_is_told_all_the_same(cluster):
     assert [broker.id for broker in live] == [0, 1]
 
 
-def test_the_last_replica_in_sync_stays_in_the_isr_and_nobody_leads(replicated):
+def test_the_last_replica_in_sync_stays_in_the_isr_without_a_leader(replicated):
     replicated.isr_changed(T2, 2)
     replicated.kill(2)
     replicated.settle()
@@ -316,7 +316,7 @@ def test_unclean_elections_may_be_on_for_all():
 # -- brokers that come
 
 
-def test_a_broker_that_returns_is_told_everything_and_who_leads_first(replicated):
+def test_a_returning_broker_gets_all_metadata_and_then_leader_and_isr(replicated):
     replicated.kill(1)
     replicated.settle()
     replicated.forget()
@@ -421,7 +421,7 @@ def test_brokers_that_all_bounced_between_two_controllers_begin_new_epochs(repli
     assert replicated.led(T1) == (1, 1, [1, 2, 0])
 
 
-def test_conflicts_are_read_again_and_decided_anew(replicated):
+def test_a_conflict_is_read_and_decided_again(replicated):
     replicated.isr_changed(T1, 1, 0)  # the controller has not heard of it
     replicated.kill(1)
     replicated.settle()
@@ -473,7 +473,7 @@ def test_a_state_of_a_later_controller_ends_the_term(replicated):
 # -- what brokers note
 
 
-def test_isr_changes_are_told_to_all_and_their_notes_removed(replicated):
+def test_isr_changes_reach_every_broker_and_their_notes_are_removed(replicated):
     replicated.isr_changed(T0, 0, 1)
     note_isr_changes(replicated.session, [T0, ("gone", 0)])
     replicated.settle()
@@ -576,7 +576,7 @@ def test_shutdowns_of_strangers_and_of_the_past_are_refused(replicated):
     assert stale.value.code == ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_a_broker_that_registers_anew_is_not_about_to_stop_any_more(replicated):
+def test_a_new_registration_ends_a_controlled_shutdown(replicated):
     replicated.term.moves.controlled_shutdown(1, -1)
     assert not replicated.term.context.may_lead(1)
     replicated.kill(1)
@@ -655,7 +655,7 @@ def test_preferred_leaders_by_themselves_where_they_lead_too_few(replicated):
     assert replicated.led(T1)[0] == 1
 
 
-def test_one_broker_is_told_everything_when_its_queue_was_given_up(replicated):
+def test_a_broker_gets_everything_after_its_queue_was_dropped(replicated):
     replicated.forget()
     replicated.term.brokers.send_everything(1)
     assert {broker for broker, _ in replicated.notes.kinds()} == {1}
@@ -725,7 +725,7 @@ def test_a_state_that_cannot_be_read_stops_neither_the_controller_nor_the_others
 
 
 @pytest.mark.parametrize("code", [-1, 77])
-def test_a_refused_decision_is_told_again_to_a_broker_that_did_not_register_anew(replicated, code):
+def test_a_refused_decision_is_sent_again_to_the_same_registration(replicated, code):
     replicated.notes.refusals = {1: code}
     replicated.topic("u", [1, 0])
     replicated.settle()
@@ -740,7 +740,7 @@ def test_a_refused_decision_is_told_again_to_a_broker_that_did_not_register_anew
 
 
 @pytest.mark.parametrize("code", [-1, 77])
-def test_who_refuses_is_looked_up_and_told_in_its_new_registration(replicated, code):
+def test_a_refused_decision_is_sent_to_the_new_registration(replicated, code):
     replicated.notes.refusals = {1: code}
     replicated.topic("u", [1, 0])
     replicated.term.work(replicated.signals)
@@ -760,7 +760,7 @@ def test_who_refuses_is_looked_up_and_told_in_its_new_registration(replicated, c
 
 
 @pytest.mark.parametrize("code", [-1, 77])
-def test_refused_metadata_is_told_again(replicated, code):
+def test_refused_metadata_is_sent_again(replicated, code):
     replicated.notes.metadata_refusals = {2: code}
     replicated.topic("u", [1, 0])
     replicated.settle()

@@ -77,7 +77,7 @@ def test_the_directory_of_a_deleted_partition_fits_the_file_system():
 @pytest.mark.parametrize(
     "rows", ["5 0\n3 9", "3 9\n5 2", "3 9\n3 9", "-1 0\n3 9", f"1 0\n{2**31} 9", f"1 0\n2 {2**63}"]
 )
-def test_epochs_that_do_not_grow_or_that_nobody_can_be_told_are_refused(tmp_path, rows):
+def test_epochs_that_do_not_grow_or_cannot_be_sent_are_refused(tmp_path, rows):
     (tmp_path / "x").write_text(f"0\n2\n{rows}\n")
     with pytest.raises(StorageError, match="x line"):
         read_epochs(tmp_path / "x")

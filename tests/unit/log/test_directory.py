@@ -61,7 +61,7 @@ def compacted(tmp_path):
     return wanted
 
 
-def test_recovery_keeps_a_compacted_log_whose_settings_are_told_before(tmp_path, compacted):
+def test_recovery_keeps_a_compacted_log_with_known_settings(tmp_path, compacted):
     asked = []
 
     def settings(topics):
@@ -76,7 +76,7 @@ def test_recovery_keeps_a_compacted_log_whose_settings_are_told_before(tmp_path,
     manager.close()
 
 
-def test_recovery_keeps_a_compacted_log_whose_settings_nobody_knows(tmp_path, compacted):
+def test_recovery_keeps_a_compacted_log_with_unknown_settings(tmp_path, compacted):
     manager = make_manager(tmp_path)
     assert manager.start(topic_settings=lambda topics: {}) == []
     assert read_all(manager.get(TP)) == compacted

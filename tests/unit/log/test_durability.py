@@ -39,7 +39,7 @@ class CountingFileSystem(FileSystem):
         super().fsync(fd)
 
 
-def test_without_a_policy_nobody_waits_and_nothing_is_flushed(tmp_path):
+def test_without_a_policy_no_append_waits_and_nothing_is_flushed(tmp_path):
     fs = CountingFileSystem()
     with started(tmp_path, fs=fs) as manager:
         log = manager.get_or_create(TP)
@@ -51,7 +51,7 @@ def test_without_a_policy_nobody_waits_and_nothing_is_flushed(tmp_path):
 
 
 @pytest.mark.parametrize("runtime", ["threads", "gevent"])
-def test_one_fsync_serves_all_who_wait(tmp_path, runtime):
+def test_one_fsync_serves_every_waiting_append(tmp_path, runtime):
     fs = CountingFileSystem()
     runtime = get_runtime(runtime)
     with started(tmp_path, fs=fs, flush_messages=1, runtime=runtime) as manager:
@@ -156,7 +156,7 @@ def test_a_roll_brings_the_old_segment_to_the_disk(tmp_path):
         assert log.recovery_point >= log.segments[-1].base_offset > 0
 
 
-def test_a_failed_fsync_acknowledges_nobody_then_or_later(tmp_path):
+def test_a_failed_fsync_acknowledges_no_append_then_or_later(tmp_path):
     fs = CountingFileSystem()
     manager = make_manager(tmp_path, fs=fs, flush_messages=1)
     manager.start()
@@ -179,7 +179,7 @@ def test_a_failed_fsync_acknowledges_nobody_then_or_later(tmp_path):
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
 
 
-def test_a_flush_that_never_reached_the_disk_fails_those_who_wait_and_is_tried_again(tmp_path):
+def test_a_failed_flush_fails_the_waiting_appends_and_is_repeated(tmp_path):
     class Crowded(FileSystem):
         """Has no descriptor left when told so."""
 
@@ -253,7 +253,7 @@ def test_a_flush_for_which_no_file_could_be_opened_stays_due_and_holds_none(tmp_
         assert log.durability.unflushed_since_ms is None
 
 
-def test_nobody_waits_for_a_flush_that_ended_in_a_way_nobody_thought_of(tmp_path):
+def test_no_append_waits_for_a_flush_that_ended_unexpectedly(tmp_path):
     class Surprise(Exception):
         """Not an error of the disk."""
 

@@ -36,7 +36,7 @@ def test_a_new_entry_removes_those_with_its_epoch_or_start_and_later_ones(tmp_pa
     assert stored(tmp_path) == [(1, 0), (8, 10)]
 
 
-def test_the_end_of_an_epoch_is_told_as_a_leader_tells_it(tmp_path):
+def test_the_end_of_an_epoch_is_what_a_leader_answers(tmp_path):
     epochs = epochs_of(tmp_path, (2, 5), (3, 10), (6, 30))
     asked = {epoch: epochs.end_offset_for(epoch, 44) for epoch in (-1, 0, 1, 2, 3, 4, 5, 6, 7)}
     assert asked == {
@@ -71,7 +71,7 @@ def test_a_new_start_keeps_the_epoch_that_holds_it(tmp_path):
     assert stored(tmp_path) == [(5, 30)]
 
 
-def test_messages_that_go_on_in_the_last_epoch_are_told_from_those_that_begin_one(tmp_path):
+def test_messages_of_the_last_epoch_are_distinguished_from_those_of_a_new_one(tmp_path):
     epochs = epochs_of(tmp_path)
     assert epochs.goes_on(-1, 0)
     assert not epochs.goes_on(0, 0)

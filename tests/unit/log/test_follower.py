@@ -122,7 +122,7 @@ def test_producers_and_transactions_are_taken_from_the_batches(tmp_path):
     assert again == first
 
 
-def test_a_read_ends_where_it_is_told_to(tmp_path):
+def test_a_read_ends_at_the_given_end(tmp_path):
     with started(tmp_path, **SMALL) as manager:
         log = manager.get_or_create(TP)
         for count in (3, 1, 4, 1, 5, 9, 2, 6):
@@ -217,7 +217,7 @@ def test_sequences_of_what_was_cut_are_forgotten(tmp_path):
 
 
 @pytest.mark.parametrize("start", [3, 500])
-def test_a_log_starts_anew_at_an_offset(tmp_path, start):
+def test_a_log_restarts_at_an_offset(tmp_path, start):
     manager = make_manager(tmp_path, **SMALL)
     manager.start()
     log = manager.get_or_create(TP)

@@ -571,7 +571,7 @@ def test_a_name_that_no_directory_can_have_does_not_take_the_disk_offline(tmp_pa
         manager.get_or_create(TopicPartition("good", 0))
 
 
-def test_new_directories_are_told_until_they_are_marked(tmp_path):
+def test_new_directories_are_reported_until_they_are_marked(tmp_path):
     old, new = tmp_path / "old", tmp_path / "new"
     with started(old) as manager:
         assert manager.new_directories == [str(old)]

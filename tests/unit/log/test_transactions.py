@@ -96,7 +96,7 @@ def stored(tmp_path: Path) -> TransactionalLog:
     return log
 
 
-def test_readers_of_committed_messages_are_told_what_was_aborted(stored, tmp_path):
+def test_read_committed_answers_name_the_aborted_transactions(stored, tmp_path):
     with started(tmp_path) as manager:
         log = manager.get(TP)
         assert stable_end(log) == log.log_end_offset == 12
@@ -127,7 +127,7 @@ def test_indexes_are_written_as_genuine_brokers_write_them(stored, tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["cut", "version", "offset", "order"])
-def test_an_index_that_is_wrong_is_written_anew(stored, tmp_path, damage):
+def test_a_wrong_index_is_rewritten(stored, tmp_path, damage):
     with started(tmp_path):
         pass
     path = stored.directory / f"{5:020d}.txnindex"
@@ -193,7 +193,7 @@ def test_an_open_transaction_ends_what_is_stable(tmp_path):
         assert stable_end(manager.get(TP)) == 2
 
 
-def test_a_transaction_that_left_the_log_holds_nobody_up(tmp_path):
+def test_a_transaction_that_left_the_log_holds_no_reader_back(tmp_path):
     stored = TransactionalLog(tmp_path)
     stored.send(1, 2)
     stored.send(None, 2)
@@ -343,7 +343,7 @@ def test_a_batch_of_no_transaction_is_refused_while_one_is_open(log):
     assert log.append_as_leader(plain, leader_epoch=0).base_offset == 2
 
 
-def test_markers_of_who_was_replaced_are_refused_and_those_of_successors_fence(log):
+def test_markers_of_replaced_coordinators_are_refused_and_those_of_successors_fence(log):
     send(log)
     end(log, epoch=2, coordinator_epoch=5)
     refused(ErrorCode.INVALID_PRODUCER_EPOCH, end, log, epoch=1, coordinator_epoch=6)

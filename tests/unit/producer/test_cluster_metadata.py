@@ -23,7 +23,7 @@ def test_what_is_known_is_shown_without_asking():
     assert [each.id for each in metadata.nodes()] == [0, 2]
 
 
-def test_the_form_of_a_partitioner_is_told_by_its_arguments():
+def test_the_form_of_a_partitioner_follows_from_its_arguments():
     class Whole:
         def partition(self, topic, key, key_bytes, value, value_bytes, cluster):
             return 0

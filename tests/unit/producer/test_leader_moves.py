@@ -80,7 +80,7 @@ def test_what_the_leader_stored_already_is_not_stored_twice_with_sequence_number
 
 
 @pytest.mark.parametrize("code", AFTER_APPEND)
-def test_who_gives_up_after_the_leader_stored_it_is_told_that_it_may_be_there(code):
+def test_the_final_error_says_that_the_message_may_be_stored(code):
     with FakeCluster(1) as fake:
         fake.create("t", [0])
         store_and_answer(fake, code)

@@ -29,7 +29,7 @@ def test_each_error_has_its_cure(code, said):
     assert said in cure_of(protocol_error(code), "t")
 
 
-def test_a_partition_without_a_leader_says_who_is_missing_and_nothing_else_to_start():
+def test_the_error_of_a_leaderless_partition_names_the_missing_brokers():
     error = LeaderNotAvailable("t-0 has no leader: not registered: 1. Start broker 1")
     text = str(gave_up("topic t partition 0", 4, error, "", cure_of(error, "t")))
     assert text.count("tart ") == 1
@@ -76,7 +76,7 @@ def test_the_reason_of_a_doubt_is_said():
     assert "so the messages" not in str(timed_out("topic t", 5, None, ""))
 
 
-def test_unknown_topics_are_told_apart():
+def test_unknown_topics_are_distinguished():
     assert isinstance(gave_up("topic t", 1, protocol_error(3), "", ""), TopicUnavailable)
 
 

@@ -53,7 +53,7 @@ def test_what_is_lost_at_exit_is_said():
 
 
 @RUNTIMES
-def test_a_forked_child_is_told_to_make_its_own_producer(runtime):
+def test_a_forked_child_must_make_its_own_producer(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         with asynchronous(fake, runtime, queue_time=3_600_000) as producer:

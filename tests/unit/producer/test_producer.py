@@ -125,7 +125,7 @@ def test_a_callback_may_close_the_producer(runtime, acks):
 
 
 @RUNTIMES
-def test_failures_that_nobody_looked_at_are_raised_by_close(runtime):
+def test_unread_failures_are_raised_by_close(runtime):
     with FakeCluster() as fake:
         producer = asynchronous(fake, runtime)
         ignored = producer.send(KeyedMessage("none", b"ignored"))

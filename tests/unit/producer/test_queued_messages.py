@@ -14,7 +14,7 @@ from zkbroker.protocol import ApiKey
 
 
 @RUNTIMES
-def test_a_callback_that_fails_costs_nobody_an_outcome(runtime, caplog):
+def test_a_failing_callback_costs_no_outcome(runtime, caplog):
     def fail(future):
         raise LookupError("of the user's")
 

@@ -19,7 +19,7 @@ from zkbroker.runtime import get_runtime
 
 
 @RUNTIMES
-def test_a_full_queue_fails_at_once_when_told_not_to_wait(runtime):
+def test_a_full_queue_fails_at_once_without_waiting(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         gate = hold_produce(fake)
@@ -79,7 +79,7 @@ def test_the_queue_is_bounded_in_bytes_too(runtime):
 
 
 @RUNTIMES
-def test_whoever_waits_for_space_is_told_that_the_producer_closed(runtime):
+def test_close_raises_in_sends_that_wait_for_space(runtime):
     with FakeCluster() as fake:
         fake.create("t", [0])
         gate = hold_produce(fake)

@@ -14,7 +14,7 @@ from zkbroker.producer.dispatch import Dispatcher
 
 
 @pytest.mark.parametrize("place", [(BrokerChannel, "_transmit"), (Dispatcher, "dispatch")])
-def test_nobody_waits_for_a_greenlet_that_ctrl_c_came_to(place, monkeypatch):
+def test_no_wait_for_a_greenlet_that_ctrl_c_ended(place, monkeypatch):
     # Python raises KeyboardInterrupt in whichever greenlet runs, also in one of the producer's own;
     # gevent passes it on to the main greenlet as well.
     def interrupted(*arguments, **named):

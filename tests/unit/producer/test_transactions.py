@@ -101,7 +101,7 @@ def test_partitions_are_added_together_and_once(fake):
     assert fake.stray == []
 
 
-def test_an_empty_transaction_asks_nobody(fake):
+def test_an_empty_transaction_sends_no_request(fake):
     with transactional(fake) as producer:
         with producer.transaction():
             pass
@@ -491,7 +491,7 @@ def test_what_a_partition_says_decides_what_becomes_of_the_producer(fake, code, 
     producer.close()
 
 
-def test_a_partition_that_forgot_the_producer_between_transactions_is_begun_anew(fake):
+def test_a_partition_that_forgot_the_producer_begins_again(fake):
     with transactional(fake) as producer:
         once(producer)
         fake.faults[ApiKey.PRODUCE, 0] = first([ErrorCode.UNKNOWN_PRODUCER_ID])
@@ -501,7 +501,7 @@ def test_a_partition_that_forgot_the_producer_between_transactions_is_begun_anew
     assert fake.transactions["id"].ends == [True, True]
 
 
-def test_a_message_of_which_nobody_knows_is_fatal(fake):
+def test_a_message_in_an_unknown_state_is_fatal(fake):
     fake.faults[ApiKey.PRODUCE, 0] = lambda request: LOSE_ANSWER
     producer = transactional(fake, delivery_timeout_ms=2000)
     producer.begin()

@@ -118,7 +118,7 @@ def test_500_waiting_produces_cost_a_new_one_nothing():
     for operation in operations:
         operation._event.clear()
         operation._event = type("E", (), {"set": lambda self: woken.append(1)})()
-    partition.leadership().append(b"x")  # no progress of the high watermark: nobody is woken
+    partition.leadership().append(b"x")  # no progress of the high watermark: no operation is woken
     assert woken == []
     partition.leadership().record_follower_fetch(2, 250, 0, partition.log_end_offset)
     assert len(woken) == 250
@@ -170,7 +170,7 @@ def test_a_deletion_that_a_follower_does_not_follow_in_time_shows_the_low_waterm
         each.leadership().append(b"abc")
         deleted(each, 0)
         each.leadership().delete_records_before(3)
-    assert wait_deleted([(led[0].leadership(), 3)], Park()) == [0]
+    assert wait_deleted([(led[0].leadership(), 3)], Park(), timeout_s=1.1) == [0]
     assert wait_deleted([(led[0].leadership(), 3)], Park(), live=(1,)) == [3], (
         "a dead one is not waited for"
     )

@@ -47,7 +47,7 @@ def test_before_the_own_registration_is_known_no_broker_epoch_is():
     assert code(fence, 1, -1) == ErrorCode.NONE
 
 
-def test_an_epoch_in_which_nobody_was_elected_does_not_make_the_broker_deaf():
+def test_an_epoch_without_an_election_is_refused():
     asked = []
 
     def elected(epoch):

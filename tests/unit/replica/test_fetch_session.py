@@ -75,7 +75,7 @@ def test_the_leader_always_reads_what_is_wanted():
 
 
 @pytest.mark.parametrize(("code", "kept"), [(70, False), (71, True), (-1, True)])
-def test_an_error_of_the_whole_answer_begins_anew(code, kept):
+def test_an_error_of_the_whole_answer_begins_a_new_session(code, kept):
     session, sessions = FollowerFetchSession(7), FetchSessions(10, 10**6, PlainRuntime())
     exchange(session, sessions, wanted_of(0, 0, 1))
     assert session.incremental

@@ -288,7 +288,7 @@ def test_a_leader_without_sessions_is_asked_in_full(make):
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_a_session_that_is_lost_begins_anew(make, known):
+def test_a_lost_session_begins_again(make, known):
     pair = make()
     follower = pair.follow()
     pair.steps(2)
@@ -655,7 +655,7 @@ def test_a_leader_that_does_not_say_where_it_begins_is_asked_again(make, error):
 
 
 @pytest.mark.parametrize(("code", "failed"), [(74, True), (75, False), (6, False)])
-def test_a_place_that_is_not_told_changes_nothing(make, code, failed):
+def test_an_error_of_list_offsets_changes_nothing(make, code, failed):
     pair = make()
     follower = pair.follow()
     pair.produce(5)

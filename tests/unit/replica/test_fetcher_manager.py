@@ -77,7 +77,7 @@ def test_nothing_is_followed_after_the_end():
     assert fetchers.lags() == {}
 
 
-def test_a_partition_whose_leader_stays_keeps_its_fetcher_but_is_truncated_anew():
+def test_a_partition_whose_leader_stays_keeps_its_fetcher_and_is_truncated_again():
     fetchers = manager()
     one = follower(0)
     fetchers.follow([one.following()])
@@ -108,7 +108,7 @@ def test_at_level_0_8_2_a_leader_that_stays_cuts_nothing(led_meanwhile):
     assert fetchers._fetchers[3, 0]._followed.by_key[one.key].stage is Stage.TRUNCATING
 
 
-def test_partitions_spread_anew_over_another_number_of_fetchers():
+def test_partitions_spread_over_another_number_of_fetchers():
     fetchers = manager(fetchers=1)
     followers = [follower(number) for number in range(6)]
     fetchers.follow(followers)

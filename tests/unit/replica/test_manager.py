@@ -258,7 +258,7 @@ def test_a_log_that_cannot_be_opened_is_56_and_the_others_are_served():
     assert codes(world.tell(state(1, 2))) == [56]
 
 
-def test_without_a_leader_the_log_is_made_and_nobody_followed():
+def test_without_a_leader_the_log_is_made_and_no_broker_followed():
     world = World()
     world.tell(state(-1, 1))
     assert world.logs.made
@@ -266,7 +266,7 @@ def test_without_a_leader_the_log_is_made_and_nobody_followed():
     assert world.notes.of("follow") == []
 
 
-def test_what_is_led_no_longer_is_deregistered_where_nobody_follows():
+def test_an_ended_leadership_is_deregistered_where_no_leader_succeeds():
     world = World()
     world.tell(state(1, 1))
     world.tell(state(2, 2))
@@ -322,7 +322,7 @@ def test_subscribers_follow_the_leadership():
     assert calls == [("lead", 0), ("leave", 0), ("lead", 0), ("leave", 0)]
 
 
-def test_high_watermarks_are_read_back_and_kept_for_what_is_not_told_yet():
+def test_high_watermarks_are_kept_for_undecided_partitions():
     logs = PlayedLogs()
     logs.marks = {T0: 3, TopicPartition("u", 0): 9}
     world = World(logs)

@@ -55,7 +55,7 @@ def test_an_append_of_an_earlier_leadership_is_not_taken_for_replicated():
     ("epoch", "code"),
     [(4, ErrorCode.FENCED_LEADER_EPOCH), (6, ErrorCode.UNKNOWN_LEADER_EPOCH)],
 )
-def test_another_epoch_is_told(epoch, code):
+def test_another_epoch_is_refused_with_its_code(epoch, code):
     with pytest.raises(ProtocolError) as raised:
         leading().leadership(epoch)
     assert raised.value.code == code

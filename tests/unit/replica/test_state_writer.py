@@ -158,7 +158,7 @@ def test_a_leader_is_registered_and_goes():
     assert state not in world.server.nodes
 
 
-def test_it_is_told_when_everything_is_written():
+def test_the_callback_runs_when_everything_is_written():
     world = World()
     told_idle = []
     world.writer._written = lambda: told_idle.append(world.writer.idle)
@@ -168,7 +168,7 @@ def test_it_is_told_when_everything_is_written():
     assert told_idle == [True]
 
 
-def test_a_new_session_registers_anew():
+def test_a_new_session_registers_again():
     world = World()
     world.writer.register([world.partition.leadership()])
     world.writer.write()

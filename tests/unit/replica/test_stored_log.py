@@ -42,7 +42,7 @@ def test_who_waits_holds_nothing():
     assert park.times == 1
 
 
-def test_a_write_that_nobody_copies_times_out():
+def test_a_write_without_a_follower_times_out():
     _, log = stored()
     result = log.append(bytearray(b"ab"))
     with pytest.raises(RequestTimedOut):

@@ -27,7 +27,7 @@ def test_other_lists_are_refused(side, text):
         LogConfig().with_topic_overrides({f"{side}.replication.throttled.replicas": text})
 
 
-def test_lists_are_told_as_they_were_set():
+def test_lists_are_described_as_they_were_set():
     set_to = {"leader.replication.throttled.replicas": "0:1"}
     values = LogConfig().with_topic_overrides(set_to).topic_values()
     assert values["leader.replication.throttled.replicas"] == "0:1"

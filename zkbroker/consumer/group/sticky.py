@@ -1,6 +1,6 @@
 """The sticky assignor: balanced first, and then as much as possible stays where it was.
 
-Each member tells the leader what it held (`user data`, as the Java client writes it):
+Each member sends the leader what it held (`user data`, as the Java client writes it):
 
     v1   previous:[topic:string partitions:[int32]] generation:int32       v0   without generation
 

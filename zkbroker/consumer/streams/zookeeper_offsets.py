@@ -4,7 +4,7 @@
 
 Invariant: a member writes on the condition that the node still has the version it knows. A member
 that lost its partition while it slept cannot overwrite its successor: the successor's first
-commit changed the version. When the condition fails, the owner node tells whether another client
+commit changed the version. When the condition fails, the owner node shows whether another client
 wrote (JVM members and tools write unconditionally) while we own the partition, or whether we lost
 it.
 """

@@ -7,10 +7,10 @@
     Dead: removed; every request is answered "unknown member"
 
 Invariants:
-- `generation` grows by one whenever PreparingRebalance ends; a member is told the generation of the
+- `generation` grows by one whenever PreparingRebalance ends; a member gets the generation of the
   rebalance it took part in, and requests that carry another one are refused.
 - The first member to join leads; when the leader goes the earliest of the rest does. Only the
-  leader is told the members' metadata; only its sync brings assignments.
+  leader gets the members' metadata; only its sync brings assignments.
 - In Stable every member has an assignment of the current generation, and it has been stored.
 - A request that waits is answered exactly once: by the end of the rebalance, by its member's
   removal, by a repetition of the request, or by `close`, unless its client goes.
@@ -138,7 +138,7 @@ class Group:
             self._store_assignments(assignments)
 
     def heartbeat(self, member_id: str, generation: int, now_ms: int) -> ErrorCode:
-        """A member is alive; tells it when it has to rejoin."""
+        """Record that a member is alive; the answer says when it has to rejoin."""
         error = self.check_member(member_id, generation)
         if error is ErrorCode.NONE:
             self.members[member_id].heard(now_ms)
@@ -158,7 +158,7 @@ class Group:
         """Have a client that went while its request waited for this reply lead no generation."""
         for member in [each for each in self.members.values() if each.waits_for(reply)]:
             member.stop_waiting(now_ms)
-            if not member.told:
+            if not member.id_sent:
                 self._remove(member.member_id)
                 self._rebalance(now_ms)
 

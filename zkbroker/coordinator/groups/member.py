@@ -77,7 +77,7 @@ class Member:
         join_reply: set while its JoinGroup waits; a waiting member's session does not end.
         sync_reply: set while its SyncGroup waits; the same.
         synced: whether it has asked for its assignment in this generation.
-        told: whether it was told its id; until then nobody can come back under it.
+        id_sent: whether the client got its member id; before, it cannot come back under it.
     """
 
     member_id: str
@@ -91,7 +91,7 @@ class Member:
     join_reply: JoinReply | None = field(default=None, repr=False)
     sync_reply: SyncReply | None = field(default=None, repr=False)
     synced: bool = False
-    told: bool = True
+    id_sent: bool = True
 
     @classmethod
     def joining(cls, member_id: str, request: JoinRequest, now_ms: int) -> "Member":
@@ -104,7 +104,7 @@ class Member:
             rebalance_timeout_ms=0,
             protocols=(),
             deadline_ms=now_ms + request.session_timeout_ms,
-            told=False,
+            id_sent=False,
         )
 
     @classmethod
@@ -183,7 +183,7 @@ class Member:
         """Answer its waiting JoinGroup, if there is one."""
         reply, self.join_reply = self.join_reply, None
         if reply is not None:
-            self.told = True
+            self.id_sent = True
             reply(result)
 
     def answer_sync(self, result: SyncResult) -> None:

@@ -65,7 +65,7 @@ class OffsetsStore:
     """The offsets and groups of one partition.
 
     Args:
-        log: the partition's log; nobody else appends to it.
+        log: the partition's log; only this appends to it.
         settings: see there.
     """
 
@@ -191,7 +191,7 @@ class OffsetsStore:
             park: entered while they are waited for.
 
         Raises:
-            ProtocolError, StorageError: nothing was stored, or nobody can tell.
+            ProtocolError, StorageError: nothing was stored, or that is in doubt.
         """
         changes = [
             _change(OffsetKey(group_id, topic, partition), value)

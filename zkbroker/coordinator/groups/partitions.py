@@ -238,7 +238,7 @@ class GroupPartitions:
     def storage_error(self, what: str, group_id: str, failure: Exception) -> ErrorCode:
         """Log that a record could not be written, and return the error code for the member.
 
-        Members try again, often at once: one line a minute tells of equal failures of a group.
+        Members try again, often at once: equal failures of a group are one line a minute.
         """
         code = failure.code if isinstance(failure, ProtocolError) else None
         left_out = self._failures.admit((what, group_id, code))

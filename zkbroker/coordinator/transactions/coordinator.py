@@ -59,7 +59,7 @@ class TransactionSettings:
 
 @dataclass(frozen=True, slots=True)
 class InitResult:
-    """What a producer is told: an error, or who it is."""
+    """The answer to a producer: an error, or its id and epoch."""
 
     error: ErrorCode
     producer_id: int = -1

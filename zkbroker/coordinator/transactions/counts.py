@@ -26,7 +26,7 @@ class TransactionCounts:
         timeouts: transactions that took too long and are aborted for it.
         fenced: transactions that are aborted because another instance began.
         expired: ids that were forgotten.
-        failed_writes: transitions that were not written, or nobody can tell.
+        failed_writes: transitions that were not written, or whose write is in doubt.
     """
 
     begun: int = 0

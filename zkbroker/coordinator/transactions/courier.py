@@ -108,7 +108,7 @@ class Courier(Generic[Item, Result]):
             except ZkbrokerError as failure:
                 error = failure
             finally:
-                # Whatever it was, nobody is left waiting.
+                # Whatever it was, no request is left waiting.
                 self._under_way = 0
                 for at, ticket in enumerate(batch):
                     ticket.finish(results[at] if at < len(results) else None, error)

@@ -1,11 +1,11 @@
-"""Markers: how the partitions of a transaction are told that it ended.
+"""Markers: they end a transaction in each of its partitions.
 
     0, 43 (the format holds no markers), topic deleted     done
     47, 52                                                 another producer or coordinator is ahead:
                                                            given up
     whatever else, and no answer                           again, to the leader of that time
 
-Invariant: a transaction is told to be done only when every partition of it has its marker, or has
+Invariant: a transaction is complete only when every partition of it has its marker, or has
 no place for one. There is no last attempt: as long as this broker coordinates the transaction, its
 markers are sent.
 """

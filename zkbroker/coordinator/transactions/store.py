@@ -4,7 +4,7 @@
     key: the transactional id   value: all there is of it, null when it is forgotten
 
 Invariant: `write` returns when the record is on every replica in sync. After any other outcome
-nobody may act on it: it may be in the log or not.
+no request may act on it: it may be in the log or not.
 """
 
 import logging
@@ -32,7 +32,7 @@ class TransactionStore:
     """Reads and writes one partition.
 
     Args:
-        log: the partition; nobody else appends to it.
+        log: the partition; only this appends to it.
         wait_s: how long a record may take to be on every replica in sync.
     """
 
@@ -90,7 +90,7 @@ class TransactionStore:
             park: entered while the replicas are waited for.
 
         Raises:
-            ProtocolError, StorageError, RequestTimedOut: it was not written, or nobody can tell.
+            ProtocolError, StorageError, RequestTimedOut: it was not written, or that is in doubt.
         """
         key = encode_transaction_key(transactional_id)
         value = None if metadata is None else encode_transaction(metadata.to_value())
@@ -102,7 +102,7 @@ class TransactionStore:
         """Wait until everything below an offset is on every replica in sync.
 
         Raises:
-            ProtocolError, StorageError, RequestTimedOut: it is not, or nobody can tell.
+            ProtocolError, StorageError, RequestTimedOut: it is not, or that is in doubt.
         """
         if end > self._log.log_start_offset:
             self._log.wait_durable(end - 1, self._wait_s)

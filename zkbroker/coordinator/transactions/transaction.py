@@ -22,7 +22,7 @@ from zkbroker.protocol.transaction_topic import TransactionState, TransactionVal
 from zkbroker.types import PartitionKey
 
 MAX_EPOCH: Final = 32766
-"""The last epoch that is told to a producer: one more is left to fence it with."""
+"""The last epoch that a producer gets: one more is left to fence it with."""
 
 PARTITION_BYTES: Final = 250
 """About what a partition of a transaction takes in memory: its key, and its place in the set."""
@@ -127,7 +127,7 @@ class Decision:
     """What a request leads to.
 
     Args:
-        answer: told at once, or when the transition is written.
+        answer: sent at once, or when the transition is written.
         write: the transition, pending from now on; None for none.
     """
 
@@ -162,7 +162,7 @@ class Transaction:
     def init(self, timeout_ms: int, now_ms: int, new_producer_id: int | None = None) -> Decision:
         """Have a new instance take over; `current` has its producer id and epoch once written.
 
-        An ongoing transaction is aborted under a higher epoch that nobody is told: the instance
+        An ongoing transaction is aborted under a higher epoch that no producer gets: the instance
         before is fenced, and the new one is to ask again.
 
         Args:
@@ -326,5 +326,5 @@ class Transaction:
         return self.current
 
     def failed(self) -> None:
-        """Drop the pending transition: its record was not written, or nobody can tell."""
+        """Drop the pending transition: its record was not written, or that is in doubt."""
         self.pending = None

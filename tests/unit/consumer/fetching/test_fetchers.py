@@ -196,7 +196,7 @@ def test_error_that_will_not_pass_is_raised_from_the_stream(setting: Make) -> No
     assert raised.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_a_broker_that_cannot_read_its_disk_is_told_of_once(
+def test_a_disk_error_of_a_broker_is_logged_once(
     setting: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = log_with(1)

@@ -154,7 +154,7 @@ def test_the_rack_example_has_members_read_in_their_own_rack():
 
 
 @pytest.mark.parametrize("assignor", [RangeAssignor(), RoundRobinAssignor(), StickyAssignor()])
-def test_a_topic_that_does_not_exist_and_a_group_of_nobody_are_no_trouble(assignor):
+def test_unknown_topics_and_empty_groups_are_assigned_nothing(assignor):
     assert shares(assignor, {}, {"C0": ["gone"]}) == {"C0": []}
     assert shares(assignor, {"t0": 1}, {}) == {}
     assert shares(assignor, {"t0": 1}, {"C0": []}) == {"C0": []}

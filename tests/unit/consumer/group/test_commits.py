@@ -104,7 +104,9 @@ def test_other_refusals_are_raised_as_they_are():
         (NetworkError("cut"), NetworkError, [ErrorCode.NETWORK_EXCEPTION]),
     ],
 )
-def test_an_asynchronous_commit_is_reported_once_and_finds_the_coordinator_anew(given, error, lost):
+def test_an_asynchronous_commit_is_reported_once_and_finds_the_coordinator_again(
+    given, error, lost
+):
     coordinator = Coordinator(given)
     offsets = offsets_of(coordinator)
     told = []

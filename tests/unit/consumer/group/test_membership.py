@@ -36,7 +36,7 @@ def membership(runtime, told, **settings):
 
 
 @pytest.mark.parametrize("runtime_name", ["threads", "gevent"])
-def test_an_assignor_that_fails_is_told_of_to_who_polls_and_asked_again(monkeypatch, runtime_name):
+def test_assignor_error_raises_in_poll_and_rejoins(monkeypatch, runtime_name):
     runtime = get_runtime(runtime_name)
     told = runtime.event()
     member = membership(runtime, told, retry_backoff_ms=1)

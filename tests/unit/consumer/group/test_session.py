@@ -154,7 +154,7 @@ def test_what_is_no_offset_is_not_committed(monkeypatch: pytest.MonkeyPatch, off
     assert one.offsets.commits == []
 
 
-def test_a_listener_that_polls_is_told_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_poll_within_a_listener_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     one = Set(monkeypatch, enable_auto_commit=False)
     refused: list[ClientError] = []
 
@@ -222,7 +222,7 @@ def test_a_member_without_a_share_commits_nothing(monkeypatch: pytest.MonkeyPatc
         Set(monkeypatch, group_id="", enable_auto_commit=False).session.commit(None, 1.0)
 
 
-def test_an_error_of_the_membership_reaches_who_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_membership_raises_in_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     one = Set(monkeypatch)
     one.member.error = ClientError("not allowed")
     with pytest.raises(ClientError, match="not allowed"):

@@ -54,7 +54,7 @@ def test_names_that_no_topic_can_have_are_refused(cluster: Cluster, topics: Any)
 
 
 @pytest.mark.parametrize("pattern", ["^.*", re.compile(".*")])
-def test_a_pattern_leaves_internal_topics_out_unless_told(
+def test_a_pattern_leaves_internal_topics_out_by_default(
     cluster: Cluster, pattern: str | re.Pattern[str]
 ) -> None:
     topics = topics_of(cluster, [])
@@ -76,7 +76,7 @@ def test_names_are_taken_as_they_are(cluster: Cluster) -> None:
     assert topics.names == frozenset()
 
 
-def test_a_change_is_told_and_the_pattern_matched_again(cluster: Cluster) -> None:
+def test_a_change_of_topics_matches_the_pattern_again(cluster: Cluster) -> None:
     notified: list[int] = []
     topics = topics_of(cluster, notified)
     topics.subscribe("^clicks")

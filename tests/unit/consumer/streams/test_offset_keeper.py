@@ -105,7 +105,7 @@ def test_storage_of_brokers_alone_leaves_zookeeper_out() -> None:
     assert kafka.writes == [{T0: 8}]
 
 
-def test_error_of_the_storage_reaches_who_asked_and_the_next_commit_is_tried() -> None:
+def test_a_storage_error_reaches_the_caller_and_the_next_commit_is_tried() -> None:
     storage = Storage()
     storage.error = RegistryError("no ZooKeeper")
     one = keeper(storage, None)

@@ -19,7 +19,7 @@ class Listener:
         self.told.append((consumer_id, dict(owned)))
 
 
-def test_one_that_fails_does_not_keep_the_next_from_being_told(caplog: Any) -> None:
+def test_a_failing_listener_does_not_stop_the_next_one(caplog: Any) -> None:
     first, second = Listener(fails=True), Listener()
     every = Listeners([first, second])
     every.before_releasing_partitions({("t", 0): 1})

@@ -22,7 +22,7 @@ def test_a_lone_member_joins_leads_and_gets_what_it_assigned():
     assert d.heartbeat("app-1", 1) is NONE
 
 
-def test_the_first_member_leads_and_only_it_is_told_the_metadata():
+def test_only_the_leader_receives_the_metadata():
     d = GroupDriver(initial_delay_ms=3000)
     first = d.join(client_id="a", protocols=(("range", b"A"),))
     second = d.join(client_id="b", protocols=(("range", b"B"),))
@@ -70,7 +70,7 @@ def test_each_newcomer_prolongs_the_initial_delay_up_to_the_rebalance_time():
     assert len(first[0].members) == 3
 
 
-def test_a_newcomer_makes_a_stable_group_rebalance_and_the_old_members_are_told():
+def test_a_new_member_makes_a_stable_group_rebalance():
     d = GroupDriver()
     ids = d.stable(2)
     generation = d.group.generation
@@ -365,7 +365,7 @@ def test_repeated_requests_supersede_the_ones_that_still_wait():
     assert second == []
 
 
-def test_an_assignment_that_cannot_be_stored_is_handed_to_nobody():
+def test_an_assignment_that_is_not_stored_reaches_no_member():
     d = GroupDriver()
     (joined,) = d.join()
     d.store_error = ErrorCode.COORDINATOR_NOT_AVAILABLE

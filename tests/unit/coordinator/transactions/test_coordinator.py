@@ -322,7 +322,7 @@ def test_nothing_is_served_before_what_was_loaded_is_on_the_replicas():
     successor.coordinator.close()
 
 
-def test_another_epoch_of_the_same_leadership_loads_nothing_anew(desk):
+def test_another_epoch_of_the_same_leadership_loads_nothing(desk):
     desk.begin(A)
     before = desk.partition()
     desk.led.leader_epoch = 8

@@ -27,7 +27,7 @@ def test_what_waits_while_a_request_is_under_way_goes_out_together():
     assert courier.submit(7).result() == 70
 
 
-def test_an_error_is_told_to_everybody_whose_request_it_was():
+def test_an_error_answers_every_request_of_the_batch():
     def send(items):
         raise RequestTimedOut("slow")
 
@@ -43,7 +43,7 @@ def test_an_answer_that_is_too_short_is_an_error():
         courier.submit(1).result()
 
 
-def test_nobody_waits_for_what_is_closed():
+def test_close_ends_every_wait():
     def send(items):
         gevent.sleep(10)
 

@@ -82,7 +82,7 @@ def test_the_last_epoch_can_still_be_fenced():
     assert txn.needs_producer_id
 
 
-def test_init_while_a_transaction_is_open_aborts_it_under_an_epoch_that_nobody_is_told():
+def test_init_aborts_an_open_transaction_under_an_epoch_of_no_producer():
     txn = transaction(S.ONGOING, epoch=4)
     decision = txn.init(60_000, 2000)
     assert decision.answer is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -112,7 +112,7 @@ def test_partitions_that_are_in_it_already_are_not_written_again():
     assert decision.write is None
 
 
-def test_who_may_not_add_is_told_why_in_this_order():
+def test_add_is_refused_with_the_first_error_in_this_order():
     assert Transaction().add(PID, 0, [A], 1).answer is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     txn = transaction(S.PREPARE_COMMIT, epoch=3)
     assert txn.add(PID + 1, 9, [A], 1).answer is ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -139,7 +139,7 @@ def test_a_transaction_ends_once(commit):
     assert txn.end(PID, 0, commit=not commit, now_ms=8).answer is ErrorCode.INVALID_TXN_STATE
 
 
-def test_who_may_not_end_is_told_why():
+def test_end_is_refused_with_the_reason():
     assert (
         Transaction().end(PID, 0, commit=True, now_ms=1).answer
         is ErrorCode.INVALID_PRODUCER_ID_MAPPING

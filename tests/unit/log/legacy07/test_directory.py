@@ -81,7 +81,7 @@ def test_stray_files_are_warned_of(tmp_path, caplog):
     ]
 
 
-def test_a_log_beyond_the_partitions_of_its_topic_is_told(tmp_path, caplog):
+def test_a_log_beyond_the_partitions_of_its_topic_is_reported(tmp_path, caplog):
     place(tmp_path, "t-2", {0: ONE})
     open_logs(tmp_path, topic_partitions={"t": 2}).close()
     assert "t-2 cannot be reached" in caplog.text

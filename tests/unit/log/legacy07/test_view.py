@@ -153,7 +153,7 @@ def test_a_cut_that_was_missed_is_found_by_its_epoch(tmp_path):
         assert found.payloads() == [b"one", b"two", b"other two", b"three"]
 
 
-def test_what_was_not_flushed_when_the_master_was_cut_was_seen_by_nobody(tmp_path):
+def test_readers_never_saw_what_was_not_flushed_when_the_master_was_cut(tmp_path):
     with shown(tmp_path) as found:
         found.modern(b"one")
         found.modern(b"two")

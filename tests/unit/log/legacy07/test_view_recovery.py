@@ -37,7 +37,7 @@ def contents(opened):
     return b"".join(each.path.read_bytes() for each in opened.segments)
 
 
-def test_files_that_are_lost_or_damaged_are_made_anew_byte_for_byte(found, tmp_path):
+def test_lost_or_damaged_files_are_rebuilt_byte_for_byte(found, tmp_path):
     whole = found.bytes()
     for number, path in enumerate(found.view.files):
         lost = copy(found, tmp_path / f"lost-{number}")
