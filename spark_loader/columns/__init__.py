@@ -1,0 +1,1 @@
+"""Values as typed columns: JSON fields, groups of a regex, Avro records."""

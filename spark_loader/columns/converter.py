@@ -1,0 +1,97 @@
+"""Values → typed columns, batch by batch; what cannot be converted is told by row.
+
+    values ─▶ pieces of some thousand rows ─▶ arrays, at once
+                          └─▶ a piece with a bad value: its halves, down to the row that is bad
+
+Invariant: a row is converted in one way only, alone or among others, so that a bad neighbour never
+changes what becomes of it. A null value has null columns.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_PIECE_ROWS = 8192
+_REASON_CHARACTERS = 300
+
+Converted = tuple[list[pa.Array], Mapping[int, str]]
+
+
+class Converter(Protocol):
+    """Converts values of one kind."""
+
+    def convert(self, values: pa.Array) -> Converted:
+        """Return one array for each column, and why rows are bad, by index.
+
+        Args:
+            values: bytes, none of them null.
+
+        Raises:
+            pa.ArrowInvalid: one of them is bad.
+        """
+
+
+class TypedRows:
+    """Adds the columns to batches.
+
+    Args:
+        converter: of the values.
+        fields: of the columns.
+    """
+
+    def __init__(self, converter: Converter, fields: list[pa.Field]) -> None:
+        self._converter = converter
+        self._fields = fields
+
+    def add(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[int, str]]:
+        """Return a batch with the columns, and why rows of it are bad, by index."""
+        reasons: dict[int, str] = {}
+        values = batch.column("value")
+        present = None
+        if values.null_count:
+            present = pc.indices_nonzero(pc.is_valid(values))
+            values = values.take(present)
+        pieces: list[list[pa.Array]] = []
+        for start in range(0, len(values), _PIECE_ROWS):
+            self._convert(values.slice(start, _PIECE_ROWS), start, pieces, reasons)
+        arrays = [
+            pa.concat_arrays([piece[index] for piece in pieces])
+            if pieces
+            else pa.nulls(0, field.type)
+            for index, field in enumerate(self._fields)
+        ]
+        if present is not None:
+            rows = pa.array(range(batch.num_rows), pa.int64())
+            places = pc.index_in(rows, value_set=present.cast(pa.int64()))
+            arrays = [each.take(places) for each in arrays]
+            reasons = {present[index].as_py(): why for index, why in reasons.items()}
+        schema = batch.schema
+        for field in self._fields:
+            schema = schema.append(field)
+        return pa.RecordBatch.from_arrays([*batch.columns, *arrays], schema=schema), reasons
+
+    def _convert(
+        self, values: pa.Array, start: int, pieces: list[list[pa.Array]], reasons: dict[int, str]
+    ) -> None:
+        try:
+            arrays, bad = self._converter.convert(values)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            if len(values) > 1:
+                half = len(values) // 2
+                self._convert(values.slice(0, half), start, pieces, reasons)
+                self._convert(values.slice(half), start + half, pieces, reasons)
+                return
+            arrays = [pa.nulls(1, field.type) for field in self._fields]
+            bad = {0: str(error)}
+        pieces.append(arrays)
+        for index, why in bad.items():
+            reasons[start + index] = why[:_REASON_CHARACTERS]
+
+
+def without(values: pa.Array, bad: list[int]) -> tuple[pa.Array, pa.Array]:
+    """Return values without some rows, and where each row of all is among them, null for those."""
+    rows = pa.array(range(len(values)), pa.int64())
+    good = pc.filter(rows, pc.invert(pc.is_in(rows, value_set=pa.array(bad, pa.int64()))))
+    return values.take(good), pc.index_in(rows, value_set=good)

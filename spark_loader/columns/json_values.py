@@ -1,0 +1,133 @@
+"""JSON objects → typed columns, by Arrow's own reader.
+
+Invariant: each value is exactly one object. Values are read many at a time, one behind the other;
+since each begins with `{` and ends with `}`, and no JSON text holds a raw newline, neither one
+object over two values nor two in one can pass unseen: the number of rows tells.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from spark_loader.columns.converter import Converted, without
+from spark_loader.columns.texts import NUMBERED, from_numbers, from_texts
+from spark_loader.columns.types import TIMES, Column
+from zkbroker.errors import ConfigError
+
+
+class JsonValues:
+    """Converts JSON objects; see `Converter`.
+
+    Args:
+        columns: with the paths of fields.
+        zone: for times without one.
+
+    Raises:
+        ConfigError: a field is both a value and an object.
+    """
+
+    def __init__(self, columns: Sequence[Column], zone: str) -> None:
+        self._columns = columns
+        self._zone = zone
+        self._schema = pa.schema(_tree(columns))
+
+    def convert(self, values: pa.Array) -> Converted:
+        bad = _no_objects(values)
+        if not bad:
+            return self._read(values), {}
+        kept, places = without(values, list(bad))
+        arrays = self._read(kept) if len(kept) else [each.type for each in self._columns]
+        return [
+            each.take(places) if isinstance(each, pa.Array) else pa.nulls(len(values), each)
+            for each in arrays
+        ], bad
+
+    def _read(self, values: pa.Array) -> list[pa.Array]:
+        whole = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
+        text = pc.binary_join(whole, b"\n")[0].as_buffer()
+        table = pj.read_json(
+            pa.BufferReader(text),
+            # One block: an object is never cut.
+            read_options=pj.ReadOptions(use_threads=False, block_size=text.size + 1),
+            parse_options=pj.ParseOptions(
+                explicit_schema=self._schema, unexpected_field_behavior="ignore"
+            ),
+        )
+        if table.num_rows != len(values):
+            raise pa.ArrowInvalid("not one JSON object, but several")
+        # The reader does not look at whether texts are UTF-8.
+        table.validate(full=True)
+        return [self._column(table, each) for each in self._columns]
+
+    def _column(self, table: pa.Table, column: Column) -> pa.Array:
+        found = table.column(column.path[0]).combine_chunks()
+        if len(column.path) > 1:
+            found = pc.struct_field(found, list(column.path[1:]))
+        try:
+            if column.type == TIMES and column.format in NUMBERED:
+                return from_numbers(found, column)
+            return from_texts(found, column, self._zone) if _as_text(column) else found
+        except pa.ArrowInvalid as error:
+            raise pa.ArrowInvalid(f"field {'.'.join(column.path)}: {error}") from None
+
+
+def _no_objects(values: pa.Array) -> Mapping[int, str]:
+    """Return the values that are no object by their first or last character."""
+    whole = pc.and_(pc.starts_with(values, b"{"), pc.ends_with(values, b"}"))
+    if pc.all(whole).as_py():
+        return {}
+    bad = {}
+    for index in pc.indices_nonzero(pc.invert(whole)).to_pylist():
+        text = values[index].as_py().strip(b" \t\r\n")
+        if not (text.startswith(b"{") and text.endswith(b"}")):
+            bad[index] = "not a JSON object"
+    return bad
+
+
+def _as_text(column: Column) -> bool:
+    """Return whether a column is read as text first."""
+    kind: Any = column.type
+    return bool(kind == TIMES or pa.types.is_date(kind) or pa.types.is_binary(kind))
+
+
+def _read_as(column: Column) -> pa.DataType:
+    if column.type == TIMES and column.format in NUMBERED:
+        return pa.float64()
+    return pa.string() if _as_text(column) else column.type
+
+
+def _tree(columns: Sequence[Column]) -> list[pa.Field]:
+    """Return the schema of the objects that hold the columns."""
+    tree: dict[str, Any] = {}
+    for column in columns:
+        *outer, name = column.path
+        level = tree
+        for each in outer:
+            level = level.setdefault(each, {})
+            if not isinstance(level, dict):
+                raise _both(column)
+        kind = _read_as(column)
+        if isinstance(level.get(name), dict):
+            raise _both(column)
+        if level.setdefault(name, kind) != kind:
+            raise ConfigError(
+                f"field {'.'.join(column.path)} cannot be read as two types: give it one"
+            )
+    return _fields(tree)
+
+
+def _both(column: Column) -> ConfigError:
+    return ConfigError(
+        f"field {'.'.join(column.path)} would be a value and an object with fields: name either "
+        "the field or its fields"
+    )
+
+
+def _fields(tree: Mapping[str, Any]) -> list[pa.Field]:
+    return [
+        pa.field(name, pa.struct(_fields(each)) if isinstance(each, dict) else each)
+        for name, each in tree.items()
+    ]

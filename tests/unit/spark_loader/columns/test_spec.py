@@ -1,0 +1,34 @@
+"""Columns may come, and keep their types."""
+
+import pickle
+
+import pyarrow as pa
+import pytest
+
+from spark_loader.columns.spec import ValueColumns, require_same_types
+from zkbroker.errors import ConfigError
+
+COLUMNS = ValueColumns.json("a:int,b:decimal(4,2)")
+
+
+def test_columns_travel_to_mappers():
+    assert pickle.loads(pickle.dumps(COLUMNS)) == COLUMNS
+    assert [field.name for field in COLUMNS.fields] == ["a", "b"]
+
+
+def test_columns_may_come_and_go():
+    require_same_types(pa.schema([("value", pa.binary()), ("c", pa.string())]), COLUMNS)
+    require_same_types(pa.schema(COLUMNS.fields), COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        (("a", pa.int64()), "column a would be int; what was loaded before has a as long"),
+        (("A", pa.int32()), "has A as int"),
+        (("b", pa.decimal128(5, 2)), r"would be decimal\(4,2\).*as decimal\(5,2\)"),
+    ],
+)
+def test_a_type_does_not_change(field, said):
+    with pytest.raises(ConfigError, match=said):
+        require_same_types(pa.schema([field]), COLUMNS)

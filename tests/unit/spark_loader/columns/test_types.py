@@ -1,0 +1,57 @@
+"""Names and types of columns as they are given."""
+
+import pyarrow as pa
+import pytest
+
+from spark_loader.columns.types import TIMES, Column, parse_columns, type_name
+from zkbroker.errors import ConfigError
+
+
+def test_fields_names_and_types_are_parsed():
+    text = "status:int, user.id:bigint,day=at:date,at:timestamp[%d/%b, %Y:%H],m:decimal(10, 2)"
+    assert parse_columns(text, "--x") == (
+        Column("status", ("status",), pa.int32()),
+        Column("user_id", ("user", "id"), pa.int64()),
+        Column("day", ("at",), pa.date32()),
+        Column("at", ("at",), TIMES, "%d/%b, %Y:%H"),
+        Column("m", ("m",), pa.decimal128(10, 2)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("string", pa.string()),
+        ("Integer", pa.int32()),
+        ("float64", pa.float64()),
+        ("bool", pa.bool_()),
+        ("timestamp", TIMES),
+        ("tinyint", pa.int8()),
+    ],
+)
+def test_types_have_the_names_of_spark_sql_and_arrow(name, kind):
+    (column,) = parse_columns(f"a:{name}", "--x")
+    assert column.type == kind
+    (again,) = parse_columns(f"a:{type_name(kind)}", "--x")
+    assert again == column
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "names no column"),
+        ("a", "is not .NAME=.FIELD:TYPE"),
+        ("a:", "the type '' is not known"),
+        ("a..b:int", "is not .NAME=.FIELD:TYPE"),
+        ("a:text", "the type 'text' is not known: give string, "),
+        ("a:decimal(2,3)", "is not possible"),
+        ("a:decimal(39,3)", "up to 38 digits"),
+        ("a:int,A:long", "two columns are named A"),
+        ("a.b:int,a_b:long", "two columns are named a_b"),
+        ("Offset:long", "column offset of its own.*my_offset=Offset"),
+        ("a-b:int", "'a-b' cannot name a column.*NAME=FIELD:TYPE"),
+    ],
+)
+def test_what_cannot_be_a_column_is_refused(text, said):
+    with pytest.raises(ConfigError, match=said):
+        parse_columns(text, "--x")
