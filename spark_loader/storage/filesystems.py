@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_loader.storage.files import LakeFileSystem, LocalFileSystem
+from zkbroker.errors import ConfigError
 
 # Two letters at least: C:/lake is a path.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
@@ -13,15 +14,28 @@ _FILE_URI = re.compile(r"file:(?://(?:localhost)?)?(?=/)")
 
 
 def filesystem_for(
-    output: str, spark: Any = None, settings: Mapping[str, str] | None = None
+    output: str,
+    spark: Any = None,
+    settings: Mapping[str, str] | None = None,
+    storage: Mapping[str, str] | None = None,
 ) -> LakeFileSystem:
-    """Return the file system of a path, or of a URI of any scheme that Hadoop knows.
+    """Return the file system of a path, of a bucket, or of a URI of any scheme that Hadoop knows.
 
     Args:
-        output: a local path, or a URI such as `hdfs://name:8020/lake` or `s3a://bucket/lake`.
+        output: a local path, `s3://bucket/lake`, or a URI such as `hdfs://name:8020/lake`.
         spark: a session whose Java machine and Hadoop configuration are used.
         settings: Hadoop properties, where there is no session.
+        storage: settings of S3, beside those of the environment; see `s3.s3_settings`.
+
+    Raises:
+        ConfigError: a setting is not known, or fits no such file system.
     """
+    if is_s3(output):
+        from spark_loader.storage.s3 import S3FileSystem
+
+        return S3FileSystem.of(output, storage or {})
+    if storage:
+        raise ConfigError(f"storage options are for s3://: {output} has none")
     if is_local(output):
         return LocalFileSystem()
     from spark_loader.storage.hadoop import HadoopFileSystem, hadoop_settings, use_session
@@ -36,6 +50,12 @@ def is_local(output: str) -> bool:
     """Return whether an output directory is one of this machine's own file system."""
     scheme = _SCHEME.match(output)
     return scheme is None or scheme[1] == "file"
+
+
+def is_s3(output: str) -> bool:
+    """Return whether an output directory is in a bucket that is reached without Java."""
+    scheme = _SCHEME.match(output)
+    return scheme is not None and scheme[1].lower() == "s3"
 
 
 def output_path(output: str) -> str:

@@ -235,8 +235,9 @@ def java_errors(path: str) -> Iterator[None]:
     try:
         yield
     except Py4JJavaError as error:
-        thrown = error.java_exception
-        raise OSError(f"{path}: {thrown.toString()}") from None
+        # What a server threw has its trace in the text.
+        said = str(error.java_exception.toString()).partition("\n")[0]
+        raise OSError(f"{path}: {said}") from None
 
 
 class _Guarded:

@@ -1,6 +1,7 @@
 """Where the Delta library reads and writes the log of a table.
 
     local      the library works on the output directory itself
+    bucket     the library works on the bucket itself, by puts that are refused when the name exists
     mirrored   it works on a local copy of `_delta_log`; each commit goes up as a new file
 
 Invariant: a commit counts once its file has its name, which is given once: of two writers of the
@@ -11,7 +12,7 @@ returned from is durable.
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -69,6 +70,34 @@ class LocalTableLog:
 
     def fetch(self, paths: list[str]) -> None:
         """Nothing to do: the library reads the directory."""
+
+
+class BucketTableLog:
+    """The log in a bucket of S3, which the library knows.
+
+    Args:
+        output: URI of the table.
+        settings: as `s3.s3_settings` returns them.
+    """
+
+    def __init__(self, output: str, settings: Mapping[str, str]) -> None:
+        self.uri = output
+        self.options = {
+            **{name.upper(): value for name, value in settings.items()},
+            "AWS_CONDITIONAL_PUT": "etag",
+        }
+        if settings.get("aws_endpoint_url", "").startswith("http://"):
+            self.options["AWS_ALLOW_HTTP"] = "true"
+
+    def pull(self) -> None:
+        """Nothing to do: the library reads the bucket."""
+
+    def commit(self, write: Callable[[], int]) -> int:
+        # A put that was answered is durable.
+        return write()
+
+    def fetch(self, paths: list[str]) -> None:
+        """Nothing to do: the library reads the bucket."""
 
 
 class MirroredTableLog:

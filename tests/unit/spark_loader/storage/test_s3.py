@@ -1,0 +1,153 @@
+"""A bucket: whole objects, first come first served, locks that end with their holder."""
+
+import pickle
+from datetime import UTC, datetime
+
+import pytest
+
+pytest.importorskip("obstore")
+pytest.importorskip("moto")
+
+from spark_loader.storage import s3
+from spark_loader.storage.files import FileStatus, LockedError
+from spark_loader.storage.s3 import S3FileSystem, s3_settings
+from tests.support.s3_server import running_s3
+from zkbroker.errors import ConfigError
+
+
+@pytest.fixture(scope="module")
+def server():
+    with running_s3() as running:
+        yield running
+
+
+@pytest.fixture
+def root(server):
+    return f"s3://{server.bucket()}/lake"
+
+
+@pytest.fixture
+def bucket(server, root):
+    return S3FileSystem.of(root, server.options)
+
+
+def test_the_first_to_publish_wins_and_finds_itself_when_it_asks_again(bucket, root):
+    path = f"{root}/a/b.json"
+    assert bucket.publish(path, b"one")
+    assert bucket.publish(path, b"one")
+    assert not bucket.publish(path, b"two")
+    assert bucket.read(path) == b"one"
+    bucket.replace(path, b"three")
+    assert bucket.read(path) == b"three"
+    assert bucket.names(f"{root}/a") == ["b.json"]
+    assert bucket.names(root) == ["a"]
+
+
+def test_a_file_is_there_once_it_is_committed(bucket, root):
+    path = f"{root}/topic=t+x/date=2015-05-17/a b.parquet"
+    output = bucket.create(path)
+    content = bytes(range(256)) * 60_000
+    output.write(content)
+    assert bucket.size(path) is None
+    output.commit()
+    output.discard()
+    assert bucket.size(path) == len(content)
+    with bucket.opened(path) as local:
+        assert local.read_bytes() == content
+    dropped = bucket.create(f"{root}/dropped")
+    dropped.write(b"x")
+    dropped.discard()
+    assert list(bucket.walk(root)) == [
+        FileStatus("topic=t+x/date=2015-05-17/a b.parquet", len(content))
+    ]
+
+
+def test_a_move_can_be_repeated_at_any_point(bucket, root):
+    source, target = f"{root}/a", f"{root}/x/b"
+    bucket.publish(source, b"1")
+    bucket.rename(source, target)
+    bucket.rename(source, target)
+    bucket.publish(source, b"1")
+    bucket.rename(source, target)
+    assert (bucket.read(target), bucket.size(source)) == (b"1", None)
+    with pytest.raises(FileNotFoundError):
+        bucket.rename(source, f"{root}/c")
+
+
+def test_what_is_not_there_has_no_size_no_names_and_is_deleted_without_complaint(bucket, root):
+    gone = f"{root}/gone"
+    assert bucket.size(gone) is None
+    assert bucket.names(gone) == []
+    bucket.delete(gone)
+    assert list(bucket.walk(gone)) == []
+    with pytest.raises(FileNotFoundError, match="gone"):
+        bucket.read(gone)
+
+
+def test_a_lock_is_held_once_and_given_back(bucket, root):
+    path = f"{root}/lock"
+    with (
+        bucket.lock(path, "the first"),
+        pytest.raises(LockedError, match="held by the first; "),
+        bucket.lock(path, "another"),
+    ):
+        pass
+    with bucket.lock(path, "the third"):
+        assert bucket.read(path).startswith(b"the third\n")
+    assert bucket.names(root) == []
+
+
+def test_a_dead_holders_lock_is_taken_over_and_it_cannot_renew_it(bucket, root, monkeypatch):
+    path = f"{root}/lock"
+    dead = s3._Lease(bucket, path, "dead")
+    dead.take()
+    monkeypatch.setattr(s3, "_LOCK_STALE_S", -1.0)
+    with bucket.lock(path, "the next"):
+        monkeypatch.setattr(s3, "_LOCK_REFRESH_S", 0.001)
+
+        class Once:
+            def wait(self, seconds):
+                return False
+
+        dead.renew_until(Once())
+        dead.release()
+        assert bucket.read(path).startswith(b"the next\n")
+
+
+def test_ages_are_told_by_the_servers_clock(bucket, root):
+    lease = s3._Lease(bucket, f"{root}/lock", "me")
+    assert abs((lease._server_time() - datetime.now(UTC)).total_seconds()) < 60
+    assert bucket.names(root) == []
+
+
+def test_it_travels_to_mappers_and_tells_no_secrets(bucket):
+    assert pickle.loads(pickle.dumps(bucket)) == bucket
+    assert "secret" not in repr(bucket)
+
+
+def test_errors_are_one_line(server):
+    other = S3FileSystem.of("s3://no-such-bucket/lake", server.options)
+    with pytest.raises(OSError, match="s3://no-such-bucket/lake/a: NoSuchBucket"):
+        other.replace("s3://no-such-bucket/lake/a", b"")
+    with pytest.raises(OSError, match="NoSuchBucket"):
+        other.names("s3://no-such-bucket/lake")
+    nobody = S3FileSystem.of(
+        "s3://b/lake", {**server.options, "AWS_ENDPOINT_URL": "http://[::1]:1"}
+    )
+    with pytest.raises(OSError, match="s3://b/lake/a: ") as raised:
+        nobody.size("s3://b/lake/a")
+    assert "\n" not in str(raised.value)
+
+
+def test_settings_are_the_environments_and_those_given(monkeypatch):
+    for name in ("AWS_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    found = s3_settings({"AWS_ACCESS_KEY_ID": "b", "aws_endpoint_url_s3": "http://h:1"})
+    assert found["aws_region"] == "eu-central-1"
+    assert (found["aws_access_key_id"], found["aws_endpoint_url"]) == ("b", "http://h:1")
+    with pytest.raises(ConfigError, match="AWS_ENDPONT_URL is not known: give AWS_ACCESS_KEY_ID"):
+        s3_settings({"AWS_ENDPONT_URL": "http://h:1"})
+    with pytest.raises(ConfigError, match="names no bucket"):
+        S3FileSystem.of("s3:///lake", {})

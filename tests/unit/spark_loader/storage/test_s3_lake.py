@@ -1,0 +1,92 @@
+"""A lake in a bucket: loads, merging, taking rows out, cleaning, and crashes at every step."""
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("obstore")
+pytest.importorskip("moto")
+
+from deltalake import DeltaTable
+
+from spark_loader import EventTime, Loader
+from spark_loader.lake import operate
+from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.lake.optimize import optimize, vacuum
+from spark_loader.lake.verify import verify
+from spark_loader.reading.positions import TopicPartition
+from spark_loader.storage.s3 import S3FileSystem
+from tests.support.inline_spark import Crash, CrashingFileSystem, InlineSpark
+from tests.support.s3_server import running_s3
+
+
+@pytest.fixture(scope="module")
+def server():
+    with running_s3() as running:
+        yield running
+
+
+@pytest.fixture
+def lake(server):
+    return f"s3://{server.bucket()}/a lake"
+
+
+@pytest.fixture
+def bucket(server, lake):
+    return S3FileSystem.of(lake, server.options)
+
+
+@pytest.fixture
+def load(cluster, lake, bucket):
+    def load(filesystem=bucket, count=20):
+        if count:
+            cluster.append("b", 0, [b'{"at": %d}' % (n % 3 * 3600) for n in range(count)])
+        loader = Loader(
+            bootstrap="h:1",
+            topics=["b"],
+            output=lake,
+            event_time=EventTime.json("at"),
+            access=cluster,
+            filesystem=filesystem,
+        )
+        return loader.run(InlineSpark())
+
+    return load
+
+
+def rows(server, lake):
+    options = {**server.options, "AWS_ALLOW_HTTP": "true"}
+    table = pa.table(DeltaTable(lake, storage_options=options).to_pyarrow_table())
+    return sorted(table.column("offset").to_pylist())
+
+
+def test_loads_are_merged_taken_back_and_cleaned(server, lake, bucket, load):
+    for _ in range(3):
+        assert load().rows == 20
+    checkpoints = Checkpoints(bucket, lake)
+    files = len(checkpoints.table.files())
+    optimize(checkpoints, bucket)
+    assert len(Checkpoints(bucket, lake).table.files()) < files
+    assert rows(server, lake) == [*range(60)]
+    operate.rewind(Checkpoints(bucket, lake), bucket, [TopicPartition("b", 0)], 30)
+    assert rows(server, lake) == [*range(30)]
+    assert load(count=0).rows == 30
+    doomed = vacuum(Checkpoints(bucket, lake), bucket, retention_hours=0, allow_short=True)
+    assert doomed
+    assert rows(server, lake) == [*range(60)]
+    report = verify(bucket, lake)
+    assert (report.problems, report.rows) == ([], 60)
+
+
+@pytest.mark.parametrize("every", [17, pytest.param(1, marks=pytest.mark.soak)])
+def test_a_load_that_stops_at_any_step_is_taken_up(server, lake, bucket, load, cluster, every):
+    steps = CrashingFileSystem(bucket)
+    load(steps)
+    for at in range(0, len(steps.steps), every):
+        cluster.append("b", 0, [b'{"at": 0}'] * 5)
+        try:
+            load(CrashingFileSystem(bucket, at), count=0)
+        except Crash:
+            load(count=0)
+    report = verify(bucket, lake)
+    assert (report.problems, report.rows) == ([], cluster.end("b", 0))
+    assert rows(server, lake) == [*range(cluster.end("b", 0))]
