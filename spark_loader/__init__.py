@@ -13,6 +13,8 @@ if find_spec("pyarrow") is None or find_spec("pyspark") is None:
         name="spark_loader",
     )
 
+from spark_loader.causes import cause_of
+from spark_loader.columns.spec import ValueColumns
 from spark_loader.errors import CheckpointError, DataLoss, LoadError, QuarantineLimit
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.load.job import Loader
@@ -29,6 +31,7 @@ __all__ = [
     "LoadOptions",
     "LoadResult",
     "EventTime",
+    "ValueColumns",
     "Progress",
     "session",
     "register",
@@ -38,6 +41,7 @@ __all__ = [
     "DataLoss",
     "QuarantineLimit",
     "CheckpointError",
+    "cause_of",
 ]
 
 

@@ -9,8 +9,10 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from spark_loader.reading.generations import find_generation
+from spark_loader.reading.option_names import check_names
 from spark_loader.reading.positions import (
     EARLIEST,
     EARLIEST_BOUND,
@@ -31,7 +33,6 @@ from zkbroker.config.security import (
     NO_SECURITY,
     PLAINTEXT,
     ClientSecurity,
-    is_security,
     take_security,
 )
 from zkbroker.config.shared_options import READ_COMMITTED, READ_UNCOMMITTED
@@ -53,20 +54,6 @@ _REFUSED = {
     "kafka.value.deserializer": "values are read as bytes; convert them with DataFrame operations",
     "kafka.interceptor.classes": "interceptors could change or drop records unseen",
 }
-_USED = frozenset(
-    {
-        "kafka.bootstrap.servers",
-        "kafka.check.crcs",
-        "kafka.client.id",
-        "kafka.default.api.timeout.ms",
-        "kafka.fetch.max.wait.ms",
-        "kafka.generation",
-        "kafka.group.id",
-        "kafka.isolation.level",
-        "kafka.max.partition.fetch.bytes",
-        "kafka.request.timeout.ms",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,8 +157,9 @@ class SourceOptions:
             ConfigError: an option is missing, contradicts another or is not allowed.
         """
         given = {key.lower(): value for key, value in options.items()}
-        _refuse(given)
-        _mention_unused(given)
+        unused = check_names(given, _REFUSED)
+        if unused:
+            logger.warning("options without effect on this source %s", " ".join(unused))
         starting = _starting(given, streaming)
         strategy = given.get("startingoffsetsbytimestampstrategy", "error").lower()
         if strategy not in ("error", "latest"):
@@ -254,22 +242,6 @@ def _isolation(given: Mapping[str, str]) -> str:
     return levels[0].strip().lower() if levels else READ_UNCOMMITTED
 
 
-def _refuse(given: Mapping[str, str]) -> None:
-    for key, reason in _REFUSED.items():
-        if key in given:
-            raise ConfigError(f"{key} is not supported: {reason}")
-
-
-def _mention_unused(given: Mapping[str, str]) -> None:
-    unused = sorted(
-        key
-        for key in given
-        if key.startswith(_KAFKA) and key not in _USED and not is_security(key.removeprefix(_KAFKA))
-    )
-    if unused:
-        logger.warning("options without effect on this source %s", " ".join(unused))
-
-
 def _subscription(given: Mapping[str, str]) -> TopicSelection:
     names = {"assign": "assign", "subscribe": "subscribe", "subscribepattern": "subscribePattern"}
     present = [key for key in names if key in given]
@@ -330,9 +302,7 @@ def _bound(given: Mapping[str, str], which: str, default: Bound) -> Bound:
     for_all = f"{which}timestamp"
     if for_all in given:
         text = given[for_all].strip()
-        if not text.isdecimal():
-            raise ConfigError(f"{which}Timestamp={text!r} is not a time in milliseconds since 1970")
-        return AtTime(int(text))
+        return AtTime(_time_ms(text, f"{which}Timestamp"))
     by_time = f"{which}offsetsbytimestamp"
     if by_time in given:
         times = parse_partition_numbers(given[by_time], f"{which}OffsetsByTimestamp")
@@ -353,6 +323,20 @@ def _bound(given: Mapping[str, str], which: str, default: Bound) -> Bound:
         if offset < EARLIEST:
             raise ConfigError(f"{which}Offsets of {partition} is not an offset: {offset}")
     return AtOffsets(offsets)
+
+
+def _time_ms(text: str, option: str) -> int:
+    """Return the milliseconds since 1970 that a time means; without a zone it is one of UTC."""
+    if text.isdecimal():
+        return int(text)
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(
+            f"{option}={text!r} is not a time: give milliseconds since 1970, or a time such as "
+            "2026-11-23T10:00Z"
+        ) from None
+    return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def _number(given: Mapping[str, str], key: str, least: int = 1) -> int | None:

@@ -25,6 +25,7 @@ from pyspark.sql.datasource import (
 )
 
 from spark_loader.network import NetworkAccess
+from spark_loader.reading.option_names import check_names
 from spark_loader.reading.options import parse_connect
 from spark_loader.source.transactional import TRANSACTION_TIMEOUT_MS, EpochWriter, TaskEpoch
 from zkbroker.config.producer import ProducerConfig
@@ -89,6 +90,7 @@ class RowSink:
                 cannot be used.
         """
         given = {key.lower(): value for key, value in options.items()}
+        check_names(given, {})
         prefix = _transactional(given, streaming)
         types = {each.name: each.dataType.typeName() for each in schema.fields}
         topic = given.get("topic") or None
