@@ -15,6 +15,9 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from zkbroker.errors import ConfigError
 
 ACCESS_LOG_REGEX = r"\[(?P<time>\d\d/[A-Z][a-z][a-z]/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\]"
@@ -23,6 +26,9 @@ ACCESS_LOG_FORMAT = "%d/%b/%Y:%H:%M:%S %z"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _REMEMBERED = 100_000
+# A day within the first and the last that calendars hold, whatever the zone.
+_FIRST_MS = -62_135_510_400_000
+_LAST_MS = 253_402_214_400_000
 _MONTHS = {
     name: number
     for number, name in enumerate(
@@ -36,8 +42,9 @@ class EventTime:
     """Where the time of an event is found and how it is written.
 
     Attributes:
-        source: `timestamp` (of the message), `json` or `regex`.
-        field: of a JSON value, nested with dots: `meta.at`.
+        source: `timestamp` (of the message), `json`, `regex` or `column` (one that the value was
+            turned into).
+        field: of a JSON value, nested with dots: `meta.at`; or the name of the column.
         pattern: regex searched in the value; the group `time`, else the first group, else the
             whole match is the time.
         format: `strptime` format, or `iso`, `s`, `ms`, `us`; by default ISO 8601 for text and
@@ -63,15 +70,25 @@ class EventTime:
         return cls(source="json", field=path, format=layout, zone=zone)
 
     @classmethod
+    def column(cls, name: str, *, zone: str = "UTC") -> "EventTime":
+        """Take the time of a column that the value was turned into."""
+        return cls(source="column", field=name, zone=zone)
+
+    @classmethod
     def access_log(cls, *, zone: str = "UTC") -> "EventTime":
         """Take the time of a line of an access log: `[17/May/2015:10:05:03 +0000]`."""
         return cls.regex(ACCESS_LOG_REGEX, ACCESS_LOG_FORMAT, zone=zone)
 
+    @property
+    def in_value(self) -> bool:
+        """Whether the time is looked for in the bytes of values."""
+        return self.source in ("json", "regex")
+
     def __post_init__(self) -> None:
-        if self.source not in ("timestamp", "json", "regex"):
-            raise ConfigError(f"event time {self.source!r}: give timestamp, json or regex")
-        if self.source == "json" and not self.field:
-            raise ConfigError("event time from JSON needs a field")
+        if self.source not in ("timestamp", "json", "regex", "column"):
+            raise ConfigError(f"event time {self.source!r}: give timestamp, json, regex or column")
+        if self.source in ("json", "column") and not self.field:
+            raise ConfigError(f"event time from {self.source} needs a field")
         if self.source == "regex":
             try:
                 re.compile(self.pattern.encode())
@@ -230,6 +247,18 @@ class Extractor:
             self._known.clear()
         self._known[text] = time_ms
         return time_ms
+
+
+def column_times(batch: pa.RecordBatch, name: str) -> tuple[pa.Array, dict[int, str]]:
+    """Return the times in a column in ms, and why rows have none, by index."""
+    times = batch.column(name).cast(pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64())
+    held = pc.and_(pc.greater_equal(times, _FIRST_MS), pc.less(times, _LAST_MS))
+    reasons = {}
+    for index in pc.indices_nonzero(pc.invert(pc.fill_null(held, False))).to_pylist():
+        found = times[index].as_py()
+        none = f"column {name} is null" if found is None else f"no such time: {found} ms"
+        reasons[index] = none
+    return times, reasons
 
 
 class HourNames:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_loader.sink.event_time import EventTime, Extractor, HourNames, TimeError
+from spark_loader.sink.event_time import EventTime, Extractor, HourNames, TimeError, column_times
 
 FALLBACKS = ("quarantine", "timestamp", "load-time")
 
@@ -29,16 +29,21 @@ class EventTimes:
     """
 
     def __init__(self, event_time: EventTime, fallback: str, load_time_ms: int) -> None:
+        self._event_time = event_time
         self._fallback = fallback
         self._load_time_ms = load_time_ms
         self._hours = HourNames(event_time.zone)
-        self._extractor = None if event_time.source == "timestamp" else Extractor(event_time)
+        self._extractor = Extractor(event_time) if event_time.in_value else None
 
     def of(self, batch: pa.RecordBatch) -> tuple[pa.Array, dict[int, str]]:
         """Return the times in ms, and by index why rows have none that can be used."""
         stamps = batch.column("timestamp").cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
         reasons: dict[int, str] = {}
-        if self._extractor is None:
+        if batch.num_rows == 0:
+            return stamps, reasons
+        if self._event_time.source == "column":
+            times, reasons = column_times(batch, self._event_time.field)
+        elif self._extractor is None:
             times = stamps
             ends = pc.min_max(stamps)
             if ends["min"].as_py() >= 0 and ends["max"].as_py() < _SURE_MS:
@@ -56,7 +61,7 @@ class EventTimes:
             return times, reasons
         if self._fallback == "load-time":
             return _filled(times, reasons, pa.scalar(self._load_time_ms, pa.int64())), {}
-        if self._fallback == "timestamp" and self._extractor is not None:
+        if self._fallback == "timestamp" and self._event_time.source != "timestamp":
             times = _filled(times, reasons, stamps)
             reasons = {
                 index: f"{reason}, and the message has no timestamp"

@@ -1,8 +1,9 @@
 """Writes the rows of a mapper, one file per topic and hour: Parquet, JSON lines or raw.
 
-    batch ─▶ event time per row ─▶ rows by hour ─▶ buffers ─▶ file
-                    │                                 └─▶ spool, when too many hours have one open
-                    └─▶ rows without one ─▶ quarantine
+    batch ─▶ columns of values ─▶ event time per row ─▶ rows by hour ─▶ buffers ─▶ file
+                  │                       │                                └─▶ spool, when too many
+                  └─▶ bad rows            └─▶ rows without one                 hours have one open
+                        └───────────────────────┴─▶ quarantine
 
 Invariant: every row given is in exactly one file or in quarantine. A Parquet file holds rows of all
 partitions of the mapper, one partition after the other, offsets ascending in each; JSON and raw
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_loader.columns.spec import ValueColumns
 from spark_loader.lake.contents import extent_of
 from spark_loader.lake.ledger import DataFile, TableFile
 from spark_loader.reading.columns import POSITION
@@ -48,8 +50,9 @@ class SinkOptions:
     Attributes:
         format: `parquet`, `json` (one object per line) or `raw` (values, one per line).
         event_time: where the time of an event comes from.
-        fallback: what becomes of a record without one: `quarantine`, the message `timestamp`
-            or the `load-time` (when the run was planned).
+        columns: what values are turned into; None for nothing.
+        fallback: what becomes of a record without an event time: `quarantine`, the message
+            `timestamp` or the `load-time` (when the run was planned).
         load_time_ms: that time.
         target_bytes: a file is closed when it has about this many bytes.
         buffer_bytes: rows held back, over all files, before the largest buffer is written.
@@ -60,6 +63,7 @@ class SinkOptions:
 
     format: str = "parquet"
     event_time: EventTime = field(default_factory=EventTime)
+    columns: ValueColumns | None = None
     fallback: str = "quarantine"
     load_time_ms: int = 0
     target_bytes: int = 128 * 1024 * 1024
@@ -113,6 +117,7 @@ class MapperSink:
         self._token = token
         self._options = options
         self._times = EventTimes(options.event_time, options.fallback, options.load_time_ms)
+        self._columns = options.columns.rows() if options.columns is not None else None
         self._source: TopicPartition | None = None
         self._buffers: dict[str, _Buffer] = {}
         self._buffered = 0
@@ -155,7 +160,7 @@ class MapperSink:
     def write(self, batch: pa.RecordBatch) -> None:
         """Take rows; raise QuarantineLimit when too many have no event time."""
         self.value_bytes += batch.column("value").nbytes
-        timed, times = self._timed(batch)
+        timed, times = self._timed(self._typed(batch))
         if timed.num_rows == 0:
             return
         self.rows += timed.num_rows
@@ -216,14 +221,25 @@ class MapperSink:
         with ThreadPoolExecutor(_COMMITS_AT_ONCE) as pool:
             list(pool.map(lambda output: output.commit(), outputs))
 
+    def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows with the columns of their values; quarantine those that are bad."""
+        if self._columns is None:
+            return batch
+        typed, reasons = self._columns.add(batch)
+        return typed.filter(self._set_aside(batch, reasons)) if reasons else typed
+
+    def _set_aside(self, batch: pa.RecordBatch, reasons: dict[int, str]) -> pa.Array:
+        """Quarantine rows, by index; return which rows are left."""
+        self._quarantines[-1].add(batch, reasons)
+        bad = pa.array(sorted(reasons), pa.int64())
+        return pc.invert(pc.is_in(pa.array(range(batch.num_rows), pa.int64()), bad))
+
     def _timed(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array]:
         """Return the rows that have an event time, and the times in ms; quarantine the others."""
         times, reasons = self._times.of(batch)
         if not reasons:
             return batch, times
-        self._quarantines[-1].add(batch, reasons)
-        bad = pa.array(sorted(reasons), pa.int64())
-        good = pc.invert(pc.is_in(pa.array(range(batch.num_rows), pa.int64()), bad))
+        good = self._set_aside(batch, reasons)
         return batch.filter(good), times.filter(good)
 
     def _buffer(self, directory: str, rows: pa.RecordBatch) -> None:

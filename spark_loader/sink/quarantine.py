@@ -97,8 +97,8 @@ class Quarantine:
         if self._limit is not None and self.count > self._limit:
             raise QuarantineLimit(
                 f"more than {self._limit} records of {self._source} could not be parsed; the last "
-                f"one, at offset {start}: {self._last_reason}. Correct the event time options or "
-                "allow more with --max-quarantined"
+                f"one, at offset {start}: {self._last_reason}. Correct the options of event time "
+                "or columns, or allow more with --max-quarantined"
             )
 
     def finish(self) -> None:

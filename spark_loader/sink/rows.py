@@ -5,10 +5,17 @@ import json
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from spark_loader.reading.columns import POSITION
 from spark_loader.sink.statistics import has_order
 from spark_loader.storage.files import HashingFile
+
+_SAMPLE_ROWS = 4096
+_REPEATED = 4
+# Of each record its own, whatever a sample says.
+_APART = frozenset({"key", "value", "offset", "timestamp", "event_time", POSITION})
 
 # Formats and the suffixes of their files.
 FORMATS = {"parquet": "parquet", "json": "jsonl", "raw": "txt"}
@@ -23,32 +30,57 @@ class RowWriter(Protocol):
 
 
 class ParquetRows:
-    """Parquet; keys and values are bytes, times are microseconds UTC."""
+    """Parquet; keys and values are bytes, times are microseconds UTC.
+
+    The file is begun with the first rows, which tell in what columns values repeat.
+    """
 
     def __init__(self, sink: HashingFile, schema: pa.Schema, compression: str) -> None:
-        # Dictionaries only where values repeat: for keys and values they cost more than they save.
-        repeating = [name for name in ("timestampType", "partition") if name in schema.names]
-        # Statistics of bytes cost more than they save, too.
-        counted = [each.name for each in schema if has_order(each.type)]
-        self._writer = pq.ParquetWriter(
-            pa.PythonFile(sink, mode="w"),
-            schema,
-            compression=compression,
-            use_dictionary=repeating,
-            write_statistics=counted,
-            store_schema=False,
-        )
+        self._sink = sink
+        self._schema = schema
+        self._compression = compression
+        self._begun: Any = None
 
     def write(self, table: pa.Table) -> None:
-        self._writer.write_table(table, row_group_size=max(1, table.num_rows))
+        self._writer(table).write_table(table, row_group_size=max(1, table.num_rows))
 
     def close(self) -> None:
-        self._writer.close()
+        self._writer(self._schema.empty_table()).close()
 
     @property
     def metadata(self) -> Any:
         """The file's footer, once it is closed."""
-        return self._writer.writer.metadata
+        return self._begun.writer.metadata
+
+    def _writer(self, first: pa.Table) -> Any:
+        if self._begun is None:
+            # Statistics of bytes cost more than they save.
+            counted = [each.name for each in self._schema if has_order(each.type)]
+            self._begun = pq.ParquetWriter(
+                pa.PythonFile(self._sink, mode="w"),
+                self._schema,
+                compression=self._compression,
+                use_dictionary=repeating(first),
+                write_statistics=counted,
+                store_schema=False,
+            )
+        return self._begun
+
+
+def repeating(table: pa.Table) -> list[str]:
+    """Return the columns whose values repeat, by their first rows.
+
+    Dictionaries elsewhere cost more time than they save space.
+    """
+    found = []
+    rows = min(table.num_rows, _SAMPLE_ROWS)
+    for field in table.schema:
+        if pa.types.is_nested(field.type) or field.name in _APART:
+            continue
+        sample = table.column(field.name).slice(0, rows)
+        if pc.count_distinct(sample).as_py() * _REPEATED <= rows:
+            found.append(field.name)
+    return found
 
 
 class JsonRows:
@@ -71,7 +103,8 @@ class JsonRows:
                     ]
                 else:
                     content[name] = value
-            lines.append(json.dumps(content, ensure_ascii=False))
+            # Decimals and dates of columns are text.
+            lines.append(json.dumps(content, ensure_ascii=False, default=str))
         lines.append("")
         self._sink.write("\n".join(lines).encode())
 

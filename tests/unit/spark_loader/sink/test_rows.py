@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_loader.sink.rows import FORMATS, row_writer, times_as_ms
+from spark_loader.sink.rows import FORMATS, repeating, row_writer, times_as_ms
 from spark_loader.storage.files import HashingFile
 
 SCHEMA = pa.schema(
@@ -67,3 +67,24 @@ def test_times_become_milliseconds_and_nothing_else_changes():
     found = times_as_ms(TABLE)
     assert found.column("event_time").to_pylist() == [1_577_836_800_000] * 2
     assert found.drop_columns("event_time").equals(TABLE.drop_columns("event_time"))
+
+
+def test_dictionaries_are_of_columns_whose_values_repeat():
+    rows = 5000
+    table = pa.table(
+        {
+            "partition": pa.array([3] * rows, pa.int32()),
+            "value": pa.array([b"same"] * rows, pa.binary()),
+            "status": [200 + n % 3 for n in range(rows)],
+            "path": [f"/{n}" for n in range(rows)],
+            "gone": pa.nulls(rows, pa.string()),
+            "place": [{"city": "Ulm"}] * rows,
+        }
+    )
+    assert repeating(table) == ["partition", "status", "gone"]
+    out = io.BytesIO()
+    writer = row_writer("parquet", HashingFile(out), table.schema, "snappy")
+    writer.write(table)
+    writer.close()
+    assert writer.metadata.num_rows == rows
+    assert pq.read_table(io.BytesIO(out.getvalue())).equals(table)
