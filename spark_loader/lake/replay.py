@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from spark_loader.errors import LoadError
 from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.lake.evolution import require_fitting
 from spark_loader.lake.ledger import DataFile, Entry, MapperOffsets, beside
 from spark_loader.lake.recover import publish_replay, recover
 from spark_loader.lake.table_files import schema_to_text
@@ -49,6 +50,7 @@ def replay(
     recover(checkpoints, filesystem)
     if checkpoints.unfinished() is not None:
         raise LoadError("a run is unfinished: run the load again to finish it, then replay")
+    require_fitting(checkpoints, options.columns)
     _, quarantined = beside(checkpoints.table.entries())
     if not quarantined:
         return None

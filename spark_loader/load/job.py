@@ -9,6 +9,7 @@ started only when there is something to load.
 import dataclasses
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +26,7 @@ from spark_loader.reading.access import Access
 from spark_loader.reading.resolve import SourceCluster
 from spark_loader.session import SparkWhenNeeded, interruptible_session
 from spark_loader.storage.files import LakeFileSystem
-from spark_loader.storage.filesystems import filesystem_for, is_local
+from spark_loader.storage.filesystems import filesystem_for, is_local, is_s3
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class Loader:
         progress: called with a `Progress` as the load gets on.
         master: Spark master, when `run` is given no session.
         spark_conf: more Spark properties for that session.
+        storage: settings of `s3://`, beside those of the environment (`AWS_…`).
         access: how the cluster is reached.
         filesystem: where files go; by the scheme of the output directory unless given.
 
@@ -61,6 +63,7 @@ class Loader:
         progress: Callback | None = None,
         master: str = "local[*,4]",
         spark_conf: dict[str, str] | None = None,
+        storage: Mapping[str, str] | None = None,
         access: Access | None = None,
         filesystem: LakeFileSystem | None = None,
         **fields: Any,
@@ -69,6 +72,7 @@ class Loader:
         self._progress = progress
         self._master = master
         self._spark_conf = spark_conf
+        self._storage = storage
         self._access = access if access is not None else NetworkAccess()
         self._filesystem = filesystem
 
@@ -100,7 +104,8 @@ class Loader:
     def _output_filesystem(self, spark: SparkWhenNeeded) -> LakeFileSystem:
         output = self.options.output
         # Hadoop's file systems are reached through Spark's Java.
-        return filesystem_for(output, None if is_local(output) else spark.session())
+        java = None if is_local(output) or is_s3(output) else spark.session()
+        return filesystem_for(output, java, storage=self._storage)
 
     def _locked(
         self, spark: SparkWhenNeeded, filesystem: LakeFileSystem, view: SourceCluster

@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from spark_loader.columns.spec import ValueColumns
+from spark_loader.columns.types import TIMES
 from spark_loader.reading.generations import find_generation
 from spark_loader.reading.options import (
     FETCH_BYTES,
@@ -49,6 +51,7 @@ class LoadOptions:
         group_bytes: partitions with less to load share a mapper.
         format: `parquet`, `json` or `raw`.
         event_time: where the time of an event comes from.
+        columns: what values are turned into, beside the columns that each load has; None for none.
         fallback: for records without one: `quarantine`, `timestamp` or `load-time`.
         target_bytes: a file is closed at about this size.
         headers: whether record headers are loaded.
@@ -80,6 +83,7 @@ class LoadOptions:
     group_bytes: int = 4 * 1024 * 1024
     format: str = "parquet"
     event_time: EventTime = field(default_factory=EventTime)
+    columns: ValueColumns | None = None
     fallback: str = "quarantine"
     target_bytes: int = 128 * 1024 * 1024
     headers: bool = False
@@ -115,10 +119,25 @@ class LoadOptions:
         ):
             if choice not in allowed:
                 raise ConfigError(f"{choice!r} is not allowed: give one of {', '.join(allowed)}")
+        self._check_columns()
         for name in ("max_records", "max_bytes", "max_seconds", "split_bytes", "target_bytes"):
             number = getattr(self, name)
             if number is not None and number <= 0:
                 raise ConfigError(f"{name}={number} is not allowed: give a number above 0")
+
+    def _check_columns(self) -> None:
+        if self.columns is not None and self.format == "raw":
+            raise ConfigError(
+                "format raw keeps values as they are and has no columns: leave either"
+            )
+        if self.event_time.source == "column":
+            named = self.event_time.field
+            known = {each.name: each.type for each in self.columns.columns} if self.columns else {}
+            if known.get(named) != TIMES:
+                raise ConfigError(
+                    f"the event time is to be that of column {named}, which is none of type "
+                    f"timestamp: the columns are {', '.join(known) or 'none'}"
+                )
 
     @property
     def read_committed(self) -> bool:

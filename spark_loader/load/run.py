@@ -11,14 +11,15 @@ up no other: the run is published without it, then the error is raised.
 """
 
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from spark_loader.causes import cause_of
 from spark_loader.errors import LoadError, QuarantineLimit
 from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.lake.evolution import require_fitting
 from spark_loader.lake.ledger import Entry, MapperOffsets, Plan, now_text, total_bytes
 from spark_loader.lake.recover import recover
 from spark_loader.lake.table_files import schema_from_texts
@@ -66,6 +67,7 @@ class Run:
         if latest is not None:
             # Again, should the last run have been stopped just before it.
             self._commit_group(options.group, latest.positions)
+        require_fitting(self._checkpoints, options.columns)
         troubles: list[LoadError] = []
         plan = self._checkpoints.unfinished()
         resumed = plan is not None
@@ -173,7 +175,7 @@ class Run:
         except ZkbrokerError:
             raise
         except Exception as error:
-            raise _unwrapped(error) from error
+            raise LoadError(f"a mapper failed: {cause_of(error)}") from error
         finally:
             listener.close()
 
@@ -189,6 +191,7 @@ class Run:
         sink = SinkOptions(
             format=options.format,
             event_time=options.event_time,
+            columns=options.columns,
             fallback=options.fallback,
             load_time_ms=_millis(plan.created),
             target_bytes=options.target_bytes,
@@ -318,15 +321,3 @@ def _lag(plan: Plan, positions: dict[TopicPartition, int]) -> int:
 
 def _millis(text: str) -> int:
     return int(datetime.fromisoformat(text).timestamp() * 1000)
-
-
-def _unwrapped(error: Exception) -> Exception:
-    """Return a mapper's own error as a LoadError, without the frames of two languages around it."""
-    text = str(error)
-    # The last exception of Python's traceback, at the beginning of a line: `some.module.Name: why`.
-    found = re.findall(r"^((?:\w+\.)*[A-Z]\w+): (\S.*)$", text, re.MULTILINE)
-    if not found:
-        return LoadError(f"a mapper failed: {text}")
-    name, why = found[-1]
-    name = name.rpartition(".")[2]
-    return LoadError(f"a mapper failed: {name}: {why}")

@@ -2,8 +2,10 @@
 
 import pytest
 
+from spark_loader.columns.spec import ValueColumns
 from spark_loader.load.options import LoadOptions
 from spark_loader.reading.positions import TopicPartition
+from spark_loader.sink.event_time import EventTime
 from zkbroker.errors import ConfigError
 
 
@@ -30,6 +32,22 @@ from zkbroker.errors import ConfigError
 def test_what_is_not_allowed_is_refused(given, reason):
     with pytest.raises(ConfigError, match=reason):
         LoadOptions(**{"output": "/lake", "topics": ("t",), **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"format": "raw", "columns": ValueColumns.json("a:int")}, "format raw"),
+        ({"event_time": EventTime.column("at")}, "the columns are none"),
+        (
+            {"event_time": EventTime.column("a"), "columns": ValueColumns.json("a:int")},
+            "column a, which is none of type timestamp: the columns are a",
+        ),
+    ],
+)
+def test_columns_and_event_time_fit_each_other(given, reason):
+    with pytest.raises(ConfigError, match=reason):
+        LoadOptions(output="/lake", topics=("t",), **given)
 
 
 def test_the_nearest_policy_counts():

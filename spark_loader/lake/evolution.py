@@ -1,0 +1,38 @@
+"""Columns of a table over the loads: they may come, and keep their types.
+
+Invariant: what is published fits the table. A load whose columns do not is refused before it reads
+anything, and files without a column read as null there.
+"""
+
+import pyarrow as pa
+
+from spark_loader.columns.spec import ValueColumns, require_same_types
+from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.lake.table_files import schema_from_texts
+
+
+def require_fitting(checkpoints: Checkpoints, columns: ValueColumns | None) -> None:
+    """Check that columns fit what was loaded, and what an unfinished run has already written.
+
+    Raises:
+        ConfigError: one of them had another type.
+        LoadError: what is there has columns that do not fit each other.
+    """
+    if columns is None:
+        return
+    for each in (_of_table(checkpoints), _of_unfinished(checkpoints)):
+        if each is not None:
+            require_same_types(each, columns)
+
+
+def _of_table(checkpoints: Checkpoints) -> pa.Schema | None:
+    table = checkpoints.table.delta()
+    return None if table is None else pa.schema(table.schema().to_arrow())
+
+
+def _of_unfinished(checkpoints: Checkpoints) -> pa.Schema | None:
+    plan = checkpoints.unfinished()
+    if plan is None:
+        return None
+    found = [checkpoints.mapper_offsets(plan.run, each) for each in range(len(plan.mappers))]
+    return schema_from_texts(each.schema for each in found if each is not None)

@@ -1,0 +1,83 @@
+"""Values become columns of a load; bad ones are set aside, and loaded later by other options."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+from spark_loader import EventTime, QuarantineLimit
+from spark_loader.columns.spec import ValueColumns
+from tests.support.loading import proved
+
+COLUMNS = ValueColumns.json("user.id:long,at:timestamp,status:int")
+
+
+def append(cluster, *values):
+    cluster.append("v", 0, values)
+
+
+def visit(number, **more):
+    at = f"2015-05-17T{number % 24:02}:05:03Z"
+    return json.dumps({"user": {"id": number}, "at": at, "status": 200, **more}).encode()
+
+
+@pytest.fixture
+def load(run):
+    def load(**fields):
+        given = {"topics": ["v"], "columns": COLUMNS, "event_time": EventTime.column("at")}
+        return run(**{**given, **fields})
+
+    return load
+
+
+def loaded(output):
+    found = ds.dataset(output, format="parquet", partitioning="hive")
+    return found.to_table().sort_by("offset")
+
+
+def test_values_are_columns_and_their_time_that_of_the_event(cluster, load, output):
+    append(cluster, *map(visit, range(30)))
+    assert load().rows == 30
+    table = loaded(output)
+    assert table.schema.field("user_id").type == pa.int64()
+    assert table.schema.field("status").type == pa.int32()
+    assert table.column("user_id").to_pylist() == [*range(30)]
+    assert [each.hour for each in table.column("at").to_pylist()] == [n % 24 for n in range(30)]
+    assert table.column("hour").to_pylist() == [n % 24 for n in range(30)]
+    proved(output)
+
+
+def test_bad_values_are_set_aside_verbatim_and_replayed(cluster, load, output, command):
+    bad = [b'{"status": "ok"}', b"none", visit(3, at=None), visit(4, status=2**40), visit(5)]
+    append(cluster, visit(1), *bad, visit(6))
+    result = load()
+    assert (result.rows, result.quarantined) == (3, 4)
+    report = proved(output)
+    assert (report.rows, report.quarantined) == (3, 4)
+    [file] = (output / "_zkbroker" / "quarantine").rglob("*.jsonl")
+    reasons = {row["offset"]: row["reason"] for row in map(json.loads, file.open())}
+    assert reasons.keys() == {1, 2, 3, 4}
+    assert "status" in reasons[1]
+    assert reasons[2] == "not a JSON object"
+    assert reasons[3] == "column at is null"
+    command("replay-quarantine", output, "--columns-json", "user.id:long")
+    report = proved(output)
+    assert (report.rows, report.quarantined) == (6, 1)
+
+
+def test_too_many_bad_values_mean_wrong_options(cluster, load):
+    append(cluster, *[b"%d" % number for number in range(50)])
+    with pytest.raises(QuarantineLimit, match=r"more than 10 .*not a JSON object.*columns"):
+        load(max_quarantined=10)
+
+
+def test_columns_may_be_written_as_json(cluster, load, output):
+    append(cluster, visit(1))
+    columns = ValueColumns.json(
+        "at:timestamp,day=at:date[%Y-%m-%dT%H:%M:%SZ],m=status:decimal(5,1)"
+    )
+    load(columns=columns, format="json")
+    [file] = (output / "topic=v").rglob("*.jsonl")
+    row = json.loads(file.read_text())
+    assert (row["at"], row["day"], row["m"]) == (1431824703000, "2015-05-17", "200.0")
