@@ -7,31 +7,32 @@ says why and what to do), 2 the command line is wrong.
 import dataclasses
 import json
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bars
 from rich.table import Table
 
+from spark_loader.causes import cause_of
 from spark_loader.cli.change import adopt_files, replay_quarantine, rewind, set_position
 from spark_loader.cli.inspect import audit, diff, plan, status, verify
 from spark_loader.cli.lake import convert, files, optimize, vacuum
 from spark_loader.cli.options import (
+    DEBUG,
     cluster_options,
     event_time_options,
     load_options,
     run_options,
     spark_options,
     spark_settings,
+    storage_settings,
 )
 from spark_loader.cli.output import print_table
+from spark_loader.cli.progress import ProgressBar, ProgressLines, Shown
 from spark_loader.errors import LoadError
 from spark_loader.load.job import Loader
 from spark_loader.load.options import LoadOptions
-from spark_loader.load.progress import Progress
 from spark_loader.load.result import LoadResult
 from spark_loader.words import counted
 from zkbroker import __version__
@@ -55,6 +56,16 @@ class LoadByDefault(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; what disk, network or Spark say becomes an error of one line."""
         try:
+            return self._invoke(ctx)
+        except (ReaderGone, click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception:
+            if ctx.meta.get(DEBUG):
+                traceback.print_exc()
+            raise
+
+    def _invoke(self, ctx: click.Context) -> Any:
+        try:
             with ending_with_the_reader():
                 return super().invoke(ctx)
         except ReaderGone:
@@ -66,8 +77,7 @@ class LoadByDefault(click.Group):
         except Exception as error:
             if not type(error).__module__.startswith(("py4j", "pyspark")):
                 raise
-            thrown = getattr(error, "java_exception", None)
-            raise LoadError(f"Spark: {thrown.toString() if thrown else error}") from error
+            raise LoadError(f"Spark: {cause_of(error)}") from error
 
 
 @click.group(
@@ -92,13 +102,20 @@ def cli() -> None:
 def load(as_json: bool, quiet: bool, master: str, **given: Any) -> None:
     """Load what is new."""
     options = load_options(given)
-    spark_conf = spark_settings(given)
+    spark_conf, storage = spark_settings(given), storage_settings(given)
     try:
-        if quiet or as_json or not sys.stderr.isatty():
-            result = Loader(options, master=master, spark_conf=spark_conf).run()
+        if quiet or as_json:
+            result = Loader(options, master=master, spark_conf=spark_conf, storage=storage).run()
         else:
-            with ProgressBar() as bar:
-                loader = Loader(options, master=master, spark_conf=spark_conf, progress=bar.update)
+            display: Shown = ProgressBar() if sys.stderr.isatty() else ProgressLines()
+            with display as shown:
+                loader = Loader(
+                    options,
+                    master=master,
+                    spark_conf=spark_conf,
+                    storage=storage,
+                    progress=shown.update,
+                )
                 result = loader.run()
     except KeyboardInterrupt:
         click.echo("stopped: the next load takes up what this one planned", err=True)
@@ -109,48 +126,6 @@ def load(as_json: bool, quiet: bool, master: str, **given: Any) -> None:
         show(result, options)
     else:
         click.echo(f"nothing new: {options.output} holds all there is to load")
-
-
-class ProgressBar:
-    """Shows what a load is doing, on the terminal's error stream: rows, their rate and the lag."""
-
-    def __init__(self) -> None:
-        self._bars = Bars(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[figures]}"),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-            # Nothing is left of it: the summary says the same.
-            transient=True,
-        )
-        self._task = self._bars.add_task(Progress(stage="plan").doing, total=None, figures="")
-
-    def __enter__(self) -> "ProgressBar":
-        self._bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bars.stop()
-
-    def update(self, progress: Progress) -> None:
-        """Take a report of the load."""
-        speed = next((each.speed for each in self._bars.tasks if each.id == self._task), None)
-        figures = ""
-        if progress.planned_rows:
-            rate = f"{speed:,.0f}" if speed else "-"
-            figures = (
-                f"{progress.rows:,}/{counted(progress.planned_rows, 'row')}  {rate}/s  "
-                f"lag {progress.lag:,}"
-            )
-        self._bars.update(
-            self._task,
-            description=progress.doing,
-            completed=progress.rows,
-            total=progress.planned_rows or None,
-            figures=figures,
-        )
 
 
 def show(result: LoadResult, options: LoadOptions) -> None:

@@ -6,7 +6,13 @@ from typing import Any
 import click
 
 from spark_loader.cli.opened import json_option, opened
-from spark_loader.cli.options import event_time_options, file_options, output_option, spark_options
+from spark_loader.cli.options import (
+    event_time_options,
+    file_options,
+    output_option,
+    spark_options,
+    topic_option,
+)
 from spark_loader.errors import LoadError
 from spark_loader.lake import operate
 from spark_loader.lake.adopt import adopt
@@ -21,7 +27,7 @@ from zkbroker.cli.generation import PartitionNumber
 @click.command()
 @output_option
 @spark_options
-@click.option("--topic", required=True)
+@topic_option
 @click.option(
     "--partition",
     "partitions",
@@ -57,7 +63,7 @@ def rewind(output: str, topic: str, partitions: tuple[int, ...], to: int, **spar
 @click.command("set")
 @output_option
 @spark_options
-@click.option("--topic", required=True)
+@topic_option
 @click.option("--partition", type=PartitionNumber(), required=True)
 @click.option("--to", "to", type=click.IntRange(0), required=True, help="Next offset to load.")
 def set_position(output: str, topic: str, partition: int, to: int, **spark: Any) -> None:

@@ -8,12 +8,10 @@ import click
 from rich.table import Table
 
 from spark_loader.cli.opened import (
-    bootstrap_option,
     cluster_view,
     generation_loaded,
     json_option,
     opened,
-    zookeeper_option,
 )
 from spark_loader.cli.options import (
     cluster_options,
@@ -35,6 +33,7 @@ from spark_loader.lake.verify import verify as verify_output
 from spark_loader.load.planning import make_plan
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.words import counted
+from zkbroker.cli.connection import cluster_options as discovery_options
 from zkbroker.config.generation import parse_generation
 from zkbroker.errors import ConfigError
 
@@ -42,12 +41,18 @@ from zkbroker.errors import ConfigError
 @click.command()
 @output_option
 @spark_options
-@zookeeper_option
-@bootstrap_option
-@click.option("--group", default="", help="Compare with this group; by default the loads' own.")
+@discovery_options
+@click.option(
+    "-G", "--group", default="", help="Compare with this group; by default the loads' own."
+)
 @json_option
 def status(
-    output: str, zookeeper: str, bootstrap: str, group: str, as_json: bool, **spark: Any
+    output: str,
+    zookeeper: str | None,
+    bootstrap: str | None,
+    group: str,
+    as_json: bool,
+    **spark: Any,
 ) -> None:
     """Show how far each partition is loaded; with a cluster given, its lag too."""
     checkpoints, _ = opened(output, spark)
@@ -122,7 +127,7 @@ def plan(as_json: bool, **given: Any) -> None:
         read_committed=options.read_committed,
     ) as cluster:
         if cluster is None:
-            raise ConfigError("name the cluster: --zookeeper or --bootstrap")
+            raise ConfigError("name the cluster: -z HOST:PORT or -b HOST:PORT")
         held: list[DataLoss] = []
         made = unfinished
         if made is None:
@@ -204,10 +209,11 @@ def verify(output: str, as_json: bool, **spark: Any) -> None:
 @click.command()
 @output_option
 @spark_options
-@zookeeper_option
-@bootstrap_option
+@discovery_options
 @json_option
-def audit(output: str, zookeeper: str, bootstrap: str, as_json: bool, **spark: Any) -> None:
+def audit(
+    output: str, zookeeper: str | None, bootstrap: str | None, as_json: bool, **spark: Any
+) -> None:
     """Reconcile what the logs took in with what was written."""
     checkpoints, _ = opened(output, spark)
     with cluster_view(zookeeper, bootstrap, generation_loaded(checkpoints)) as cluster:
@@ -232,17 +238,18 @@ def audit(output: str, zookeeper: str, bootstrap: str, as_json: bool, **spark: A
 @spark_options
 @click.option("--from-run", type=int, help="Compare the positions after this run …")
 @click.option("--to-run", type=int, help="… with those after this one; the latest by default.")
-@click.option("--group", default="", help="Compare with a group's offsets in ZooKeeper instead.")
-@zookeeper_option
-@bootstrap_option
+@click.option(
+    "-G", "--group", default="", help="Compare with a group's offsets in ZooKeeper instead."
+)
+@discovery_options
 @json_option
 def diff(
     output: str,
     from_run: int | None,
     to_run: int | None,
     group: str,
-    zookeeper: str,
-    bootstrap: str,
+    zookeeper: str | None,
+    bootstrap: str | None,
     as_json: bool,
     **spark: Any,
 ) -> None:
@@ -252,7 +259,7 @@ def diff(
     if group:
         with cluster_view(zookeeper, bootstrap, generation_loaded(checkpoints)) as cluster:
             if cluster is None:
-                raise ConfigError("--group needs --zookeeper or --bootstrap")
+                raise ConfigError("--group needs -z HOST:PORT or -b HOST:PORT")
             there = cluster.group_offsets(group, sorted(here))
     elif from_run is not None:
         there = operate.positions_at(checkpoints, from_run)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from spark_loader.cli.options import spark_settings
+from spark_loader.cli.options import spark_settings, storage_settings
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.network import NetworkAccess
 from spark_loader.reading.access import Access
@@ -15,11 +15,10 @@ from spark_loader.reading.options import ConnectOptions
 from spark_loader.reading.resolve import SourceCluster
 from spark_loader.storage.files import LakeFileSystem
 from spark_loader.storage.filesystems import filesystem_for
+from zkbroker.cli.security import current_security
 
 ACCESS: Access = NetworkAccess()
 
-zookeeper_option = click.option("--zookeeper", default="", metavar="HOST:PORT[/CHROOT]")
-bootstrap_option = click.option("--bootstrap", default="", metavar="HOST:PORT,…")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -31,24 +30,25 @@ def opened(output: str, given: dict[str, Any]) -> tuple[Checkpoints, LakeFileSys
         for key, value in spark_settings(given).items()
         if key.startswith(prefix)
     }
-    filesystem = filesystem_for(output, settings=settings)
+    filesystem = filesystem_for(output, settings=settings, storage=storage_settings(given))
     return Checkpoints(filesystem, output), filesystem
 
 
 @contextmanager
 def cluster_view(
-    zookeeper: str, bootstrap: str, generation: str, *, read_committed: bool = False
+    zookeeper: str | None, bootstrap: str | None, generation: str, *, read_committed: bool = False
 ) -> Iterator[SourceCluster | None]:
     """Give a view of the cluster that is named, or None when none is."""
     if not zookeeper and not bootstrap:
         yield None
         return
-    addresses = tuple(part.strip() for part in bootstrap.split(",") if part.strip())
+    addresses = tuple(part.strip() for part in (bootstrap or "").split(",") if part.strip())
     connect = ConnectOptions(
         generation=generation,
         zookeeper=zookeeper or None,
         bootstrap=addresses,
         read_committed=read_committed,
+        security=current_security(),
     )
     connect.check()
     view = ACCESS.view(connect)

@@ -1,12 +1,15 @@
 """Options of the command line that several commands share, and what they mean."""
 
+import functools
 import re
-from datetime import UTC, datetime
+from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
+from spark_loader.cli.columns import column_options, value_columns
 from spark_loader.load.options import LoadOptions
 from spark_loader.reading.options import ISOLATION_LEVELS
 from spark_loader.reading.positions import (
@@ -18,12 +21,16 @@ from spark_loader.reading.positions import (
     parse_partition_numbers,
 )
 from spark_loader.reading.reader import POLICIES
-from spark_loader.sink.event_time import EventTime
+from spark_loader.sink.event_time import EventTime, to_ms, zone_of
 from spark_loader.sink.hours import FALLBACKS
 from spark_loader.sink.rows import FORMATS
-from zkbroker.cli.security import current_security, security_option
+from zkbroker.cli.connection import cluster_options as discovery_options
+from zkbroker.cli.security import current_security
 from zkbroker.config.durations import parse_duration_ms
 from zkbroker.errors import ConfigError
+
+DEBUG = "spark_loader.debug"
+"""Where a context notes that whole traces are asked for."""
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -44,7 +51,24 @@ class Bytes(click.ParamType[int]):
         return int(number) * _UNITS[unit]
 
 
-output_option = click.option("--output", required=True, metavar="DIR", help="Path or Hadoop URI.")
+def output_option(command: Any) -> Any:
+    """Add where the lake is, as an argument or by `--output`; given to the command as `output`."""
+
+    @functools.wraps(command)
+    def with_output(*args: Any, directory: str | None, output: str | None, **given: Any) -> Any:
+        if directory and output and directory != output:
+            raise click.UsageError(f"both {directory} and --output {output} are given: give one")
+        if not (directory or output):
+            raise click.UsageError("no directory is named: give DIR, or --output DIR")
+        return command(*args, output=directory or output, **given)
+
+    option = click.option("--output", metavar="DIR", help="Path, s3://BUCKET/DIR or Hadoop URI.")
+    return click.argument("directory", required=False, metavar="[DIR]")(option(with_output))
+
+
+def topic_option(command: Any) -> Any:
+    """Add `-t`, the one topic that a command is about."""
+    return click.option("-t", "--topic", required=True, help="Topic.")(command)
 
 
 generation_option = click.option(
@@ -60,8 +84,7 @@ def cluster_options(command: Any) -> Any:
     """Add the options that say which cluster and which topics."""
     for option in reversed(
         (
-            click.option("--zookeeper", default="", metavar="HOST:PORT[/CHROOT]"),
-            click.option("--bootstrap", default="", metavar="HOST:PORT,…", help="Some brokers."),
+            discovery_options,
             generation_option,
             click.option(
                 "--isolation-level",
@@ -71,20 +94,22 @@ def cluster_options(command: Any) -> Any:
                 help="read_committed leaves out what aborted transactions wrote, and waits for "
                 "open ones.",
             ),
-            click.option("--topic", "topics", multiple=True, help="Topic to load; repeatable."),
+            click.option(
+                "-t", "--topic", "topics", multiple=True, help="Topic to load; repeatable."
+            ),
             click.option("--whitelist", default="", metavar="REGEX", help="Topics to load."),
             click.option("--blacklist", default="", metavar="REGEX", help="Topics to leave out."),
             output_option,
-            click.option("--group", default="", help="Consumer group to commit offsets for."),
+            click.option("-G", "--group", default="", help="Consumer group to commit offsets for."),
             click.option(
                 "--from",
                 "starting",
                 default="earliest",
                 show_default=True,
                 metavar="WHERE",
-                help="Where the first run begins: earliest, latest, a time (ISO 8601 or "
-                "milliseconds) or JSON offsets. Without records since that time a partition "
-                "begins at its end.",
+                help="Where the first run begins: earliest, latest, a time (2026-11-23T10:00, in "
+                "--time-zone unless it says another, or milliseconds) or JSON offsets. Without "
+                "records since that time a partition begins at its end.",
             ),
             click.option(
                 "--on-out-of-range",
@@ -104,7 +129,7 @@ def cluster_options(command: Any) -> Any:
         )
     ):
         command = option(command)
-    return security_option(command)
+    return command
 
 
 def event_time_options(command: Any) -> Any:
@@ -116,6 +141,9 @@ def event_time_options(command: Any) -> Any:
             ),
             click.option("--event-time-regex", metavar="REGEX", help="Event time by a regex."),
             click.option("--event-time-json", metavar="FIELD", help="Event time in JSON."),
+            click.option(
+                "--event-time-column", metavar="NAME", help="Event time of a column, see below."
+            ),
             click.option("--access-log", is_flag=True, help="Event time of log lines."),
             click.option("--event-time-format", default="", help="strptime, or iso, s, ms, us."),
             click.option(
@@ -130,6 +158,7 @@ def event_time_options(command: Any) -> Any:
             ),
             click.option("--target-file-bytes", type=Bytes(), help="Size of files."),
             click.option("--compression", type=click.Choice(["snappy", "zstd", "gzip", "none"])),
+            column_options,
         )
     ):
         command = option(command)
@@ -166,11 +195,26 @@ def run_options(command: Any) -> Any:
 
 
 def spark_options(command: Any) -> Any:
-    """Add the options that give Spark properties; see `spark_settings`."""
+    """Add the options that each command has: settings of Spark and of storage, and `--debug`."""
     for option in reversed(
         (
             click.option(
+                "--debug",
+                is_flag=True,
+                expose_value=False,
+                callback=_note_debug,
+                help="Show the whole trace of an error, not its cause alone.",
+            ),
+            click.option(
                 "--conf", multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable."
+            ),
+            click.option(
+                "--storage-option",
+                "storage",
+                multiple=True,
+                metavar="KEY=VALUE",
+                help="Setting of s3://, such as AWS_ENDPOINT_URL=http://host:9000, beside those of "
+                "the environment; repeatable.",
             ),
             click.option(
                 "--properties-file",
@@ -183,6 +227,10 @@ def spark_options(command: Any) -> Any:
     return command
 
 
+def _note_debug(ctx: click.Context, param: click.Parameter, debug: bool) -> None:
+    ctx.meta[DEBUG] = debug
+
+
 def spark_settings(given: dict[str, Any]) -> dict[str, str]:
     """Return the Spark properties of the command line; raise ConfigError for one without `=`."""
     settings: dict[str, str] = {}
@@ -191,12 +239,22 @@ def spark_settings(given: dict[str, Any]) -> dict[str, str]:
         found = re.match(r"\s*([^#\s=:][^\s=:]*)(?:\s*[=:]\s*|\s+)(.*?)\s*$", line)
         if found:
             settings[found[1]] = found[2]
-    for each in given.get("conf", ()):
+    return {**settings, **_pairs("--conf", given.get("conf", ()))}
+
+
+def storage_settings(given: dict[str, Any]) -> dict[str, str]:
+    """Return the storage options of the command line; raise ConfigError for one without `=`."""
+    return _pairs("--storage-option", given.get("storage", ()))
+
+
+def _pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
+    pairs = {}
+    for each in texts:
         key, equals, value = each.partition("=")
         if not equals:
-            raise ConfigError(f"--conf {each!r} is not KEY=VALUE")
-        settings[key] = value
-    return settings
+            raise ConfigError(f"{option} {each!r} is not KEY=VALUE")
+        pairs[key] = value
+    return pairs
 
 
 def load_options(given: dict[str, Any]) -> LoadOptions:
@@ -225,10 +283,10 @@ def load_options(given: dict[str, Any]) -> LoadOptions:
         blacklist=given["blacklist"],
         generation=given.get("generation", ""),
         isolation_level=given.get("isolation_level", ISOLATION_LEVELS[0]),
-        zookeeper=given["zookeeper"],
-        bootstrap=given["bootstrap"],
+        zookeeper=given["zookeeper"] or "",
+        bootstrap=given["bootstrap"] or "",
         group=given["group"],
-        starting=starting_bound(given["starting"]),
+        starting=starting_bound(given["starting"], given.get("time_zone", "UTC")),
         on_out_of_range=default_policy,
         policies=policies,
         headers=given.get("headers", False),
@@ -244,10 +302,18 @@ def load_options(given: dict[str, Any]) -> LoadOptions:
 def event_time(given: dict[str, Any]) -> EventTime:
     """Make the event time from the options of the command line."""
     regex, field = given.get("event_time_regex"), given.get("event_time_json")
-    log = given.get("access_log", False)
-    if sum((bool(regex), bool(field), log)) > 1:
-        raise ConfigError("give one of --event-time-regex, --event-time-json and --access-log")
+    column, log = given.get("event_time_column"), given.get("access_log", False)
+    if sum((bool(regex), bool(field), bool(column), log)) > 1:
+        raise ConfigError(
+            "give one of --event-time-regex, --event-time-json, --event-time-column and "
+            "--access-log"
+        )
     layout, zone = given.get("event_time_format", ""), given.get("time_zone", "UTC")
+    if given.get("columns_access_log") and not (regex or field or column):
+        # The same text is not looked for twice.
+        column = "time"
+    if column:
+        return EventTime.column(column, zone=zone)
     if log:
         return EventTime.access_log(zone=zone)
     if regex:
@@ -257,8 +323,13 @@ def event_time(given: dict[str, Any]) -> EventTime:
     return EventTime(zone=zone)
 
 
-def starting_bound(text: str) -> Bound:
-    """Parse `--from`; raise ConfigError when it is none of the forms."""
+def starting_bound(text: str, zone: str = "UTC") -> Bound:
+    """Parse `--from`; raise ConfigError when it is none of the forms.
+
+    Args:
+        text: what was given.
+        zone: IANA name, for a time without a zone of its own.
+    """
     named = {"earliest": EARLIEST_BOUND, "latest": LATEST_BOUND}.get(text)
     if named is not None:
         return named
@@ -273,7 +344,7 @@ def starting_bound(text: str) -> Bound:
             f"--from {text!r}: give earliest, latest, a time such as 2015-05-17T10:00:00Z, "
             'milliseconds since 1970 or JSON such as {"topic": {"0": 23}}'
         ) from None
-    return AtTime(int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000))
+    return AtTime(to_ms(when if when.tzinfo else when.replace(tzinfo=zone_of(zone))))
 
 
 def file_options(given: dict[str, Any]) -> dict[str, Any]:
@@ -284,5 +355,6 @@ def file_options(given: dict[str, Any]) -> dict[str, Any]:
         "fallback": given.get("event_time_fallback"),
         "target_bytes": given.get("target_file_bytes"),
         "compression": given.get("compression"),
+        "columns": value_columns(given),
     }
     return {name: value for name, value in optional.items() if value is not None}

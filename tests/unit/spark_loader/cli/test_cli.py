@@ -5,10 +5,9 @@ import json
 import pytest
 from rich.table import Table
 
-from spark_loader.cli import ProgressBar, cli, main
+from spark_loader.cli import cli, main
 from spark_loader.cli.output import print_table
 from spark_loader.load import job
-from spark_loader.load.progress import Progress
 from spark_loader.words import counted
 from tests.support.inline_spark import InlineSpark
 from tests.support.loading import AT
@@ -38,7 +37,7 @@ def sessions(monkeypatch, cluster):
 
 
 def test_spark_is_started_only_for_something_new(sessions, cluster, output, command):
-    load = ("load", "--output", output, "--bootstrap", "h:1", "--topic", "t", "--quiet")
+    load = ("load", output, "-b", "h:1", "-t", "t", "--quiet")
     said = command(*load)
     assert said.startswith("140 rows in ")
     assert "run 1: 1 file, " in said
@@ -94,6 +93,27 @@ def test_a_mistyped_command_is_no_load(capsys):
     assert "No such command 'stauts'. Did you mean status?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("debug", [False, True])
+def test_what_spark_says_is_its_cause_and_a_trace_when_asked_for(
+    sessions, cluster, output, monkeypatch, capsys, debug
+):
+    class SaidBySpark(Exception):
+        __module__ = "py4j.protocol"
+
+    def fail(self, function):
+        raise SaidBySpark("An error occurred\nCaused by: java.io.IOException: No space\n\tat x.y")
+
+    monkeypatch.setattr(Started, "map", fail)
+    arguments = ["load", str(output), "-b", "h:1", "-t", "t", *(["--debug"] if debug else [])]
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 1
+    said = capsys.readouterr().err
+    assert said.endswith("error: a mapper failed: IOException: No space\n")
+    assert (said.count("\n") == 1) != debug
+    assert ("Traceback" in said) == debug
+
+
 def test_numbers_have_their_plural():
     assert [counted(n, "file") for n in (0, 1, 2, 1000)] == [
         "0 files",
@@ -101,12 +121,3 @@ def test_numbers_have_their_plural():
         "2 files",
         "1,000 files",
     ]
-
-
-def test_the_display_says_what_is_going_on():
-    with ProgressBar() as bar:
-        for stage, said in (("plan", "planning"), ("start", "starting Spark"), ("load", "loading")):
-            bar.update(Progress(stage=stage, rows=1, planned_rows=1 if stage == "load" else 0))
-            [task] = bar._bars.tasks
-            assert said in task.description
-            assert ("1/1 row " in task.fields["figures"]) == (stage == "load")

@@ -2,8 +2,16 @@
 
 import click
 import pytest
+from click.testing import CliRunner
 
-from spark_loader.cli.options import Bytes, event_time, spark_settings, starting_bound
+from spark_loader.cli.options import (
+    Bytes,
+    event_time,
+    output_option,
+    spark_settings,
+    starting_bound,
+    storage_settings,
+)
 from spark_loader.reading.positions import (
     EARLIEST_BOUND,
     LATEST_BOUND,
@@ -43,6 +51,11 @@ def test_where_to_begin(text, bound):
     assert starting_bound(text) == bound
 
 
+def test_a_time_without_a_zone_is_one_of_the_time_zone():
+    assert starting_bound("1970-01-01T02:00", "Europe/Berlin") == AtTime(3_600_000)
+    assert starting_bound("1970-01-01T02:00Z", "Europe/Berlin") == AtTime(7_200_000)
+
+
 def test_where_to_begin_is_said_when_it_is_none_of_the_forms():
     with pytest.raises(ConfigError, match="give earliest, latest"):
         starting_bound("yesterday")
@@ -55,6 +68,27 @@ def test_settings_of_spark_come_from_file_and_command_line(tmp_path):
     assert found == {"spark.a": "1", "spark.b": "9", "spark.c": "3", "spark.d": "x=y"}
     with pytest.raises(ConfigError, match="is not KEY=VALUE"):
         spark_settings({"conf": ["spark.b"]})
+
+
+def test_storage_options_are_pairs():
+    given = {"storage": ["AWS_ENDPOINT_URL=http://h:1/?a=b"]}
+    assert storage_settings(given) == {"AWS_ENDPOINT_URL": "http://h:1/?a=b"}
+    with pytest.raises(ConfigError, match="--storage-option 'x' is not KEY=VALUE"):
+        storage_settings({"storage": ["x"]})
+
+
+def test_the_directory_is_named_once():
+    @click.command()
+    @output_option
+    def show(output):
+        click.echo(output)
+
+    def run(*arguments):
+        return CliRunner().invoke(show, arguments).output
+
+    assert run("lake") == run("--output", "lake") == run("lake", "--output", "lake") == "lake\n"
+    assert "both a and --output b are given" in run("a", "--output", "b")
+    assert "no directory is named" in run()
 
 
 def test_one_kind_of_event_time():

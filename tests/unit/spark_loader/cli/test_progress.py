@@ -1,0 +1,100 @@
+"""What is shown of a load that goes on for long."""
+
+import pytest
+
+from spark_loader.cli.progress import (
+    LINE_EVERY_S,
+    Pace,
+    ProgressBar,
+    ProgressLines,
+    figures,
+    lasting,
+    sized,
+)
+from spark_loader.load.progress import Progress
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def at(rows, planned=1000, size=0, lag=0, stage="load"):
+    return Progress(stage=stage, rows=rows, planned_rows=planned, bytes=size, lag=lag)
+
+
+def test_rows_bytes_lag_and_the_end_are_shown():
+    clock = Clock()
+    pace = Pace(clock)
+    pace.add(at(0))
+    assert figures(at(0, lag=1200), pace) == "0/1,000 rows  0 B  lag 1,200"
+    clock.now = 2.0
+    pace.add(at(100, size=4096))
+    assert figures(at(100, size=4096, lag=1100), pace) == (
+        "100/1,000 rows  4.0 KiB  50 rows/s, 2.0 KiB/s  lag 1,100  about 18 s left"
+    )
+    assert figures(Progress(stage="start"), pace) == ""
+
+
+def test_the_pace_is_that_of_the_last_seconds_and_begins_again_with_a_run():
+    clock = Clock()
+    pace = Pace(clock)
+    for second in range(100):
+        clock.now = float(second)
+        pace.add(at(second * 10 if second < 50 else 500 + (second - 50) * 2, planned=10_000))
+    assert pace.rates() == (2.0, 0.0)
+    pace.add(at(0))
+    assert pace.rates() is None
+    assert pace.seconds_left(at(0)) is None
+
+
+def test_a_pipe_gets_a_line_now_and_then_and_none_of_a_short_load():
+    clock = Clock()
+    lines = []
+    with ProgressLines(lines.append, clock) as shown:
+        for step in range(1000):
+            clock.now = step * 0.05
+            shown.update(at(step, lag=1000 - step))
+    assert 3 <= len(lines) <= 50 / LINE_EVERY_S
+    assert lines[0].startswith("loading: 200/1,000 rows")
+    assert lines[0].endswith("about 40 s left")
+    with ProgressLines(lines.append, clock) as shown:
+        shown.update(at(1, stage="plan"))
+    assert len(lines) <= 50 / LINE_EVERY_S
+
+
+def test_lines_go_to_the_error_stream(capsys):
+    clock = Clock()
+    shown = ProgressLines(clock=clock)
+    clock.now = LINE_EVERY_S
+    shown.update(Progress(stage="start"))
+    assert capsys.readouterr() == ("", "starting Spark, which takes some seconds\n")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.2, "1 s"), (59, "59 s"), (200, "3:20 min"), (7530, "2:05 h")]
+)
+def test_time_spans_are_for_people(seconds, text):
+    assert lasting(seconds) == text
+
+
+def test_sizes_are_for_people():
+    assert [sized(n) for n in (0, 1023, 1536, 5 << 30, 9 << 50)] == [
+        "0 B",
+        "1023 B",
+        "1.5 KiB",
+        "5.0 GiB",
+        "9216.0 TiB",
+    ]
+
+
+def test_the_display_says_what_is_going_on():
+    with ProgressBar() as bar:
+        for stage, said in (("plan", "planning"), ("start", "starting Spark"), ("load", "loading")):
+            bar.update(Progress(stage=stage, rows=1, planned_rows=1 if stage == "load" else 0))
+            [task] = bar._bars.tasks
+            assert said in task.description
+            assert ("1/1 row " in task.fields["figures"]) == (stage == "load")
