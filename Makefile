@@ -13,7 +13,7 @@ DATA ?= demo-data
 WORKERS ?= $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-fast java-clients soak lint format bench docs docs-check clean venv
+.PHONY: demo test test-fast java-clients hdfs soak lint format bench docs docs-check clean venv
 
 venv: $(STAMP)
 
@@ -34,6 +34,10 @@ test-fast: $(STAMP)
 # Genuine Kafka jars for more of the tests; those are skipped without them.
 java-clients: $(STAMP)
 	@$(PYTHON) scripts/fetch_java_clients.py $(VENV)/java-clients
+
+# A genuine HDFS for the tests of loads into one; those are skipped without it.
+hdfs: $(STAMP)
+	@$(PYTHON) scripts/fetch_hdfs.py $(VENV)/hdfs
 
 soak: $(STAMP)
 	@$(PYTHON) -m pytest -m soak --timeout 7200

@@ -90,7 +90,6 @@ TOGETHER = {
     "spark_loader/cli/inspect.py": "spark_loader/cli/test_cli.py",
     "spark_loader/lake/audit.py": "spark_loader/lake/test_operate.py",
     "spark_loader/lake/table_files.py": "spark_loader/lake/test_table.py",
-    "spark_loader/sink/hours.py": "spark_loader/sink/test_partition.py",
     "spark_loader/cli/lake.py": "spark_loader/lake/test_optimize.py",
     "spark_loader/cli/opened.py": "spark_loader/cli/test_cli.py",
     "spark_loader/lake/contents.py": "spark_loader/lake/test_adopt.py",

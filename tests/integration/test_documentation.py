@@ -79,6 +79,9 @@ def test_example_runs(example, cluster, directory, started):
         places = [shown.find(each) for each in said]
         assert places[0] == 0
         assert places == sorted(places)
+    if example.name == "walk":
+        # Four engines give the same answer.
+        assert shown.splitlines()[-1].startswith("True ")
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/getting-started.md"])

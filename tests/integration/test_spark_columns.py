@@ -1,0 +1,143 @@
+"""Typed columns and buckets, on real brokers, a real Spark and a server of S3's protocol."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from deltalake import DeltaTable
+
+from spark_loader import EventTime, Loader, ValueColumns, read
+from spark_loader.errors import LoadError
+from spark_loader.lake.verify import verify
+from spark_loader.storage.files import LocalFileSystem, join
+from spark_loader.storage.s3 import S3FileSystem
+from tests.support.s3_server import running_s3
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.testing import LocalCluster
+
+# A busy machine takes a minute to start the first session.
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster() as running:
+        yield running
+
+
+def line(number: int) -> bytes:
+    return b'10.0.0.%d - - [17/May/2015:%02d:05:03 +0200] "GET /%d HTTP/1.1" %d %b "-" "agent"' % (
+        number % 7,
+        number % 5 + 2,
+        number,
+        404 if number % 10 == 0 else 200,
+        b"-" if number % 4 == 0 else b"%d" % number,
+    )
+
+
+def publish(cluster, topic, values):
+    config = ProducerConfig.from_properties({"zookeeper.connect": cluster.zookeeper})
+    with Producer(config) as producer:
+        producer.send([KeyedMessage(topic, each) for each in values])
+
+
+def test_an_access_log_is_a_table_of_typed_columns(cluster, spark, tmp_path):
+    topic = cluster.create_topic(partitions=3)
+    publish(cluster, topic, [*map(line, range(1000)), b"no line of a log", b"\xff\xfe"])
+    where = {"zookeeper": cluster.zookeeper, "topics": [topic], "output": str(tmp_path)}
+    loader = Loader(**where, columns=ValueColumns.access_log(), event_time=EventTime.column("time"))
+    result = loader.run(spark)
+    assert (result.rows, result.quarantined) == (1000, 2)
+    frame = read(spark, str(tmp_path))
+    types = dict(frame.dtypes)
+    assert [types[name] for name in ("host", "time", "status", "bytes", "agent")] == [
+        "string", "timestamp", "int", "bigint", "string",
+    ]  # fmt: skip
+    [row] = frame.where("path = '/7'").collect()
+    assert (row.host, row.status, row.bytes, row.referer, row.hour) == ("10.0.0.0", 200, 7, None, 2)
+    assert frame.where("status = 404").count() == 100
+    assert frame.where("bytes is null").count() == 250
+    assert frame.selectExpr("sum(bytes)").first()[0] == sum(n for n in range(1000) if n % 4)
+
+    # Another column comes; those of older files are null.
+    publish(cluster, topic, [line(5000)])
+    columns = ValueColumns.regex(r'"(?P<method>\S+) (?P<path>\S+) HTTP/(?P<version>[0-9.]+)"', "")
+    assert Loader(**where, columns=columns).run(spark).rows == 1
+    frame = read(spark, str(tmp_path))
+    assert [row.path for row in frame.where("version = '1.1'").collect()] == ["/5000"]
+    table = DeltaTable(tmp_path).to_pyarrow_table(columns=["time", "version", "status"])
+    assert (table.num_rows, table.column("version").null_count) == (1001, 1000)
+    assert max(table.column("time").drop_null().to_pylist()) == datetime(
+        2015, 5, 17, 4, 5, 3, tzinfo=UTC
+    )
+    assert verify(LocalFileSystem(), str(tmp_path)).problems == []
+
+
+@pytest.fixture(scope="module")
+def server():
+    with running_s3() as running:
+        yield running
+
+
+def test_a_load_into_a_bucket_is_exact_and_proved_there(cluster, spark, server):
+    topic = cluster.create_topic(partitions=3)
+    output = f"s3://{server.bucket()}/lakes/visits"
+    bucket = S3FileSystem.of(output, server.options)
+    where = {"zookeeper": cluster.zookeeper, "topics": [topic], "output": output}
+    loader = Loader(
+        **where,
+        storage=server.options,
+        columns=ValueColumns.json("n:long"),
+        format="parquet",
+    )
+    for run in range(3):
+        publish(cluster, topic, [b'{"n": %d}' % n for n in range(run * 100, run * 100 + 100)])
+        assert loader.run(spark).rows == 100
+    assert loader.run(spark).rows == 0
+    report = verify(bucket, output)
+    assert (report.problems, report.rows) == ([], 300)
+    options = {**server.options, "AWS_ALLOW_HTTP": "true"}
+    table = DeltaTable(output, storage_options=options).to_pyarrow_table(columns=["n"])
+    assert sorted(table.column("n").to_pylist()) == [*range(300)]
+    # What mappers wrote before their commit is gone or named, and nothing else is left.
+    left = [each.path for each in bucket.walk(output) if "/staging/" in each.path]
+    assert left == []
+
+
+def test_one_load_at_a_time_works_in_a_bucket(cluster, spark, server):
+    topic = cluster.create_topic()
+    publish(cluster, topic, [b"x"])
+    output = f"s3://{server.bucket()}/lake"
+    bucket = S3FileSystem.of(output, server.options)
+    loader = Loader(
+        zookeeper=cluster.zookeeper, topics=[topic], output=output, storage=server.options
+    )
+    with (
+        bucket.lock(join(output, "_zkbroker/lock"), "another load"),
+        pytest.raises(LoadError, match="another load"),
+    ):
+        loader.run(spark)
+    assert loader.run(spark).rows == 1
+
+
+def test_a_misspelt_option_is_refused_in_spark(spark, source):
+    with pytest.raises(Exception, match="there is no option subscibe: did you mean subscribe"):
+        source(spark.read, subscibe="t").load().count()
+
+
+def test_quarantined_values_keep_their_reason(cluster, spark, tmp_path):
+    topic = cluster.create_topic()
+    publish(cluster, topic, [b'{"n": 1}', b'{"n": "one"}', b"{"])
+    loader = Loader(
+        zookeeper=cluster.zookeeper,
+        topics=[topic],
+        output=str(tmp_path),
+        columns=ValueColumns.json("n:long"),
+    )
+    result = loader.run(spark)
+    assert (result.rows, result.quarantined) == (1, 2)
+    [file] = (tmp_path / "_zkbroker" / "quarantine").rglob("*.jsonl")
+    reasons = {each["offset"]: each["reason"] for each in map(json.loads, file.open())}
+    assert reasons.keys() == {1, 2}
+    assert "from number to string" in reasons[1]
