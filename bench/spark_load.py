@@ -1,10 +1,11 @@
-"""Load to Parquet: the loader against Spark's own `range`, and against kafka-python in Spark.
+"""Loads: the loader against Spark's own `range` to Parquet, and against kafka-python in Spark.
 
     python -m bench.spark_load [--rows N] [--rounds N]
 
 Rows have 100-byte values, published in snappy batches of magic 2. `floor` is what Spark needs to
-write as many rows of the same bytes that it makes up itself. All are rows per second of one
-interleaved run, medians; ratios are of medians.
+write as many rows of the same bytes that it makes up itself. `json` and `regex` load values of the
+same size as five typed columns each. All are rows per second of one interleaved run, medians;
+ratios are of medians.
 """
 
 import argparse
@@ -13,10 +14,11 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from spark_loader import Loader, register, session
+from spark_loader import Loader, ValueColumns, register, session
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.records import kernels
@@ -31,7 +33,41 @@ def value(number: int) -> bytes:
     return (FILLER[: 100 - len(text)] + text).encode()
 
 
-def publish(cluster: LocalCluster, topic: str, rows: int) -> None:
+def json_value(number: int) -> bytes:
+    text = b'{"user":{"id":%d},"status":%d,"at":"2015-05-17T10:%02d:%02dZ","took":%.2f,"page":"' % (
+        number,
+        200 + number % 3,
+        number // 60 % 60,
+        number % 60,
+        number % 1000 / 7,
+    )
+    return text + FILLER[: 98 - len(text)].encode() + b'"}'
+
+
+def line(number: int) -> bytes:
+    text = b'10.0.%d.%d - - [17/May/2015:10:%02d:%02d +0000] "GET /%d.html" %d %d ' % (
+        number % 250,
+        number % 7,
+        number // 60 % 60,
+        number % 60,
+        number,
+        200 + number % 3,
+        number,
+    )
+    return text + FILLER[: 100 - len(text)].encode()
+
+
+JSON = ValueColumns.json("user.id:long,status:int,at:timestamp,took:double,page:string")
+REGEX = ValueColumns.regex(
+    r'^(?P<host>\S+) \S+ \S+ \[(?P<time>[^\]]+)\] "GET (?P<path>[^"]+)" '
+    r"(?P<status>\d+) (?P<bytes>\d+)",
+    "time:timestamp[%d/%b/%Y:%H:%M:%S %z],status:int,bytes:long",
+)
+
+
+def publish(
+    cluster: LocalCluster, topic: str, rows: int, value: Callable[[int], bytes] = value
+) -> None:
     config = ProducerConfig.from_properties(
         {
             "zookeeper.connect": cluster.zookeeper,
@@ -97,12 +133,28 @@ def main() -> None:
         with LocalCluster(1) as cluster:
             topic = cluster.create_topic(partitions=PARTITIONS)
             publish(cluster, topic, given.rows)
+            typed = {
+                "json": (cluster.create_topic(partitions=PARTITIONS), json_value, JSON),
+                "regex": (cluster.create_topic(partitions=PARTITIONS), line, REGEX),
+            }
+            for name, made, _ in typed.values():
+                publish(cluster, name, given.rows, made)
             spark = session("local[2,4]")
             register(spark)
             few = given.rows // 10
 
             def load(target: Path) -> None:
                 loader = Loader(zookeeper=cluster.zookeeper, topics=[topic], output=str(target))
+                assert loader.run(spark).rows == given.rows
+
+            def load_typed(kind: str, target: Path) -> None:
+                topic, _, columns = typed[kind]
+                loader = Loader(
+                    zookeeper=cluster.zookeeper,
+                    topics=[topic],
+                    output=str(target),
+                    columns=columns,
+                )
                 assert loader.run(spark).rows == given.rows
 
             def source(target: Path) -> None:
@@ -126,6 +178,8 @@ def main() -> None:
             for _ in range(given.rounds):
                 measure("floor", given.rows, floor)
                 measure("loader", given.rows, load)
+                for kind in typed:
+                    measure(kind, given.rows, partial(load_typed, kind))
                 measure("source", given.rows, source)
                 measure("kafka-python", few, kafka_python)
             spark.stop()

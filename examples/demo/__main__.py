@@ -103,6 +103,7 @@ def run(data: Path, log: Path, console: Console) -> Outcome:
     merged = lake.merge(data)
     outcome.files_before, outcome.files_after = merged.before, merged.after
     counts = lake.visits(data)
+    outcome.answers = lake.answers(data).most_common()
     outcome.total_loaded = counts.total()
     _check(outcome, counts, lines)
     if not outcome.problems:

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.dataset
+from deltalake import DeltaTable
 
 import spark_loader
 from examples.demo.access_log import member
-from spark_loader import EventTime, Loader, LoadResult, Progress
+from spark_loader import EventTime, Loader, LoadResult, Progress, ValueColumns
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.optimize import Optimized, optimize
 from spark_loader.storage.files import LocalFileSystem
@@ -28,7 +29,8 @@ def load(zookeeper: str, topic: str, data: Path, advance: Callable[[Progress], N
         topics=[topic],
         output=str(data / "lake"),
         group="loader",
-        event_time=EventTime.access_log(),
+        columns=ValueColumns.access_log(),
+        event_time=EventTime.column("time"),
         progress=advance,
         master="local[2]",
     ).run()
@@ -38,6 +40,12 @@ def merge(data: Path) -> Optimized:
     """Merge the small files of each hour, as `zkbroker-load optimize` does."""
     filesystem = LocalFileSystem()
     return optimize(Checkpoints(filesystem, str(data / "lake")), filesystem)
+
+
+def answers(data: Path) -> Counter[int]:
+    """Count the lines of each status in the lake, by the column that they were turned into."""
+    table = DeltaTable(data / "lake").to_pyarrow_table(columns=["status"])
+    return Counter(table.column("status").to_pylist())
 
 
 def visits(data: Path) -> Counter[bytes]:

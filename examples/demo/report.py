@@ -29,13 +29,14 @@ class Outcome:
     stream_s: float = 0.0
     load_s: float = 0.0
     members: list[tuple[bytes, int]] = field(default_factory=list)
+    answers: list[tuple[int, int]] = field(default_factory=list)
     owners: dict[str, dict[int, str]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
 
 def show(outcome: Outcome, console: Console) -> None:
     """Print what was read, published, streamed and loaded, by whom and how fast."""
-    console.print(_figures(outcome), _owners(outcome), _members(outcome))
+    console.print(_figures(outcome), _owners(outcome), _members(outcome), _answers(outcome))
     if outcome.repeated:
         console.print(
             f"{outcome.repeated} messages came twice around the rebalances (at least once)."
@@ -123,4 +124,13 @@ def _members(outcome: Outcome) -> Table:
     table.columns[1].justify = "right"
     for member, visits in outcome.members:
         table.add_row(member.decode("ascii", "replace"), f"{visits:,}")
+    return table
+
+
+def _answers(outcome: Outcome) -> Table:
+    table = Table("status", "lines", title="Answers, by the lake's columns")
+    for column in table.columns:
+        column.justify = "right"
+    for status, lines in outcome.answers:
+        table.add_row(str(status), f"{lines:,}")
     return table
