@@ -46,7 +46,8 @@ class RegexValues:
     def _column(self, found: pa.Array, column: Column) -> pa.Array:
         groups = pc.struct_field(found, column.path)
         empty = pc.equal(pc.binary_length(groups), 0)
-        groups = pc.if_else(empty, pa.scalar(None, groups.type), groups)
+        if pc.any(empty).as_py():
+            groups = pc.if_else(empty, pa.scalar(None, groups.type), groups)
         try:
             if pa.types.is_binary(column.type):
                 return groups

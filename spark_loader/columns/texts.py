@@ -4,6 +4,8 @@ Invariant: a text is either of the type or an error; nothing is guessed or cut o
 zone of its own is one of the zone that is given.
 """
 
+import contextlib
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -57,9 +59,10 @@ def _times(texts: pa.Array, layout: str, zone: str) -> pa.Array:
         if "%z" not in layout:
             found = _in_zone(found.cast(pa.timestamp("us")), zone)
         return found.cast(TIMES).take(encoded.indices)
-    zoned = pc.fill_null(pc.match_substring_regex(texts, _ZONED), True)
-    if pc.all(zoned).as_py():
+    with contextlib.suppress(pa.ArrowInvalid):
+        # Which succeeds where each has a zone of its own.
         return texts.cast(TIMES)
+    zoned = pc.fill_null(pc.match_substring_regex(texts, _ZONED), True)
     nothing = pa.scalar(None, pa.string())
     own = pc.if_else(zoned, texts, nothing).cast(TIMES)
     others = pc.if_else(zoned, nothing, texts).cast(pa.timestamp("us"))
