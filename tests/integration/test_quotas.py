@@ -8,7 +8,10 @@ import pytest
 from tests.support.broker_requests import fetch_request, message_set, produce
 from tests.support.brokers import connect
 from tests.support.zookeeper import until
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.consumer import FetchRequest, SimpleConsumer
 from zkbroker.network.client.connection import BrokerConnection, Pending
+from zkbroker.producer import KeyedMessage, Producer
 from zkbroker.protocol.messages import (
     CreateTopicsRequest,
     HeartbeatRequest,
@@ -177,3 +180,35 @@ def test_rates_over_thirty_seconds_are_within_ten_percent(
         until(lambda: _throttle_ms(client) > 0)
         assert 0.9 * QUOTA < _rate_of(client, 30.0) < 1.1 * QUOTA
         assert 0.9 * QUOTA < _fetch_rate_of(client, 30.0) < 1.1 * QUOTA
+
+
+def test_our_clients_read_and_write_all_above_their_quotas(
+    cluster: LocalCluster, session: ZkSession
+) -> None:
+    cluster.create_topic("ours")
+    quotas = {"producer_byte_rate": "250000", "consumer_byte_rate": "250000"}
+    for client in ("ours", "ours-reader"):
+        change_entity_config(session, ConfigEntity(client=client), quotas)
+    values = [b"%d" % number + bytes(100_000) for number in range(8)]
+    config = ProducerConfig.from_properties(
+        {
+            "metadata.broker.list": cluster.bootstrap_servers,
+            "client.id": "ours",
+            "producer.type": "async",
+            "queue.buffering.max.ms": "1",
+            # Shorter than the connection is muted.
+            "request.timeout.ms": "300",
+            "message.send.max.retries": "0",
+        }
+    )
+    with Producer(config) as producer:
+        for number, value in enumerate(values):
+            assert producer.send(KeyedMessage("ours", value)).result(30).offset == number
+    host, port = cluster.brokers[0].address
+    with SimpleConsumer(host, port, client_id="ours-reader") as reader:
+        read: list[bytes | None] = []
+        while len(read) < len(values):
+            found = reader.fetch(FetchRequest("ours", 0, len(read), 120_000))
+            assert found.error is None
+            read += [message.value for message in found]
+    assert read == values

@@ -255,7 +255,7 @@ class _Pending:
     def wait(self, timeout_s: float) -> bool:
         return not self._connection.stands_still
 
-    def result(self, timeout_s: float | None = None) -> Any:
+    def result(self, timeout_s: float | None = None, **how: bool) -> Any:
         if timeout_s == 0 and self._connection.stands_still:
             raise RequestTimedOut("no answer")
         return self._connection.request(self.request, self.version, timeout_s)

@@ -118,7 +118,7 @@ class StoredCluster:
             request=request,
             version=version,
             wait=lambda timeout_s: True,
-            result=lambda timeout_s=None: answer,
+            result=lambda timeout_s=None, **how: answer,
         )
 
     def request(

@@ -96,16 +96,27 @@ def send_fetch(
 
 
 def fetched(
-    pending: Pending, settings: FetchSettings
+    pending: Pending, settings: FetchSettings, *, patient: bool = False
 ) -> Iterator[tuple[PartitionKey, FetchResponsePartition]]:
     """Wait for the answer, and yield that of each partition, with its error where it has one.
+
+    A reader above its quota is answered for no partition.
+
+    Args:
+        pending: the fetch.
+        settings: of the reader.
+        patient: ask again until the quota lets an answer through.
 
     Raises:
         RequestTimedOut: it did not come in time.
         ProtocolError: the request failed as a whole.
     """
     wait_s = (settings.timeout_ms + pending.request.max_wait_ms) / 1000
-    response: FetchResponse = pending.result(wait_s)
+    response: FetchResponse = pending.result(wait_s, muted=True)
+    while patient and response.throttle_time_ms and not response.topics:
+        # Not read by the broker before the throttle time is over.
+        pending = pending.again()
+        response = pending.result(wait_s, muted=True)
     if response.error_code:
         raise protocol_error(response.error_code, "fetch")
     for topic in response.topics:
@@ -131,7 +142,7 @@ def answer_of_one(pending: Pending, settings: FetchSettings) -> FetchResponsePar
     Raises:
         ProtocolError: the broker does not answer, or refuses.
     """
-    for (topic, partition), part in fetched(pending, settings):
+    for (topic, partition), part in fetched(pending, settings, patient=True):
         if part.error_code:
             raise protocol_error(part.error_code, f"fetch of {topic}-{partition}")
         return part

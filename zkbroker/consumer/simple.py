@@ -161,7 +161,7 @@ class SimpleConsumer:
                 response_bytes=response_bytes,
                 at_most=self._fetch_version,
             )
-            return dict(fetched(pending, settings))
+            return dict(fetched(pending, settings, patient=True))
 
         return self._ask(ask)
 

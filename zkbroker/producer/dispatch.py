@@ -178,7 +178,8 @@ class Dispatcher:
             connection = exchange.connection
             if connection is None:
                 continue
-            if now > exchange.started_at + timeout_s:
+            # While a quota of ours mutes the connection, the broker does not read.
+            if now > max(exchange.started_at, connection.throttled_until) + timeout_s:
                 connection.close(
                     NetworkError(
                         f"broker {exchange.broker_id} at {connection.address} did not "

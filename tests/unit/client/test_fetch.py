@@ -41,7 +41,8 @@ class Connection:
     def send(self, request: Any, version: int) -> Any:
         pending = SimpleNamespace(request=request, version=version)
 
-        def result(timeout_s: float) -> Any:
+        def result(timeout_s: float, *, muted: bool) -> Any:
+            assert muted
             pending.waited_s = timeout_s
             return self.answer
 
@@ -129,3 +130,16 @@ def test_a_reader_of_committed_messages_is_at_its_end_before_an_open_transaction
     part = FetchResponsePartition(high_watermark=9, last_stable_offset=stable)
     assert end_of(part, read_committed=True) == end
     assert end_of(part, read_committed=False) == 9
+
+
+def test_a_reader_above_its_quota_is_answered_for_nothing_and_may_ask_again() -> None:
+    settings, part = FetchSettings(), FetchResponsePartition(partition=4)
+    throttled = FetchResponse(throttle_time_ms=5)
+    answers = [throttled, throttled, FetchResponse(topics=[FetchResponseTopic("t", [part])])]
+    connection = Connection()
+    pending = send_fetch(connection, {}, settings)
+    pending.again = lambda: pending
+    pending.result = lambda timeout_s, *, muted: answers.pop(0)
+    assert dict(fetched(pending, settings)) == {}
+    assert answer_of_one(pending, settings) is part
+    assert answers == []

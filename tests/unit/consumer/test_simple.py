@@ -45,7 +45,7 @@ class Answered:
         self.response = response
         self.version = version
 
-    def result(self, timeout_s: float | None = None) -> Any:
+    def result(self, timeout_s: float | None = None, **how: bool) -> Any:
         return self.response
 
 

@@ -12,6 +12,7 @@ assumed of it.
 
 import itertools
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -71,12 +72,28 @@ class Pending:
         """Wait for the answer; False, and nothing else, when none came in time."""
         return self._event.wait(timeout_s)
 
-    def result(self, timeout_s: float | None = None) -> Any:
+    def again(self) -> "Pending":
+        """Send the same request once more."""
+        return self._connection.send(self.request, self.version)
+
+    def _answered(self, wait_s: float, *, muted: bool) -> bool:
+        deadline = time.monotonic() + wait_s
+        while not self._event.wait(max(0.0, deadline - time.monotonic())):
+            # An answer before this one may have named a throttle time meanwhile.
+            later = self._connection.throttled_until + wait_s if muted else deadline
+            if later <= deadline:
+                return False
+            deadline = later
+        return True
+
+    def result(self, timeout_s: float | None = None, *, muted: bool | None = None) -> Any:
         """Wait for the answer and return the response message; None for a produce with acks=0.
 
         Args:
             timeout_s: seconds to wait; the connection's request time-out by default. A fetch that
                 polls long needs its own waiting time on top.
+            muted: whether time in which a quota keeps the broker from reading requests comes on
+                top, too; by default it does where no `timeout_s` is given.
 
         Raises:
             RequestTimedOut: nothing came. The connection is closed then: answers come in order, so
@@ -86,7 +103,7 @@ class Pending:
         """
         connection = self._connection
         wait_s = connection.request_timeout_s if timeout_s is None else timeout_s
-        if not self._event.wait(wait_s):
+        if not self._answered(wait_s, muted=timeout_s is None if muted is None else muted):
             timed_out = RequestTimedOut(
                 f"no answer from {connection.address} within {wait_s:g} s to "
                 f"{ApiKey(self.request.api_key).name} v{self.version}"
@@ -98,6 +115,9 @@ class Pending:
         if self._frame is not None:
             _, self._response = decode_response(self.request.api_key, self.version, self._frame)
             self._frame = None
+            throttle_ms = getattr(self._response, "throttle_time_ms", 0)
+            if throttle_ms > 0:
+                connection.throttled_until = time.monotonic() + throttle_ms / 1000
         return self._response
 
     def add_done_callback(self, callback: Callable[["Pending"], None]) -> None:
@@ -171,6 +191,8 @@ class BrokerConnection:
         self.client_id = client_id
         self.request_timeout_s = request_timeout_ms / 1000
         self.lock = runtime.lock()
+        self.throttled_until = 0.0
+        """Until when the broker reads no request, as its answers said; on the monotonic clock."""
         self.guess: str | None = None
         """Generation assumed of a broker without ApiVersions; None when it has them."""
         self._connect_timeout_s = connect_timeout_ms / 1000

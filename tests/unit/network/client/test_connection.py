@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -14,6 +15,7 @@ from zkbroker.protocol.messages import (
     ApiVersionsResponse,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
+    ListGroupsRequest,
     ListGroupsResponse,
     ListOffsetsResponse,
     MetadataRequest,
@@ -236,3 +238,40 @@ def test_closing_twice_is_fine(runtime: Runtime, play: Callable[[Answer], Played
     connection.close()
     with pytest.raises(NetworkError, match="was closed"):
         connection.request(MetadataRequest())
+
+
+def test_time_in_which_the_broker_does_not_read_is_not_counted(
+    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
+) -> None:
+    asked: list[int] = []
+
+    def muting(header: RequestHeader, request: object) -> bytes | None:
+        if header.api_key != ApiKey.METADATA:
+            return modern(header, request)
+        asked.append(header.correlation_id)
+        if len(asked) == 2:
+            time.sleep(0.4)
+        return encoded(header, MetadataResponse(throttle_time_ms=400 if len(asked) == 1 else 0))
+
+    with connect(runtime, play(muting), request_timeout_ms=200) as connection:
+        request = MetadataRequest(topics=None)
+        first, second = connection.send(request), connection.send(request)
+        assert first.result().throttle_time_ms == 400
+        assert second.result().throttle_time_ms == 0
+        assert first.again().result().throttle_time_ms == 0
+
+
+def test_a_time_out_of_the_callers_own_is_kept_where_the_broker_does_not_read(
+    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
+) -> None:
+    def muting(header: RequestHeader, request: object) -> bytes | None:
+        if header.api_key == ApiKey.LIST_GROUPS:
+            return b""
+        if header.api_key == ApiKey.METADATA:
+            return encoded(header, MetadataResponse(throttle_time_ms=60_000))
+        return modern(header, request)
+
+    with connect(runtime, play(muting)) as connection:
+        connection.request(MetadataRequest(topics=None))
+        with pytest.raises(RequestTimedOut):
+            connection.send(ListGroupsRequest()).result(0.05)
