@@ -21,6 +21,7 @@ from zkbroker.broker.services import BrokerServices
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.config.import_path import import_instance
 from zkbroker.config.levels import LEVELS
+from zkbroker.config.security import PLAINTEXT, ClientSecurity
 from zkbroker.errors import ConfigError
 from zkbroker.protocol import ApiKey
 from zkbroker.registry.acl_watch import AclWatch
@@ -83,6 +84,21 @@ def make_authorizer(config: BrokerConfig) -> Authorizer | None:
             ) from error
     authorizer: Authorizer = made
     return authorizer
+
+
+def own_principal(security: ClientSecurity) -> Principal | None:
+    """Return what a broker is to the others; None if it depends on them.
+
+    Args:
+        security: how it connects to them.
+    """
+    if security.protocol == PLAINTEXT:
+        return ANONYMOUS
+    login = security.sasl
+    user = None if login is None else login.username
+    if login is not None and login.line is not None:
+        user = login.line.options.get("username", user)
+    return Principal("User", user) if user else None
 
 
 class Authorization:
@@ -160,13 +176,13 @@ class Authorization:
             return ""
         return ", and whether super.users holds the principals of all brokers"
 
-    def check_own(self, principal: Principal = ANONYMOUS) -> None:
+    def check_own(self) -> None:
         """Say what to set if this broker's own requests would be refused by the others.
 
-        Args:
-            principal: that this broker has to the others.
+        What others make of its certificate is theirs to say: they do, when they refuse.
         """
-        if self.permissions is None:
+        principal = own_principal(self._config.security.client)
+        if self.permissions is None or principal is None:
             return
         host = self._config.host or "127.0.0.1"
         asker = Asker(principal, host, "this broker")

@@ -6,8 +6,14 @@ from types import SimpleNamespace
 import pytest
 
 from tests.support.instant_session import InstantSession
-from zkbroker.broker.authorization import SIMPLE, Authorization, make_authorizer
+from zkbroker.broker.authorization import (
+    SIMPLE,
+    Authorization,
+    make_authorizer,
+    own_principal,
+)
 from zkbroker.config.broker import BrokerConfig
+from zkbroker.config.security import ClientSecurity
 from zkbroker.errors import ConfigError
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import ListGroupsResponse
@@ -126,6 +132,21 @@ def test_it_is_silent_where_they_would_not(session, caplog, granted):
     authorization(session).check_own()
     assert not [each for each in caplog.messages if "may not act" in each]
     made.close(5)
+
+
+def test_a_broker_is_to_the_others_what_it_logs_in_as():
+    def own(properties):
+        return own_principal(ClientSecurity.from_properties(properties))
+
+    assert own({}) == ANONYMOUS
+    login = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "b1",
+        "sasl.password": "x",
+    }
+    assert str(own(login)) == "User:b1"
+    assert own({"security.protocol": "SSL"}) is None
 
 
 def test_a_refused_broker_is_told_beside_the_audit_log(session, caplog):
