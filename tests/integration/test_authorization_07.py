@@ -1,0 +1,110 @@
+"""Clients of 0.7 at a broker with an authorizer: what they are refused leaves nothing."""
+
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from tests.support.authorized import BOB, SETTINGS, allow_brokers, connect_as_bob, grant
+from tests.support.brokers import running_broker
+from tests.support.zookeeper import until
+from zkbroker.protocol.legacy07 import (
+    Fetch07,
+    Offsets07,
+    Produce07,
+    decode_answer,
+    encode_request,
+)
+from zkbroker.records.legacy07 import build_message
+from zkbroker.security import Operation, ResourceType
+from zkbroker.zookeeper import ZkSession
+
+TOPIC = ResourceType.TOPIC
+ONE = build_message(b"one")
+
+
+@pytest.fixture(scope="module")
+def zk(zookeeper: Any) -> Iterator[ZkSession]:
+    with ZkSession(f"{zookeeper.connect_string}/authorization-07") as session:
+        allow_brokers(session)
+        yield session
+
+
+@pytest.fixture(scope="module")
+def address(
+    zk: ZkSession, zookeeper: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, int]]:
+    settings = {
+        **SETTINGS,
+        "legacy07.listener": "127.0.0.1:0",
+        "legacy07.zookeeper.chroot": "/authorization-07-old",
+        "log.flush.interval.messages": "1",
+    }
+    where = f"{zookeeper.connect_string}/authorization-07"
+    with running_broker(tmp_path_factory.mktemp("b"), where, settings) as process:
+        log = process.log_path.read_text()
+        found = re.search(r"0\.7 listener started id=\S+ address=127\.0\.0\.1:(\d+)", log)
+        assert found, log
+        yield "127.0.0.1", int(found[1])
+
+
+def send(connection: socket.socket, request: Any) -> None:
+    body = encode_request(request)
+    connection.sendall(len(body).to_bytes(4, "big") + body)
+
+
+def receive(connection: socket.socket) -> bytes | None:
+    """Return an answer; None where the connection was closed instead."""
+    prefix = connection.recv(4, socket.MSG_WAITALL)
+    if len(prefix) < 4:
+        return None
+    return connection.recv(int.from_bytes(prefix, "big"), socket.MSG_WAITALL)
+
+
+def fetched(address: tuple[str, int], topic: str, *, as_bob: bool) -> tuple[int, bytes]:
+    connection = connect_as_bob(address) if as_bob else socket.create_connection(address, 30)
+    with closing(connection):
+        send(connection, Fetch07(topic, 0, 0, 1000))
+        answer = receive(connection)
+        assert answer is not None
+        error, body = decode_answer(memoryview(answer))
+        return error, bytes(body)
+
+
+def test_a_stranger_of_0_7_is_refused_and_a_friend_is_not(
+    address: tuple[str, int], zk: ZkSession
+) -> None:
+    with closing(socket.create_connection(address, 30)) as friend:
+        send(friend, Produce07("shared", 0, ONE))
+        until(lambda: fetched(address, "shared", as_bob=False)[1] == ONE)
+    before = zk.children("/brokers/topics")
+    for request in (
+        Produce07("shared", 0, ONE),
+        Produce07("new", 0, ONE),
+        Offsets07("shared", 0, -1, 1),
+    ):
+        with closing(connect_as_bob(address)) as bob:
+            send(bob, request)
+            assert receive(bob) is None
+    assert fetched(address, "shared", as_bob=True) == (-1, b"")
+    assert fetched(address, "new", as_bob=True) == (-1, b"")
+    assert fetched(address, "shared", as_bob=False)[1] == ONE
+    assert zk.children("/brokers/topics") == before
+
+
+def test_what_is_granted_to_anonymous_from_its_address_is_served(
+    address: tuple[str, int], zk: ZkSession
+) -> None:
+    grant(zk, Operation.READ, TOPIC, "shared", host=BOB)
+    until(lambda: fetched(address, "shared", as_bob=True) == (0, ONE))
+    grant(zk, Operation.WRITE, TOPIC, "shared", host=BOB)
+
+    def written() -> bool:
+        with closing(connect_as_bob(address)) as bob:
+            send(bob, Produce07("shared", 0, ONE))
+        return len(fetched(address, "shared", as_bob=True)[1]) > len(ONE)
+
+    until(written)
