@@ -1,12 +1,12 @@
 """Tools that ask each broker for itself: versions, directories, deleted records, elections."""
 
 import json
-import subprocess
-import sys
 
 import confluent_kafka
 import pytest
+from click.testing import CliRunner
 
+from zkbroker.cli.main import cli
 from zkbroker.testing import LocalCluster
 
 
@@ -18,16 +18,11 @@ def cluster():
 
 @pytest.fixture
 def tool():
-    def run(*arguments, stdin=b"", status=0):
-        ran = subprocess.run(
-            [sys.executable, "-m", "zkbroker.cli", *map(str, arguments)],
-            input=stdin,
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
-        assert ran.returncode == status, ran.stderr.decode() + ran.stdout.decode()
-        return ran.stdout.decode() if status == 0 else ran.stderr.decode()
+    def run(*arguments, status=0):
+        ran = CliRunner().invoke(cli, [*map(str, arguments)])
+        said = f"{ran.stderr}{ran.exception}"
+        assert ran.exit_code == status, said
+        return said if status else ran.stdout
 
     return run
 

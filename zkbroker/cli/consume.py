@@ -70,7 +70,8 @@ if TYPE_CHECKING:
     "offsets",
     metavar="WHERE",
     multiple=True,
-    help="beginning, end, stored, N, -N (before the end), s@MS (from), e@MS (until).",
+    help="beginning, end, stored, N, -N (before the end), s@TIME (from), e@TIME (until); a time is "
+    "ms since 1970, or a date as 2026-11-23T10:00.",
 )
 @click.option("-c", "--count", type=click.IntRange(1), help="Stop after this many messages.")
 @click.option("-e", "--exit", "exit_at_end", is_flag=True, help="Stop at the end as it is now.")

@@ -33,8 +33,11 @@ def command() -> None:
 
 @command.command("list", epilog="\b\nExample:\n  zkbroker groups list -z 127.0.0.1:2181")
 @cluster_options
+@click.option("--names-of", type=click.Choice(["zookeeper", "coordinator"]), hidden=True)
 @json_option
-def list_command(bootstrap: str | None, zookeeper: str | None, as_json: bool) -> None:
+def list_command(
+    bootstrap: str | None, zookeeper: str | None, names_of: str | None, as_json: bool
+) -> None:
     """List groups and where they are kept."""
     from zkbroker.admin import coordinator_groups
     from zkbroker.registry.groups import list_groups, members
@@ -47,7 +50,11 @@ def list_command(bootstrap: str | None, zookeeper: str | None, as_json: bool) ->
             ]
     with open_cluster(bootstrap, zookeeper) as cluster:
         found += [(group, "coordinator", None) for group in coordinator_groups.list_groups(cluster)]
-    if as_json:
+    if names_of is not None:
+        for name, kept, _ in found:
+            if kept == names_of:
+                say(name)
+    elif as_json:
         print_json([{"group": g, "kept": kept, "members": count} for g, kept, count in found])
     else:
         print_table(["group", "kept by", "members"], found, numbers=[2])
@@ -57,13 +64,16 @@ def list_command(bootstrap: str | None, zookeeper: str | None, as_json: bool) ->
     "describe",
     epilog="\b\nExamples:\n"
     "  zkbroker groups describe counters -z 127.0.0.1:2181\n"
-    "  zkbroker groups describe counters -b 127.0.0.1:9092 --json",
+    "  zkbroker groups describe counters -b 127.0.0.1:9092 --members",
 )
 @click.argument("group")
 @cluster_options
 @click.option("-t", "--topic", "topics", multiple=True, help="Only this topic; repeatable.")
 @click.option("--broker-info", is_flag=True, help="List the brokers that lead its partitions.")
 @click.option("--table-only", is_flag=True, hidden=True)
+@click.option("--members", is_flag=True, help="Its members: clients, hosts, what they read.")
+@click.option("--state", is_flag=True, help="Its state, strategy and coordinator.")
+@click.option("--genuine-text", is_flag=True, hidden=True)
 @json_option
 def describe_command(
     group: str,
@@ -72,13 +82,23 @@ def describe_command(
     topics: tuple[str, ...],
     broker_info: bool,
     table_only: bool,
+    members: bool,
+    state: bool,
+    genuine_text: bool,
     as_json: bool,
 ) -> None:
-    """Show a group's offsets, log ends, lag and owners.
+    """Show a group's offsets, lag and owners, or its members.
 
     The table is that of the genuine ConsumerOffsetChecker, and a line with the sum. Partitions
     without a commit, of which auto.offset.reset says whether they are read, are counted apart.
+    Members and state are those of groups that a coordinator keeps.
     """
+    if members or state or genuine_text:
+        from zkbroker.cli.group_tables import show
+
+        with open_cluster(bootstrap, zookeeper) as cluster:
+            show(cluster, group, members=members, state=state, genuine=genuine_text, json=as_json)
+        return
     from zkbroker.admin.group_lag import sum_lag
     from zkbroker.admin.zk_groups import checker_lines
 
@@ -171,7 +191,10 @@ def verify_command(groups: tuple[str, ...], zookeeper: str | None) -> None:
 )
 @click.argument("groups", nargs=-1, required=True)
 @cluster_options
-def delete_command(groups: tuple[str, ...], bootstrap: str | None, zookeeper: str | None) -> None:
+@click.option("--genuine-text", is_flag=True, hidden=True)
+def delete_command(
+    groups: tuple[str, ...], bootstrap: str | None, zookeeper: str | None, genuine_text: bool
+) -> None:
     """Delete groups without members.
 
     Their offsets go too; a group that ZooKeeper and a coordinator keep is deleted from both.
@@ -192,7 +215,11 @@ def delete_command(groups: tuple[str, ...], bootstrap: str | None, zookeeper: st
                 zk_groups.delete(session, group)
             elif not deleted:
                 raise ClientError(f"there is no group {group}")
-            say(f"deleted group {group}")
+            if not genuine_text:
+                say(f"deleted group {group}")
+    if genuine_text:
+        names = ", ".join(f"'{group}'" for group in groups)
+        say(f"Deletion of requested consumer groups ({names}) was successful.")
 
 
 def _delete_from_coordinator(cluster: "Cluster", group: str) -> bool:

@@ -14,15 +14,14 @@ from zkbroker.cli.connection import (
     open_session,
     zookeeper_option,
 )
+from zkbroker.cli.offset_places import chosen_partitions, keepers_of, parse_time
+from zkbroker.cli.offset_reset import reset_command
 from zkbroker.cli.output import json_option, print_json, say
 from zkbroker.cli.security import current_security
 from zkbroker.errors import ConfigError
 
 if TYPE_CHECKING:
     from zkbroker.client import Cluster
-    from zkbroker.zookeeper.session import ZkSession
-
-_NAMED_TIMES = {"latest": -1, "earliest": -2}
 
 
 @click.group(
@@ -46,7 +45,11 @@ def command() -> None:
 @click.option("-t", "--topic", required=True, help="Topic to look at.")
 @click.option("--partitions", help="Numbers separated by commas; all without it.")
 @click.option(
-    "--time", "when", default="latest", show_default=True, help="latest, earliest or ms since 1970."
+    "--time",
+    "when",
+    default="latest",
+    show_default=True,
+    help="latest, earliest, ms since 1970, or a date or time as 2026-11-23T10:00.",
 )
 @click.option(
     "--offsets",
@@ -151,67 +154,6 @@ def import_command(file: Path, zookeeper: str | None) -> None:
 
 
 @command.command(
-    "reset",
-    epilog="\b\nExamples:\n"
-    "  zkbroker offsets reset counters earliest -t visits -z 127.0.0.1:2181\n"
-    "  zkbroker offsets reset counters latest -t visits -b 127.0.0.1:9092\n"
-    "  zkbroker offsets reset counters 1431857100000 -t visits --dry-run",
-)
-@click.argument("group")
-@click.argument("when", metavar="earliest|latest|MS")
-@cluster_options
-@click.option("-t", "--topic", "topics", multiple=True, required=True, help="Topic; repeatable.")
-@click.option(
-    "--kept-by",
-    type=click.Choice(["zookeeper", "coordinator"]),
-    help="Where the group keeps its offsets; without it, where it is found.",
-)
-@click.option("--dry-run", is_flag=True, help="Only print what would be committed.")
-def reset_command(
-    group: str,
-    when: str,
-    bootstrap: str | None,
-    zookeeper: str | None,
-    topics: tuple[str, ...],
-    kept_by: str | None,
-    dry_run: bool,
-) -> None:
-    """Commit the offsets of a time for a group without members.
-
-    A group is reset where it keeps its offsets, in ZooKeeper or with its coordinator, or both. A
-    new group is made in ZooKeeper with -z, and with its coordinator with -b alone.
-    """
-    from zkbroker.admin import coordinator_groups, zk_groups
-    from zkbroker.client.resolve_offsets import resolve_or_end
-
-    time_ms = parse_time(when)
-    if kept_by == "zookeeper" and zookeeper is None:
-        raise ConfigError(NO_ZOOKEEPER)
-    with ExitStack() as stack:
-        cluster = stack.enter_context(open_cluster(bootstrap, zookeeper))
-        session = None if zookeeper is None else stack.enter_context(open_session(zookeeper))
-        keepers = (kept_by,) if kept_by else _keepers(cluster, session, group)
-        # Both are looked at before either is changed.
-        if "coordinator" in keepers:
-            coordinator_groups.check_idle(cluster, group)
-        if session is not None and "zookeeper" in keepers:
-            zk_groups.check_idle(session, group)
-        keys = [(topic, info.partition) for topic in topics for info in cluster.partitions(topic)]
-        offsets = resolve_or_end(cluster, dict.fromkeys(keys, time_ms))
-        if "coordinator" in keepers and not dry_run:
-            coordinator_groups.set_offsets(cluster, group, offsets)
-        if session is not None and "zookeeper" in keepers and not dry_run:
-            zk_groups.set_offsets(session, group, offsets)
-    for (topic, partition), offset in sorted(offsets.items()):
-        if "zookeeper" in keepers:
-            say(f"/consumers/{group}/offsets/{topic}/{partition}:{offset}")
-        if "coordinator" in keepers:
-            say(f"{group}:{topic}:{partition}:{offset}")
-    if dry_run:
-        say("dry run: nothing was committed", err=True)
-
-
-@command.command(
     "convert",
     epilog="\b\nExamples:\n"
     "  zkbroker offsets convert counters newer -z 127.0.0.1:2181 \\\n"
@@ -267,7 +209,7 @@ def convert_command(
         session = None if zookeeper is None else stack.enter_context(open_session(zookeeper))
         if kept_by == "zookeeper" and session is None:
             raise ConfigError(NO_ZOOKEEPER)
-        keepers = (kept_by,) if kept_by else _keepers(cluster, session, group)
+        keepers = (kept_by,) if kept_by else keepers_of(cluster, session, group)
         if "coordinator" in keepers:
             coordinator_groups.check_idle(cluster, group)
         if session is not None and "zookeeper" in keepers:
@@ -317,55 +259,4 @@ def _directories(texts: tuple[str, ...]) -> dict[int, Path]:
     return found
 
 
-def _keepers(cluster: "Cluster", session: "ZkSession | None", group: str) -> tuple[str, ...]:
-    """Return who keeps the offsets of a group; of a new one, who shall."""
-    from zkbroker.admin import coordinator_groups
-    from zkbroker.registry.groups import list_groups
-
-    keepers: list[str] = []
-    if session is not None and group in list_groups(session):
-        keepers.append("zookeeper")
-    if group in coordinator_groups.list_groups(cluster):
-        keepers.append("coordinator")
-    if not keepers:
-        keepers.append("coordinator" if session is None else "zookeeper")
-        say(f"group {group} is new: its offsets are kept by {keepers[0]}", err=True)
-    return tuple(keepers)
-
-
-def parse_time(text: str) -> int:
-    """Turn `latest`, `earliest`, -1, -2 or milliseconds into what requests carry.
-
-    Raises:
-        ConfigError: it is none of these.
-    """
-    if text in _NAMED_TIMES:
-        return _NAMED_TIMES[text]
-    try:
-        time_ms = int(text)
-    except ValueError:
-        time_ms = -3
-    if time_ms < min(_NAMED_TIMES.values()):
-        raise ConfigError(f"time {text!r} is not allowed: give latest, earliest or ms since 1970")
-    return time_ms
-
-
-def chosen_partitions(cluster: "Cluster", topic: str, text: str | None) -> list[int]:
-    """Return the partitions named in a list, all of the topic without one.
-
-    Raises:
-        ConfigError: one of them does not exist.
-    """
-    known = [info.partition for info in cluster.partitions(topic)]
-    if not text:
-        return known
-    try:
-        wanted = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise ConfigError(f"partitions {text!r} are not allowed: give numbers, as in 0,1") from None
-    for partition in wanted:
-        if partition not in known:
-            raise ConfigError(
-                f"topic {topic} has no partition {partition}; it has 0 to {known[-1]}"
-            )
-    return wanted
+command.add_command(reset_command)

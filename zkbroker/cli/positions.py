@@ -1,14 +1,15 @@
 """Where to start and stop reading, in kcat's words.
 
-    beginning | end | stored | 42 (that offset) | -10 (ten before the end) | s@MS | e@MS
+    beginning | end | stored | 42 (that offset) | -10 (ten before the end) | s@TIME | e@TIME
 
-`s@MS` starts at the first message with that time (milliseconds since 1970) or a later one, `e@MS`
-stops before it.
+`s@TIME` starts at the first message with that time or a later one, `e@TIME` stops before it. A time
+is in milliseconds since 1970, or a date of ISO 8601.
 """
 
 from dataclasses import dataclass
 from enum import Enum
 
+from zkbroker.config.durations import parse_instant_ms
 from zkbroker.errors import ConfigError
 
 
@@ -43,7 +44,7 @@ class Range:
     stop: Position | None = None
 
 
-_ALLOWED = "give beginning, end, stored, an offset, -N for N before the end, s@MS or e@MS"
+_ALLOWED = "give beginning, end, stored, an offset, -N for N before the end, s@TIME or e@TIME"
 _NAMED = {
     "beginning": Anchor.BEGINNING,
     "earliest": Anchor.BEGINNING,
@@ -69,9 +70,9 @@ def parse_range(texts: tuple[str, ...], default: Anchor = Anchor.BEGINNING) -> R
     stop = None
     for text in texts:
         if text.startswith("e@"):
-            stop = Position(Anchor.TIME, _number(text[2:], text))
+            stop = Position(Anchor.TIME, _time(text))
         elif text.startswith("s@"):
-            start = Position(Anchor.TIME, _number(text[2:], text))
+            start = Position(Anchor.TIME, _time(text))
         elif text in _NAMED:
             start = Position(_NAMED[text])
         elif text.startswith("-"):
@@ -79,6 +80,13 @@ def parse_range(texts: tuple[str, ...], default: Anchor = Anchor.BEGINNING) -> R
         else:
             start = Position(Anchor.OFFSET, _number(text, text))
     return Range(start, stop)
+
+
+def _time(text: str) -> int:
+    try:
+        return parse_instant_ms(text[2:])
+    except ConfigError as error:
+        raise ConfigError(f"offset {text!r} is not allowed: {error}; {_ALLOWED}") from None
 
 
 def _number(digits: str, text: str) -> int:

@@ -40,6 +40,7 @@ CLASSES = {
     "kafka.admin.ConfigCommand": "kafka-configs",
     "kafka.admin.ReassignPartitionsCommand": "kafka-reassign-partitions",
     "kafka.admin.PreferredReplicaLeaderElectionCommand": "kafka-preferred-replica-election",
+    "kafka.admin.ConsumerGroupCommand": "kafka-consumer-groups",
     "kafka.tools.ConsumerOffsetChecker": "kafka-consumer-offset-checker",
     "kafka.admin.LeaderElectionCommand": "kafka-leader-election",
     "kafka.admin.DeleteRecordsCommand": "kafka-delete-records",

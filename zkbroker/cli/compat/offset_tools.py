@@ -26,6 +26,57 @@ def _offset_checker(given: Given) -> list[str]:
     return shown + [part for topic in topics if topic for part in ("-t", topic)]
 
 
+_RESETS = {
+    "to-earliest": "earliest",
+    "to-latest": "latest",
+    "to-current": "current",
+    "to-offset": "offset:",
+    "shift-by": "shift:",
+    "by-duration": "duration:",
+    "to-datetime": "",
+    "from-file": "file:",
+}
+_ACTIONS = ("list", "describe", "delete", "reset-offsets")
+
+
+def _consumer_groups(given: Given) -> list[str]:
+    actions = [each for each in _ACTIONS if each in given]
+    if len(actions) != 1:
+        raise click.UsageError("give exactly one of --list, --describe, --delete, --reset-offsets")
+    if ("bootstrap-server" in given) == ("zookeeper" in given):
+        raise click.UsageError("give --bootstrap-server, or --zookeeper for groups kept there")
+    where = [*discovery(given), *command_config(given)]
+    (action,) = actions
+    if action == "list":
+        kept = "zookeeper" if "zookeeper" in given else "coordinator"
+        return ["groups", "list", *where, "--names-of", kept]
+    groups = given.get("group", [])
+    if not groups:
+        raise click.UsageError("--group is required")
+    if action == "delete":
+        return ["groups", "delete", *where, "--genuine-text", *groups]
+    if len(groups) > 1:
+        raise click.UsageError("give --group once")
+    if action == "describe":
+        if "zookeeper" in given:
+            return ["groups", "describe", *groups, *where, "--table-only"]
+        flags = pass_on(given, {"members": "--members", "state": "--state"})
+        return ["groups", "describe", *groups, *where, "--genuine-text", *flags]
+    ways = [each for each in _RESETS if each in given]
+    if len(ways) != 1:
+        raise click.UsageError(f"give exactly one of {' '.join(f'--{each}' for each in _RESETS)}")
+    if "execute" in given and "dry-run" in given:
+        raise click.UsageError("give --execute or --dry-run, not both")
+    target = _RESETS[ways[0]] + (one(given, ways[0]) or "")
+    shown = ["offsets", "reset", *where, "--genuine-text"]
+    if "zookeeper" not in given:
+        shown += ["--kept-by", "coordinator"]
+    shown += pass_on(given, {"topic": "-t", "all-topics": "--all-topics", "export": "--csv"})
+    if "execute" not in given:
+        shown.append("--dry-run")
+    return [*shown, "--", *groups, target]
+
+
 def _get_offsets(given: Given) -> list[str]:
     shown = ["offsets", "get", "-t", required(given, "topic"), *discovery(given)]
     shown += command_config(given)
@@ -77,6 +128,20 @@ def _verify(given: Given) -> list[str]:
 
 
 TOOLS = {
+    "kafka-consumer-groups": Tool(
+        "List, describe and delete groups, and reset their offsets.",
+        _consumer_groups,
+        example="--bootstrap-server 127.0.0.1:9092 --describe --group counters",
+        values=(
+            "bootstrap-server", "zookeeper", "group", "topic", "to-offset", "shift-by",
+            "by-duration", "to-datetime", "from-file", COMMAND_CONFIG,
+        ),
+        flags=(
+            *_ACTIONS, "members", "state", "all-topics", "to-earliest", "to-latest", "to-current",
+            "execute", "dry-run", "export", "offsets", "new-consumer", "verbose",
+        ),
+        ignored=("timeout", "new-consumer", "verbose"),
+    ),
     "kafka-consumer-offset-checker": Tool(
         "Show a ZooKeeper group's offsets and lag.",
         _offset_checker,
