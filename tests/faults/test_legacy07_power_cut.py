@@ -5,17 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.clocks import Clock
 from tests.support.legacy07 import open_logs, read
 from tests.support.powercut import PowerCutFileSystem
 from zkbroker.errors import StorageError
 from zkbroker.records.legacy07 import build_message, whole_bytes
-
-
-class Clock:
-    ms = 1_700_000_000_000
-
-    def __call__(self):
-        return self.ms
 
 
 def live(directory: Path, fs, chosen: random.Random, clock: Clock, stream: bytearray) -> int:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.logs import TP, Clock, InlineRuntime, make_manager, message_set, read_all
+from tests.support.clocks import Clock
+from tests.support.logs import TP, InlineRuntime, make_manager, message_set, read_all
 from tests.support.powercut import PowerCutFileSystem
 from zkbroker.errors import StorageError
 from zkbroker.log import Log, LogManager

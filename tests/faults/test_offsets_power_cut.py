@@ -9,7 +9,8 @@ import shutil
 
 import pytest
 
-from tests.support.logs import Clock, InlineRuntime, UnreplicatedLog, make_manager
+from tests.support.clocks import Clock
+from tests.support.logs import InlineRuntime, UnreplicatedLog, make_manager
 from tests.support.powercut import PowerCutFileSystem
 from zkbroker.coordinator.groups.offsets import OffsetsStore
 from zkbroker.errors import StorageError

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.support.clocks import Clock
 from zkbroker.config.log import LogConfig, LogManagerConfig
 from zkbroker.log import FileSystem, Log, LogManager, TopicPartition
 from zkbroker.records import Codec, MessageSetBuilder, Record, iter_records, offset_after
@@ -13,19 +14,6 @@ from zkbroker.runtime import Park, Runtime, Task, unparked
 from zkbroker.runtime.threads import ThreadsRuntime
 
 TP = TopicPartition("my-topic", 0)
-
-
-class Clock:
-    """A clock that moves when told."""
-
-    def __init__(self, now: int = 1_700_000_000_000) -> None:
-        self.now = now
-
-    def __call__(self) -> int:
-        return self.now
-
-    def advance(self, ms: int) -> None:
-        self.now += ms
 
 
 class UnsyncedFileSystem(FileSystem):

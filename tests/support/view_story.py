@@ -8,7 +8,8 @@ import os
 import random
 from pathlib import Path
 
-from tests.support.logs import TP, Clock, InlineRuntime, InlineTask, make_manager, read_all
+from tests.support.clocks import Clock
+from tests.support.logs import TP, InlineRuntime, InlineTask, make_manager, read_all
 from tests.support.powercut import PowerCutFileSystem
 from zkbroker.config.legacy07 import Legacy07Config
 from zkbroker.errors import StorageError

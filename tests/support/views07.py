@@ -3,7 +3,8 @@
 import os
 from contextlib import contextmanager
 
-from tests.support.logs import TP, Clock, UnsyncedFileSystem, make_manager
+from tests.support.clocks import Clock
+from tests.support.logs import TP, UnsyncedFileSystem, make_manager
 from tests.support.view_story import Inline
 from zkbroker.config.legacy07 import Legacy07Config
 from zkbroker.log.legacy07 import Legacy07Logs

@@ -3,15 +3,15 @@
     no leader ──for `WARN_AFTER_S`──▶ warned ──leader──▶ forgotten
 
 Invariant: a partition is warned of once until it has a leader again. An election that takes its
-usual time is not warned of. Pure: the clock is given.
+usual time is not warned of.
 """
 
 import logging
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from zkbroker.client.view import BrokerAddress, PartitionInfo, View
 from zkbroker.errors import ProtocolError
+from zkbroker.runtime import Runtime
 from zkbroker.types import PartitionKey
 
 logger = logging.getLogger(__name__)
@@ -59,11 +59,11 @@ class MissingLeaders:
     """Watches views for partitions without a leader; one task uses it.
 
     Args:
-        clock: seconds, monotonic.
+        runtime: its clock.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock_ms = runtime.clock_ms
         self._since: dict[PartitionKey, float] = {}
         self._warned: set[PartitionKey] = set()
 
@@ -89,7 +89,7 @@ class MissingLeaders:
 
     def note(self, view: View) -> None:
         """Warn of what has had no leader for long."""
-        now = self._clock()
+        now = self._clock_ms() / 1000
         away = {
             (topic, each.partition): each
             for topic, partitions in view.topics.items()

@@ -75,7 +75,7 @@ class ViewReader:
             foreseen=(ZkbrokerError,),
         )
         self._lock = runtime.lock()
-        self._missing = MissingLeaders()
+        self._missing = MissingLeaders(runtime)
         self._wanted: set[str] = set()
         self._added: set[str] = set()
         self._all_again = False

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from tests.support.clocks import Clock
 from zkbroker.broker import admin_access
 from zkbroker.broker.admin_access import FAILURES, WINDOW_S, Access, AdminAccess
 from zkbroker.errors import ConfigError
@@ -25,13 +26,6 @@ class Runtime:
         return threading.Lock()
 
 
-class Clock:
-    now = 1000.0
-
-    def __call__(self):
-        return self.now
-
-
 def header(user, password):
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
@@ -45,7 +39,7 @@ def file(tmp_path):
 
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(1000)
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ import logging
 
 import pytest
 
+from tests.support.clocks import Clock
+from tests.support.inline_runtime import InlineRuntime
 from zkbroker.client import BrokerAddress, PartitionInfo
 from zkbroker.client.missing_leaders import WARN_AFTER_S, MissingLeaders, explain
 from zkbroker.client.view import View
@@ -45,14 +47,14 @@ def view(*leaders, isr=(1,)):
 
 def test_a_partition_that_stays_without_a_leader_is_warned_of_once(caplog):
     caplog.set_level(logging.WARNING)
-    now = [0.0]
-    missing = MissingLeaders(lambda: now[0])
+    clock = Clock(0)
+    missing = MissingLeaders(InlineRuntime(clock))
     missing.note(view(None, 2))
-    now[0] += WARN_AFTER_S / 2
+    clock.advance(WARN_AFTER_S * 500)
     missing.note(view(None, 2))
     assert not caplog.messages, "an election takes as long"
     for _ in range(3):
-        now[0] += WARN_AFTER_S
+        clock.advance(WARN_AFTER_S * 1000)
         missing.note(view(None, 2))
     (said,) = caplog.messages
     assert "t-0 has no leader" in said
@@ -61,28 +63,28 @@ def test_a_partition_that_stays_without_a_leader_is_warned_of_once(caplog):
 
 def test_it_is_warned_of_again_after_it_had_a_leader(caplog):
     caplog.set_level(logging.WARNING)
-    now = [0.0]
-    missing = MissingLeaders(lambda: now[0])
+    clock = Clock(0)
+    missing = MissingLeaders(InlineRuntime(clock))
     for leader in (None, None, 2, None, None):
         missing.note(view(leader))
-        now[0] += WARN_AFTER_S
+        clock.advance(WARN_AFTER_S * 1000)
     assert len(caplog.messages) == 2
 
 
 def test_many_are_warned_of_in_one_line(caplog):
     caplog.set_level(logging.WARNING)
-    now = [0.0]
-    missing = MissingLeaders(lambda: now[0])
+    clock = Clock(0)
+    missing = MissingLeaders(InlineRuntime(clock))
     for _ in range(2):
         missing.note(view(*[None] * 10))
-        now[0] += WARN_AFTER_S
+        clock.advance(WARN_AFTER_S * 1000)
     (said,) = caplog.messages
     assert said.count("has no leader") == 3
     assert said.endswith("and 7 more partitions")
 
 
 def test_in_sync_replicas_are_remembered_where_brokers_leave_them_out():
-    missing = MissingLeaders()
+    missing = MissingLeaders(InlineRuntime())
     before = view(1, 2)
     after = missing.complete(view(None, 2, isr=()), before)
     assert [each.isr for each in after.topics["t"]] == [(1,), ()]

@@ -2,16 +2,10 @@
 
 from collections.abc import Iterable
 
+from tests.support.clocks import Clock
 from zkbroker.client.newest_leaders import NewestLeaders
 from zkbroker.client.view import BrokerAddress, PartitionInfo, View
 from zkbroker.errors import UnknownTopicOrPartition
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def view(leader: int | None, epoch: int, brokers: Iterable[int] = range(3)) -> View:
@@ -20,7 +14,7 @@ def view(leader: int | None, epoch: int, brokers: Iterable[int] = range(3)) -> V
 
 
 def test_a_newer_leader_that_is_not_registered_any_more_is_none():
-    newest = NewestLeaders(clock=Clock())
+    newest = NewestLeaders(clock=Clock(100))
     newest.merge(view(1, 5))
     assert newest.merge(view(None, -1, [0, 2])) == view(None, 5, [0, 2])
     assert newest.merge(view(0, 4, [0, 2])) == view(None, 5, [0, 2])
@@ -28,7 +22,7 @@ def test_a_newer_leader_that_is_not_registered_any_more_is_none():
 
 
 def test_an_older_epoch_does_not_replace_a_newer_one():
-    newest = NewestLeaders(clock=Clock())
+    newest = NewestLeaders(clock=Clock(100))
     assert newest.merge(view(1, 5)) == view(1, 5)
     assert newest.merge(view(0, 4)) == view(1, 5)
     assert newest.merge(view(None, 6)) == view(None, 6)
@@ -36,7 +30,7 @@ def test_an_older_epoch_does_not_replace_a_newer_one():
 
 
 def test_an_older_epoch_counts_when_it_stays_for_long():
-    clock = Clock()
+    clock = Clock(100)
     newest = NewestLeaders(patience_s=10, clock=clock)
     newest.merge(view(1, 5))
     newest.merge(view(0, 0))
@@ -47,7 +41,7 @@ def test_an_older_epoch_counts_when_it_stays_for_long():
 
 
 def test_patience_restarts_after_a_newer_answer():
-    clock = Clock()
+    clock = Clock(100)
     newest = NewestLeaders(patience_s=10, clock=clock)
     newest.merge(view(1, 5))
     newest.merge(view(0, 0))
@@ -58,7 +52,7 @@ def test_patience_restarts_after_a_newer_answer():
 
 
 def test_a_deleted_topic_starts_again_at_once():
-    newest = NewestLeaders(clock=Clock())
+    newest = NewestLeaders(clock=Clock(100))
     newest.merge(view(1, 5))
     gone = View(view(0, 0).brokers, {"t": UnknownTopicOrPartition("t")})
     assert newest.merge(gone) == gone
@@ -66,6 +60,6 @@ def test_a_deleted_topic_starts_again_at_once():
 
 
 def test_sources_without_epochs_are_believed():
-    newest = NewestLeaders(clock=Clock())
+    newest = NewestLeaders(clock=Clock(100))
     newest.merge(view(1, -1))
     assert newest.merge(view(2, -1)) == view(2, -1)

@@ -5,7 +5,8 @@ import struct
 
 import pytest
 
-from tests.support.logs import TP, Clock, message_set, read_all, started
+from tests.support.clocks import Clock
+from tests.support.logs import TP, message_set, read_all, started
 from zkbroker.records import Codec, iter_entries, iter_records
 
 

@@ -3,7 +3,8 @@ import random
 
 import pytest
 
-from tests.support.logs import TP, Clock, message_set, read_all, started
+from tests.support.clocks import Clock
+from tests.support.logs import TP, message_set, read_all, started
 from zkbroker.errors import UnsupportedForMessageFormat
 from zkbroker.log.segments.time_search import EARLIEST, LATEST
 from zkbroker.records import Codec

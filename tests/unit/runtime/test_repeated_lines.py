@@ -1,17 +1,11 @@
 """Which of many equal log lines are written."""
 
+from tests.support.clocks import Clock
 from zkbroker.runtime.repeated_lines import RepeatedLines
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
 def test_one_line_of_a_kind_in_a_period_tells_how_many_were_left_out():
-    clock = Clock()
+    clock = Clock(0)
     lines = RepeatedLines(60, clock=clock)
     assert lines.admit("a") == 0
     assert [lines.admit("a") for _ in range(5)] == [None] * 5
@@ -24,7 +18,7 @@ def test_one_line_of_a_kind_in_a_period_tells_how_many_were_left_out():
 
 
 def test_few_kinds_are_remembered():
-    lines = RepeatedLines(60, max_kinds=2, clock=Clock())
+    lines = RepeatedLines(60, max_kinds=2, clock=Clock(0))
     assert [lines.admit(kind) for kind in "abc"] == [0, 0, 0]
     assert lines.admit("c") is None
     assert lines.admit("a") == 0

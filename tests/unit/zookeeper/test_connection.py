@@ -3,20 +3,14 @@
 import pytest
 from kazoo.protocol.states import KazooState
 
+from tests.support.clocks import Clock
 from zkbroker.zookeeper import connection as module
 from zkbroker.zookeeper.connection import Connection, SessionState
 
 
-class Clock:
-    now = 100.0
-
-    def monotonic(self):
-        return self.now
-
-
 @pytest.fixture
 def clock(monkeypatch):
-    played = Clock()
+    played = Clock(100)
     monkeypatch.setattr(module, "time", played)
     return played
 

@@ -3,6 +3,7 @@
 import kazoo.exceptions as kz
 import pytest
 
+from tests.support.clocks import Clock
 from zkbroker.zookeeper import (
     BadVersion,
     ConnectionLost,
@@ -142,13 +143,6 @@ def test_a_read_is_repeated_after_the_connection_broke_and_a_change_is_not(sessi
         session.create("/b")
 
 
-class Clock:
-    now = 0.0
-
-    def monotonic(self):
-        return self.now
-
-
 @pytest.mark.parametrize(
     "call",
     [
@@ -159,7 +153,7 @@ class Clock:
     ],
 )
 def test_all_answers_of_a_call_share_one_time(session, client, monkeypatch, call):
-    clock = Clock()
+    clock = Clock(0)
     monkeypatch.setattr(connection, "time", clock)
 
     def wait(result, timeout_s):

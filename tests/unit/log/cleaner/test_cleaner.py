@@ -3,7 +3,8 @@ import random
 
 import pytest
 
-from tests.support.logs import TP, Clock, InlineRuntime, make_manager, read_all
+from tests.support.clocks import Clock
+from tests.support.logs import TP, InlineRuntime, make_manager, read_all
 from zkbroker.config.log import LogConfig, LogManagerConfig
 from zkbroker.errors import ConfigError, StorageError
 from zkbroker.log import TopicPartition

@@ -6,7 +6,8 @@ from collections import defaultdict
 
 import pytest
 
-from tests.support.logs import Clock, InlineRuntime, make_manager
+from tests.support.clocks import Clock
+from tests.support.logs import InlineRuntime, make_manager
 from tests.support.powercut import PowerCutFileSystem
 from zkbroker.errors import StorageError
 from zkbroker.log import TopicPartition

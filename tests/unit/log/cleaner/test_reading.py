@@ -1,6 +1,7 @@
 import pytest
 
-from tests.support.logs import TP, Clock, InlineRuntime, make_manager
+from tests.support.clocks import Clock
+from tests.support.logs import TP, InlineRuntime, make_manager
 from zkbroker.errors import CorruptMessage
 from zkbroker.log.cleaner.reading import read_segment
 from zkbroker.records import encode_message_set, iter_entries

@@ -5,20 +5,13 @@ import os
 
 import pytest
 
+from tests.support.clocks import Clock
 from tests.support.legacy07 import open_logs, read
 from zkbroker.errors import OffsetOutOfRange, StorageError
 from zkbroker.log.fs import FileSystem
 from zkbroker.records.legacy07 import build_message
 
 HOUR_MS = 3_600_000
-
-
-class Clock:
-    def __init__(self):
-        self.ms = 1_700_000_000_000
-
-    def __call__(self):
-        return self.ms
 
 
 @pytest.fixture
@@ -45,7 +38,7 @@ def opened(tmp_path, clock):
 def touch(log, clock):
     """Let the files have been written last at the clock's time."""
     for path in log.files:
-        os.utime(path, (clock.ms / 1000, clock.ms / 1000))
+        os.utime(path, (clock.now / 1000, clock.now / 1000))
 
 
 def append(log, payload=b"hello"):
@@ -68,7 +61,7 @@ def test_only_flushed_bytes_exist_for_readers(opened, clock):
     append(log)
     log.flush_if_due()
     assert log.visible_end == 3 * len(one)
-    clock.ms += 5000
+    clock.now += 5000
     log.flush_if_due()
     assert log.visible_end == log.end == 4 * len(one)
 
@@ -101,13 +94,13 @@ def test_bytes_are_cut_anywhere_and_end_with_their_file(opened):
 def test_a_log_rolls_by_age_counted_from_its_first_append(opened, clock):
     log = opened(roll_ms=HOUR_MS).get_or_make("t", 0)
     append(log)
-    clock.ms += HOUR_MS
+    clock.now += HOUR_MS
     append(log)
     assert len(log.files) == 1
-    clock.ms += 1
+    clock.now += 1
     append(log)
     assert [int(path.stem) for path in log.files] == [0, 30]
-    clock.ms += 1
+    clock.now += 1
     append(log)
     assert len(log.files) == 2
 
@@ -121,18 +114,18 @@ def test_a_roll_shows_what_was_not_flushed(opened):
 
 def test_offsets_by_time(opened, clock):
     log = opened(file_bytes=1).get_or_make("t", 0)
-    began = clock.ms
+    began = clock.now
     for _ in range(3):
         append(log)
-        os.utime(log.files[-1], (clock.ms / 1000, clock.ms / 1000))
-        clock.ms += 1000
+        os.utime(log.files[-1], (clock.now / 1000, clock.now / 1000))
+        clock.now += 1000
     assert log.offsets(-1, 100) == [45, 30, 15, 0]
     assert log.offsets(-1, 2) == [45, 30]
     assert log.offsets(-1, 0) == []
     assert log.offsets(-2, 100) == [0]
     assert log.offsets(began - 1, 100) == []
     assert log.offsets(began + 1000, 100) == [15, 0]
-    assert log.offsets(clock.ms, 100) == [45, 30, 15, 0]
+    assert log.offsets(clock.now, 100) == [45, 30, 15, 0]
 
 
 def test_files_past_their_time_go_and_positions_go_on(opened, clock):
@@ -143,14 +136,14 @@ def test_files_past_their_time_go_and_positions_go_on(opened, clock):
     touch(log, clock)
     assert log.delete_expired() == 0
     held = log.read(0, 100)
-    clock.ms += HOUR_MS + 1
+    clock.now += HOUR_MS + 1
     assert log.delete_expired() == 2
     # Whoever reads a deleted file reads on.
     assert os.pread(held.fd, held.size, held.position) == build_message(b"hello")
     held.close()
     assert [path.name for path in log.files] == [f"{30:020d}.kafka"]
     assert (log.start, log.end) == (30, 30)
-    clock.ms += 10 * HOUR_MS
+    clock.now += 10 * HOUR_MS
     assert log.delete_expired() == 0
     assert append(log) == 30
     with pytest.raises(OffsetOutOfRange):

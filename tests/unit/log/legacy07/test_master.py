@@ -1,6 +1,7 @@
 """A log as its view may see it."""
 
-from tests.support.logs import TP, Clock, InlineRuntime, make_manager, message_set
+from tests.support.clocks import Clock
+from tests.support.logs import TP, InlineRuntime, make_manager, message_set
 from zkbroker.log.legacy07.master import LogMaster
 from zkbroker.records import encode_message_set
 
