@@ -13,8 +13,9 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,13 @@ REGEX = ValueColumns.regex(
 def publish(
     cluster: LocalCluster, topic: str, rows: int, value: Callable[[int], bytes] = value
 ) -> None:
+    publish_values(cluster, topic, map(value, range(rows)), PARTITIONS)
+
+
+def publish_values(
+    cluster: LocalCluster, topic: str, values: Iterable[bytes], partitions: int
+) -> None:
+    """Publish values to one partition after the other, in snappy batches."""
     config = ProducerConfig.from_properties(
         {
             "zookeeper.connect": cluster.zookeeper,
@@ -77,13 +85,11 @@ def publish(
         }
     )
     with Producer(config) as producer:
-        for first in range(0, rows, 10_000):
-            producer.send(
-                [
-                    KeyedMessage(topic, value(n), partition=n % PARTITIONS)
-                    for n in range(first, min(rows, first + 10_000))
-                ]
-            )
+        messages = (
+            KeyedMessage(topic, each, partition=n % partitions) for n, each in enumerate(values)
+        )
+        while some := list(islice(messages, 10_000)):
+            producer.send(some)
 
 
 def by_kafka_python(spark: Any, bootstrap: str, topic: str, rows: int, target: Path) -> None:

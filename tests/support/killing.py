@@ -45,6 +45,10 @@ class KillingFileSystem:
         pids = json.loads((state / "pids.json").read_text())
         if plan["victim"] == "worker" and os.getpid() == pids["driver"]:
             return
+        if plan["victim"] == "broker":
+            # The load goes on, or fails, without it.
+            os.kill(pids["broker"], signal.SIGKILL)
+            return
         if plan["victim"] == "driver":
             os.kill(pids["driver"], signal.SIGKILL)
         elif plan["victim"] == "executor":

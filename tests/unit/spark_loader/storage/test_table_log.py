@@ -85,3 +85,22 @@ def test_of_two_that_load_the_same_partition_one_counts(tables):
         one.commit(entry(2, p0=8), [file(3)])
     assert one.positions([T0]) == {T0: 9}
     assert [each.path for each in two.files()] == [PATH.format(2)]
+
+
+def test_a_whole_life_by_way_of_the_copy(run, cluster, output, tmp_path):
+    far = Remote(sync=False)
+    for _ in range(3):
+        run(far)
+        cluster.append("t", 0, [b"x"] * 10, timestamp_ms=AT)
+    lake = Checkpoints(far, str(output))
+    assert rewind(lake, far, [T0], 105) == {T0: 105}
+    assert run(far).rows == 25
+    before = verify(far, str(output))
+    assert before.problems == []
+    done = optimize(Checkpoints(far, str(output)), far)
+    assert (done.after, done.added) == (1, 1)
+    after = verify(far, str(output))
+    assert (after.problems, after.rows, after.rows_crc) == ([], before.rows, before.rows_crc)
+    assert loaded_offsets(output) == {("t", 0): [*range(130)], ("t", 1): [*range(40)]}
+    with pytest.raises(LoadError, match="works on local directories only"):
+        vacuum(Checkpoints(far, str(output)), far)

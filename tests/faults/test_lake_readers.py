@@ -1,0 +1,165 @@
+"""DuckDB, Polars, pyarrow and Spark see the rows that `verify` proves, whatever is under way.
+
+At every step of loads, an optimize and a vacuum, and after kill -9 of the process or of a broker at
+seeded steps of them.
+"""
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spark_loader.lake.verify import verify
+from spark_loader.storage.files import LocalFileSystem
+from tests.support.inline_spark import CrashingFileSystem
+from tests.support.killing import arm
+from tests.support.lake_readers import READERS, by_spark
+from tests.support.lake_story import story
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.testing import LocalCluster
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+ROOT = Path(__file__).parents[2]
+LOCAL = LocalFileSystem(sync=False)
+ROWS = 600
+HALF = ROWS // 2
+SEED = 20150517
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(2) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def topic(cluster):
+    topic = cluster.create_topic(partitions=3)
+    config = ProducerConfig.from_properties({"zookeeper.connect": cluster.zookeeper})
+    lines = [
+        b'10.0.0.%d - - [17/May/2015:%02d:05:03 +0000] "GET /%d"' % (n % 9, n % 3, n)
+        for n in range(ROWS)
+    ]
+    with Producer(config) as producer:
+        producer.send([KeyedMessage(topic, each, partition=n % 3) for n, each in enumerate(lines)])
+    return topic
+
+
+def whole(topic, rows):
+    """The places of the first rows of every partition: what runs leave, and nothing between."""
+    return tuple((topic, p, offset) for p in range(3) for offset in range(rows // 3))
+
+
+def agreed(output, topic):
+    """Return the rows of a lake that all readers and `verify` agree on."""
+    report = verify(LOCAL, str(output))
+    assert report.problems == []
+    for reader in READERS:
+        found = reader(output)
+        assert found.places == whole(topic, report.rows), reader.__name__
+        assert found.rows_crc == report.rows_crc, reader.__name__
+    return report.rows
+
+
+class Watched(CrashingFileSystem):
+    """Lets every reader look before and after each step."""
+
+    def __init__(self, output, topic):
+        super().__init__(LOCAL)
+        self._watched = output
+        self._topic = topic
+        self.sights = []
+
+    def _step(self, name):
+        super()._step(name)
+        if not (self._watched / "_delta_log" / f"{1:020d}.json").exists():
+            return
+        sights = {(reader(self._watched).places) for reader in READERS}
+        [places] = sights
+        assert places in (whole(self._topic, HALF), whole(self._topic, ROWS)), name
+        self.sights.append(len(places))
+
+
+def test_all_readers_see_whole_runs_at_every_step(cluster, topic, tmp_path, spark):
+    watched = Watched(tmp_path, topic)
+    story(watched, str(tmp_path), cluster.zookeeper, topic)
+    assert watched.sights == sorted(watched.sights)
+    assert {*watched.sights} == {HALF, ROWS}
+    assert len(watched.sights) > 40
+    assert agreed(tmp_path, topic) == ROWS
+    assert by_spark(spark, tmp_path) == READERS[0](tmp_path)
+
+
+def told(state, output, cluster, topic):
+    """Tell the story in a process of its own, reading all the while; it may be killed."""
+    arguments = [str(state), str(output), cluster.zookeeper, topic]
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.support.lake_story", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as running:
+        seen = 0
+        while running.poll() is None:
+            if not (output / "_delta_log" / f"{1:020d}.json").exists():
+                continue
+            reader = READERS[seen % len(READERS)]
+            try:
+                places = reader(output).places
+            except Exception as error:
+                # Of a version whose files the vacuum took a moment later, which had to be allowed.
+                if "No such file" in str(error) or "not found" in str(error).lower():
+                    continue
+                raise
+            assert places in (whole(topic, HALF), whole(topic, ROWS)), reader.__name__
+            seen += 1
+
+
+@pytest.fixture(scope="module")
+def steps(cluster, topic, tmp_path_factory):
+    """How many steps the story takes."""
+    place = tmp_path_factory.mktemp("whole")
+    arm(place / "state", 0, "nobody", driver=0)
+    told(place / "state", place / "lake", cluster, topic)
+    assert agreed(place / "lake", topic) == ROWS
+    return (place / "state" / "steps").stat().st_size
+
+
+def agreed_after_a_death(number, steps, cluster, topic, place):
+    at = random.Random(SEED + number).randint(1, steps)
+    broker = cluster.brokers[number % 2]
+    victim = "broker" if number % 8 == 7 else "driver"
+    state, output = place / "state", place / "lake"
+    arm(state, at, victim, driver=0, broker=broker.pid)
+    told(state, output, cluster, topic)
+    assert (state / "fired").read_text() == victim
+    if victim == "broker":
+        broker.kill()
+        broker.start()
+    if (output / "_delta_log" / f"{1:020d}.json").exists():
+        assert agreed(output, topic) in (HALF, ROWS)
+    story(LOCAL, str(output), cluster.zookeeper, topic)
+    assert agreed(output, topic) == ROWS
+    assert len(list(output.rglob("*.parquet"))) == 3
+
+
+def test_all_readers_agree_after_deaths_at_seeded_steps(steps, cluster, topic, tmp_path, spark):
+    for number in range(8):
+        agreed_after_a_death(number, steps, cluster, topic, tmp_path / str(number))
+    assert by_spark(spark, tmp_path / "0" / "lake") == READERS[0](tmp_path / "0" / "lake")
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_all_readers_agree_after_sixty_deaths(steps, cluster, topic, tmp_path, spark):
+    points = int(os.environ.get("ZKBROKER_KILL_POINTS", "60"))
+    for number in range(100, 100 + points):
+        place = tmp_path / str(number)
+        agreed_after_a_death(number, steps, cluster, topic, place)
+        assert by_spark(spark, place / "lake") == READERS[0](place / "lake")

@@ -1,0 +1,63 @@
+"""The rows of a lake as engines see them that know nothing of the loader."""
+
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+from deltalake import DeltaTable
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What an engine saw: places of rows in order, and the checksum that `verify` has."""
+
+    places: tuple[tuple[str, int, int], ...]
+    rows_crc: int
+
+    @property
+    def rows(self) -> int:
+        return len(self.places)
+
+
+COLUMNS = ("topic", "partition", "offset", "value")
+
+
+def seen(table: pa.Table) -> Seen:
+    topics, partitions, offsets, values = (table.column(name).to_pylist() for name in COLUMNS)
+    crc = sum(zlib.crc32(each or b"") for each in values) % 2**64
+    return Seen(tuple(sorted(zip(topics, partitions, offsets, strict=True))), crc)
+
+
+def by_pyarrow(output: Path) -> Seen:
+    return seen(DeltaTable(str(output)).to_pyarrow_table(columns=list(COLUMNS)))
+
+
+def by_polars(output: Path) -> Seen:
+    return seen(pl.read_delta(str(output), columns=list(COLUMNS)).to_arrow())
+
+
+def by_duckdb(output: Path) -> Seen:
+    files = DeltaTable(str(output)).file_uris()
+    if not files:
+        return Seen((), 0)
+    columns = ", ".join(f'"{name}"' for name in COLUMNS)
+    source = "read_parquet($files, hive_partitioning = true)"
+    with duckdb.connect() as connection:
+        found = connection.sql(f"SELECT {columns} FROM {source}", params={"files": files})
+        return seen(found.to_arrow_table())
+
+
+def by_spark(spark: Any, output: Path) -> Seen:
+    from spark_loader import read
+
+    rows = read(spark, str(output)).select(*COLUMNS).collect()
+    columns = {name: [row[name] for row in rows] for name in COLUMNS}
+    columns["value"] = [bytes(each) for each in columns["value"]]
+    return seen(pa.table(columns))
+
+
+READERS = (by_pyarrow, by_polars, by_duckdb)
