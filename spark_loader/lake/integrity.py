@@ -5,7 +5,7 @@ Invariant: nothing is read but the table's log and directory listings. Contents 
 removes them. Files beside it (JSON, raw) are read by directory, so one that nothing names is.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spark_loader.errors import AlteredCheckpoint, DamagedLake
@@ -66,9 +66,11 @@ def find_damage(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Damage:
         _without_table(checkpoints, there, damage)
         return damage
     there.update((each.path, each.size_bytes) for each in quarantine_files(filesystem, output))
+    # Partitions of Kafka 0.7 are numbers in the table, and have names of their own.
+    partitions = {int(each.partition): each.partition for each in entries[-1].positions}
     for file in tabled:
         if there.get(file.path) != file.size_bytes:
-            _lost(file, there.get(file.path), damage)
+            _lost(file, there.get(file.path), partitions, damage)
     data, quarantined = beside(entries)
     for kept in [*data, *quarantined]:
         _compare(kept, there.pop(kept.path, None), damage)
@@ -173,9 +175,9 @@ def _half_published(checkpoints: Checkpoints) -> Iterator[DataFile]:
             yield from (*done.files, *done.quarantined)
 
 
-def _lost(file: LiveFile, size: int | None, damage: Damage) -> None:
+def _lost(file: LiveFile, size: int | None, partitions: Mapping[int, int], damage: Damage) -> None:
     (low, first), (high, _) = file.least, file.greatest
-    partition = low if low == high else None
+    partition = partitions.get(low, low) if low is not None and low == high else None
     first = first if first is not None else 0
     place = (file.topic, partition)
     damage.first_lost[place] = min(damage.first_lost.get(place, first), first)

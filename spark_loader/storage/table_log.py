@@ -116,6 +116,7 @@ class MirroredTableLog:
         self._output = output
         self._directory = tempfile.TemporaryDirectory(prefix="zkbroker-table-")
         self._local = Path(self._directory.name)
+        self._fetched: set[str] = set()
         self.uri = str(self._local)
 
     def pull(self) -> None:
@@ -130,7 +131,7 @@ class MirroredTableLog:
         for _ in range(self._TRIES):
             before = self._files()
             version = write()
-            made = self._files() - before
+            made = self._files() - before - self._fetched
             # Data files that the library wrote are there before the commit that names them.
             for path in sorted(each for each in made if not each.startswith(LOG)):
                 self._fs.upload(self._local / path, f"{self._output}/{path}")
@@ -145,6 +146,7 @@ class MirroredTableLog:
     def fetch(self, paths: list[str]) -> None:
         for path in paths:
             target = self._local / path
+            self._fetched.add(path)
             if not target.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with self._fs.opened(f"{self._output}/{path}") as found:

@@ -3,12 +3,18 @@
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
-from spark_loader.errors import CheckpointError
+from spark_loader.errors import CheckpointError, LoadError
+from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.ledger import Entry, TableFile
+from spark_loader.lake.operate import rewind
+from spark_loader.lake.optimize import optimize, vacuum
 from spark_loader.lake.table import LakeTable
+from spark_loader.lake.verify import verify
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.storage.files import LocalFileSystem
 from spark_loader.storage.table_log import MirroredTableLog
+from tests.support.loaded import loaded_offsets
+from tests.support.loading import AT
 
 T0 = TopicPartition("t", 0)
 PATH = "topic=t/date=2015-05-17/hour=05/part-{}.parquet"
