@@ -1,8 +1,9 @@
 """Whether a directory holds what its table says: by names and lengths, at each load.
 
-Invariant: nothing is read but the table's log and directory listings. Contents are the business of
-`verify`. Files of the table that nothing names are no damage: readers do not see them, and `vacuum`
-removes them. Files beside it (JSON, raw) are read by directory, so one that nothing names is.
+Invariant: nothing is read but directory listings and the table's log, and of its entries only the
+last one unless there are files beside the table. Contents are the business of `verify`. Files of
+the table that nothing names are no damage: readers do not see them, and `vacuum` removes them. Files
+beside it (JSON, raw) are read by directory, so one that nothing names is.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,27 +59,33 @@ def find_damage(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Damage:
     there = {each.path: each.size_bytes for each in data_files(filesystem, output)}
     try:
         tabled = checkpoints.table.files()
-        entries = checkpoints.table.entries()
+        latest = checkpoints.table.latest()
     except AlteredCheckpoint as error:
         return Damage(checkpoints=[str(error)])
     damage = Damage()
-    if not entries:
+    if latest is None:
         _without_table(checkpoints, there, damage)
         return damage
-    there.update((each.path, each.size_bytes) for each in quarantine_files(filesystem, output))
     # Partitions of Kafka 0.7 are numbers in the table, and have names of their own.
-    partitions = {int(each.partition): each.partition for each in entries[-1].positions}
+    partitions = {int(each.partition): each.partition for each in latest.positions}
     for file in tabled:
         if there.get(file.path) != file.size_bytes:
             _lost(file, there.get(file.path), partitions, damage)
-    data, quarantined = beside(entries)
+    others = {path: size for path, size in there.items() if not path.endswith(".parquet")}
+    others.update((each.path, each.size_bytes) for each in quarantine_files(filesystem, output))
+    if not (others or latest.beside):
+        return damage
+    try:
+        data, quarantined = beside(checkpoints.table.entries())
+    except AlteredCheckpoint as error:
+        return Damage(checkpoints=[str(error)])
     for kept in [*data, *quarantined]:
-        _compare(kept, there.pop(kept.path, None), damage)
-    passing = {*entries[-1].withdrawn, *(each.path for each in _half_published(checkpoints))}
+        _compare(kept, others.pop(kept.path, None), damage)
+    passing = {*latest.withdrawn, *(each.path for each in _half_published(checkpoints))}
     damage.unknown.extend(
         f"{path} is named by nothing"
-        for path in sorted(there)
-        if not path.endswith(".parquet") and path not in passing and _is_ours(path)
+        for path in sorted(others)
+        if path not in passing and _is_ours(path)
     )
     return damage
 

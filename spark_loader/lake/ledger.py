@@ -199,6 +199,7 @@ class Entry:
         checksums: SHA-256 of files of the table, by path.
         files, quarantined: files beside the table that count from here on.
         withdrawn: paths of such files of earlier runs that no longer count.
+        beside: how many files beside the table count after it.
     """
 
     run: int
@@ -213,6 +214,7 @@ class Entry:
     log_ends: dict[TopicPartition, int] = field(default_factory=dict)
     topics_created_ms: dict[str, int] = field(default_factory=dict)
     beginning: int = 0
+    beside: int = 0
     ranges: tuple[OffsetRange, ...] = ()
     gaps: tuple[Gap, ...] = ()
     absent: tuple[Gap, ...] = field(default=(), metadata=_ABSENT)

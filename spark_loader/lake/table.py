@@ -25,10 +25,11 @@ from spark_loader.lake.ledger import Entry, TableFile, now_text
 from spark_loader.lake.table_files import (
     PARTITIONED,
     LiveFile,
+    add_actions,
     application,
     base_schema,
     live_files,
-    partition_values,
+    remove_actions,
 )
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.storage.files import LakeFileSystem, join
@@ -51,12 +52,17 @@ class LakeTable:
         self._fs = filesystem
         self.output = output
         self._log: TableLog | None = None
+        # For reading only: a large table takes its time to open, and little to catch up.
+        self._opened: Any = None
 
     # Reading
 
     def exists(self) -> bool:
         """Return whether there is a log of a table."""
-        return bool(self._fs.names(join(self.output, LOG)))
+        found = bool(self._fs.names(join(self.output, LOG)))
+        if not found:
+            self._opened = None
+        return found
 
     @property
     def is_direct(self) -> bool:
@@ -71,10 +77,19 @@ class LakeTable:
         """
         if not self.exists():
             return None
+        self._log_of().pull()
+        if version is not None:
+            return self._open(version)
+        self._opened = self._open(known=self._opened)
+        return self._opened
+
+    def _open(self, version: int | None = None, known: Any = None) -> Any:
         library = _library()
         log = self._log_of()
-        log.pull()
         try:
+            if known is not None:
+                known.update_incremental()
+                return known
             return library.DeltaTable(log.uri, version=version, storage_options=log.options or None)
         except (library.exceptions.DeltaError, library.exceptions.TableNotFoundError) as error:
             raise AlteredCheckpoint(
@@ -169,7 +184,7 @@ class LakeTable:
         """Publish a run: its files, offsets and entry count from here on.
 
         Args:
-            entry: what it says; `beginning` is filled in.
+            entry: what it says; `beginning` and `beside` are filled in.
             files: new files of the table.
             schema: the columns of those files; new ones become columns of the table.
             removed: files of the table that no longer count.
@@ -180,17 +195,16 @@ class LakeTable:
         library = _library()
         schema = schema if schema is not None else base_schema()
         latest = self.latest() if self.exists() else None
-        if entry.run and entry.kind != "adopt" and latest is not None:
-            entry = replace(entry, beginning=latest.beginning)
+        entry = _continued(entry, latest)
         properties = self._properties(entry, latest)
         self._create(schema)
         table = self._widened(schema)
         version = table.version()
         now_ms = int(time.time() * 1000)
-        actions = [*_adds(library, files, now_ms), *_removes(library, removed, now_ms)]
+        actions = [*add_actions(library, files, now_ms), *remove_actions(library, removed, now_ms)]
 
         def write() -> int:
-            base = self._at(version)
+            base = self._open(version)
             base.create_write_transaction(
                 actions,
                 "append",
@@ -212,12 +226,11 @@ class LakeTable:
         """
         latest = self.latest()
         assert latest is not None
-        if entry is not None:
-            entry = replace(entry, beginning=latest.beginning)
-        properties = self._properties(entry or _without_run("rewind"), latest)
+        said = _continued(entry or _without_run("rewind"), latest)
+        properties = self._properties(said, latest)
 
         def write() -> int:
-            table = self.delta()
+            table = self._for_writing()
             before = table.version()
             self._log_of().fetch([each.path for each in fetched])
             table.delete(predicate, commit_properties=properties)
@@ -246,7 +259,7 @@ class LakeTable:
         properties = library.CommitProperties(custom_metadata={_KEY: content})
 
         def write() -> int:
-            table = self.delta()
+            table = self._for_writing()
             self._log_of().fetch([each.path for each in fetched])
             action(table, properties)
             return int(self._newest(table))
@@ -299,17 +312,17 @@ class LakeTable:
             return table
 
         def write() -> int:
-            newest = self.delta()
+            newest = self._for_writing()
             newest.alter.add_columns(missing)
             return int(self._newest(newest))
 
         self._committed(write)
         return self.delta()
 
-    def _at(self, version: int) -> Any:
-        log = self._log_of()
-        options = log.options or None
-        return _library().DeltaTable(log.uri, version=version, storage_options=options)
+    def _for_writing(self) -> Any:
+        """Return the newest table, for one commit."""
+        self._log_of().pull()
+        return self._open()
 
     def _newest(self, table: Any) -> int:
         table.update_incremental()
@@ -349,19 +362,13 @@ class LakeTable:
         return {"run": entry.run, "kind": entry.kind, "ledger": path, "sha256": digest}
 
 
-def _adds(library: Any, files: Sequence[TableFile], now_ms: int) -> Iterator[Any]:
-    for each in files:
-        values = partition_values(each.path)
-        yield library.transaction.AddAction(
-            each.path, each.size_bytes, values, now_ms, True, each.stats
-        )
-
-
-def _removes(library: Any, files: Sequence[LiveFile], now_ms: int) -> Iterator[Any]:
-    for each in files:
-        yield library.transaction.RemoveAction(
-            each.path, True, now_ms, each.size_bytes, dict(partition_values(each.path))
-        )
+def _continued(entry: Entry, latest: Entry | None) -> Entry:
+    """Return an entry with what follows from the one before it."""
+    own = len(entry.files) + len(entry.quarantined)
+    if latest is None or not entry.run or entry.kind == "adopt":
+        return replace(entry, beside=own)
+    gone = sum(not path.endswith(".parquet") for path in entry.withdrawn)
+    return replace(entry, beginning=latest.beginning, beside=latest.beside + own - gone)
 
 
 def _without_run(kind: str) -> Entry:

@@ -5,7 +5,7 @@ columns, whichever of the loader and the library wrote the file.
 """
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -13,6 +13,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from spark_loader.errors import LoadError
+from spark_loader.lake.ledger import TableFile
 from spark_loader.reading.columns import arrow_schema
 from spark_loader.reading.positions import TopicPartition
 
@@ -106,3 +107,20 @@ def partition_values(path: str) -> dict[str, str]:
 def application(source: TopicPartition) -> str:
     """Return the name of a partition among the table's application transactions."""
     return f"zkbroker:{source}"
+
+
+def add_actions(library: Any, files: Sequence[TableFile], now_ms: int) -> Iterator[Any]:
+    """Yield what adds files to the table, for the library."""
+    for each in files:
+        values = partition_values(each.path)
+        yield library.transaction.AddAction(
+            each.path, each.size_bytes, values, now_ms, True, each.stats
+        )
+
+
+def remove_actions(library: Any, files: Sequence[LiveFile], now_ms: int) -> Iterator[Any]:
+    """Yield what takes files out of the table, for the library."""
+    for each in files:
+        yield library.transaction.RemoveAction(
+            each.path, True, now_ms, each.size_bytes, dict(partition_values(each.path))
+        )
