@@ -2,8 +2,8 @@
 
 Invariant: nothing is read but directory listings and the table's log, and of its entries only the
 last one unless there are files beside the table. Contents are the business of `verify`. Files of
-the table that nothing names are no damage: readers do not see them, and `vacuum` removes them. Files
-beside it (JSON, raw) are read by directory, so one that nothing names is.
+the table that nothing names are no damage: readers do not see them, and `vacuum` removes them.
+Files beside it (JSON, raw) are read by directory, so one that nothing names is.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
