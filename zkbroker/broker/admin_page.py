@@ -11,11 +11,13 @@ import errno
 import json
 import logging
 import socket
+import ssl
 from collections.abc import Callable, Iterable
 from http.client import HTTPException
 from typing import Any
 
 import gevent
+import gevent.ssl
 from gevent.lock import BoundedSemaphore
 from gevent.pywsgi import WSGIHandler, WSGIServer
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -76,6 +78,31 @@ class _Handler(WSGIHandler):  # type: ignore[misc]
         logger.debug("admin page: %s", msg % args if args else msg)
 
 
+class _Contexts:
+    """Wraps sockets as gevent's servers ask for it, each with the context of its time."""
+
+    def __init__(self, context: Callable[[], ssl.SSLContext]) -> None:
+        self._context = context
+
+    def wrap_socket(self, connection: Any, **options: Any) -> Any:
+        # As a context of gevent's own would do it.
+        return gevent.ssl.SSLSocket(sock=connection, _context=self._context(), **options)
+
+
+class _Server(WSGIServer):  # type: ignore[misc]
+    """A server of which a failed handshake is a DEBUG line, and one that takes long is cut."""
+
+    def wrap_socket_and_handle(self, client_socket: Any, address: Any) -> None:
+        try:
+            with gevent.Timeout(_EXCHANGE_TIMEOUT_S, OSError("no TLS handshake in time")):
+                encrypted = self.wrap_socket(client_socket, **self.ssl_args)
+        except OSError as error:
+            logger.debug("admin page: peer %s left: %s", address, error)
+            return
+        with contextlib.closing(encrypted):
+            self.handle(encrypted, address)
+
+
 def _hang_up(peer: Any) -> None:
     with contextlib.suppress(OSError):
         peer.shutdown(socket.SHUT_RDWR)
@@ -91,19 +118,28 @@ class MetricsPage:
         host: address to listen on.
         port: port to listen on, 0 for a free one.
         access: decides who may see it; None lets everybody.
+        contexts: of TLS, for each connection as its files are then; None for plain HTTP.
     """
 
-    def __init__(self, host: str, port: int, access: AdminAccess | None = None) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        access: AdminAccess | None = None,
+        contexts: Callable[[], ssl.SSLContext] | None = None,
+    ) -> None:
         self._access = access
         self._services: BrokerServices | None = None
         self._registry = CollectorRegistry(auto_describe=False)
-        self._server = WSGIServer(
+        encrypted = {} if contexts is None else {"ssl_context": _Contexts(contexts)}
+        self._server = _Server(
             (host, port),
             self._answer,
             log=None,
             error_log=logger,
             handler_class=_Handler,
             spawn=_MAX_CONNECTIONS,
+            **encrypted,
         )
         self._making = BoundedSemaphore(1)
 

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from zkbroker.broker.admin_access import AdminAccess
 from zkbroker.config.broker import BrokerConfig
+from zkbroker.config.broker_security import REQUIRED
 from zkbroker.errors import ConfigError, StorageError
 from zkbroker.runtime import get_runtime
+from zkbroker.security.tls.contexts import Reloaded, make_server_context
 
 if TYPE_CHECKING:
     from zkbroker.broker.admin_page import MetricsPage
@@ -24,7 +26,7 @@ def open_metrics_page(config: BrokerConfig) -> "MetricsPage":
     """Listen on the admin port; the page is empty until it is shown a broker.
 
     Raises:
-        ConfigError: the library is not installed, or the file of users cannot be used.
+        ConfigError: the library is not installed, or the file of users or the keys cannot be used.
         StorageError: the port cannot be had.
     """
     # Imported when wanted: it costs a small broker memory.
@@ -38,12 +40,18 @@ def open_metrics_page(config: BrokerConfig) -> "MetricsPage":
     access = None
     if config.admin_users_file:
         access = AdminAccess(config.admin_users_file, get_runtime("gevent"), time.monotonic)
-    elif not is_loopback(config.admin_host):
+    elif not is_loopback(config.admin_host) and not _asks_for_certificates(config):
         logger.warning(
             "admin page open to everybody who can connect address=%s: set admin.users.file",
             config.admin_host,
         )
-    page = MetricsPage(config.admin_host, config.admin_port, access)
+    contexts = None
+    if config.admin_tls is not None:
+        auth = config.admin_tls.client_auth
+        contexts = Reloaded(
+            config.admin_tls.tls, lambda tls: make_server_context(tls, auth, kernel=False)
+        ).context
+    page = MetricsPage(config.admin_host, config.admin_port, access, contexts)
     try:
         page.start()
     except OSError as error:
@@ -61,3 +69,7 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _asks_for_certificates(config: BrokerConfig) -> bool:
+    return config.admin_tls is not None and config.admin_tls.client_auth == REQUIRED

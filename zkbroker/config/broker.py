@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
+from zkbroker.config.admin_tls import PREFIX as ADMIN_PREFIX
+from zkbroker.config.admin_tls import AdminTls, admin_tls
 from zkbroker.config.broker_options import (
     AuthorizationOptions,
     ControllerOptions,
@@ -85,6 +87,9 @@ class BrokerConfig(
 
     security: BrokerSecurity = field(default_factory=BrokerSecurity)
     """What protects the listeners."""
+    admin_tls: AdminTls | None = None
+    """What protects the admin page."""
+
     given: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The properties that it was made of, as they were given."""
 
@@ -151,7 +156,7 @@ class BrokerConfig(
                     report(f"config key={key} has no effect: {TlsSettings.IGNORED[key]}")
                 elif key.startswith("ssl.") and key not in TLS_KEYS:
                     report(f"config key={key} is unknown and ignored{nearest(key, TLS_KEYS)}")
-            elif key in SASL_KEYS:
+            elif key in SASL_KEYS - _OWN_KEYS:
                 pass  # read by the security of the listeners
             elif prefix is not None and key not in IGNORED:
                 report(f"config key={key} has no effect: {IGNORED_PREFIXES[prefix]}")
@@ -177,6 +182,7 @@ class BrokerConfig(
             security=BrokerSecurity.of(
                 properties, config.endpoints, config.inter_broker, warn=report
             ),
+            admin_tls=admin_tls(properties, report),
             given=dict(properties),
         )
         if not config.authorizer_class:
@@ -202,14 +208,14 @@ def refuse_unknown(properties: Iterable[str]) -> None:
     """
     known = _OWN_KEYS | LOG_KEYS | LEGACY07_KEYS | TLS_KEYS | SASL_KEYS
     known |= set(BrokerConfig.IGNORED)
-    passed = (*IGNORED_PREFIXES, PREFIX, *TlsSettings.IGNORED)
+    passed = (*IGNORED_PREFIXES, PREFIX, ADMIN_PREFIX, *TlsSettings.IGNORED)
     unknown = [key for key in properties if key not in known and not key.startswith(passed)]
     if unknown:
         told = "; ".join(f"{key} is no setting of a broker{nearest(key, known)}" for key in unknown)
         raise ConfigError(told)
 
 
-_OF_SECURITY = ("ssl.", PREFIX)
+_OF_SECURITY = ("ssl.", PREFIX, ADMIN_PREFIX)
 _OWN_KEYS = {key for _, declared in options(BrokerConfig) for key, _ in declared.keys}
 
 

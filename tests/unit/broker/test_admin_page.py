@@ -2,22 +2,28 @@
 
 import base64
 import socket
+import ssl
 import struct
 import sys
 import time
+import urllib.error
+import urllib.request
 
 import gevent
 import gevent.event
 import pytest
 
+from tests.support.certificates import Authority
 from zkbroker.broker import BrokerNode
 from zkbroker.broker.admin_access import FAILURES, AdminAccess
 from zkbroker.broker.admin_page import MetricsPage, _Handler
 from zkbroker.broker.admin_port import is_loopback
 from zkbroker.config.broker import BrokerConfig
+from zkbroker.config.tls import TlsSettings
 from zkbroker.errors import ConfigError, StorageError
 from zkbroker.runtime import get_runtime
 from zkbroker.security.password_hashes import PasswordHash
+from zkbroker.security.tls.contexts import Reloaded, make_server_context
 
 
 def node(tmp_path, admin_port):
@@ -212,3 +218,36 @@ def test_users_see_the_page_and_others_are_asked_for_a_password(tmp_path):
 )
 def test_a_page_for_other_machines_without_users_is_warned_of(host, own):
     assert is_loopback(host) is own
+
+
+def test_the_page_by_tls(tmp_path):
+    authority = Authority()
+    key = authority.issue("admin", hosts=("127.0.0.1",))
+    tls = TlsSettings(keystore_location=key.pem(tmp_path))
+    keys = Reloaded(tls, lambda given: make_server_context(given, "none", kernel=False))
+    opened = MetricsPage("127.0.0.1", 0, contexts=keys.context)
+    opened.start()
+    try:
+        trusting = ssl.create_default_context(cafile=authority.trusted(tmp_path))
+
+        def read():
+            url = f"https://127.0.0.1:{opened.port}/nothing"
+            try:
+                urllib.request.urlopen(url, timeout=10, context=trusting)
+            except urllib.error.HTTPError as answer:
+                return answer.code
+
+        def plain():
+            try:
+                with socket.create_connection(("127.0.0.1", opened.port), timeout=10) as asked:
+                    asked.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+                    return asked.recv(100)
+            except ConnectionError:
+                return None
+
+        assert gevent.get_hub().threadpool.apply(read) == 404
+        # Who does not speak TLS is no traceback, and the next one is served.
+        assert gevent.get_hub().threadpool.apply(plain) in (b"", None)
+        assert gevent.get_hub().threadpool.apply(read) == 404
+    finally:
+        opened.stop()

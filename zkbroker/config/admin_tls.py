@@ -1,0 +1,66 @@
+"""TLS of the admin page: the settings of a listener's, behind `admin.`.
+
+    admin.ssl.keystore.location=/etc/zkbroker/admin.pem
+    admin.ssl.client.auth=required
+
+Invariant: a page that is asked for TLS has a key, or the broker does not start.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from zkbroker.config.broker_security import NONE, TLS_KEYS, ServerTlsOptions
+from zkbroker.config.schema import from_properties, nearest, options
+from zkbroker.config.tls import TlsSettings
+from zkbroker.errors import ConfigError
+
+PREFIX = "admin.ssl."
+_ADMIN = "admin."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminTls:
+    """What protects the page.
+
+    Args:
+        tls: its key, and who signs certificates of clients.
+        client_auth: whether clients show certificates: `none`, `requested` or `required`.
+    """
+
+    tls: TlsSettings
+    client_auth: str = NONE
+
+
+def admin_tls(properties: Mapping[str, str], warn: Callable[[str], object]) -> AdminTls | None:
+    """Build it from the properties of a broker; None where no TLS is asked for.
+
+    Raises:
+        ConfigError: a value is not allowed, or there is no key.
+    """
+    given = {key.removeprefix(_ADMIN): t for key, t in properties.items() if key.startswith(PREFIX)}
+    if not given:
+        return None
+    for key in given.keys() - TLS_KEYS:
+        known = [f"{_ADMIN}{each}" for each in TLS_KEYS]
+        warn(f"config key={_ADMIN}{key} is unknown and ignored{nearest(_ADMIN + key, known)}")
+    try:
+        tls = from_properties(TlsSettings, _only(TlsSettings, given))
+        server = from_properties(ServerTlsOptions, _only(ServerTlsOptions, given))
+    except ConfigError as error:
+        raise ConfigError(f"the admin page (settings behind {_ADMIN}): {error}") from error
+    if not tls.has_key:
+        raise ConfigError(
+            "the admin page is to speak TLS and has no key: set admin.ssl.keystore.location to a "
+            "PEM file with the private key and its certificates"
+        )
+    if server.client_auth != NONE and not tls.has_authorities:
+        raise ConfigError(
+            f"admin.ssl.client.auth={server.client_auth} needs admin.ssl.truststore.location: the "
+            "authorities that sign clients' certificates"
+        )
+    return AdminTls(tls=tls, client_auth=server.client_auth)
+
+
+def _only(group: type, properties: Mapping[str, str]) -> dict[str, str]:
+    keys = {key for _, each in options(group) for key, _ in each.keys}
+    return {key: text for key, text in properties.items() if key in keys}
