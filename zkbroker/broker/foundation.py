@@ -15,7 +15,7 @@ import gevent
 from zkbroker.broker.authorization import make_authorizer
 from zkbroker.broker.capacity import PartitionCapacity
 from zkbroker.broker.dynamic_config import DynamicConfig
-from zkbroker.broker.listening import listen, local_address, registration
+from zkbroker.broker.listening import check_keys, listen, local_address, registration
 from zkbroker.broker.teardown import Teardown
 from zkbroker.broker.topic_settings import Settings, when_connected
 from zkbroker.config.broker import BrokerConfig
@@ -89,6 +89,8 @@ def lay_foundation(
         ConfigError, StorageError, RegistryError: it cannot be started.
     """
     config = dynamic.static
+    # A key that cannot be used is said before logs are recovered and ZooKeeper is looked for.
+    check_keys(config)
     # Made first: a broker that cannot have the authorizer it is to have touches nothing.
     authorizer = make_authorizer(config)
     session = ZkSession(

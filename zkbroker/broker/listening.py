@@ -86,8 +86,7 @@ def listen(config: BrokerConfig) -> Server:
         StorageError: a port cannot be had.
         ConfigError: the keys of a listener cannot be used.
     """
-    check_security(config.security.client)
-    tls = ListenersTls(config.security)
+    tls = check_keys(config)
     server = Server(
         [Listener(each.name, each.host, each.port, each.protocol) for each in config.endpoints],
         limits(config),
@@ -105,6 +104,16 @@ def listen(config: BrokerConfig) -> Server:
         shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         logger.info("listening address=%s listener=%s", shown, name)
     return server
+
+
+def check_keys(config: BrokerConfig) -> ListenersTls:
+    """Look at the keys of every listener, and at those for other brokers.
+
+    Raises:
+        ConfigError: they cannot be used.
+    """
+    check_security(config.security.client)
+    return ListenersTls(config.security)
 
 
 def registration(config: BrokerConfig, broker_id: int, server: Server) -> BrokerInfo:

@@ -3,6 +3,7 @@
 Invariant: until the ACLs were read nothing is allowed, but to super users.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from zkbroker.errors import ConfigError
@@ -11,12 +12,14 @@ from zkbroker.security.acls import Acl, Pattern
 from zkbroker.security.authorizer import Operation, Resource, ResourceType
 from zkbroker.security.principal import Principal
 
+_COMMA = re.compile(r",\s*User:")
+
 
 def parse_super_users(text: str) -> frozenset[str]:
     """Read `super.users`: `User:alice;User:CN=b,O=c`.
 
     Raises:
-        ConfigError: one has no type.
+        ConfigError: one has no type, or commas separate them.
     """
     users = [each.strip() for each in text.split(";")]
     for user in users:
@@ -25,6 +28,12 @@ def parse_super_users(text: str) -> frozenset[str]:
             raise ConfigError(
                 f"super.users={text!r} is not allowed: give principals as User:alice, separated "
                 f"by semicolons; {user!r} has no type"
+            )
+        # A comma alone may be one of a certificate's name.
+        if _COMMA.search(user):
+            raise ConfigError(
+                f"super.users={text!r} is not allowed: principals are separated by semicolons, not "
+                f"by commas: set super.users={_COMMA.sub(';User:', text)}"
             )
     return frozenset(filter(None, users))
 

@@ -238,14 +238,16 @@ class ZkSession(Connection):
         """Do all of the operations or none.
 
         Raises:
-            TransactionFailed: none was done.
+            NotPermitted: the rights on a node do not allow it; nothing was done.
+            TransactionFailed: none was done for another reason, such as a change by others.
         """
         if not operations:
             return
 
         refused = self.transactions([operations])[0]
         if refused is not None:
-            raise refused
+            # Those who take part in races try again after them; that would be in vain here.
+            raise refused.cause if isinstance(refused.cause, NotPermitted) else refused
 
     def transactions(
         self, batches: Sequence[Sequence[Operation]]
