@@ -102,25 +102,6 @@ def test_records_are_deleted_at_the_leaders(cluster, tool, topic, tmp_path):
     assert earliest.split() == ["asked:0:6", "asked:1:10"]
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (["asked:4"], "give TOPIC-PARTITION:OFFSET"),
-        (["asked-0:x"], "OFFSET is a number, or end"),
-        (["asked-0:-5"], "OFFSET is a number, or end"),
-    ],
-)
-def test_records_of_a_mistyped_partition(tool, given, said):
-    assert said in tool("records", "delete", "-b", "127.0.0.1:1", *given, status=1)
-
-
-def test_a_file_of_another_form(tool, tmp_path):
-    file = tmp_path / "offsets.json"
-    file.write_text('{"partitions":[{"topic":"t"}]}')
-    said = tool("records", "delete", "-b", "127.0.0.1:1", "--file", file, status=1)
-    assert 'give {"partitions":[{"topic":"t","partition":0,"offset":5}]}' in said
-
-
 def test_preferred_replicas_are_elected_by_the_controller(cluster, tool, topic):
     brokers = cluster.bootstrap_servers
     said = tool("elect", "-b", brokers, "asked-0")

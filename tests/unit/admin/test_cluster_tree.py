@@ -14,6 +14,7 @@ from zkbroker.admin.cluster_tree import find_brokers, find_no_brokers
 class Session(InstantSession):
     hosts = "zk:2181"
     chroot = ""
+    security = None
 
     def children(self, path: str, watch: Any = None) -> list[str]:
         return super().children("" if path == "/" else path, watch)
@@ -34,7 +35,7 @@ class Session(InstantSession):
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> Any:
     made = Session(SimZooKeeper(Clock(), random.Random(1), 6.0))
-    monkeypatch.setattr(cluster_tree, "ZkSession", lambda hosts: made)
+    monkeypatch.setattr(cluster_tree, "ZkSession", lambda hosts, security: made)
     return made
 
 
