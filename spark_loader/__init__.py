@@ -4,6 +4,7 @@
 reads what was loaded: what the table names, and no other file.
 """
 
+from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
@@ -24,7 +25,7 @@ from spark_loader.load.result import LoadResult
 from spark_loader.session import session
 from spark_loader.sink.event_time import EventTime
 from spark_loader.storage.files import join
-from spark_loader.storage.filesystems import filesystem_for
+from spark_loader.storage.filesystems import filesystem_for, output_path, spark_path
 
 __all__ = [
     "Loader",
@@ -53,18 +54,24 @@ def register(spark: Any) -> None:
     register_source(spark)
 
 
-def files(output: str, run: int | None = None, spark: Any = None) -> list[str]:
+def files(
+    output: str,
+    run: int | None = None,
+    spark: Any = None,
+    storage: Mapping[str, str] | None = None,
+) -> list[str]:
     """Return the paths of the Parquet files that a lake holds: what any reader of Parquet reads.
 
     Args:
         output: the load's output directory.
         run: as it was after this run; as it is by default.
         spark: a session, for an output on a Hadoop file system.
+        storage: settings of `s3://`, beside those of the environment (`AWS_…`).
 
     Raises:
         LoadError: nothing was loaded there, or there is no such run.
     """
-    checkpoints = Checkpoints(filesystem_for(output, spark), output)
+    checkpoints = Checkpoints(filesystem_for(output, spark, storage=storage), output)
     table = checkpoints.table
     found = table.files(table.version_of(run) if run is not None else None)
     if not found:
@@ -72,18 +79,25 @@ def files(output: str, run: int | None = None, spark: Any = None) -> list[str]:
     return [join(checkpoints.output, each.path) for each in found]
 
 
-def read(spark: Any, output: str, run: int | None = None) -> Any:
+def read(
+    spark: Any,
+    output: str,
+    run: int | None = None,
+    storage: Mapping[str, str] | None = None,
+) -> Any:
     """Return a DataFrame over the Parquet files that a lake holds, and no others.
 
     Args:
         spark: the session.
         output: the load's output directory.
         run: as it was after this run; as it is by default. `vacuum` removes what is too old.
+        storage: settings of `s3://`, beside those of the environment (`AWS_…`). Spark itself reads
+            by `s3a`, with its own settings and the classes of `hadoop-aws`.
 
     Raises:
         LoadError: nothing was loaded there, or there is no such run.
     """
-    paths = files(output, run, spark)
-    base = Checkpoints(filesystem_for(output, spark), output).output
+    paths = [spark_path(each) for each in files(output, run, spark, storage)]
+    base = spark_path(output_path(output))
     reader = spark.read.option("basePath", base).option("mergeSchema", "true")
     return reader.parquet(*paths)

@@ -55,7 +55,12 @@ def is_local(output: str) -> bool:
 def is_s3(output: str) -> bool:
     """Return whether an output directory is in a bucket that is reached without Java."""
     scheme = _SCHEME.match(output)
-    return scheme is not None and scheme[1].lower() == "s3"
+    return scheme is not None and scheme[1] == "s3"
+
+
+def spark_path(path: str) -> str:
+    """Return a path as Spark reads it: buckets by Hadoop's own classes for them."""
+    return path.replace("s3:", "s3a:", 1) if is_s3(path) else path
 
 
 def output_path(output: str) -> str:

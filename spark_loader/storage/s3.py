@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 _PREFIX = "s3://"
 _LOCK_REFRESH_S = 20.0
 _LOCK_STALE_S = 120.0
+# Where a machine of Amazon's asks for its role, when there is nothing else.
+_METADATA = "169.254.169.254"
 _RETRY_FOR = timedelta(seconds=60)
 _OPTIONS = frozenset(
     {
@@ -379,6 +381,11 @@ def _errors(path: str) -> Iterator[None]:
 
 def _said(text: str) -> str:
     """Return what of an error's text is for people, in one line: the server's own words if any."""
+    if _METADATA in text:
+        return (
+            "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, in the "
+            "environment or as storage options, or run where a role is given"
+        )
     said = re.search(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", text, re.DOTALL)
     if said:
         return f"{said[1]}: {said[2]}"

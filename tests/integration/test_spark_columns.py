@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from deltalake import DeltaTable
 
-from spark_loader import EventTime, Loader, ValueColumns, read
+from spark_loader import EventTime, Loader, ValueColumns, files, read
 from spark_loader.errors import LoadError
 from spark_loader.lake.verify import verify
 from spark_loader.storage.files import LocalFileSystem, join
@@ -100,6 +100,10 @@ def test_a_load_into_a_bucket_is_exact_and_proved_there(cluster, spark, server):
     options = {**server.options, "AWS_ALLOW_HTTP": "true"}
     table = DeltaTable(output, storage_options=options).to_pyarrow_table(columns=["n"])
     assert sorted(table.column("n").to_pylist()) == [*range(300)]
+    named = files(output, storage=server.options)
+    assert {each.path for each in bucket.walk(output)} >= {
+        each.removeprefix(f"{output}/") for each in named
+    }
     # What mappers wrote before their commit is gone or named, and nothing else is left.
     left = [each.path for each in bucket.walk(output) if "/staging/" in each.path]
     assert left == []

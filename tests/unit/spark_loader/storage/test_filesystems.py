@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from spark_loader.storage.files import LocalFileSystem
-from spark_loader.storage.filesystems import filesystem_for, is_local, output_path
+from spark_loader.storage.filesystems import filesystem_for, is_local, output_path, spark_path
+from spark_loader.storage.s3 import S3FileSystem
+from zkbroker.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -17,6 +19,7 @@ from spark_loader.storage.filesystems import filesystem_for, is_local, output_pa
         ("C:/lake", True),
         ("hdfs://name:8020/lake", False),
         ("s3a://bucket/lake", False),
+        ("s3://bucket/lake", False),
     ],
 )
 def test_a_scheme_of_two_letters_is_another_file_system(output, local):
@@ -38,6 +41,17 @@ def test_a_scheme_of_two_letters_is_another_file_system(output, local):
 )
 def test_paths_are_in_the_form_that_names_are_put_behind(output, path):
     assert output_path(output) == path
+
+
+def test_buckets_are_reached_without_java_and_read_by_spark_through_hadoop():
+    pytest.importorskip("obstore")
+    found = filesystem_for("s3://bucket/lake", storage={"AWS_REGION": "eu-central-1"})
+    assert isinstance(found, S3FileSystem)
+    assert found.settings["aws_region"] == "eu-central-1"
+    paths = ("s3://bucket/s3:/x", "s3a://bucket/x", "/lake", "hdfs://name/lake")
+    assert list(map(spark_path, paths)) == ["s3a://bucket/s3:/x", *paths[1:]]
+    with pytest.raises(ConfigError, match="storage options are for s3://: /lake has none"):
+        filesystem_for("/lake", storage={"AWS_REGION": "x"})
 
 
 def test_a_relative_path_becomes_absolute(monkeypatch, tmp_path):

@@ -139,6 +139,15 @@ def test_errors_are_one_line(server):
     assert "\n" not in str(raised.value)
 
 
+def test_an_error_says_what_there_is_for_people():
+    xml = "… 403: <Error><Code>AccessDenied</Code>\n<Message>not yours</Message></Error>"
+    assert s3._said(xml) == "AccessDenied: not yours"
+    role = "Error performing PUT http://169.254.169.254/latest/api/token"
+    assert s3._said(role).startswith("no credentials were found: set AWS_ACCESS_KEY_ID")
+    assert s3._said("\n one\n two") == "one"
+    assert s3._said("") == "no reason given"
+
+
 def test_settings_are_the_environments_and_those_given(monkeypatch):
     for name in ("AWS_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         monkeypatch.delenv(name, raising=False)
