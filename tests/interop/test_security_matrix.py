@@ -1,0 +1,116 @@
+"""Clients of every library, by every protocol and mechanism that they know, replicated and read.
+
+Brokers speak SASL_SSL among themselves.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interop.secured import LIBRARIES, Secured, missing, round_trip
+from tests.support.certificates import Authority
+from tests.support.sasl_cluster import (
+    LISTENER,
+    MECHANISMS,
+    PASSWORD,
+    SECURE,
+    TLS,
+    TOKEN,
+    USER,
+    secured_properties,
+)
+from zkbroker.registry.scram_users import write_credentials
+from zkbroker.security.sasl.scram import HASHES, make_credential
+from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper import ZkSession
+
+TOPIC = "t"
+AUTHORITY = Authority()
+LISTENERS = {
+    "PLAINTEXT": "PLAINTEXT",
+    "SSL": TLS,
+    "SASL_PLAINTEXT": LISTENER,
+    "SASL_SSL": SECURE,
+}
+OFTEN = "SCRAM-SHA-512"
+
+
+def ways() -> Iterator[object]:
+    """Each protocol with each mechanism; what repeats another way is left to the soak run."""
+    for protocol in LISTENERS:
+        for mechanism in MECHANISMS if protocol.startswith("SASL") else ("",):
+            rare = protocol == "SASL_SSL" and mechanism != OFTEN
+            marks = [pytest.mark.soak] if rare else []
+            yield pytest.param(protocol, mechanism, marks=marks)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("certificates")
+
+
+@pytest.fixture(scope="module")
+def cluster(directory: Path) -> Iterator[LocalCluster]:
+    properties = {
+        **secured_properties(
+            AUTHORITY.issue("broker").pem(directory), AUTHORITY.trusted(directory)
+        ),
+        "offsets.topic.num.partitions": "2",
+        "offsets.topic.replication.factor": "2",
+        "min.insync.replicas": "2",
+    }
+    with LocalCluster(brokers=2, properties=properties) as running:
+        with ZkSession(running.zookeeper) as session:
+            made = {name: make_credential(HASHES[name], PASSWORD, 8192) for name in HASHES}
+            write_credentials(session, USER, made)
+        running.create_topic(TOPIC, replication=2)
+        yield running
+        for broker in running.brokers:
+            log = broker.log_path.read_text()
+            assert "Traceback" not in log, log[log.index("Traceback") - 2000 :]
+            assert PASSWORD not in log
+
+
+def job(
+    cluster: LocalCluster,
+    directory: Path,
+    protocol: str,
+    mechanism: str = "",
+    password: str = PASSWORD,
+) -> Secured:
+    return Secured(
+        bootstrap=cluster.bootstrap(LISTENERS[protocol]),
+        topic=TOPIC,
+        protocol=protocol,
+        mechanism=mechanism,
+        user=USER,
+        password=password,
+        token=TOKEN if mechanism == "OAUTHBEARER" else "",
+        ca=AUTHORITY.trusted(directory) if protocol.endswith("SSL") else "",
+    )
+
+
+@pytest.mark.parametrize(("protocol", "mechanism"), list(ways()))
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_client_writes_and_reads(
+    cluster: LocalCluster, directory: Path, library: str, protocol: str, mechanism: str
+) -> None:
+    reason = missing(library)
+    if reason is not None:
+        pytest.skip(reason)
+    round_trip(library, job(cluster, directory, protocol, mechanism))
+
+
+@pytest.mark.parametrize("library", ["confluent", "kafkajs", "java"])
+@pytest.mark.parametrize(
+    ("protocol", "mechanism"), [("SASL_PLAINTEXT", "PLAIN"), ("SASL_SSL", OFTEN)]
+)
+def test_a_wrong_password_is_told_by_the_client(
+    cluster: LocalCluster, directory: Path, library: str, protocol: str, mechanism: str
+) -> None:
+    reason = missing(library)
+    if reason is not None:
+        pytest.skip(reason)
+    with pytest.raises(AssertionError, match=r"(?i)authentication"):
+        round_trip(library, job(cluster, directory, protocol, mechanism, "wrong"))
