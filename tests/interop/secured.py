@@ -7,12 +7,17 @@ import json
 import os
 import subprocess
 import sys
+import time
 import uuid
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tests.interop.jobs import CLIENTS, LEGACY
 from tests.support import java_clients, node_clients
+from zkbroker.config.group_consumer import GroupConsumerConfig
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.consumer import GroupConsumer
+from zkbroker.producer import KeyedMessage, Producer
 
 LIBRARIES = (
     "confluent",
@@ -22,6 +27,7 @@ LIBRARIES = (
     "kcat",
     "kafkajs",
     "java",
+    "zkbroker",
 )
 MODULES = {
     "PLAIN": "plain.PlainLoginModule",
@@ -66,6 +72,8 @@ def round_trip(library: str, job: Secured) -> None:
         read = _kcat(job)
     elif library == "java":
         read = _java(job)
+    elif library == "zkbroker":
+        read = _own(job)
     else:
         read = _process(library, job)
     assert job.value in read, read
@@ -158,6 +166,31 @@ def _java(job: Secured) -> list[str]:
     return [line[1] for line in lines if line[0] == "read"]
 
 
+def _own(job: Secured) -> list[str]:
+    settings = java_settings(job)
+    servers = settings.pop("bootstrap.servers")
+    own = ProducerConfig.from_properties(
+        {"metadata.broker.list": servers, "request.required.acks": "-1", **settings}
+    )
+    with Producer(own) as producer:
+        producer.send(KeyedMessage(job.topic, job.value.encode()))
+    reading = GroupConsumerConfig.from_properties(
+        {
+            "bootstrap.servers": servers,
+            "group.id": job.group,
+            "auto.offset.reset": "earliest",
+            **settings,
+        }
+    )
+    read: list[str] = []
+    until = time.monotonic() + 30
+    with GroupConsumer(reading) as consumer:
+        consumer.subscribe([job.topic])
+        while job.value not in read and time.monotonic() < until:
+            read += [each.value.decode() for each in consumer.poll(1.0) if each.value is not None]
+    return read
+
+
 def _jackson() -> list[str]:
     """The jars that the Java client's unsecured tokens need; pyspark has them."""
     import pyspark
@@ -171,12 +204,8 @@ def missing(library: str) -> str | None:
     """Why a library's clients cannot be run here; None when they can."""
     from tests.interop import jobs
 
+    if library == "zkbroker":
+        return None
     if library == "java":
         return None if java_clients.versions() else java_clients.REASON
     return jobs.missing(library)
-
-
-def write_settings(path: Path, job: Secured) -> Path:
-    """Write the property file of a client, as Kafka's tools take it."""
-    path.write_text("".join(f"{key}={value}\n" for key, value in java_settings(job).items()))
-    return path

@@ -7,7 +7,7 @@ from zkbroker.security.sasl.tokens import unsecured_token
 
 LISTENER = "CLIENT"
 BROKERS = "INTERNAL"
-TLS, SECURE = "TLS", "SECURE"
+SECURE = "SECURE"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 USER, PASSWORD = "alice", "alice, her=secret é"
 _FAR = 4_102_444_800  # the year 2100, in seconds
@@ -54,17 +54,16 @@ def broker_properties(inter_broker: str = "PLAIN") -> dict[str, str]:
 
 
 def secured_properties(keystore: str, authority: str) -> dict[str, str]:
-    """Settings of a broker with a listener of each protocol; brokers use SASL_SSL.
+    """Settings of a broker with a listener for clients over TLS, too; brokers use SASL_SSL.
 
     Args:
         keystore: PEM file with the broker's key and certificate.
         authority: PEM file with the authority that signed it.
     """
     properties = broker_properties()
-    properties["listeners"] += f",{TLS}://127.0.0.1:0,{SECURE}://127.0.0.1:0"
+    properties["listeners"] += f",{SECURE}://127.0.0.1:0"
     properties["listener.security.protocol.map"] = (
-        f"PLAINTEXT:PLAINTEXT,{TLS}:SSL,{LISTENER}:SASL_PLAINTEXT,{SECURE}:SASL_SSL,"
-        f"{BROKERS}:SASL_SSL"
+        f"PLAINTEXT:PLAINTEXT,{LISTENER}:SASL_PLAINTEXT,{SECURE}:SASL_SSL,{BROKERS}:SASL_SSL"
     )
     old = f"listener.name.{LISTENER.lower()}."
     for key in [key for key in properties if key.startswith(old)]:

@@ -1,0 +1,69 @@
+"""Spark's source, sink and loads with a login over TLS."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spark_loader import Loader, LoadOptions
+from tests.support.certificates import Authority
+from tests.support.sasl_cluster import (
+    PASSWORD,
+    SECURE,
+    USER,
+    client_properties,
+    secured_properties,
+)
+from zkbroker.config.security import ClientSecurity
+from zkbroker.registry.scram_users import write_credentials
+from zkbroker.security.sasl.scram import SHA_512, make_credential
+from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper import ZkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+AUTHORITY = Authority()
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return AUTHORITY.trusted(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def cluster(authority: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    keystore = AUTHORITY.issue("broker").pem(tmp_path_factory.mktemp("keys"))
+    with LocalCluster(1, properties=secured_properties(keystore, authority)) as running:
+        with ZkSession(running.zookeeper) as session:
+            made = {SHA_512.mechanism: make_credential(SHA_512, PASSWORD)}
+            write_credentials(session, USER, made)
+        yield running
+
+
+def test_rows_go_out_and_come_back_and_are_loaded(
+    spark, source, cluster: LocalCluster, authority: str, tmp_path: Path
+) -> None:
+    topic = cluster.create_topic(partitions=2)
+    own = {
+        **client_properties("SCRAM-SHA-512"),
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.location": authority,
+    }
+    servers = cluster.bootstrap(SECURE)
+    options = {
+        "kafka.bootstrap.servers": servers,
+        **{f"kafka.{key}": value for key, value in own.items()},
+    }
+    frame = spark.range(100).selectExpr("concat('value ', id) value")
+    frame.write.format("zkbroker").options(**options, topic=topic).mode("append").save()
+    reader = spark.read.format("zkbroker").options(**options, subscribe=topic)
+    expected = sorted(b"value %d" % number for number in range(100))
+    assert sorted(bytes(row.value) for row in reader.load().collect()) == expected
+    load = LoadOptions(
+        bootstrap=tuple(servers.split(",")),
+        topics=(topic,),
+        output=str(tmp_path / "lake"),
+        security=ClientSecurity.from_properties(own),
+        fallback="load-time",
+    )
+    assert Loader(load).run(spark).rows == 100
