@@ -60,7 +60,7 @@ def test_rows_go_out_and_come_back_and_are_loaded(
     expected = sorted(b"value %d" % number for number in range(100))
     assert sorted(bytes(row.value) for row in reader.load().collect()) == expected
     load = LoadOptions(
-        bootstrap=tuple(servers.split(",")),
+        bootstrap=servers,
         topics=(topic,),
         output=str(tmp_path / "lake"),
         security=ClientSecurity.from_properties(own),
