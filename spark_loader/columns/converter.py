@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _PIECE_ROWS = 8192
+_PIECE_BYTES = 64 * 1024 * 1024
 _REASON_CHARACTERS = 300
 
 Converted = tuple[list[pa.Array], Mapping[int, str]]
@@ -75,19 +76,27 @@ class TypedRows:
     def _convert(
         self, values: pa.Array, start: int, pieces: list[list[pa.Array]], reasons: dict[int, str]
     ) -> None:
+        if len(values) > 1 and values.nbytes > _PIECE_BYTES:
+            self._convert_halves(values, start, pieces, reasons)
+            return
         try:
             arrays, bad = self._converter.convert(values)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             if len(values) > 1:
-                half = len(values) // 2
-                self._convert(values.slice(0, half), start, pieces, reasons)
-                self._convert(values.slice(half), start + half, pieces, reasons)
+                self._convert_halves(values, start, pieces, reasons)
                 return
             arrays = [pa.nulls(1, field.type) for field in self._fields]
             bad = {0: str(error)}
         pieces.append(arrays)
         for index, why in bad.items():
             reasons[start + index] = why[:_REASON_CHARACTERS]
+
+    def _convert_halves(
+        self, values: pa.Array, start: int, pieces: list[list[pa.Array]], reasons: dict[int, str]
+    ) -> None:
+        half = len(values) // 2
+        self._convert(values.slice(0, half), start, pieces, reasons)
+        self._convert(values.slice(half), start + half, pieces, reasons)
 
 
 def without(values: pa.Array, bad: list[int]) -> tuple[pa.Array, pa.Array]:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_loader.columns import converter
 from spark_loader.columns.spec import ValueColumns
 
 JSON = ValueColumns.json("a:long,t:string,b.c:double")
@@ -30,6 +31,25 @@ def test_a_row_is_converted_alone_as_among_others(values):
     for value, row in zip(values, rows, strict=True):
         if value not in BAD:
             assert (row["a"], row["t"]) == ((1, "x") if value == GOOD else (None, None))
+
+
+@given(st.lists(st.one_of(st.binary(max_size=20), st.just(GOOD)), max_size=10))
+@pytest.mark.parametrize("columns", [JSON, REGEX], ids=["json", "regex"])
+def test_any_bytes_are_columns_or_a_reason_alone_as_among_others(columns, values):
+    found, reasons = columns.rows().add(batch(values))
+    rows = found.to_pylist()
+    for index, value in enumerate(values):
+        alone, why = columns.rows().add(batch([value]))
+        assert bool(why) == (index in reasons)
+        assert {**alone.to_pylist()[0], "offset": index} == rows[index]
+
+
+def test_large_values_are_converted_in_smaller_pieces(monkeypatch):
+    monkeypatch.setattr(converter, "_PIECE_BYTES", 100)
+    values = [b'{"a": %d, "t": "%s"}' % (n, b"x" * 60) for n in range(20)]
+    found, reasons = JSON.rows().add(batch([*values, b"no"]))
+    assert found.column("a").to_pylist() == [*range(20), None]
+    assert reasons.keys() == {20}
 
 
 @pytest.mark.parametrize("count", [0, 1, 8192, 20_000])

@@ -59,7 +59,7 @@ def rows(server, lake):
     return sorted(table.column("offset").to_pylist())
 
 
-def test_loads_are_merged_taken_back_and_cleaned(server, lake, bucket, load):
+def test_loads_are_merged_taken_back_and_cleaned(server, lake, bucket, load, command):
     for _ in range(3):
         assert load().rows == 20
     checkpoints = Checkpoints(bucket, lake)
@@ -75,6 +75,12 @@ def test_loads_are_merged_taken_back_and_cleaned(server, lake, bucket, load):
     assert rows(server, lake) == [*range(60)]
     report = verify(bucket, lake)
     assert (report.problems, report.rows) == ([], 60)
+    options = [
+        text for each in server.options.items() for text in ("--storage-option", "=".join(each))
+    ]
+    assert "no gap, no duplicate" in command("verify", lake, *options)
+    named = command("files", lake, *options).split("\n")[:-1]
+    assert all(each.startswith(f"{lake}/topic=b/") for each in named)
 
 
 @pytest.mark.parametrize("every", [17, pytest.param(1, marks=pytest.mark.soak)])
