@@ -84,8 +84,10 @@ SAMPLES: dict[ApiKey, list[Any]] = {
     ApiKey.FETCH: [_fetch(-1), _fetch(1)],
     ApiKey.LIST_OFFSETS: [
         m.ListOffsetsRequest(
-            topics=[ListOffsetsRequestTopic(n, [ListOffsetsRequestPartition(0)]) for n in NAMES]
+            replica,
+            topics=[ListOffsetsRequestTopic(n, [ListOffsetsRequestPartition(0)]) for n in NAMES],
         )
+        for replica in (-1, 1)
     ],
     ApiKey.METADATA: [m.MetadataRequest(NAMES), m.MetadataRequest(None)],
     ApiKey.LEADER_AND_ISR: [m.LeaderAndIsrRequest()],

@@ -59,6 +59,7 @@ class Permissions:
         self._authorizer = authorizer
         self._some = getattr(authorizer, "allows_some", None)
         self._audit = audit
+        self._failure = ""
 
     def allowed(
         self,
@@ -99,7 +100,15 @@ class Permissions:
             return False
 
     def _failed(self, error: Exception) -> None:
-        logger.error("authorizer failed, refused error=%r", error, exc_info=error)
+        """Log a failure of the authorizer; the same one again at DEBUG."""
+        failure = repr(error)
+        again, self._failure = failure == self._failure, failure
+        logger.log(
+            logging.DEBUG if again else logging.ERROR,
+            "authorizer failed, refused error=%.1000s",
+            failure,
+            exc_info=error,
+        )
 
 
 class GuardedHandler:

@@ -196,7 +196,16 @@ NEEDS: Mapping[ApiKey, tuple[Need, ...]] = {
         ),
         _each(Operation.READ, _topic, when=_by_client),
     ),
-    ApiKey.LIST_OFFSETS: (_DESCRIBE_TOPICS,),
+    ApiKey.LIST_OFFSETS: (
+        _each(Operation.DESCRIBE, _topic, when=_by_client),
+        # A follower whose position its leader has not any more asks where the log begins and ends.
+        _each(
+            Operation.DESCRIBE,
+            _topic,
+            when=_by_follower,
+            or_on_cluster=Operation.CLUSTER_ACTION,
+        ),
+    ),
     ApiKey.METADATA: (
         _DESCRIBE_TOPICS,
         _each(Operation.CREATE, _topic, only=_is_created, or_on_cluster=Operation.CREATE),

@@ -16,6 +16,7 @@ from zkbroker.errors import ErrorCode, ZkbrokerError
 from zkbroker.network.server.server import CloseConnection
 from zkbroker.protocol import BROKER_VERSIONS, MESSAGES, ApiKey, decode_response, encode_response
 from zkbroker.protocol.messages import (
+    FetchRequest,
     ListGroupsRequest,
     ListGroupsResponse,
     MetadataRequest,
@@ -268,13 +269,28 @@ def test_an_authorizer_that_fails_refuses(caplog: pytest.LogCaptureFixture) -> N
     def fails(*given: object) -> bool:
         raise RuntimeError("no directory")
 
-    handler = Handler()
-    answer = ask(SAMPLES[ApiKey.HEARTBEAT][0], Played(fails), handler)
-    assert answer.error_code == 30
-    assert handler.requests == []
-    assert "authorizer failed, refused error=RuntimeError('no directory')" in caplog.text
+    broken = Permissions(Played(fails), AuditLog(lambda: 0))
+    client: Any = SimpleNamespace(principal=ANONYMOUS, peer="10.0.0.1", client_id="c")
+    resource = Resource(TOPIC, "t")
+    assert not broken.allowed(client, Operation.READ, resource)
+    assert not broken.allowed(client, Operation.READ, resource)
+    text = "authorizer failed, refused error=RuntimeError('no directory')"
+    assert [each for each in caplog.messages if each == text] == [text]
     truthy = SimpleNamespace(allows=lambda *given: "no")
     assert ask(SAMPLES[ApiKey.HEARTBEAT][0], truthy, Handler()).error_code == 30
+
+
+def test_a_follower_that_lost_its_permission_is_to_begin_a_new_session() -> None:
+    denies = Played(lambda *given: True)
+    for topics in ([], SAMPLES[ApiKey.FETCH][1].topics):
+        request = FetchRequest(1, session_id=5, session_epoch=3, topics=topics)
+        handler = Handler()
+        answer = ask(request, denies, handler, 11)
+        assert (answer.error_code, answer.session_id) == (70, 0)
+        assert {code for each in answer.topics for code in errors(each)} == (
+            {29} if topics else set()
+        )
+        assert handler.requests == []
 
 
 def test_an_api_without_needs_is_not_open() -> None:
