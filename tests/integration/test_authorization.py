@@ -33,6 +33,7 @@ from zkbroker.protocol import (
 from zkbroker.protocol import messages as m
 from zkbroker.protocol.messages.acls import AclCreation, AclFilter
 from zkbroker.protocol.messages.topics import NewTopic
+from zkbroker.registry import paths
 from zkbroker.registry.acls import read_all_acls
 from zkbroker.runtime import get_runtime
 from zkbroker.security import Operation, ResourceType
@@ -154,7 +155,13 @@ def tree(zk: ZkSession, path: str = "") -> dict[str, bytes]:
     return found
 
 
-def test_the_brokers_of_the_cluster_replicate(friend: BrokerConnection) -> None:
+def led(zk: ZkSession, topic: str) -> bool:
+    """Whether the leader of a topic has registered, some milliseconds after it leads."""
+    return zk.exists(paths.partition_state(topic, 0)) is not None
+
+
+def test_the_brokers_of_the_cluster_replicate(friend: BrokerConnection, zk: ZkSession) -> None:
+    until(lambda: len(friend.request(m.MetadataRequest([])).brokers) == 2)
     created = friend.request(m.CreateTopicsRequest([NewTopic("allowed", 1, 2)]))
     assert codes(created) == {0}
 
@@ -163,6 +170,7 @@ def test_the_brokers_of_the_cluster_replicate(friend: BrokerConnection) -> None:
         return [len(each.isr) for each in topic.partitions] == [2]
 
     until(in_sync)
+    until(lambda: led(zk, "allowed"))
 
 
 @pytest.mark.parametrize("api", [api for api in NEEDS if NEEDS[api]])
@@ -237,12 +245,13 @@ def test_a_topic_is_created_on_the_way_by_who_may_create_it(bobs: list[Bob], zk:
     grant(zk, Operation.CREATE, TOPIC, "made-", pattern_type=pattern)
     until(lambda: told("made-a") in (0, 5))
     until(lambda: told("made-a") == 0)
+    until(lambda: led(zk, "made-a"))
     revoke(zk, Pattern(TOPIC, "made-", pattern))
     revoke(zk, Pattern(TOPIC, "seen"))
 
 
 def offsets(topic: str) -> list[Any]:
-    (request,) = SAMPLES[ApiKey.LIST_OFFSETS]
+    request = SAMPLES[ApiKey.LIST_OFFSETS][0]
     return [type(request.topics[0])(topic, request.topics[0].partitions)]
 
 
