@@ -32,6 +32,7 @@ class DynamicConfig:
         """The settings of ZooKeeper in it, those that are allowed."""
         self._taken = BrokerSettings()
         self._parts: list[Callable[[DynamicConfig], object]] = []
+        self._looks: list[Callable[[BrokerConfig], object]] = []
 
     @property
     def changed(self) -> Mapping[str, str]:
@@ -42,6 +43,10 @@ class DynamicConfig:
         """Have a part given what holds: now, and after each change."""
         self._parts.append(part)
         part(self)
+
+    def on_check(self, look: Callable[[BrokerConfig], object]) -> None:
+        """Have settings that somebody wants to store looked at; `look` raises `ConfigError`."""
+        self._looks.append(look)
 
     def take(self, settings: BrokerSettings) -> None:
         """Take what ZooKeeper has for this broker."""
@@ -75,7 +80,9 @@ class DynamicConfig:
         """
         for key, text in {**of_all, **own}.items():
             check_change(key, text)
-        changed_config(self.static, of_all, own)
+        config = changed_config(self.static, of_all, own)
+        for look in self._looks:
+            look(config)
 
 
 def allowed_settings(

@@ -90,7 +90,7 @@ def lay_foundation(
     """
     config = dynamic.static
     # A key that cannot be used is said before logs are recovered and ZooKeeper is looked for.
-    check_keys(config)
+    tls = check_keys(config)
     # Made first: a broker that cannot have the authorizer it is to have touches nothing.
     authorizer = make_authorizer(config)
     session = ZkSession(
@@ -130,7 +130,9 @@ def lay_foundation(
     cluster = patient(lambda: cluster_id(session))
     logs.write_meta(broker_id, cluster, new_directories=False)
     patient(lambda: raise_above(session, broker_id, logs.highest_producer_id()))
-    server = listen(config)
+    dynamic.on_check(lambda changed: tls.check(changed.security))
+    dynamic.on_change(lambda now: tls.follow(now.config.security))
+    server = listen(config, tls)
     teardown.add("listeners", server.stop_accepting)
     form = StateForm(config.partition_state_znodes)
     patient(lambda: declare_form(session, form, broker_id))

@@ -79,14 +79,16 @@ def creation_limits(config: BrokerConfig, users: UserConfigs) -> CreationLimits:
     )
 
 
-def listen(config: BrokerConfig) -> Server:
+def listen(config: BrokerConfig, tls: ListenersTls) -> Server:
     """Bind every listener; connections are accepted once the server is started.
+
+    Args:
+        config: of the broker.
+        tls: the listeners that speak TLS.
 
     Raises:
         StorageError: a port cannot be had.
-        ConfigError: the keys of a listener cannot be used.
     """
-    tls = check_keys(config)
     server = Server(
         [Listener(each.name, each.host, each.port, each.protocol) for each in config.endpoints],
         limits(config),

@@ -9,6 +9,7 @@ here; everything else is refused with the reason. A setting that is accepted tak
 broker runs, or is one of `WITHOUT_EFFECT`.
 """
 
+import re
 from collections.abc import Mapping
 
 from zkbroker.config.broker import BrokerConfig
@@ -62,6 +63,17 @@ CHANGEABLE = frozenset(
 """Settings that may change while a broker runs."""
 
 
+_KEYS_OF_LISTENERS = re.compile(
+    r"listener\.name\.[a-z0-9_.-]+\.ssl\.(keystore|truststore)\.(location|type)"
+)
+_SECRETS_OF_LISTENERS = re.compile(r"listener\.name\.[a-z0-9_.-]+\.ssl\..*(password|key)")
+
+
+def may_change(key: str) -> bool:
+    """Whether a setting may change while a broker runs; the files of a listener's keys may, too."""
+    return key in CHANGEABLE or _KEYS_OF_LISTENERS.fullmatch(key) is not None
+
+
 def check_change(key: str, text: str) -> None:
     """Check that a setting may change while a broker runs, and that its value is allowed.
 
@@ -69,8 +81,10 @@ def check_change(key: str, text: str) -> None:
         ProtocolError: INVALID_REQUEST: it may not change; the message says what to do.
         ConfigError: the value is not allowed.
     """
-    if key not in CHANGEABLE:
+    if not may_change(key):
         raise ProtocolError(_why_fixed(key), code=ErrorCode.INVALID_REQUEST)
+    if key not in CHANGEABLE:
+        return  # checked with all of its listener
     kind = RATES.get(key) or (SHOWN[key].kind if key in SHOWN else None) or Int(1, 2**31 - 1)
     try:
         kind.check(kind.parse(text))
@@ -80,6 +94,11 @@ def check_change(key: str, text: str) -> None:
 
 def _why_fixed(key: str) -> str:
     known = SHOWN.get(key)
+    if _SECRETS_OF_LISTENERS.fullmatch(key):
+        return (
+            f"{key} is not kept in ZooKeeper, where passwords and keys do not belong: put it into "
+            "the broker's properties file; a file of keys that changes is read again by itself"
+        )
     if known is None:
         return f"{key} is no setting of a broker{nearest(key, CHANGEABLE | SHOWN.keys())}"
     changes = next((name for name in known.names if name in CHANGEABLE), None)

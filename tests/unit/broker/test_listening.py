@@ -11,8 +11,10 @@ from zkbroker.broker.listening import (
     registration,
 )
 from zkbroker.config.broker import BrokerConfig
+from zkbroker.config.broker_security import BrokerSecurity
 from zkbroker.errors import StorageError
 from zkbroker.network.server.connection_rates import CreationLimits
+from zkbroker.network.server.tls import ListenersTls
 from zkbroker.registry.user_configs import DEFAULT, ConfigEntity, UserConfigs
 
 
@@ -22,7 +24,7 @@ def config(port=0, **more):
 
 @pytest.fixture
 def bound():
-    server = listen(config())
+    server = listen(config(), ListenersTls(BrokerSecurity()))
     yield server
     server.stop(0)
 
@@ -38,7 +40,7 @@ def test_a_port_in_use_says_what_to_change():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(StorageError, match=f":{port}.*another one with port"):
-            listen(config(port))
+            listen(config(port), ListenersTls(BrokerSecurity()))
 
 
 @pytest.mark.parametrize(

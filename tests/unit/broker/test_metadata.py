@@ -6,7 +6,15 @@ import pytest
 
 from zkbroker.broker.handlers import metadata
 from zkbroker.broker.handlers.metadata import MetadataHandler
+from zkbroker.broker.view import ClusterView
 from zkbroker.protocol.messages import MetadataRequest
+from zkbroker.protocol.messages.update_metadata import (
+    UpdateMetadataPartition,
+    UpdateMetadataRequest,
+)
+from zkbroker.registry.brokers import BrokerInfo
+from zkbroker.registry.topics_watch import TopicsView
+from zkbroker.runtime import unparked
 
 
 @pytest.fixture
@@ -52,3 +60,42 @@ def test_nothing_is_created_that_was_not_asked_for(handler, created):
     answer = handler(MetadataRequest(topics=["t"], allow_auto_topic_creation=False), CONTEXT)
     assert [each.error_code for each in answer.topics] == [3]
     assert created == []
+
+
+LISTENING = {
+    1: BrokerInfo(id=1, host="a", port=1, endpoints=("IN://a:1", "OUT://a:2")),
+    2: BrokerInfo(id=2, host="b", port=1, endpoints=("IN://b:1",)),
+}
+
+
+@pytest.mark.parametrize(
+    ("listener", "version", "brokers", "codes"),
+    [
+        ("IN", 5, [(1, 1), (2, 1)], [0, 0]),
+        ("OUT", 5, [(1, 2)], [0, 5]),
+        ("OUT", 6, [(1, 2)], [0, 72]),
+        ("OTHER", 7, [], [72, 72]),
+    ],
+)
+def test_clients_are_told_the_endpoints_of_their_own_listener(listener, version, brokers, codes):
+    view = ClusterView(LISTENING[1])
+    view.set_brokers(LISTENING)
+    view.set_topics(TopicsView({"t": {0: (1, 2), 1: (2, 1)}}, {}, frozenset()))
+    states = [
+        UpdateMetadataPartition("t", number, 1, leader, 0, [1, 2], 0, [1, 2])
+        for number, leader in enumerate((1, 2))
+    ]
+    fence = SimpleNamespace(check=lambda *told: None)
+    view.update(UpdateMetadataRequest(1, 1, partition_states=states), fence)
+    services = SimpleNamespace(view=view, controller_id=lambda: 1, draining=False)
+    context = SimpleNamespace(
+        api_version=version, listener=listener, paced=iter, park=unparked, peer_gone=False
+    )
+    answer = MetadataHandler(services)(MetadataRequest(["t"], False), context)
+    assert [(each.node_id, each.port) for each in answer.brokers] == brokers
+    told = answer.topics[0].partitions
+    assert [each.error_code for each in told] == codes
+    assert [each.leader for each in told] == [
+        -1 if code else number for number, code in zip((1, 2), codes, strict=True)
+    ]
+    assert [sorted(each.isr) for each in told] == [[1, 2], [1, 2]]

@@ -95,3 +95,13 @@ def test_settings_that_contradict_each_other_are_refused():
         changed_config(
             static(), {"log.cleaner.dedupe.buffer.size": "2000000"}, {"log.cleaner.threads": "2"}
         )
+
+
+def test_the_files_of_a_listeners_keys_may_change_and_its_passwords_may_not():
+    check_change("listener.name.external.ssl.keystore.location", "/other.pem")
+    check_change("listener.name.external.ssl.truststore.location", "/other.pem")
+    for key in ("ssl.keystore.password", "ssl.key.password", "ssl.keystore.key"):
+        with pytest.raises(ProtocolError, match="not kept in ZooKeeper"):
+            check_change(f"listener.name.external.{key}", "x")
+    with pytest.raises(ProtocolError, match="needs a restart"):
+        check_change("ssl.keystore.location", "/other.pem")

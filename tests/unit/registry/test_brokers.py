@@ -113,3 +113,37 @@ def test_a_session_record_survives_and_a_broken_one_is_none(tmp_path: Path) -> N
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0", "203.0.113.9"])
 def test_an_address_that_may_mean_another_machine_proves_nothing(host: str) -> None:
     assert not _only_here(host)
+
+
+def test_listeners_and_protocols_are_registered_as_genuine_brokers_do() -> None:
+    secured = BrokerInfo(
+        id=1,
+        host="h",
+        port=9093,
+        endpoints=("CLIENT://h:9093", "EXT://h:9094"),
+        protocols=(("CLIENT", "SSL"), ("EXT", "SASL_SSL")),
+        timestamp_ms=7,
+    )
+    assert secured.to_json() == (
+        b'{"listener_security_protocol_map":{"CLIENT":"SSL","EXT":"SASL_SSL"},'
+        b'"endpoints":["CLIENT://h:9093","EXT://h:9094"],"jmx_port":-1,"host":null,'
+        b'"timestamp":"7","port":-1,"version":4}'
+    )
+    mixed = BrokerInfo(
+        id=0,
+        host="127.0.0.1",
+        port=29151,
+        endpoints=("SASL_PLAINTEXT://127.0.0.1:29152", "IN://127.0.0.1:29151"),
+        protocols=(("SASL_PLAINTEXT", "SASL_PLAINTEXT"), ("IN", "PLAINTEXT")),
+    )
+    node = json.loads(mixed.to_json())
+    assert (node["host"], node["port"]) == ("127.0.0.1", 29151)
+
+
+def test_listeners_of_registrations_without_a_map_are_named_after_protocols() -> None:
+    data = b'{"version":3,"host":null,"port":-1,"endpoints":["SSL://h:9093"],"jmx_port":-1}'
+    found = BrokerInfo.from_json(1, data)
+    assert found.listeners == {"SSL": ("SSL", "h", 9093)}
+    assert found.endpoint_of("SSL") == ("h", 9093)
+    assert found.endpoint_of("PLAINTEXT") is None
+    assert found.protocols_spoken == ("SSL",)

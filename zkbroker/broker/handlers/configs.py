@@ -23,7 +23,7 @@ from zkbroker.config.broker_keys import (
     shown_as_given,
 )
 from zkbroker.config.broker_security import PREFIX
-from zkbroker.config.dynamic import CHANGEABLE, RATES
+from zkbroker.config.dynamic import RATES, may_change
 from zkbroker.errors import (
     ErrorCode,
     ProtocolError,
@@ -232,7 +232,7 @@ def _broker_entry(name: str, layers: Layers) -> ConfigEntry:
     return ConfigEntry(
         name,
         value,
-        read_only=CHANGEABLE.isdisjoint(names),
+        read_only=not any(map(may_change, names)),
         is_default=source == ConfigSource.DEFAULT,
         source=source,
         is_sensitive=sensitive,

@@ -67,23 +67,32 @@ class ListenersTls:
         """Names of the listeners that speak TLS."""
         return tuple(self._listeners)
 
-    def reconfigure(self, security: BrokerSecurity) -> None:
-        """Take over other keys; a listener whose keys cannot be used keeps those it has.
+    def check(self, security: BrokerSecurity) -> None:
+        """Look at other keys without taking them over.
 
         Raises:
-            ConfigError: why they cannot be used; the other listeners were changed.
+            ConfigError: they cannot be used.
         """
-        failures = []
-        for name, each in security.listeners.items():
-            if name in self._listeners and each != self._listeners[name].security:
-                try:
-                    self._listeners[name] = _Listener(each)
-                except ConfigError as error:
-                    failures.append(error)
-                else:
-                    logger.info("keys changed listener=%s", name)
-        if failures:
-            raise failures[0]
+        for each in self._changed(security):
+            _Listener(each)
+
+    def follow(self, security: BrokerSecurity) -> None:
+        """Take over other keys; a listener whose keys cannot be used keeps those it has."""
+        for each in self._changed(security):
+            try:
+                self._listeners[each.name] = _Listener(each)
+            except ConfigError as error:
+                # The sentence says it; a traceback would not say more.
+                logger.error("keys kept listener=%s error=%s", each.name, error)  # noqa: TRY400
+            else:
+                logger.info("keys changed listener=%s", each.name)
+
+    def _changed(self, security: BrokerSecurity) -> list[ListenerSecurity]:
+        return [
+            each
+            for name, each in security.listeners.items()
+            if name in self._listeners and each.tls != self._listeners[name].security.tls
+        ]
 
     def transport(self, listener: str, connection: socket.socket) -> ServerTransport | None:
         """Make what carries the bytes of an accepted socket; None for a plain listener.

@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.certificates import Authority
 from zkbroker.config.broker import BrokerConfig
+from zkbroker.config.broker_security import BrokerSecurity
 from zkbroker.config.security import ClientSecurity
 from zkbroker.errors import AuthenticationFailed, ConfigError
 from zkbroker.fileslice import FileSlice
@@ -213,18 +214,24 @@ def test_an_authority_that_is_taken_away_revokes(tmp_path: Path) -> None:
             serving.ask(b"hello", ssl_keystore_location=alice)
 
 
-def test_other_files_are_taken_over_and_broken_ones_are_not(tmp_path: Path) -> None:
+def test_other_files_are_taken_over_and_broken_ones_are_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     other = AUTHORITY.issue("CN=broker", hosts=("b.example",)).pem(tmp_path)
     with Serving(tmp_path) as serving:
 
-        def changed(path: str) -> None:
+        def changed(path: str) -> BrokerSecurity:
             given = serving.properties | {"listener.name.ssl.ssl.keystore.location": path}
-            serving.tls.reconfigure(BrokerConfig.from_properties(given).security)
+            return BrokerConfig.from_properties(given).security
 
+        broken = changed(str(tmp_path / "none.pem"))
         with pytest.raises(ConfigError, match="cannot be read"):
-            changed(str(tmp_path / "none.pem"))
+            serving.tls.check(broken)
+        serving.tls.follow(broken)
+        assert "keys kept listener=SSL" in caplog.text
+        serving.tls.check(changed(other))
         assert serving.ask(b"hello") == b"hello"
-        changed(other)
+        serving.tls.follow(changed(other))
         with pytest.raises(AuthenticationFailed, match="not for"):
             serving.ask(b"hello")
 
