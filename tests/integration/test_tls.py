@@ -1,0 +1,151 @@
+"""Brokers that speak TLS: other keys while they run, and starts that cannot work."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.certificates import Authority
+from tests.support.process import eventually
+from tests.support.security_ways import Credentials, Way
+from zkbroker.client import Cluster, StaticSource
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.config.security import ClientSecurity
+from zkbroker.errors import ErrorCode, ZkbrokerError
+from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.protocol.messages import AlterConfigsRequest, DescribeConfigsRequest
+from zkbroker.protocol.messages.configs import (
+    AlterConfigsResource,
+    ConfigResourceType,
+    DescribeConfigsResource,
+)
+from zkbroker.protocol.messages.topics import TopicConfig
+from zkbroker.testing import LocalCluster
+
+SSL = Way("SSL", "SSL")
+KEYSTORE = "listener.name.ssl.ssl.keystore.location"
+
+
+@pytest.fixture(scope="module")
+def credentials(tmp_path_factory: pytest.TempPathFactory) -> Credentials:
+    return Credentials(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="module")
+def cluster(credentials: Credentials) -> Iterator[LocalCluster]:
+    properties = {
+        "listeners": "SSL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",
+        "security.inter.broker.protocol": "SSL",
+        "ssl.keystore.location": credentials.broker,
+        "ssl.truststore.location": credentials.trusted,
+        "ssl.key.password": "of no use",
+    }
+    with LocalCluster(2, replication=2, properties=properties) as running:
+        yield running
+
+
+def topics(cluster: LocalCluster, credentials: Credentials, listener: str = "SSL") -> list[str]:
+    security = ClientSecurity.from_properties(credentials.java(SSL) if listener == "SSL" else {})
+    source = StaticSource(cluster.bootstrap(listener).split(",")[0])
+    with Cluster(source, security=security, request_timeout_ms=5000) as view:
+        return view.topics()
+
+
+def alter(cluster: LocalCluster, path: str) -> tuple[int, str]:
+    with Cluster(StaticSource(cluster.bootstrap("PLAINTEXT").split(",")[0])) as view:
+        resource = AlterConfigsResource(
+            ConfigResourceType.BROKER, "1", [TopicConfig(KEYSTORE, path)]
+        )
+        (answer,) = view.connection(1).request(AlterConfigsRequest([resource])).resources
+        return answer.error_code, answer.error_message or ""
+
+
+def test_keys_change_by_alter_configs(
+    cluster: LocalCluster, credentials: Credentials, tmp_path: Path
+) -> None:
+    assert topics(cluster, credentials) == []
+    code, said = alter(cluster, str(tmp_path / "none.pem"))
+    assert code != ErrorCode.NONE
+    assert "cannot be read" in said
+    other = credentials.authority.issue("CN=broker", hosts=("b.example",)).pem(tmp_path)
+    assert alter(cluster, other) == (0, "")
+
+    def refused() -> bool:
+        try:
+            topics(cluster, credentials)
+        except ZkbrokerError as error:
+            return "not for 127.0.0.1" in str(error)
+        return False
+
+    eventually(refused, "the other certificate is shown")
+    assert alter(cluster, credentials.broker) == (0, "")
+    eventually(lambda: not refused(), "the first certificate is shown again")
+
+
+def test_secrets_are_not_described(cluster: LocalCluster) -> None:
+    with Cluster(StaticSource(cluster.bootstrap("PLAINTEXT").split(",")[0])) as view:
+        request = DescribeConfigsRequest(
+            [DescribeConfigsResource(ConfigResourceType.BROKER, "1", None)]
+        )
+        (answer,) = view.connection(1).request(request).resources
+    found = {each.name: (each.value, each.is_sensitive) for each in answer.entries}
+    assert found["ssl.key.password"] == (None, True)
+    assert found["ssl.keystore.location"][1] is False
+
+
+def test_a_broker_comes_back_and_copies_by_tls(
+    cluster: LocalCluster, credentials: Credentials
+) -> None:
+    topic = cluster.create_topic()
+    settings = {
+        "bootstrap.servers": cluster.bootstrap("SSL"),
+        "acks": "all",
+        **credentials.java(SSL),
+    }
+    with Producer(ProducerConfig.from_properties(settings)) as producer:
+        producer.send([KeyedMessage(topic, b"x" * 1000) for _ in range(200)])
+        cluster.broker(2).kill()
+        cluster.broker(2).start()
+        producer.send([KeyedMessage(topic, b"y" * 1000) for _ in range(200)])
+    stored = [broker.data_directory / f"{topic}-0" for broker in cluster.brokers]
+
+    def equal() -> bool:
+        first, second = ([each.read_bytes() for each in sorted(d.glob("*.log"))] for d in stored)
+        return first == second and sum(map(len, first)) > 400_000
+
+    eventually(equal, "both brokers hold the same")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"ssl.keystore.location": "/none.pem"}, "ssl.keystore.location=/none.pem cannot be read"),
+        ({"ssl.keystore.location": "MISMATCH"}, "does not fit its first certificate"),
+        ({"ssl.keystore.location": "LOCKED"}, "is encrypted: set ssl.key.password"),
+        (
+            {"ssl.keystore.location": "LOCKED", "ssl.key.password": "wrong"},
+            "ssl.key.password is another one",
+        ),
+        ({"ssl.truststore.location": "/none.pem"}, "ssl.truststore.location=/none.pem cannot be"),
+        ({"ssl.cipher.suites": "TLS_NONE"}, "OpenSSL knows none of them"),
+    ],
+)
+def test_a_start_that_cannot_work_says_what_to_change(
+    credentials: Credentials, tmp_path: Path, wrong: dict[str, str], said: str
+) -> None:
+    other = Authority().issue("CN=other")
+    (tmp_path / "mismatch.pem").write_text(credentials.client.key_pem() + other.chain_pem())
+    files = {
+        "MISMATCH": str(tmp_path / "mismatch.pem"),
+        "LOCKED": credentials.client.pem(tmp_path, "locked.pem", "secret"),
+    }
+    properties = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
+        "ssl.keystore.location": credentials.broker,
+        "ssl.truststore.location": credentials.trusted,
+        "ssl.client.auth": "requested",
+        **{key: files.get(value, value) for key, value in wrong.items()},
+    }
+    with pytest.raises(ZkbrokerError) as refused, LocalCluster(1, properties=properties):
+        pass
+    assert said in str(refused.value)
