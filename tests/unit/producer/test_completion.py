@@ -26,7 +26,7 @@ from zkbroker.records import iter_records
 def test_a_broker_that_is_down_longer_than_the_retries_fails_with_the_cure(runtime):
     with FakeCluster(2) as fake:
         fake.create("t", [1])
-        with make(fake, runtime, request_timeout_ms=2000) as producer:
+        with make(fake, runtime, request_timeout_ms=500) as producer:
             fake.brokers[1].stop()
             with pytest.raises(SendFailed, match=r"message\.send\.max\.retries") as caught:
                 producer.send(KeyedMessage("t", b"x"))

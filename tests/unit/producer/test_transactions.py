@@ -379,7 +379,7 @@ def test_a_commit_without_an_answer_is_called_again_and_never_aborted(fake):
         producer.send(message(b"a"))
         producer.flush()
         with pytest.raises(ProtocolError):
-            producer.commit(timeout_s=2)
+            producer.commit(timeout_s=0.5)
         with pytest.raises(InvalidTransactionState, match=r"commit\(\) again"):
             producer.abort()
         fake.faults.clear()

@@ -129,9 +129,9 @@ def test_without_zookeeper_clients_are_sent_to_look_for_the_leader():
     led = make_partition(runtime=get_runtime("gevent"), session_over=lambda: over[0])
     led.become_leader(decided(1, 0, (1, 2), (1, 2)))
     appended = [append(led, acks=-1)]
-    assert isinstance(wait(appended, -1, 2.0, Park(), step_ms=1000)[0], RequestTimedOut)
+    assert isinstance(wait(appended, -1, 1.1, Park(), step_ms=1000)[0], RequestTimedOut)
     over[0] = True
-    (error,) = wait(appended, -1, 2.0, Park(), step_ms=1000)
+    (error,) = wait(appended, -1, 1.1, Park(), step_ms=1000)
     assert isinstance(error, NotLeaderForPartition)
 
 

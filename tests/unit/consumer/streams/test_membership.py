@@ -163,7 +163,7 @@ def test_drop_between_load_and_start_leaves_nothing_to_seek() -> None:
 
 def test_commit_is_tried_again_at_shutdown_only() -> None:
     for closing, commits in ((False, []), (True, [{T0: 1}])):
-        one = Setting(offsets_commit_max_retries=3)
+        one = Setting(offsets_commit_max_retries=3, offsets_channel_backoff_ms=10)
         one.outside.failures = 2
         one.outside.offsets = {T0: 0}
         one.own(T0)
