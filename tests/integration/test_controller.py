@@ -6,6 +6,8 @@ stores and tells. ISRs are kept from shrinking by a long `replica.lag.time.max.m
 
 import json
 import time
+import uuid
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +28,7 @@ from zkbroker.registry import paths, topics
 from zkbroker.registry.controller_election import controller_epoch, current_controller
 from zkbroker.registry.partition_states import LeaderAndIsr, PartitionStates
 from zkbroker.zookeeper import Create, Delete, SetData, ZkSession
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -33,11 +36,18 @@ Brokers = dict[int, BrokerProcess]
 BROKERS = (0, 1, 2)
 
 
-@pytest.fixture
-def brokers(chroot: str, tmp_path: Path) -> Iterator[Brokers]:
+@pytest.fixture(scope="module")
+def chroot(zookeeper: EmbeddedZooKeeper) -> str:
+    """The tree of the brokers that the tests share; each test has topics of its own."""
+    return f"{zookeeper.connect_string}/controllers-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="module")
+def shared(chroot: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+    directory = tmp_path_factory.mktemp("controllers")
     processes = {
         broker: BrokerProcess(
-            tmp_path / str(broker),
+            directory / str(broker),
             {
                 "broker.id": str(broker),
                 "zookeeper.connect": chroot,
@@ -50,11 +60,26 @@ def brokers(chroot: str, tmp_path: Path) -> Iterator[Brokers]:
         )
         for broker in BROKERS
     }
-    for process in processes.values():
-        process.start()
     yield processes
+    # A clean stop would move a thousand partitions first.
     for process in processes.values():
-        process.stop()
+        process.kill()
+
+
+@pytest.fixture
+def brokers(shared: Brokers, zk: ZkSession) -> Brokers:
+    """All three, running and with a controller, whatever the test before did to them."""
+    for process in shared.values():
+        if not process.alive:
+            process.start()
+    eventually(lambda: current_controller(zk) is not None)
+    return shared
+
+
+@pytest.fixture
+def t(request: pytest.FixtureRequest) -> str:
+    """A topic of the test's own."""
+    return f"t{zlib.crc32(request.node.name.encode())}"
 
 
 def stored(zk: ZkSession, topic: str, number: int = 0) -> LeaderAndIsr:
@@ -86,72 +111,78 @@ def told(process: BrokerProcess, topic: str) -> dict[int, tuple[int, int]]:
     }
 
 
+def logs(brokers: Brokers, topic: str) -> list[Path]:
+    """The directories of a topic's first partitions."""
+    found = (each.data_directory.glob(f"{topic}-[01]") for each in brokers.values())
+    return [path for paths_of_one in found for path in paths_of_one]
+
+
 def make(zk: ZkSession, topic: str, *replicas: list[int]) -> None:
     topics.create_topic(zk, topic, dict(enumerate(replicas)))
 
 
 def test_leaders_are_those_of_the_assignment_and_every_broker_says_so(
-    brokers: Brokers, zk: ZkSession
+    brokers: Brokers, zk: ZkSession, t: str
 ) -> None:
-    make(zk, "t", [0, 1, 2], [1, 2, 0], [2])
-    eventually(lambda: led_by(zk, "t", 0, 1, 2))
-    assert stored(zk, "t", 1).isr == (1, 2, 0)
+    make(zk, t, [0, 1, 2], [1, 2, 0], [2])
+    eventually(lambda: led_by(zk, t, 0, 1, 2))
+    assert stored(zk, t, 1).isr == (1, 2, 0)
     for process in brokers.values():
-        eventually(lambda process=process: told(process, "t") == {0: (0, 0), 1: (1, 0), 2: (2, 0)})
-    data, _ = zk.get(paths.partition_state("t", 0))
-    assert json.loads(data) == json.loads(zk.get(paths.partition("t", 0))[0])
+        eventually(lambda process=process: told(process, t) == {0: (0, 0), 1: (1, 0), 2: (2, 0)})
+    data, _ = zk.get(paths.partition_state(t, 0))
+    assert json.loads(data) == json.loads(zk.get(paths.partition(t, 0))[0])
 
 
 def test_a_killed_leader_is_replaced_and_leads_again_when_it_is_asked_to(
-    brokers: Brokers, zk: ZkSession
+    brokers: Brokers, zk: ZkSession, t: str
 ) -> None:
-    make(zk, "t", [1, 2, 0], [1])
-    eventually(lambda: led_by(zk, "t", 1, 1))
+    make(zk, t, [1, 2, 0], [1])
+    eventually(lambda: led_by(zk, t, 1, 1))
     brokers[1].kill()
-    eventually(lambda: led_by(zk, "t", 2))
-    eventually(lambda: stored(zk, "t", 1).leader == -1)
-    assert stored(zk, "t").leader_epoch == 1
-    assert stored(zk, "t").isr == (2, 0)
-    assert stored(zk, "t", 1).isr == (1,), "the last replica in sync"
-    eventually(lambda: told(brokers[0], "t") == {0: (2, 1), 1: (-1, -1)})
+    eventually(lambda: led_by(zk, t, 2))
+    eventually(lambda: stored(zk, t, 1).leader == -1)
+    assert stored(zk, t).leader_epoch == 1
+    assert stored(zk, t).isr == (2, 0)
+    assert stored(zk, t, 1).isr == (1,), "the last replica in sync"
+    eventually(lambda: told(brokers[0], t) == {0: (2, 1), 1: (-1, -1)})
     brokers[1].start()
-    eventually(lambda: led_by(zk, "t", 2, 1))
-    eventually(lambda: told(brokers[1], "t") == {0: (2, 1), 1: (1, 2)})
-    assert zk.exists(paths.partition_state("t", 1)) is not None
+    eventually(lambda: led_by(zk, t, 2, 1))
+    eventually(lambda: told(brokers[1], t) == {0: (2, 1), 1: (1, 2)})
+    assert zk.exists(paths.partition_state(t, 1)) is not None
 
 
-def test_the_next_controller_takes_over(brokers: Brokers, zk: ZkSession) -> None:
-    make(zk, "t", [0, 1, 2], [1, 2, 0], [2, 0, 1])
-    eventually(lambda: led_by(zk, "t", 0, 1, 2))
+def test_the_next_controller_takes_over(brokers: Brokers, zk: ZkSession, t: str) -> None:
+    make(zk, t, [0, 1, 2], [1, 2, 0], [2, 0, 1])
+    eventually(lambda: led_by(zk, t, 0, 1, 2))
     epoch = controller_epoch(zk)
     first = current_controller(zk)
     assert first is not None
     brokers[first].kill()
     # While there is none, another topic is asked for.
-    make(zk, "u", [(first + 1) % 3, first])
+    make(zk, f"{t}u", [(first + 1) % 3, first])
     eventually(lambda: current_controller(zk) not in (None, first))
     assert controller_epoch(zk) == epoch + 1
-    eventually(lambda: stored(zk, "t", first).leader not in (-1, first))
-    eventually(lambda: led_by(zk, "u", (first + 1) % 3))
-    assert stored(zk, "t", first).controller_epoch == epoch + 1
-    assert stored(zk, "u").isr == ((first + 1) % 3,)
+    eventually(lambda: stored(zk, t, first).leader not in (-1, first))
+    eventually(lambda: led_by(zk, f"{t}u", (first + 1) % 3))
+    assert stored(zk, t, first).controller_epoch == epoch + 1
+    assert stored(zk, f"{t}u").isr == ((first + 1) % 3,)
     brokers[first].start()
-    leader = stored(zk, "t", first).leader
-    eventually(lambda: told(brokers[first], "t").get(first, (-1, 0))[0] == leader)
+    leader = stored(zk, t, first).leader
+    eventually(lambda: told(brokers[first], t).get(first, (-1, 0))[0] == leader)
 
 
 def test_a_controller_that_is_deposed_by_hand_is_followed_by_one_with_the_next_epoch(
-    brokers: Brokers, zk: ZkSession
+    brokers: Brokers, zk: ZkSession, t: str
 ) -> None:
-    make(zk, "t", [0, 1, 2])
-    eventually(lambda: led_by(zk, "t", 0))
+    make(zk, t, [0, 1, 2])
+    eventually(lambda: led_by(zk, t, 0))
     epoch = controller_epoch(zk)
     zk.delete(paths.CONTROLLER)
     eventually(lambda: controller_epoch(zk) == epoch + 1 and current_controller(zk) is not None)
-    make(zk, "u", [1, 0])
-    eventually(lambda: led_by(zk, "u", 1))
-    assert stored(zk, "u").controller_epoch == epoch + 1
-    assert stored(zk, "t").leader_epoch == 0
+    make(zk, f"{t}u", [1, 0])
+    eventually(lambda: led_by(zk, f"{t}u", 1))
+    assert stored(zk, f"{t}u").controller_epoch == epoch + 1
+    assert stored(zk, t).leader_epoch == 0
 
 
 def test_what_comes_late_through_a_connection_that_the_controller_has_left_is_refused(
@@ -175,50 +206,47 @@ def test_what_comes_late_through_a_connection_that_the_controller_has_left_is_re
     assert codes == [0, 0, ErrorCode.STALE_CONTROLLER_EPOCH, 0]
 
 
-def test_a_topic_is_deleted_once_every_replica_is(
-    brokers: Brokers, zk: ZkSession, tmp_path: Path
-) -> None:
-    make(zk, "t", [0, 1], [1, 2])
-    make(zk, "kept", [2, 1])
-    eventually(lambda: led_by(zk, "t", 0, 1))
-    logs = [*tmp_path.rglob("t-0"), *tmp_path.rglob("t-1")]
-    assert logs
+def test_a_topic_is_deleted_once_every_replica_is(brokers: Brokers, zk: ZkSession, t: str) -> None:
+    make(zk, t, [0, 1], [1, 2])
+    make(zk, f"{t}kept", [2, 1])
+    eventually(lambda: led_by(zk, t, 0, 1))
+    assert logs(brokers, t)
     brokers[2].kill()
     eventually(lambda: zk.exists(paths.broker(2)) is None)
-    topics.mark_for_deletion(zk, "t")
+    topics.mark_for_deletion(zk, t)
     time.sleep(2)
-    assert zk.exists(paths.topic("t")) is not None, "broker 2 still has a copy"
+    assert zk.exists(paths.topic(t)) is not None, "broker 2 still has a copy"
     brokers[2].start()
-    eventually(lambda: zk.exists(paths.topic("t")) is None)
-    eventually(lambda: zk.exists(paths.delete_topic("t")) is None)
-    eventually(lambda: not [*tmp_path.rglob("t-0"), *tmp_path.rglob("t-1")])
-    assert stored(zk, "kept").leader in (1, 2)
-    make(zk, "t", [2, 0])
-    eventually(lambda: led_by(zk, "t", 2))
-    assert stored(zk, "t").leader_epoch == 0
+    eventually(lambda: zk.exists(paths.topic(t)) is None)
+    eventually(lambda: zk.exists(paths.delete_topic(t)) is None)
+    eventually(lambda: not logs(brokers, t))
+    assert stored(zk, f"{t}kept").leader in (1, 2)
+    make(zk, t, [2, 0])
+    eventually(lambda: led_by(zk, t, 2))
+    assert stored(zk, t).leader_epoch == 0
 
 
 def test_a_broker_that_stops_hands_its_leaderships_over_first(
-    brokers: Brokers, zk: ZkSession
+    brokers: Brokers, zk: ZkSession, t: str
 ) -> None:
-    make(zk, "t", [1, 2, 0], [0, 1], [1])
-    eventually(lambda: led_by(zk, "t", 1, 0, 1))
+    make(zk, t, [1, 2, 0], [0, 1], [1])
+    eventually(lambda: led_by(zk, t, 1, 0, 1))
     brokers[1].stop()
-    assert (stored(zk, "t", 0).leader, stored(zk, "t", 0).leader_epoch) == (2, 1)
-    assert stored(zk, "t", 1).isr == (0,)
-    eventually(lambda: stored(zk, "t", 2).leader == -1)
+    assert (stored(zk, t, 0).leader, stored(zk, t, 0).leader_epoch) == (2, 1)
+    assert stored(zk, t, 1).isr == (0,)
+    eventually(lambda: stored(zk, t, 2).leader == -1)
     brokers[1].start()
-    eventually(lambda: led_by(zk, "t", 2, 0, 1))
+    eventually(lambda: led_by(zk, t, 2, 0, 1))
 
 
 def test_the_last_stop_leaves_what_genuine_brokers_leave_and_epochs_go_on(
-    brokers: Brokers, zk: ZkSession
+    brokers: Brokers, zk: ZkSession, t: str
 ) -> None:
-    make(zk, "t", [0, 1, 2], [2])
-    eventually(lambda: led_by(zk, "t", 0, 2))
+    make(zk, t, [0, 1, 2], [2])
+    eventually(lambda: led_by(zk, t, 0, 2))
     for broker in (0, 1, 2):
         brokers[broker].stop()
-    data, stat = zk.get(paths.partition_state("t", 0))
+    data, stat = zk.get(paths.partition_state(t, 0))
     assert stat.ephemeral_owner == 0
     left = json.loads(data)
     assert (left["leader"], left["isr"]) == (2, [2])
@@ -226,26 +254,26 @@ def test_the_last_stop_leaves_what_genuine_brokers_leave_and_epochs_go_on(
     brokers[0].start()
     eventually(lambda: current_controller(zk) == 0)
     time.sleep(1)
-    assert stored(zk, "t").leader in (-1, 2), "broker 0 was not in sync at the end"
+    assert stored(zk, t).leader in (-1, 2), "broker 0 was not in sync at the end"
     brokers[2].start()
-    eventually(lambda: led_by(zk, "t", 2, 2))
-    assert stored(zk, "t").leader_epoch > left["leader_epoch"]
+    eventually(lambda: led_by(zk, t, 2, 2))
+    assert stored(zk, t).leader_epoch > left["leader_epoch"]
     brokers[1].start()
 
 
-def test_preferred_leaders_by_node_and_by_request(brokers: Brokers, zk: ZkSession) -> None:
-    make(zk, "t", [0, 1, 2], [0, 2, 1])
-    eventually(lambda: led_by(zk, "t", 0, 0))
+def test_preferred_leaders_by_node_and_by_request(brokers: Brokers, zk: ZkSession, t: str) -> None:
+    make(zk, t, [0, 1, 2], [0, 2, 1])
+    eventually(lambda: led_by(zk, t, 0, 0))
     # As after a failure, with everybody in sync again.
     states = PartitionStates(zk)
     version = zk.exists(paths.CONTROLLER_EPOCH).version  # type: ignore[union-attr]
     moved = {}
-    for key, state in states.read([("t", 0), ("t", 1)]).items():
+    for key, state in states.read([(t, 0), (t, 1)]).items():
         moved[key] = LeaderAndIsr(
             1, state.leader_epoch + 1, state.isr, state.controller_epoch, state.zk_version
         )
     assert states.write(moved, version).keys() == moved.keys()
-    asked = {"version": 1, "partitions": [{"topic": "t", "partition": 0}]}
+    asked = {"version": 1, "partitions": [{"topic": t, "partition": 0}]}
     zk.create(paths.PREFERRED_REPLICA_ELECTION, json.dumps(asked).encode())
     eventually(lambda: zk.exists(paths.PREFERRED_REPLICA_ELECTION) is None)
     # The controller did not know of the move, and found it out.
@@ -253,7 +281,7 @@ def test_preferred_leaders_by_node_and_by_request(brokers: Brokers, zk: ZkSessio
     eventually(lambda: current_controller(zk) is not None)
     controller = current_controller(zk)
     assert controller is not None
-    wanted = [ElectPreferredLeadersTopic("t", [0, 1]), ElectPreferredLeadersTopic("x", [0])]
+    wanted = [ElectPreferredLeadersTopic(t, [0, 1]), ElectPreferredLeadersTopic("x", [0])]
     with connect(brokers[controller]) as connection:
         eventually(
             lambda: (
@@ -264,29 +292,21 @@ def test_preferred_leaders_by_node_and_by_request(brokers: Brokers, zk: ZkSessio
                     ).topics
                     for each in topic.partitions
                 }
-                == {("t", 0): 0, ("t", 1): 0, ("x", 0): 3}
+                == {(t, 0): 0, (t, 1): 0, ("x", 0): 3}
             )
         )
     other = next(each for each in brokers if each != controller)
     with connect(brokers[other]) as connection:
         assert connection.best_version(ApiKey.ELECT_PREFERRED_LEADERS) == 0, "it is announced"
-        (topic,) = connection.request(ElectPreferredLeadersRequest(None, 10_000)).topics
-        found = {each.partition: each.error_code for each in topic.partitions}
-        assert (topic.topic, found) == ("t", dict.fromkeys(range(2), ErrorCode.NOT_CONTROLLER))
-    eventually(lambda: led_by(zk, "t", 0, 0))
-
-
-def test_a_thousand_partitions_are_led_and_follow_a_death(brokers: Brokers, zk: ZkSession) -> None:
-    make(zk, "many", *([n % 3, (n + 1) % 3] for n in range(999)))
-    eventually(lambda: all(s.leader == k[1] % 3 for k, s in read_all(zk).items()), timeout_s=60)
-    brokers[0].kill()
-    eventually(lambda: all(s.leader in (1, 2) for s in read_all(zk).values()), timeout_s=60)
-    assert {s.leader_epoch for k, s in read_all(zk).items() if k[1] % 3 == 0} == {1}
-
-
-def read_all(zk: ZkSession) -> dict[tuple[str, int], LeaderAndIsr]:
-    found = PartitionStates(zk).read([("many", n) for n in range(999)])
-    return found if len(found) == 999 else {("none", 0): LeaderAndIsr(-9, 0, ())}
+        answer = connection.request(ElectPreferredLeadersRequest(None, 10_000))
+        found = {
+            (topic.topic, each.partition): each.error_code
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+        assert found[t, 0] == found[t, 1] == ErrorCode.NOT_CONTROLLER
+        assert set(found.values()) == {ErrorCode.NOT_CONTROLLER}
+    eventually(lambda: led_by(zk, t, 0, 0))
 
 
 def test_brokers_whose_levels_do_not_go_together_say_so(
@@ -312,3 +332,16 @@ def test_brokers_whose_levels_do_not_go_together_say_so(
             eventually(lambda each=each: "and brokers [8] have 0.8.2" in each.log_path.read_text())
     finally:
         old.stop()
+
+
+def test_a_thousand_partitions_are_led_and_follow_a_death(brokers: Brokers, zk: ZkSession) -> None:
+    make(zk, "many", *([n % 3, (n + 1) % 3] for n in range(999)))
+    eventually(lambda: all(s.leader == k[1] % 3 for k, s in read_all(zk).items()), timeout_s=60)
+    brokers[0].kill()
+    eventually(lambda: all(s.leader in (1, 2) for s in read_all(zk).values()), timeout_s=60)
+    assert {s.leader_epoch for k, s in read_all(zk).items() if k[1] % 3 == 0} == {1}
+
+
+def read_all(zk: ZkSession) -> dict[tuple[str, int], LeaderAndIsr]:
+    found = PartitionStates(zk).read([("many", n) for n in range(999)])
+    return found if len(found) == 999 else {("none", 0): LeaderAndIsr(-9, 0, ())}
