@@ -220,7 +220,10 @@ def test_long_frames_are_taken_after_the_login_alone(cluster: LocalCluster) -> N
 
 def test_a_client_without_a_login_is_not_served(cluster: LocalCluster) -> None:
     host, port = address(cluster)
-    with BrokerConnection(RUNTIME, host, port) as connection, pytest.raises(NetworkError):
+    with (
+        BrokerConnection(RUNTIME, host, port) as connection,
+        pytest.raises(NetworkError, match=r"asks for a login: set security\.protocol"),
+    ):
         connection.request(MetadataRequest([]))
 
 

@@ -109,4 +109,5 @@ class Dialing:
         found = broker.listeners.get(self._listener)
         if found is not None:
             return found[1:]
-        return None if self._security.has_tls else broker.endpoint_of(PLAINTEXT)
+        plain = self._security.protocol == PLAINTEXT
+        return broker.endpoint_of(PLAINTEXT) if plain else None

@@ -1,6 +1,8 @@
 import pytest
 
 from zkbroker.broker.dialing import Dialing, NoWay
+from zkbroker.config.sasl_login import SaslLogin
+from zkbroker.config.secret import Secret
 from zkbroker.config.security import ClientSecurity
 from zkbroker.errors import NetworkError
 from zkbroker.network.client.inter_broker import InterBrokerConnection
@@ -20,9 +22,9 @@ OLD = BrokerInfo(id=3, host="old", port=9092)
 
 
 def dialed(listener: str, broker: BrokerInfo, protocol: str = "PLAINTEXT"):
-    dialing = Dialing(
-        get_runtime("threads"), OWN, ("127.0.0.1", 7), listener, ClientSecurity(protocol=protocol)
-    )
+    login = SaslLogin(mechanism="PLAIN", username="broker", password=Secret("pw"))
+    security = ClientSecurity(protocol=protocol, sasl=login if "SASL" in protocol else None)
+    dialing = Dialing(get_runtime("threads"), OWN, ("127.0.0.1", 7), listener, security)
     return dialing.connection(broker, "test", 1000)
 
 
@@ -38,8 +40,9 @@ def test_brokers_are_reached_by_the_listener_of_brokers():
 
 def test_a_plain_listener_stands_in_for_one_of_another_name_only_where_ours_is_plain():
     assert address(dialed("IN", OLD)) == ("old", 9092, "old")
-    line = dialed("OUT", OLD, "SSL")
-    assert isinstance(line, NoWay)
-    with pytest.raises(NetworkError, match="broker 3 has no listener OUT: it has PLAINTEXT"):
-        line.send(MetadataRequest([], False), 1)
-    line.close()
+    for protocol in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
+        line = dialed("OUT", OLD, protocol)
+        assert isinstance(line, NoWay)
+        with pytest.raises(NetworkError, match="broker 3 has no listener OUT: it has PLAINTEXT"):
+            line.send(MetadataRequest([], False), 1)
+        line.close()

@@ -36,10 +36,16 @@ class Channel:
         transport: a connected one of that runtime; the channel owns it.
         peer: `host:port`, for messages.
         max_frame_bytes: limit of an answer.
+        hint: said besides, where the broker closes it after it told its versions and no more.
     """
 
     def __init__(
-        self, runtime: Runtime, transport: Transport, peer: str, max_frame_bytes: int
+        self,
+        runtime: Runtime,
+        transport: Transport,
+        peer: str,
+        max_frame_bytes: int,
+        hint: str = "",
     ) -> None:
         self._transport = transport
         self._peer = peer
@@ -48,6 +54,7 @@ class Channel:
         self._in_flight: deque[InFlightRequest] = deque()
         self._writing = False
         self._error: NetworkError | None = None
+        self._hint = hint
         self.answers = 0
         """How many answers have come."""
         self._reader = FrameReader(transport.receive_into, max_frame_bytes)
@@ -126,6 +133,8 @@ class Channel:
                     reason = "closed here: an answer came that belongs to no request"
                     return
             reason = "closed by the broker"
+            if self.answers == 1 and self._in_flight:
+                reason += self._hint
         except OSError as error:
             reason = str(error)
         except FrameError as error:

@@ -33,6 +33,10 @@ from zkbroker.runtime import QueueEmpty, QueueFull, Runtime
 
 logger = logging.getLogger(__name__)
 
+_ASKS_FOR_LOGIN = (
+    " (where its listener asks for a login: set security.protocol=SASL_SSL or SASL_PLAINTEXT)"
+)
+
 
 class Pending:
     """An answer that will come."""
@@ -308,7 +312,8 @@ class BrokerConnection:
             send_buffer_bytes=self._send_buffer_bytes,
             receive_buffer_bytes=self._receive_buffer_bytes,
         )
-        return Channel(self.runtime, transport, self.address, self._max_response_bytes)
+        hint = "" if self._security.has_login else _ASKS_FOR_LOGIN
+        return Channel(self.runtime, transport, self.address, self._max_response_bytes, hint)
 
     def _find_versions(self, fallback: str) -> Mapping[int, tuple[int, int]]:
         limit_s = min(self._connect_timeout_s, self.request_timeout_s)
