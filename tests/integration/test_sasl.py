@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from click.testing import CliRunner
@@ -39,7 +40,7 @@ from zkbroker.protocol.messages import (
 )
 from zkbroker.runtime import get_runtime
 from zkbroker.testing import LocalCluster
-from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper, free_port
 
 RUNTIME = get_runtime("threads")
 
@@ -232,11 +233,13 @@ def test_brokers_log_in_by_users_of_zookeeper(tmp_path: Path) -> None:
         connect_string = f"{zookeeper.connect_string}/secured"
         users(connect_string, "add", "broker", password="of brokers")
         running = []
+        page = free_port()
         try:
             for number in (1, 2):
                 properties = broker_properties("SCRAM-SHA-512") | {
                     "broker.id": str(number),
                     "zookeeper.connect": connect_string,
+                    "admin.port": str(page if number == 1 else -1),
                 }
                 process = BrokerProcess(tmp_path, properties)
                 running.append(process)
@@ -244,6 +247,9 @@ def test_brokers_log_in_by_users_of_zookeeper(tmp_path: Path) -> None:
             host, port = running[0].listeners["PLAINTEXT"]
             with BrokerConnection(RUNTIME, host, port) as connection:
                 until(lambda: len(connection.request(MetadataRequest([])).brokers) == 2)
+            counted = 'zkbroker_logins_total{listener="INTERNAL",mechanism="SCRAM-SHA-512",result='
+            metrics = f"http://127.0.0.1:{page}/metrics"
+            until(lambda: counted + '"good"}' in urlopen(metrics, timeout=10).read().decode())
         finally:
             for process in running:
                 process.stop()
