@@ -39,7 +39,8 @@ from zkbroker.cli.generation import PartitionNumber
 def rewind(output: str, topic: str, partitions: tuple[int, ...], to: int, **spark: Any) -> None:
     """Go back: withdraw what was loaded from an offset on, so that it is loaded again.
 
-    A partition goes back to the beginning of the files that hold the offset.
+    Rows are taken out one by one; where a file of JSON, raw lines or quarantine holds the
+    offset, the partition goes back to its beginning.
     """
     checkpoints, filesystem = opened(output, spark)
     latest = checkpoints.table.latest()
