@@ -84,7 +84,7 @@ class LakeTable:
         return self._opened
 
     def _open(self, version: int | None = None, known: Any = None) -> Any:
-        library = _library()
+        library = require_library()
         log = self._log_of()
         try:
             if known is not None:
@@ -93,7 +93,7 @@ class LakeTable:
             return library.DeltaTable(log.uri, version=version, storage_options=log.options or None)
         except (library.exceptions.DeltaError, library.exceptions.TableNotFoundError) as error:
             raise AlteredCheckpoint(
-                f"{join(self.output, LOG)}: {_first_line(error)}. {RESTORE}"
+                f"{join(self.output, LOG)}: {str(error).partition('\n')[0]}. {RESTORE}"
             ) from None
 
     def latest(self) -> Entry | None:
@@ -192,7 +192,7 @@ class LakeTable:
         Raises:
             CheckpointError: another load published the same partitions meanwhile.
         """
-        library = _library()
+        library = require_library()
         schema = schema if schema is not None else base_schema()
         latest = self.latest() if self.exists() else None
         entry = _continued(entry, latest)
@@ -254,7 +254,7 @@ class LakeTable:
             action: called with the library's table and commit properties.
             fetched: the files that it may read.
         """
-        library = _library()
+        library = require_library()
         content = to_json(_without_run("optimize"))
         properties = library.CommitProperties(custom_metadata={_KEY: content})
 
@@ -267,19 +267,19 @@ class LakeTable:
         self._committed(write)
 
     def _committed(self, write: Callable[[], int]) -> None:
-        library = _library()
+        library = require_library()
         try:
             self._log_of().commit(write)
         except library.exceptions.CommitFailedError as error:
             raise CheckpointError(
                 f"{self.output}: another writer changed the same partitions or files meanwhile, so "
-                f"nothing of this was published; run it again ({_first_line(error)})"
+                f"nothing of this was published; run it again ({str(error).partition('\n')[0]})"
             ) from None
 
     def _create(self, schema: pa.Schema) -> None:
         if self.exists():
             return
-        library = _library()
+        library = require_library()
         fields = [*schema, *(pa.field(name, kind) for name, kind in PARTITIONED.items())]
         log = self._log_of()
 
@@ -300,7 +300,7 @@ class LakeTable:
         """Return the table, after adding the columns that it lacks."""
         table = self.delta()
         known = {each.name: each for each in table.schema().fields}
-        wanted = _library().Schema.from_arrow(schema).fields
+        wanted = require_library().Schema.from_arrow(schema).fields
         for each in wanted:
             if each.name in known and known[each.name].type != each.type:
                 raise LoadError(
@@ -335,7 +335,7 @@ class LakeTable:
 
     def _properties(self, entry: Entry, latest: Entry | None) -> Any:
         """Return the commit's properties: the entry, and the positions that it moves."""
-        library = _library()
+        library = require_library()
         before = latest.positions if latest is not None else {}
         moved = {
             source: offset
@@ -380,12 +380,12 @@ def _number(commit: Mapping[str, Any]) -> int:
     return int(commit.get(_KEY, {}).get("run", 0))
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+def require_library() -> Any:
+    """Return the Delta library, which drivers and readers need, and mappers do not.
 
-
-def _library() -> Any:
-    """Return the Delta library: only what publishes or reads the table needs it, no mapper."""
+    Raises:
+        LoadError: it is not installed.
+    """
     try:
         import deltalake
         import deltalake.exceptions

@@ -17,6 +17,7 @@ from spark_loader.lake.adopt import adopt
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.integrity import find_damage, require_whole
 from spark_loader.lake.recover import locked
+from spark_loader.lake.table import require_library
 from spark_loader.load.options import LoadOptions
 from spark_loader.load.progress import Callback, Progress
 from spark_loader.load.result import LoadResult
@@ -111,6 +112,8 @@ class Loader:
         self, spark: SparkWhenNeeded, filesystem: LakeFileSystem, view: SourceCluster
     ) -> LoadResult:
         checkpoints = Checkpoints(filesystem, self.options.output)
+        # Said before hours of work, not at its end.
+        require_library()
         with locked(checkpoints, filesystem):
             if self.options.adopt and find_damage(checkpoints, filesystem):
                 adopted = adopt(checkpoints, filesystem)

@@ -1,6 +1,7 @@
 """Loads, formats, quarantine and the operator's commands, on an in-process stand-in for Spark."""
 
 import json
+import sys
 
 import pytest
 
@@ -154,3 +155,10 @@ def test_checkpoints_of_another_version_are_refused(run, output):
     plan.write_text(plan.read_text().replace('"version": 1', '"version": 2'))
     with pytest.raises(LoadError, match="version 2"):
         run()
+
+
+def test_a_missing_library_is_said_before_anything_is_read(run, output, monkeypatch):
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with pytest.raises(LoadError, match=r"pip install 'zkbroker\[lake\]'"):
+        run()
+    assert not output.exists()
