@@ -93,7 +93,7 @@ class LakeTable:
             return library.DeltaTable(log.uri, version=version, storage_options=log.options or None)
         except (library.exceptions.DeltaError, library.exceptions.TableNotFoundError) as error:
             raise AlteredCheckpoint(
-                f"{join(self.output, LOG)}: {str(error).partition('\n')[0]}. {RESTORE}"
+                f"{join(self.output, LOG)}: {str(error).splitlines()[0]}. {RESTORE}"
             ) from None
 
     def latest(self) -> Entry | None:
@@ -273,7 +273,7 @@ class LakeTable:
         except library.exceptions.CommitFailedError as error:
             raise CheckpointError(
                 f"{self.output}: another writer changed the same partitions or files meanwhile, so "
-                f"nothing of this was published; run it again ({str(error).partition('\n')[0]})"
+                f"nothing of this was published; run it again ({str(error).splitlines()[0]})"
             ) from None
 
     def _create(self, schema: pa.Schema) -> None:
