@@ -20,21 +20,15 @@ class Way:
         listener: its name.
         protocol: its security protocol.
         certificate: whether clients show a certificate.
-        mechanism: of the login, empty for none.
-        user: who logs in.
-        password: its password.
     """
 
     listener: str
     protocol: str
     certificate: bool = False
-    mechanism: str = ""
-    user: str = ""
-    password: str = ""
 
     @property
     def has_tls(self) -> bool:
-        return self.protocol in ("SSL", "SASL_SSL")
+        return self.protocol == "SSL"
 
 
 WAYS = [
@@ -85,13 +79,6 @@ class Credentials:
             }
         if way.certificate:
             found |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": self.client_pem}
-        if way.mechanism:
-            kind = "plain.Plain" if way.mechanism == "PLAIN" else "scram.Scram"
-            found |= {
-                "sasl.mechanism": way.mechanism,
-                "sasl.jaas.config": f"org.apache.kafka.common.security.{kind}LoginModule required "
-                f'username="{way.user}" password="{way.password}";',
-            }
         return found
 
     def java_file(self, way: Way) -> str:
@@ -111,12 +98,6 @@ class Credentials:
                 "ssl.certificate.location": self.client_pem,
                 "ssl.key.location": self.client_pem,
             }
-        if way.mechanism:
-            found |= {
-                "sasl.mechanisms": way.mechanism,
-                "sasl.username": way.user,
-                "sasl.password": way.password,
-            }
         return found
 
     def python(self, way: Way) -> dict[str, Any]:
@@ -126,12 +107,6 @@ class Credentials:
             found["ssl_cafile"] = self.trusted
         if way.certificate:
             found |= {"ssl_certfile": self.client_pem, "ssl_keyfile": self.client_pem}
-        if way.mechanism:
-            found |= {
-                "sasl_mechanism": way.mechanism,
-                "sasl_plain_username": way.user,
-                "sasl_plain_password": way.password,
-            }
         return found
 
     def node(self, way: Way) -> dict[str, Any]:
@@ -141,12 +116,6 @@ class Credentials:
             found["ssl"] = {"ca": [self.authority.chain_pem()]}
         if way.certificate:
             found["ssl"] |= {"key": self.client.key_pem(), "cert": self.client.chain_pem()}
-        if way.mechanism:
-            found["sasl"] = {
-                "mechanism": way.mechanism.lower(),
-                "username": way.user,
-                "password": way.password,
-            }
         return found
 
     def job(self, library: str, way: Way, bootstrap: str, topic: str, values: list[str]) -> str:

@@ -240,6 +240,12 @@ class TlsStream(HubStream):
         self.active_at = time.monotonic()
         return count
 
+    def shut_down(self, how: int) -> None:
+        """Shut down one direction or both; wakes the greenlet that waits there."""
+        with contextlib.suppress(OSError):
+            # Below TLS: `SSLSocket.shutdown` ends it, and would send the rest unencrypted.
+            socket.socket.shutdown(self._socket, how)
+
     def close(self) -> None:
         """Close the connection, with TLS's own farewell where the socket takes it at once."""
         self._handshake_over()
@@ -273,7 +279,7 @@ class TlsStream(HubStream):
         with contextlib.suppress(OSError), gevent.Timeout(_FAREWELL_S, exception=False):
             if plain:
                 socket.socket.send(self._socket, _ALERT)
-            self._socket.shutdown(socket.SHUT_WR)
+            socket.socket.shutdown(self._socket, socket.SHUT_WR)
             while taken < _FAREWELL_BYTES:
                 try:
                     # Below TLS, which has nothing to say any more.

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import gevent
+import gevent.event
 import gevent.socket
 import pytest
 
@@ -45,6 +46,7 @@ class Serving:
             "ssl.truststore.location": AUTHORITY.trusted(directory),
             **{name.replace("_", "."): value for name, value in more.items()},
         }
+        self.asked, self.answer = gevent.event.Event(), gevent.event.Event()
         self.file = directory / "log"
         self.file.write_bytes(os.urandom(3_000_000))
         self.tls = ListenersTls(BrokerConfig.from_properties(self.properties).security)
@@ -65,6 +67,9 @@ class Serving:
         if request == b"who":
             told = f"{session.principal} {session.protocol}".encode()
             return [len(told).to_bytes(4, "big"), told]
+        if request == b"wait":
+            self.asked.set()
+            self.answer.wait(TIMEOUT_S)
         if request == b"file":
             fd = os.open(self.file, os.O_RDONLY)
             size = self.file.stat().st_size
@@ -110,6 +115,19 @@ def test_what_is_sent_arrives(tmp_path: Path) -> None:
         assert serving.ask(b"file") == serving.file.read_bytes()
         older = "TLSv1.2"
         assert serving.ask(b"file", ssl_enabled_protocols=older) == serving.file.read_bytes()
+
+
+def test_what_is_in_flight_is_answered_encrypted_when_the_broker_stops(tmp_path: Path) -> None:
+    with Serving(tmp_path) as serving:
+        asking = gevent.spawn(serving.ask, b"wait")
+        assert serving.asked.wait(TIMEOUT_S)
+        stopping = gevent.spawn(serving.server.stop, TIMEOUT_S)
+        while not serving.server.stopping:
+            gevent.sleep(0.01)
+        gevent.sleep(0)
+        serving.answer.set()
+        assert asking.get(timeout=TIMEOUT_S) == b"wait"
+        stopping.join(TIMEOUT_S)
 
 
 def test_a_certificate_of_the_client_says_who_it_is(tmp_path: Path) -> None:
