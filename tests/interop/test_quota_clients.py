@@ -13,6 +13,7 @@ from confluent_kafka.admin import (
 )
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
+from tests.support import java_clients
 from zkbroker.registry.user_configs import ConfigEntity, change_entity_config
 from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
@@ -27,7 +28,7 @@ LEAST_S = (MESSAGES * SIZE - QUOTA) / QUOTA * 0.8
 def cluster() -> Iterator[LocalCluster]:
     with LocalCluster(1) as running:
         with ZkSession(running.zookeeper) as session:
-            for client in ("confluent", "python"):
+            for client in ("confluent", "python", *java_clients.versions()):
                 quotas = {"producer_byte_rate": str(QUOTA), "consumer_byte_rate": str(QUOTA)}
                 change_entity_config(session, ConfigEntity(client=client), quotas)
         yield running
@@ -96,6 +97,19 @@ def test_kafka_python_keeps_to_its_quota(
             read += 1
     assert time.monotonic() - started > LEAST_S
     consumer.close()
+
+
+@pytest.mark.parametrize("version", java_clients.versions())
+def test_java_shows_throttle_times_in_its_metrics(cluster: LocalCluster, version: str) -> None:
+    topic = f"of-java-{version}"
+    cluster.create_topic(topic)
+    given = (cluster.bootstrap_servers, version, topic, str(MESSAGES), str(SIZE))
+    said = java_clients.run(java_clients.command("ThrottledClient", version, *given))
+    found = {line.split()[0]: line.split()[1:] for line in said.splitlines()}
+    assert found.keys() == {"produce", "fetch"}
+    for millis, throttle_ms in found.values():
+        assert int(millis) > LEAST_S * 1000
+        assert float(throttle_ms) > 0
 
 
 def test_a_client_that_alters_incrementally_is_refused_clearly(cluster: LocalCluster) -> None:

@@ -1,6 +1,8 @@
 """Rates over samples, with a clock that the test moves."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from zkbroker.sampled_rate import MAX_THROTTLE_MS, SampledRate
 
@@ -57,7 +59,7 @@ def test_a_throttle_time_fits_into_an_answer():
     assert rate.throttle_ms(0.001, 0) == MAX_THROTTLE_MS
 
 
-@pytest.mark.parametrize("request_bytes", [100, 16_384, 1_000_000, 3_000_000])
+@pytest.mark.parametrize("request_bytes", [1000, 16_384, 1_000_000, 3_000_000])
 @pytest.mark.parametrize("seconds", [5, 30, 120])
 @pytest.mark.parametrize("connections", [1, 7])
 def test_a_greedy_client_gets_its_quota_and_one_sample_more(request_bytes, seconds, connections):
@@ -89,3 +91,24 @@ def test_any_thirty_seconds_of_a_greedy_client_are_within_ten_percent():
     for start in range(0, 170_000, 500):
         sent = sum(16_384 for time in times if start <= time < start + 30_000)
         assert 0.9 * quota * 30 <= sent <= 1.1 * quota * 30
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 12_000), st.integers(1, 5_000_000)), max_size=20),
+    st.integers(100_000, 2_000_000),
+)
+def test_whatever_came_before_thirty_seconds_give_little_more_or_less(before, size):
+    """A client that was quiet may begin with a burst; it pays for it within the same time."""
+    quota, now, sent = 1_000_000.0, 0, 0
+    rate = SampledRate(11, 1000)
+    for pause_ms, amount in before:
+        now += pause_ms + rate.throttle_ms(quota, now)
+        rate.record(amount, quota, now)
+    now += rate.throttle_ms(quota, now)
+    end = now + 30_000
+    while now < end:
+        rate.record(size, quota, now)
+        sent += size
+        now += max(1, rate.throttle_ms(quota, now))
+    assert 28 * quota - size <= sent <= 32 * quota + size
