@@ -38,8 +38,10 @@ from zkbroker.protocol.messages import (
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
 )
+from zkbroker.registry.user_configs import ConfigEntity, change_entity_config
 from zkbroker.runtime import get_runtime
 from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper import ZkSession
 from zkbroker.zookeeper.embedded import EmbeddedZooKeeper, free_port
 
 RUNTIME = get_runtime("threads")
@@ -290,3 +292,24 @@ def test_a_start_is_refused_with_the_line_to_change(
     assert says in done.stderr
     assert "Traceback" not in done.stderr
     assert PASSWORD not in done.stderr
+
+
+def test_a_quota_of_a_user_holds_for_who_logged_in_as_it(cluster: LocalCluster) -> None:
+    request = MetadataRequest(topics=[])
+    with (
+        ZkSession(cluster.zookeeper) as session,
+        connect(cluster, "SCRAM-SHA-512") as scram,
+        connect(cluster, "PLAIN") as plain,
+        BrokerConnection(RUNTIME, *cluster.brokers[0].address) as anonymous,
+    ):
+        entity = ConfigEntity(user=USER)
+        change_entity_config(session, entity, {"request_percentage": "0.01"})
+        try:
+            until(lambda: scram.request(request).throttle_time_ms > 0)
+            # Another connection, by another mechanism: the same user.
+            assert plain.request(request).throttle_time_ms > 0
+            assert anonymous.request(request).throttle_time_ms == 0
+        finally:
+            change_entity_config(session, entity, {"request_percentage": None})
+    # The credentials, which stand beside it, are kept.
+    assert can_log_in(cluster, "SCRAM-SHA-512")
