@@ -149,6 +149,7 @@ class SimNode:
             topics=nothing,
             metrics=BrokerMetrics(10),
             clients=nothing,
+            dialing=nothing,
             controller_id=lambda: None,
             draining=False,
         )
