@@ -367,7 +367,8 @@ def ready_now(
 class _QuietLogger(logging.LoggerAdapter[logging.Logger]):
     """Lowers kazoo's lines on each attempt to connect, a dozen a second in an outage, to DEBUG.
 
-    What becomes of a session is told by `zkbroker.zookeeper.connection`.
+    What becomes of a session is told by `zkbroker.zookeeper.connection`. Of requests and answers
+    the kind and the path alone are shown: they hold passwords, and what users keep in nodes.
     """
 
     _TOLD = ("Cannot resolve", "AUTH_FAILED")
@@ -375,7 +376,15 @@ class _QuietLogger(logging.LoggerAdapter[logging.Logger]):
     def log(self, level: int, msg: object, *args: object, **options: Any) -> None:
         if level < logging.ERROR and not str(msg).startswith(self._TOLD):
             level = min(level, logging.DEBUG)
-        super().log(level, msg, *args, **options)
+        super().log(level, msg, *map(_without_data, args), **options)
+
+
+def _without_data(argument: object) -> object:
+    # Requests and answers of the protocol are tuples, or hold bytes.
+    if isinstance(argument, tuple):
+        path = getattr(argument, "path", "")
+        return f"{type(argument).__name__} {path}".rstrip()
+    return f"{len(argument)} bytes" if isinstance(argument, bytes | bytearray) else argument
 
 
 def end_client(client: Any) -> None:

@@ -8,6 +8,7 @@ import socket
 import gevent
 import kazoo.exceptions as kz
 import pytest
+from kazoo.protocol.serialization import Auth, SetData
 
 from zkbroker.errors import RegistryError
 from zkbroker.runtime import get_runtime
@@ -177,3 +178,20 @@ def test_a_client_that_never_waits_lets_others_run():
             made.handler.select([], [one], [], 5)
     assert turns == ["another"]
     other_task.join()
+
+
+def test_what_requests_and_answers_hold_is_not_logged(caplog):
+    quiet = module._QuietLogger(logging.getLogger("played"), {})
+    with caplog.at_level(logging.DEBUG):
+        quiet.debug("Sending request(xid=%s): %s", 1, Auth(0, "digest", "kafka:hush"))
+        quiet.debug("Sending request(xid=%s): %s", 2, SetData("/config/users/a", b"hush", 1))
+        quiet.debug("Received response(xid=%s): %r", 2, (b"hush", None))
+        quiet.debug("    session_passwd: %s", b"hush")
+        quiet.debug("Connecting to %s:%s", "h", 1)
+    assert [record.getMessage() for record in caplog.records] == [
+        "Sending request(xid=1): Auth",
+        "Sending request(xid=2): SetData /config/users/a",
+        "Received response(xid=2): 'tuple'",
+        "    session_passwd: 4 bytes",
+        "Connecting to h:1",
+    ]
