@@ -1,0 +1,72 @@
+"""Mutated frames before and during logins, sent to a broker: no effect, no crash, no memory."""
+
+import random
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.support.login_frames import good_frames, mutated
+from tests.support.sasl_cluster import LISTENER, PASSWORD, USER, broker_properties
+from zkbroker.config.sasl_login import SaslLogin
+from zkbroker.config.secret import Secret
+from zkbroker.config.security import ClientSecurity
+from zkbroker.network.client.connection import BrokerConnection
+from zkbroker.protocol.messages import MetadataRequest
+from zkbroker.runtime import get_runtime
+from zkbroker.testing import LocalCluster
+
+_WARM = 1_000
+_GROWTH_KIB = 16 * 1024
+
+
+def resident_kib(pid: int) -> int:
+    text = Path(f"/proc/{pid}/status").read_text()
+    return int(text.partition("VmRSS:")[2].split()[0])
+
+
+def send_mutated(to: tuple[str, int], chance: random.Random) -> int:
+    """Play one client that sends mutated frames until the broker has enough; return how many."""
+    sent = 0
+    with socket.create_connection(to, 10) as connection:
+        stream = connection.makefile("rb")
+        try:
+            for frame in good_frames(chance):
+                changed = mutated(frame, chance)
+                sent += 1
+                connection.sendall(len(changed).to_bytes(4, "big") + changed)
+                size = stream.read(4)
+                if len(size) < 4:
+                    break
+                stream.read(int.from_bytes(size, "big"))
+        except ConnectionError:
+            pass
+    return sent
+
+
+@pytest.mark.parametrize(
+    "count", [3_000, pytest.param(100_000, marks=[pytest.mark.soak, pytest.mark.timeout(1200)])]
+)
+def test_a_broker_takes_no_notice_of_mutated_frames(count: int) -> None:
+    properties = broker_properties() | {"connection.failed.authentication.delay.ms": "0"}
+    chance = random.Random(count)
+    with LocalCluster(brokers=1, properties=properties) as cluster:
+        topic = cluster.create_topic()
+        (broker,) = cluster.brokers
+        to = broker.listeners[LISTENER]
+        sent, warm = 0, 0
+        while sent < count:
+            sent += send_mutated(to, chance)
+            if not warm and sent > _WARM:
+                warm = resident_kib(broker.pid)
+        assert broker.alive
+        assert resident_kib(broker.pid) - warm < _GROWTH_KIB
+        log = broker.log_path.read_text()
+        assert "Traceback" not in log
+        assert "logged in" not in log
+        login = SaslLogin(mechanism="PLAIN", username=USER, password=Secret(PASSWORD))
+        security = ClientSecurity(protocol="SASL_PLAINTEXT", sasl=login)
+        runtime = get_runtime("threads")
+        with BrokerConnection(runtime, *to, security=security) as connection:
+            topics = connection.request(MetadataRequest(None)).topics
+            assert [each.topic for each in topics] == [topic]
