@@ -122,8 +122,9 @@ def make_server_context(
         ConfigError: the files cannot be used.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    # Without resumption each connection is verified, by the certificates as they are now.
-    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    # A session of TLS 1.3 is not resumed: each connection is verified. One of TLS 1.2 can be, by a
+    # ticket, which needs no memory here and ends with this context, that is when files change.
     context.num_tickets = 0
     if kernel:
         context.options |= _ENABLE_KTLS

@@ -1,5 +1,6 @@
 """Contexts are made again when their files change, and stay when these cannot be read."""
 
+import contextlib
 import logging
 import os
 import ssl
@@ -8,9 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.support.certificates import Authority
+from zkbroker.config.broker_security import NONE
 from zkbroker.config.tls import TlsSettings
 from zkbroker.errors import ConfigError
-from zkbroker.security.tls.contexts import ClientContexts, client_contexts
+from zkbroker.security.tls.contexts import (
+    ClientContexts,
+    client_contexts,
+    make_client_context,
+    make_server_context,
+)
 
 AUTHORITY = Authority()
 
@@ -56,3 +63,30 @@ def test_settings_share_their_contexts(tmp_path: Path):
     assert client_contexts(settings) is client_contexts(TlsSettings(truststore_location=trusted))
     with pytest.raises(ConfigError):
         client_contexts(TlsSettings(truststore_location=str(tmp_path / "none")))
+
+
+@pytest.mark.parametrize(("version", "resumed"), [("TLSv1.2", True), ("TLSv1.3", False)])
+def test_sessions_take_no_memory_of_the_server_and_end_with_the_context(
+    tmp_path: Path, version: str, resumed: bool
+):
+    keys = TlsSettings(keystore_location=AUTHORITY.issue("CN=broker").pem(tmp_path))
+    trusting = TlsSettings(truststore_location=AUTHORITY.trusted(tmp_path), versions=(version,))
+    client = make_client_context(trusting)
+
+    def connect(server: ssl.SSLContext, session: ssl.SSLSession | None) -> ssl.SSLObject:
+        to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+        answering = server.wrap_bio(to_server, to_client, server_side=True)
+        asking = client.wrap_bio(to_client, to_server, server_hostname="localhost", session=session)
+        for side in (asking, answering, asking, answering, asking):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+        answering.write(b"x")
+        assert asking.read(1) == b"x"
+        return asking
+
+    first = make_server_context(keys, NONE)
+    session = connect(first, None).session
+    assert connect(first, session).session_reused is resumed
+    assert connect(make_server_context(keys, NONE), session).session_reused is False
+    if resumed:
+        assert first.session_stats()["number"] == 0
