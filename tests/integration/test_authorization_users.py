@@ -80,7 +80,19 @@ def secured(
     directory = tmp_path_factory.mktemp("users")
     make = by_certificates if request.param == "SSL" else by_logins
     with make(where, directory) as made:
+        until(lambda: is_known(made))
         yield made
+
+
+def is_known(secured: Secured) -> bool:
+    """Whether every broker knows the topic: one that does not asks for the right to create it."""
+    return all(
+        "t"
+        in AdminClient({"bootstrap.servers": place, **secured.librdkafka["admin"]})
+        .list_topics(timeout=30)
+        .topics
+        for place in secured.cluster.bootstrap_servers.split(",")
+    )
 
 
 @contextlib.contextmanager
