@@ -142,6 +142,7 @@ TOGETHER = {
     "zkbroker/log/segments/segment.py": "log/test_segments.py",
     "zkbroker/log/segments/time_search.py": "log/test_timesearch.py",
     "zkbroker/log/segments/transaction_index.py": "log/test_transactions.py",
+    "zkbroker/network/server/binding.py": "network/server/test_server.py",
     "zkbroker/network/server/session.py": "network/server/test_server.py",
     "zkbroker/network/client/channel.py": "network/client/test_connection.py",
     "zkbroker/network/client/tls.py": "network/client/test_opening.py",

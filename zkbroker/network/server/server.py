@@ -17,8 +17,8 @@ import gevent.event
 import gevent.lock
 import gevent.pool
 
-from zkbroker.config.security import PLAINTEXT
 from zkbroker.network.frames import FrameReader
+from zkbroker.network.server.binding import Listener, bind
 from zkbroker.network.server.connection_rates import ConnectionRates, CreationLimits
 from zkbroker.network.server.muting import Alarm
 from zkbroker.network.server.request_memory import Account, RequestMemory
@@ -32,7 +32,6 @@ __all__ = ["CloseConnection", "Limits", "Listener", "Server", "Session"]
 logger = logging.getLogger(__name__)
 
 _OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_BACKLOG = 1024
 _ACCEPT_BURST = 64
 # Several pipelined requests come in one call of the system; copying them out costs less than calls.
 _SCRATCH_BYTES = 64 * 1024
@@ -71,16 +70,6 @@ class Limits:
     receive_buffer_bytes: int = -1
     creation: CreationLimits = field(default_factory=CreationLimits)
     """How many connections are accepted in a second."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """An address to listen on; an empty host means every address, port 0 a free one."""
-
-    name: str
-    host: str
-    port: int
-    protocol: str = PLAINTEXT
 
 
 Handle = Callable[[Session, memoryview], Sequence[Part] | None]
@@ -163,7 +152,7 @@ class Server:
         """
         try:
             for listener in self._listeners:
-                bound = self._bind(listener)
+                bound = bind(listener, self.limits.receive_buffer_bytes)
                 self._sockets.append(bound)
                 self.addresses[listener.name] = bound.getsockname()[:2]
         except OSError:
@@ -239,31 +228,6 @@ class Server:
         """End the pauses of all connections that are muted."""
         for session in list(self._sessions):
             session.mute.end()
-
-    def _bind(self, listener: Listener) -> socket.socket:
-        host = listener.host
-        family = socket.AF_INET6 if ":" in host or not host else socket.AF_INET
-        if host and ":" not in host:
-            family = socket.getaddrinfo(host, listener.port, type=socket.SOCK_STREAM)[0][0]
-        if not host and not socket.has_dualstack_ipv6():
-            family = socket.AF_INET
-        bound = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(bool(host)))
-            # Before listen, so that the window scale of accepted connections fits.
-            if self.limits.receive_buffer_bytes > 0:
-                bound.setsockopt(
-                    socket.SOL_SOCKET, socket.SO_RCVBUF, self.limits.receive_buffer_bytes
-                )
-            bound.setblocking(False)
-            bound.bind((host, listener.port))
-            bound.listen(_BACKLOG)
-        except OSError:
-            bound.close()
-            raise
-        return bound
 
     def _accept(self, listener: Listener, bound: socket.socket) -> None:
         watcher = self._hub.loop.io(bound.fileno(), 1)
