@@ -37,7 +37,6 @@ from zkbroker.protocol.messages import (
 )
 from zkbroker.protocol.messages.metadata import MetadataTopic
 from zkbroker.security import Principal
-from zkbroker.security.sasl import OAUTHBEARER
 from zkbroker.security.sasl.broker_mechanisms import Mechanisms
 from zkbroker.security.sasl.exchange import Phase, ServerExchange
 from zkbroker.security.sasl.mechanism import MAX_TOKEN_BYTES, LoginRefused
@@ -189,9 +188,8 @@ class LoginGate:
         return encode_response(header.correlation_id, response, header.api_version)
 
     def _evaluate(self, session: LoginSession, exchange: ServerExchange, token: bytes) -> bytes:
-        if exchange.mechanism != OAUTHBEARER:
+        if not exchange.waits:
             return exchange.token(token)
-        # A validator may ask over a network.
         with session.parked(_nothing):
             return self._offload(lambda: exchange.token(token))
 

@@ -27,6 +27,7 @@ from zkbroker.protocol.messages import (
 from zkbroker.security import ANONYMOUS, Principal
 from zkbroker.security.sasl import OAUTHBEARER, PLAIN, SCRAM_SHA_256
 from zkbroker.security.sasl.oauthbearer import OAuthBearerServer
+from zkbroker.security.sasl.plain import PlainServer
 from zkbroker.security.sasl.scram import SHA_256, make_credential
 from zkbroker.security.sasl.scram_client import ScramClient
 
@@ -127,6 +128,16 @@ def test_a_token_is_checked_away_from_other_tasks_where_it_may_wait():
     entry.ask(connection, token(b"n,,\x01auth=Bearer x\x01\x01"))
     assert connection.parked_times == 1
     assert connection.principal == ALICE
+
+
+def test_a_password_is_checked_there_too_where_a_function_of_the_user_does_it():
+    for waits in (True, False):
+        entry = Gate({PLAIN: lambda waits=waits: PlainServer(lambda *_: True, waits=waits)})
+        connection = LoginConnection()
+        entry.ask(connection, handshake())
+        entry.ask(connection, token())
+        assert connection.parked_times == waits
+        assert connection.principal == ALICE
 
 
 def attack(count, seed):

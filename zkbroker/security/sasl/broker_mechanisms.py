@@ -42,7 +42,8 @@ def broker_mechanisms(sasl: ListenerSasl, users: ScramUsers, secret: ScramSecret
     made: dict[str, Callable[[], ServerMechanism]] = {}
     for each in sasl.mechanisms:
         if each.name == PLAIN:
-            made[each.name] = _plain(_password_check(sasl.listener, each))
+            check = _password_check(sasl.listener, each)
+            made[each.name] = _plain(check, waits=bool(each.options.handler))
         elif each.name == OAUTHBEARER:
             made[each.name] = _oauthbearer(_validator(sasl.listener, each), sasl.listener)
         else:
@@ -50,8 +51,8 @@ def broker_mechanisms(sasl: ListenerSasl, users: ScramUsers, secret: ScramSecret
     return made
 
 
-def _plain(check: CheckPassword) -> Callable[[], ServerMechanism]:
-    return lambda: PlainServer(check)
+def _plain(check: CheckPassword, *, waits: bool) -> Callable[[], ServerMechanism]:
+    return lambda: PlainServer(check, waits=waits)
 
 
 def _scram(name: str, users: ScramUsers, secret: ScramSecret) -> Callable[[], ServerMechanism]:

@@ -55,6 +55,11 @@ class ServerExchange:
         """The mechanisms that a client may choose."""
         return list(self._mechanisms)
 
+    @property
+    def waits(self) -> bool:
+        """Whether the next token may take long."""
+        return self._mechanism is not None and self._mechanism.waits
+
     def versions(self, *, answered: bool) -> None:
         """Take a question for the versions that are served; one is answered.
 

@@ -22,6 +22,10 @@ class ServerMechanism(Protocol):
     def user(self) -> str | None:
         """The name that the client proved; None until it has."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether `evaluate` may wait, for a network or a user's own code."""
+
     def evaluate(self, token: bytes) -> bytes:
         """Take the client's next token and return the answer to it.
 

@@ -58,6 +58,8 @@ class OAuthBearerServer:
         refused: told why a token was refused, for the log.
     """
 
+    waits = True
+
     def __init__(
         self, validator: TokenValidator, refused: Callable[[Exception], object] = lambda _: None
     ) -> None:

@@ -39,10 +39,12 @@ class PlainServer:
 
     Args:
         check: whether a user has a password.
+        waits: whether that may wait, as a function of the user's own.
     """
 
-    def __init__(self, check: CheckPassword) -> None:
+    def __init__(self, check: CheckPassword, *, waits: bool = False) -> None:
         self._check = check
+        self.waits = waits
         self.user: str | None = None
 
     def evaluate(self, token: bytes) -> bytes:

@@ -73,6 +73,8 @@ class ScramServer:
         own_nonce: makes a fresh one.
     """
 
+    waits = False
+
     def __init__(
         self,
         hashes: ScramHash,

@@ -8,6 +8,8 @@ from zkbroker.security.sasl.mechanism import LoginRefused
 class Played:
     """A mechanism that takes `yes`, after any count of `more`."""
 
+    waits = False
+
     def __init__(self):
         self.user = None
 
