@@ -11,6 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spark_loader.reading.positions import TopicPartition
+from zkbroker.types import Partition07
+
+_LEAST_RECORD_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ def split_for_loading(
         ranges: what is to be loaded; empty ranges are dropped.
         split_bytes: a partition guessed larger is cut into even pieces of at most this.
         group_bytes: partitions guessed smaller share a mapper until it has about this much; 0
-            never groups.
+            never groups. A record counts 64 bytes at least, however well the log is compressed.
 
     Returns:
         Mappers, the largest first, so that a long one does not start last.
@@ -111,12 +114,12 @@ def split_for_loading(
     for each in sorted(ranges, key=lambda r: (r.topic, r.partition, r.start)):
         if each.size == 0:
             continue
-        if group_bytes and each.estimated_bytes * 2 <= group_bytes:
+        if group_bytes and _effort(each) * 2 <= group_bytes:
             small.append(each)
         else:
             pieces = divide(each, -(-each.estimated_bytes // max(1, split_bytes)) or 1)
             mappers.extend([piece] for piece in pieces)
-    mappers.extend(balance(small, -(-sum(map(_weight, small)) // max(1, group_bytes)) or 1))
+    mappers.extend(balance(small, -(-sum(map(_effort, small)) // max(1, group_bytes)) or 1))
     return sorted(mappers, key=lambda m: (-sum(map(_weight, m)), m[0].topic, m[0].partition))
 
 
@@ -154,6 +157,12 @@ def cap_records(
         capped[tp] += share
         budget -= share
     return capped
+
+
+def _effort(each: OffsetRange) -> int:
+    # Of Kafka 0.7 offsets are bytes.
+    least = 0 if isinstance(each.partition, Partition07) else _LEAST_RECORD_BYTES * each.size
+    return max(each.estimated_bytes, least)
 
 
 def _weight(each: OffsetRange) -> int:

@@ -122,3 +122,10 @@ def test_balanced_groups_are_even():
     wanted = [OffsetRange("t", index, 0, 1, size) for index, size in enumerate([7, 5, 4, 3, 2, 1])]
     sizes = [sum(each.estimated_bytes for each in group) for group in balance(wanted, 2)]
     assert sorted(sizes) == [11, 11]
+
+
+def test_many_records_are_no_small_partition_however_well_they_are_compressed():
+    many = [OffsetRange("t", p, 0, 100_000, 1000) for p in range(3)]
+    few = [OffsetRange("t", p, 0, 100, 1000) for p in range(3, 6)]
+    mappers = split_for_loading([*many, *few], split_bytes=1 << 30, group_bytes=1 << 20)
+    assert sorted(len(each) for each in mappers) == [1, 1, 1, 3]
