@@ -73,9 +73,9 @@ def test_one_mapper_per_partition_when_nothing_is_large_or_small():
 
 
 def test_large_partitions_are_split_and_small_ones_share_a_mapper():
-    wanted = [OffsetRange("t", 0, 0, 1000, 1000)]
-    wanted += [OffsetRange("t", index, 0, 10, 10) for index in range(1, 11)]
-    mappers = split_for_loading(wanted, split_bytes=250, group_bytes=50)
+    wanted = [OffsetRange("t", 0, 0, 1000, 100_000)]
+    wanted += [OffsetRange("t", index, 0, 10, 1000) for index in range(1, 11)]
+    mappers = split_for_loading(wanted, split_bytes=25_000, group_bytes=5000)
     split = [mapper for mapper in mappers if mapper[0].partition == 0]
     assert [mapper[0].size for mapper in split] == [250] * 4
     grouped = [mapper for mapper in mappers if mapper[0].partition != 0]
