@@ -213,6 +213,7 @@ REAL_THING = {
     "zkbroker/cli/perf.py": "integration/test_watching_tools.py",
     "zkbroker/cli/reading.py": "integration/test_produce_consume.py",
     "zkbroker/cli/reassign.py": "integration/test_reassign_tool.py",
+    "zkbroker/cli/topic_ways.py": "integration/test_topics_by_brokers.py",
     "zkbroker/cli/replay.py": "golden/test_replay.py",
     "zkbroker/cli/topics.py": "integration/test_topics_tool.py",
     "zkbroker/cli/up.py": "integration/test_up.py",

@@ -5,7 +5,7 @@ the first that answers. Brokers before 0.11 cannot be asked.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from zkbroker.client.topic_settings import MIN_ISR, described
 from zkbroker.config.security import NO_SECURITY, ClientSecurity
@@ -16,7 +16,7 @@ from zkbroker.registry.brokers import list_brokers
 from zkbroker.runtime import get_runtime
 from zkbroker.zookeeper import ZkSession
 
-__all__ = ["MIN_ISR", "broker_defaults", "effective_min_isr", "min_isr_of"]
+__all__ = ["MIN_ISR", "broker_defaults", "effective_min_isr"]
 
 logger = logging.getLogger(__name__)
 
@@ -84,31 +84,6 @@ def broker_defaults(
     if missing:
         raise ClientError(f"no broker could be asked for {' and '.join(missing)}")
     return found
-
-
-def min_isr_of(
-    session: ZkSession,
-    own: Mapping[str, str],
-    *,
-    timeout_ms: int = ANSWER_MS,
-    security: ClientSecurity = NO_SECURITY,
-) -> int | None:
-    """Return `min.insync.replicas` of a topic with settings of its own; None where nobody knows.
-
-    Args:
-        session: a started session.
-        own: the topic's settings.
-        timeout_ms: how long each broker may take to connect, and to answer.
-        security: how brokers are connected to.
-    """
-    if MIN_ISR in own:
-        return int(own[MIN_ISR])
-    try:
-        return broker_defaults(session, [MIN_ISR], timeout_ms=timeout_ms, security=security)[
-            MIN_ISR
-        ]
-    except ClientError:
-        return None
 
 
 def _ask_a_broker(

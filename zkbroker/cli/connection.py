@@ -34,8 +34,23 @@ def cluster_options(command: F) -> F:
         "--broker-list",
         envvar="ZKBROKER_BOOTSTRAP",
         metavar="HOST:PORT[,HOST:PORT]",
+        callback=_typed_before_environment,
         help="Brokers to ask where the others are.",
     )(command)
+
+
+def _typed_before_environment(
+    context: click.Context, option: click.Parameter, bootstrap: str | None
+) -> str | None:
+    """Return the brokers; None where they stand in the environment and `-z` was typed.
+
+    Without it a command would change another cluster than the one it names.
+    """
+    typed = click.core.ParameterSource.COMMANDLINE
+    # What is typed is taken before what is not.
+    if context.get_parameter_source("zookeeper") is not typed:
+        return bootstrap
+    return bootstrap if context.get_parameter_source("bootstrap") is typed else None
 
 
 def zookeeper_option(command: F) -> F:

@@ -4,15 +4,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkbroker.cli.connection import open_session, zookeeper_option
+from zkbroker.cli.connection import cluster_options
 from zkbroker.cli.output import json_option, print_json, say
-from zkbroker.cli.security import current_security
 from zkbroker.cli.settings import parse_settings
+from zkbroker.cli.topic_ways import open_topics
 from zkbroker.errors import ClientError
 
 if TYPE_CHECKING:
     from zkbroker.admin.topics import PartitionDescription, TopicDescription
-    from zkbroker.zookeeper import ZkSession
+    from zkbroker.cli.topic_ways import TopicWay
 
 _CONFIG_HELP = "A setting of the topic's own, such as retention.ms=3600000; repeatable."
 
@@ -22,33 +22,32 @@ _CONFIG_HELP = "A setting of the topic's own, such as retention.ms=3600000; repe
     epilog="\b\nExamples:\n"
     "  zkbroker topics list -z 127.0.0.1:2181\n"
     "  zkbroker topics create visits --partitions 8 --config retention.ms=86400000\n"
-    "  zkbroker topics describe visits",
+    "  zkbroker topics describe visits -b 127.0.0.1:9092",
 )
 def command() -> None:
     """List, create, describe, alter and delete topics.
 
-    Topics are kept in ZooKeeper: give -z, or set ZKBROKER_ZOOKEEPER once.
+    By -z they are read and written in ZooKeeper, by -b the brokers are asked; or set
+    ZKBROKER_ZOOKEEPER or ZKBROKER_BOOTSTRAP once. Both print the same, but that only ZooKeeper
+    knows which topics are marked for deletion.
     """
 
 
 @command.command("list", epilog="\b\nExample:\n  zkbroker topics list -z 127.0.0.1:2181")
-@zookeeper_option
+@cluster_options
 @json_option
-def list_command(zookeeper: str | None, as_json: bool) -> None:
+def list_command(bootstrap: str | None, zookeeper: str | None, as_json: bool) -> None:
     """List the names of all topics.
 
-    Those that are being deleted are marked; in JSON they are names like the others.
+    By -z, those that are being deleted are marked; in JSON they are names like the others.
     """
-    from zkbroker.registry.topics import list_topics, topics_to_delete
-
-    with open_session(zookeeper) as session:
-        names = list_topics(session)
-        marked = set(topics_to_delete(session))
+    with open_topics(bootstrap, zookeeper) as way:
+        names = way.names()
     if as_json:
-        print_json(names)
+        print_json(list(names))
     else:
-        for name in names:
-            say(f"{name} - marked for deletion" if name in marked else name)
+        for name, marked in names.items():
+            say(f"{name} - marked for deletion" if marked else name)
 
 
 @command.command(
@@ -58,7 +57,7 @@ def list_command(zookeeper: str | None, as_json: bool) -> None:
     "  zkbroker topics create visits --replica-assignment 1,2,1,2",
 )
 @click.argument("topic")
-@zookeeper_option
+@cluster_options
 @click.option(
     "--partitions", type=click.IntRange(1), help="How many; the brokers' num.partitions without it."
 )
@@ -69,10 +68,13 @@ def list_command(zookeeper: str | None, as_json: bool) -> None:
 )
 @click.option("--replica-assignment", metavar="IDS", help="Brokers of each partition, as in 1,2,1.")
 @click.option("--config", "settings", metavar="KEY=VALUE", multiple=True, help=_CONFIG_HELP)
-@click.option("--disable-rack-aware", is_flag=True, help="Do not look at the brokers' racks.")
+@click.option(
+    "--disable-rack-aware", is_flag=True, help="Do not look at the brokers' racks; needs -z."
+)
 @click.option("--if-not-exists", is_flag=True, help="Do nothing when the topic exists.")
 def create_command(
     topic: str,
+    bootstrap: str | None,
     zookeeper: str | None,
     partitions: int | None,
     replication_factor: int | None,
@@ -85,8 +87,7 @@ def create_command(
 
     What is not given is taken from the settings of the brokers.
     """
-    from zkbroker.admin.topics import create_topic, parse_assignment
-    from zkbroker.registry.topics import assignment
+    from zkbroker.admin.topics import parse_assignment
 
     config = parse_settings(settings, "--config")
     given = None if replica_assignment is None else parse_assignment(replica_assignment)
@@ -95,33 +96,32 @@ def create_command(
             "--replica-assignment says how many partitions and replicas there are: leave out "
             "--partitions and --replication-factor"
         )
-    with open_session(zookeeper, needs_brokers=True) as session:
-        if if_not_exists and assignment(session, topic) is not None:
+    with open_topics(bootstrap, zookeeper, needs_brokers=True) as way:
+        if if_not_exists and way.assignment(topic) is not None:
             return
         if given is None:
-            partitions, replication_factor = _counts(session, partitions, replication_factor)
-        create_topic(
-            session,
+            partitions, replication_factor = _counts(way, partitions, replication_factor)
+        way.create(
             topic,
-            partitions=partitions or 1,
-            replication_factor=replication_factor or 1,
-            assignment=given,
-            config=config,
+            partitions or 1,
+            replication_factor or 1,
+            given,
+            config,
             rack_aware=not disable_rack_aware,
         )
         say(f'Created topic "{topic}".')
-        _warn(session, topic)
+        _warn(way, topic)
 
 
 def _counts(
-    session: "ZkSession", partitions: int | None, replication_factor: int | None
+    way: "TopicWay", partitions: int | None, replication_factor: int | None
 ) -> tuple[int, int]:
     """Return how many partitions and replicas a new topic gets.
 
     Raises:
         ClientError: one is not given, and no broker can be asked for it.
     """
-    from zkbroker.admin.cluster_settings import NUM_PARTITIONS, REPLICATION_FACTOR, broker_defaults
+    from zkbroker.admin.cluster_settings import NUM_PARTITIONS, REPLICATION_FACTOR
 
     settings = {
         NUM_PARTITIONS: ("--partitions", partitions),
@@ -129,7 +129,7 @@ def _counts(
     }
     unknown = [name for name, (_, value) in settings.items() if value is None]
     try:
-        found = broker_defaults(session, unknown, security=current_security()) if unknown else {}
+        found = way.defaults(unknown) if unknown else {}
     except ClientError as error:
         options = " and ".join(settings[name][0] for name in unknown)
         raise ClientError(
@@ -141,22 +141,20 @@ def _counts(
     )
 
 
-def _warn(session: "ZkSession", topic: str) -> None:
+def _warn(way: "TopicWay", topic: str) -> None:
     """Say what keeps a topic from being served or written to as it is now."""
-    from zkbroker.admin.cluster_settings import MIN_ISR, min_isr_of
-    from zkbroker.registry.brokers import list_brokers
-    from zkbroker.registry.topics import assignment, topic_config
+    from zkbroker.admin.cluster_settings import MIN_ISR
 
-    assigned = assignment(session, topic) or {}
-    live = list_brokers(session)
-    absent = sorted({each for replicas in assigned.values() for each in replicas} - live.keys())
+    assigned = way.assignment(topic) or {}
+    live = way.brokers()
+    absent = sorted({each for replicas in assigned.values() for each in replicas} - set(live))
     if absent:
         say(
             f"warning: no broker {', '.join(map(str, absent))} is registered; registered are "
             f"{', '.join(map(str, live))}: replicas there begin when their broker starts",
             err=True,
         )
-    least = min_isr_of(session, topic_config(session, topic), security=current_security())
+    least = _min_isr(way, topic)
     replicas = min(map(len, assigned.values()), default=0)
     if least is not None and replicas < least:
         say(
@@ -167,9 +165,22 @@ def _warn(session: "ZkSession", topic: str) -> None:
         )
 
 
+def _min_isr(way: "TopicWay", topic: str) -> int | None:
+    """Return `min.insync.replicas` of a topic; None where no broker describes its own."""
+    from zkbroker.admin.cluster_settings import MIN_ISR
+
+    (described,) = way.describe([topic])
+    if MIN_ISR in described.config:
+        return int(described.config[MIN_ISR])
+    try:
+        return way.defaults([MIN_ISR])[MIN_ISR]
+    except ClientError:
+        return None
+
+
 @command.command("describe", epilog="\b\nExample:\n  zkbroker topics describe visits --json")
 @click.argument("topics", nargs=-1)
-@zookeeper_option
+@cluster_options
 @click.option(
     "--unavailable-partitions", is_flag=True, help="Only partitions that no broker serves."
 )
@@ -187,6 +198,7 @@ def _warn(session: "ZkSession", topic: str) -> None:
 @json_option
 def describe_command(
     topics: tuple[str, ...],
+    bootstrap: str | None,
     zookeeper: str | None,
     unavailable_partitions: bool,
     under_replicated_partitions: bool,
@@ -197,13 +209,13 @@ def describe_command(
     """Describe topics, in the form of the genuine topic tool."""
     from dataclasses import asdict, replace
 
-    from zkbroker.admin.topics import describe, describe_lines
+    from zkbroker.admin.topics import describe_lines
 
     least: dict[str, int] = {}
-    with open_session(zookeeper) as session:
-        described = describe(session, topics)
+    with open_topics(bootstrap, zookeeper) as way:
+        described = way.describe(topics)
         if under_min_isr_partitions:
-            least = _least_in_sync(session, described)
+            least = _least_in_sync(way, described)
     if topics_with_overrides:
         described = [each for each in described if each.config]
     troubled = unavailable_partitions or under_replicated_partitions or under_min_isr_partitions
@@ -239,12 +251,12 @@ def _under(partition: "PartitionDescription", least: int) -> bool:
     return (0 if partition.leader is None else len(partition.isr)) < least
 
 
-def _least_in_sync(session: "ZkSession", described: "list[TopicDescription]") -> dict[str, int]:
-    from zkbroker.admin.cluster_settings import MIN_ISR, effective_min_isr
+def _least_in_sync(way: "TopicWay", described: "list[TopicDescription]") -> dict[str, int]:
+    from zkbroker.admin.cluster_settings import MIN_ISR
 
     own = {each.topic: int(each.config[MIN_ISR]) for each in described if MIN_ISR in each.config}
     others = {each.topic for each in described} - own.keys()
-    asked = effective_min_isr(session, others, security=current_security())
+    asked = way.min_isr(others)
     unknown = others - asked.keys()
     if unknown:
         say(
@@ -262,18 +274,21 @@ def _least_in_sync(session: "ZkSession", described: "list[TopicDescription]") ->
     "  zkbroker topics alter visits --config retention.ms=3600000 --delete-config flush.ms",
 )
 @click.argument("topic")
-@zookeeper_option
+@cluster_options
 @click.option("--partitions", type=click.IntRange(1), help="Let the topic grow to this many.")
 @click.option(
     "--replica-assignment",
     metavar="IDS",
     help="Brokers of each partition, those there are included, as in 1,2,1.",
 )
-@click.option("--disable-rack-aware", is_flag=True, help="Do not look at the brokers' racks.")
+@click.option(
+    "--disable-rack-aware", is_flag=True, help="Do not look at the brokers' racks; needs -z."
+)
 @click.option("--config", "settings", metavar="KEY=VALUE", multiple=True, help=_CONFIG_HELP)
 @click.option("--delete-config", "deleted", metavar="KEY", multiple=True, help="Drop a setting.")
 def alter_command(
     topic: str,
+    bootstrap: str | None,
     zookeeper: str | None,
     partitions: int | None,
     replica_assignment: str | None,
@@ -283,8 +298,7 @@ def alter_command(
 ) -> None:
     """Let a topic grow, or change its settings."""
     from zkbroker.admin.cluster_settings import MIN_ISR
-    from zkbroker.admin.topics import add_partitions, alter_config, parse_assignment
-    from zkbroker.registry.topics import assignment
+    from zkbroker.admin.topics import parse_assignment
 
     if partitions is None and not settings and not deleted:
         raise click.UsageError("give --partitions, --config or --delete-config")
@@ -295,42 +309,34 @@ def alter_command(
             f"{partitions}"
         )
     config = parse_settings(settings, "--config")
-    with open_session(zookeeper, needs_brokers=partitions is not None) as session:
+    with open_topics(bootstrap, zookeeper, needs_brokers=partitions is not None) as way:
         if settings or deleted:
-            alter_config(session, topic, add=config, delete=deleted)
+            way.alter_config(topic, config, deleted)
             say(f'Updated config for topic "{topic}".')
         if partitions is not None:
-            present = assignment(session, topic) or {}
+            present = way.assignment(topic) or {}
             added = (
                 None
                 if whole is None
                 else [whole[number] for number in sorted(whole) if number not in present]
             )
-            add_partitions(
-                session,
-                topic,
-                partitions,
-                assignment=added,
-                rack_aware=not disable_rack_aware,
-            )
+            way.grow(topic, partitions, added, rack_aware=not disable_rack_aware)
             say(
                 f"Topic {topic} has {partitions} partitions now. Keys are spread over all of them "
                 "from here on: messages of one key may lie in two partitions."
             )
         if partitions is not None or MIN_ISR in config:
-            _warn(session, topic)
+            _warn(way, topic)
 
 
 @command.command("delete", epilog="\b\nExample:\n  zkbroker topics delete visits")
 @click.argument("topic")
-@zookeeper_option
-def delete_command(topic: str, zookeeper: str | None) -> None:
+@cluster_options
+def delete_command(topic: str, bootstrap: str | None, zookeeper: str | None) -> None:
     """Delete a topic.
 
     Brokers with delete.topic.enable=true do so at once.
     """
-    from zkbroker.admin.topics import delete_topic
-
-    with open_session(zookeeper) as session:
-        delete_topic(session, topic)
+    with open_topics(bootstrap, zookeeper) as way:
+        way.delete(topic)
     say(f"Topic {topic} is marked for deletion.")

@@ -1,6 +1,13 @@
+import click
 import pytest
+from click.testing import CliRunner
 
-from zkbroker.cli.connection import discovery_properties, open_cluster, open_session
+from zkbroker.cli.connection import (
+    cluster_options,
+    discovery_properties,
+    open_cluster,
+    open_session,
+)
 from zkbroker.errors import ConfigError
 
 
@@ -16,3 +23,26 @@ def test_who_names_no_cluster_is_told_what_to_give():
         pass
     with pytest.raises(ConfigError, match="ZKBROKER_ZOOKEEPER"), open_session(None):
         pass
+
+
+@pytest.mark.parametrize(
+    ("typed", "used"),
+    [
+        ([], ("env:9092", "env:2181")),
+        (["-z", "typed:2181"], (None, "typed:2181")),
+        (["-b", "typed:9092"], ("typed:9092", "env:2181")),
+        (["-b", "typed:9092", "-z", "typed:2181"], ("typed:9092", "typed:2181")),
+    ],
+)
+def test_a_zookeeper_that_was_typed_counts_before_brokers_of_the_environment(typed, used):
+    found = []
+
+    @click.command()
+    @cluster_options
+    def command(bootstrap, zookeeper):
+        found.append((bootstrap, zookeeper))
+
+    environment = {"ZKBROKER_BOOTSTRAP": "env:9092", "ZKBROKER_ZOOKEEPER": "env:2181"}
+    ran = CliRunner(env=environment).invoke(command, typed)
+    assert ran.exit_code == 0, ran.output
+    assert found == [used]

@@ -5,7 +5,15 @@ Invariant: of `kafka_tools`.
 
 import click
 
-from zkbroker.cli.compat.given import COMMAND_CONFIG, Given, command_config, one, pass_on, required
+from zkbroker.cli.compat.given import (
+    COMMAND_CONFIG,
+    Given,
+    command_config,
+    discovery,
+    one,
+    pass_on,
+    required,
+)
 from zkbroker.cli.compat.kafka_tool import Tool
 
 
@@ -17,13 +25,13 @@ def _topics(given: Given) -> list[str]:
         )
     (action,) = actions
     topic = one(given, "topic")
-    if action == "create" and "replica-assignment" not in given:
+    if ("zookeeper" in given) == ("bootstrap-server" in given):
+        raise click.UsageError("give exactly one of --bootstrap-server and --zookeeper")
+    if action == "create" and "zookeeper" in given and "replica-assignment" not in given:
         # As the genuine tool that works by ZooKeeper: it knows no defaults.
         required(given, "partitions")
         required(given, "replication-factor")
-    shown = ["topics", action, "-z", required(given, "zookeeper")]
-    if action in ("create", "alter", "describe"):
-        shown += command_config(given)
+    shown = ["topics", action, *discovery(given), *command_config(given)]
     if action in ("create", "alter", "delete"):
         shown.append(required(given, "topic"))
     elif action == "describe" and topic is not None:
@@ -94,7 +102,8 @@ TOOLS = {
         example="--zookeeper 127.0.0.1:2181 --create --topic visits --partitions 8 "
         "--replication-factor 3",
         values=(
-            "zookeeper", "topic", "partitions", "replication-factor", "replica-assignment",
+            "zookeeper", "bootstrap-server", "topic", "partitions", "replication-factor",
+            "replica-assignment",
             "config", "delete-config", COMMAND_CONFIG,
         ),
         flags=(

@@ -90,6 +90,16 @@ def test_a_new_topic_s_counts_have_to_be_given_as_the_genuine_tool_wants_them():
         translated(*create, "--replication-factor", "3")
 
 
+def test_topics_are_reached_by_brokers_or_by_zookeeper():
+    brokers = ("kafka-topics", "--bootstrap-server", "b:1")
+    shown = translated(*brokers, "--create", "--topic", "t", "--command-config", "c")
+    assert shown == ["topics", "create", "-b", "b:1", "--command-config", "c", "t"]
+    assert translated(*brokers, "--list") == ["topics", "list", "-b", "b:1"]
+    for where in ((), (*brokers[1:], "--zookeeper", "z:1")):
+        with pytest.raises(click.UsageError, match="exactly one of --bootstrap-server"):
+            translated("kafka-topics", *where, "--list")
+
+
 def test_genuine_texts_are_asked_for():
     assert "--genuine-text" in translated("kafka-preferred-replica-election", *CONSUME[:2])
     where = ("--zookeeper", "zk:2181", "--group", "g")

@@ -1,0 +1,121 @@
+"""Topics through brokers that are older than ours, move, or do not answer in time."""
+
+import pytest
+
+from tests.support.fake_broker import FakeCluster
+from zkbroker.admin import wire_topics
+from zkbroker.client import Cluster, StaticSource
+from zkbroker.errors import ClientError, ErrorCode, ProtocolError, UnsupportedVersion
+from zkbroker.protocol import ApiKey
+from zkbroker.protocol.messages import (
+    CreatePartitionsResponse,
+    CreateTopicsResponse,
+    DeleteTopicsResponse,
+    DescribeConfigsResponse,
+)
+from zkbroker.protocol.messages.configs import ConfigEntry, ConfigSource, DescribedConfigs
+from zkbroker.protocol.messages.topics import CreatedPartitions, CreatedTopic, DeletedTopic
+
+
+@pytest.fixture
+def brokers():
+    with FakeCluster(2) as fake:
+        fake.create("visits", [0, None])
+        yield fake
+
+
+@pytest.fixture
+def cluster(brokers):
+    with Cluster(StaticSource(brokers.addresses)) as opened:
+        yield opened
+
+
+def made(code, message=None):
+    return CreateTopicsResponse(topics=[CreatedTopic("t", code, message)])
+
+
+def test_the_request_says_counts_or_an_assignment(brokers, cluster):
+    asked = []
+
+    def create(request):
+        asked.append(request.topics[0])
+        return made(0)
+
+    brokers.faults[ApiKey.CREATE_TOPICS, 0] = create
+    wire_topics.create_topic(
+        cluster, "t", partitions=2, replication_factor=1, config={"flush.ms": "5"}
+    )
+    given = {0: [1, 0]}
+    wire_topics.create_topic(cluster, "t", partitions=2, replication_factor=1, assignment=given)
+    assert [(each.num_partitions, each.replication_factor) for each in asked] == [(2, 1), (-1, -1)]
+    assert [(each.name, each.value) for each in asked[0].configs] == [("flush.ms", "5")]
+    assert {each.partition: each.broker_ids for each in asked[1].assignments} == given
+
+
+def test_the_words_of_the_controller_are_the_error(brokers, cluster):
+    answers = [
+        made(ErrorCode.NOT_CONTROLLER),
+        made(ErrorCode.INVALID_CONFIG, "retention.ms is no number"),
+    ]
+    brokers.faults[ApiKey.CREATE_TOPICS, 0] = lambda _: answers.pop(0)
+    with pytest.raises(ProtocolError, match=r"^retention\.ms is no number$") as caught:
+        wire_topics.create_topic(cluster, "t", partitions=1, replication_factor=1)
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    brokers.faults[ApiKey.CREATE_TOPICS, 0] = lambda _: made(ErrorCode.NOT_CONTROLLER)
+    with pytest.raises(ClientError, match="no broker that answers is the controller"):
+        wire_topics.create_topic(cluster, "t", partitions=1, replication_factor=1)
+
+
+def test_growth_that_is_refused_without_words(brokers, cluster):
+    refused = CreatedPartitions("visits", ErrorCode.INVALID_PARTITIONS)
+    brokers.faults[ApiKey.CREATE_PARTITIONS, 0] = lambda _: CreatePartitionsResponse(
+        topics=[refused]
+    )
+    with pytest.raises(ProtocolError, match=r"visits did not grow to 1 partitions: INVALID_PART"):
+        wire_topics.add_partitions(cluster, "visits", 1)
+
+
+def test_a_topic_that_a_missing_broker_keeps_is_marked_all_the_same(brokers, cluster):
+    answers = [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    brokers.faults[ApiKey.DELETE_TOPICS, 0] = lambda _: DeleteTopicsResponse(
+        topics=[DeletedTopic("visits", answers.pop(0))]
+    )
+    wire_topics.delete_topic(cluster, "visits")
+    with pytest.raises(ProtocolError, match="visits was not deleted: TOPIC_AUTHORIZATION_FAILED"):
+        wire_topics.delete_topic(cluster, "visits")
+
+
+def test_brokers_that_are_too_old_are_named(brokers, cluster):
+    for key in (ApiKey.CREATE_PARTITIONS, ApiKey.DESCRIBE_CONFIGS):
+        del brokers.versions[int(key)]
+    with pytest.raises(UnsupportedVersion, match="does not take CREATE_PARTITIONS: give -z"):
+        wire_topics.add_partitions(cluster, "visits", 3)
+    (found,) = wire_topics.describe(cluster, ["visits"])
+    assert found.config == {}
+    assert wire_topics.effective_settings(cluster, ["visits"], "min.insync.replicas") == {}
+    with pytest.raises(ClientError, match=r"asked for num\.partitions"):
+        wire_topics.broker_defaults(cluster, ["num.partitions"])
+
+
+@pytest.mark.parametrize("with_sources", [True, False])
+def test_own_settings_by_source_or_by_the_older_mark(brokers, cluster, with_sources):
+    if with_sources:
+        own = ConfigEntry("flush.ms", "5", source=ConfigSource.TOPIC)
+        other = ConfigEntry("retention.ms", "9", source=ConfigSource.STATIC_BROKER)
+    else:
+        brokers.versions[int(ApiKey.DESCRIBE_CONFIGS)] = (0, 0)
+        own = ConfigEntry("flush.ms", "5")
+        other = ConfigEntry("retention.ms", "9", is_default=True)
+    answer = DescribeConfigsResponse(
+        resources=[DescribedConfigs(resource_name="visits", entries=[own, other])]
+    )
+    for broker in (0, 1):
+        brokers.faults[ApiKey.DESCRIBE_CONFIGS, broker] = lambda _: answer
+    (found,) = wire_topics.describe(cluster)
+    assert found.config == {"flush.ms": "5"}
+    assert [(each.leader, each.available) for each in found.partitions] == [
+        (0, True),
+        (None, False),
+    ]
+    assert wire_topics.effective_settings(cluster, ["visits"], "retention.ms") == {"visits": 9}
+    assert wire_topics.effective_settings(cluster, [], "retention.ms") == {}

@@ -1,0 +1,290 @@
+"""Topics through the brokers: what `topics` of this package does in ZooKeeper, over the protocol.
+
+    list, describe   Metadata and DescribeConfigs, of any broker
+    create           CreateTopics, of the controller (0.10.1 and later)
+    grow             CreatePartitions, of the controller (1.0 and later)
+    delete           DeleteTopics, of the controller (0.10.1 and later)
+    settings         DescribeConfigs and AlterConfigs (0.11 and later)
+
+Invariant: brokers check and decide; what they refuse is raised with their words. What a broker is
+too old for is an error that names the way through ZooKeeper.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from zkbroker.admin.described_configs import change_described
+from zkbroker.admin.entity_configs import TopicEntity
+from zkbroker.admin.topics import PartitionDescription, TopicDescription
+from zkbroker.client import Cluster
+from zkbroker.client.metadata_source import ask
+from zkbroker.client.topic_settings import described, topic_settings
+from zkbroker.errors import (
+    ClientError,
+    ErrorCode,
+    ProtocolError,
+    UnknownTopicOrPartition,
+    UnsupportedVersion,
+    protocol_error,
+)
+from zkbroker.network.client.connection import BrokerConnection
+from zkbroker.protocol import ApiKey
+from zkbroker.protocol.messages import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DescribeConfigsRequest,
+)
+from zkbroker.protocol.messages.configs import (
+    ConfigEntry,
+    ConfigResourceType,
+    ConfigSource,
+    DescribeConfigsResource,
+)
+from zkbroker.protocol.messages.metadata import MetadataPartition
+from zkbroker.protocol.messages.topics import (
+    NewPartitionAssignment,
+    NewPartitions,
+    NewTopic,
+    ReplicaAssignment,
+    TopicConfig,
+)
+
+TIMEOUT_MS = 30_000
+"""How long the controller may take until what was asked has taken effect."""
+
+
+def topic_names(cluster: Cluster) -> list[str]:
+    """Return the names of all topics, in order."""
+    return sorted(cluster.topics())
+
+
+def create_topic(
+    cluster: Cluster,
+    topic: str,
+    *,
+    partitions: int,
+    replication_factor: int,
+    assignment: Mapping[int, Sequence[int]] | None = None,
+    config: Mapping[str, str] | None = None,
+) -> None:
+    """Create a topic.
+
+    Args:
+        cluster: a started one.
+        topic: its name.
+        partitions: how many; not looked at when an assignment is given.
+        replication_factor: replicas of each; likewise.
+        assignment: partition → broker ids.
+        config: the topic's own configuration, such as `retention.ms`.
+
+    Raises:
+        ProtocolError: the controller refuses, or did not do it in time.
+        UnsupportedVersion: the brokers are too old for it.
+    """
+    new = NewTopic(topic, configs=[TopicConfig(*each) for each in sorted((config or {}).items())])
+    if assignment is None:
+        new.num_partitions, new.replication_factor = partitions, replication_factor
+    else:
+        new.assignments = [
+            ReplicaAssignment(number, list(brokers)) for number, brokers in assignment.items()
+        ]
+    answer = _ask_controller(cluster, CreateTopicsRequest([new], TIMEOUT_MS))
+    _check(answer.topics[0], f"topic {topic} was not created")
+
+
+def add_partitions(
+    cluster: Cluster,
+    topic: str,
+    total: int,
+    *,
+    assignment: Sequence[Sequence[int]] | None = None,
+) -> None:
+    """Let a topic grow.
+
+    Args:
+        cluster: a started one.
+        topic: its name.
+        total: how many partitions it shall have.
+        assignment: brokers of each new one; the controller chooses by default.
+
+    Raises:
+        UnknownTopicOrPartition: there is no such topic.
+        ProtocolError: the controller refuses, or did not do it in time.
+        UnsupportedVersion: the brokers are too old for it.
+    """
+    placed = (
+        None
+        if assignment is None
+        else [NewPartitionAssignment(list(brokers)) for brokers in assignment]
+    )
+    request = CreatePartitionsRequest([NewPartitions(topic, total, placed)], TIMEOUT_MS)
+    answer = _ask_controller(cluster, request)
+    _check(answer.topics[0], f"topic {topic} did not grow to {total} partitions")
+
+
+def delete_topic(cluster: Cluster, topic: str) -> None:
+    """Delete a topic.
+
+    Raises:
+        UnknownTopicOrPartition: there is no such topic.
+        ProtocolError: the controller refuses, as with delete.topic.enable=false.
+        UnsupportedVersion: the brokers are too old for it.
+    """
+    answer = _ask_controller(cluster, DeleteTopicsRequest([topic], TIMEOUT_MS))
+    found = answer.topics[0]
+    if found.error_code == ErrorCode.REQUEST_TIMED_OUT:
+        return  # It is marked; a broker that is away keeps it from being deleted.
+    _check(found, f"topic {topic} was not deleted")
+
+
+def alter_config(
+    cluster: Cluster,
+    topic: str,
+    *,
+    add: Mapping[str, str] | None = None,
+    delete: Sequence[str] = (),
+) -> None:
+    """Change a topic's own configuration; settings that are not named are kept.
+
+    Raises:
+        UnknownTopicOrPartition: there is no such topic.
+        ConfigError: one to delete is not set.
+        ProtocolError: the broker refuses.
+    """
+    cluster.partitions(topic)
+    change_described(cluster, TopicEntity(topic), add=add, delete=delete)
+
+
+def describe(cluster: Cluster, names: Sequence[str] = ()) -> list[TopicDescription]:
+    """Describe topics in order.
+
+    Whether one is marked for deletion is not known to brokers, and left False. Those before 0.11
+    do not describe settings: none are shown.
+
+    Args:
+        cluster: a started one.
+        names: which; all without any.
+
+    Raises:
+        UnknownTopicOrPartition: one of them does not exist.
+        ProtocolError: one of them may not be described.
+    """
+    connection = cluster.any_connection()
+    answer = ask(connection, sorted(names) or None)
+    live = {broker.node_id for broker in answer.brokers}
+    found = {each.topic: each for each in answer.topics}
+    wanted = sorted(names or found)
+    for name in wanted:
+        if name not in found:
+            raise UnknownTopicOrPartition(f"there is no topic {name}")
+        code = found[name].error_code
+        if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise UnknownTopicOrPartition(f"there is no topic {name}")
+        if code and code != ErrorCode.LEADER_NOT_AVAILABLE:
+            raise protocol_error(code, f"topic {name} cannot be described")
+    own = _own_settings(connection, wanted)
+    return [
+        TopicDescription(
+            name,
+            own.get(name, {}),
+            tuple(
+                _describe_partition(each, live)
+                for each in sorted(found[name].partitions, key=lambda each: each.partition)
+            ),
+        )
+        for name in wanted
+    ]
+
+
+def effective_settings(cluster: Cluster, topics: Iterable[str], name: str) -> dict[str, int]:
+    """Return a setting of topics that is a whole number; empty from brokers before 0.11."""
+    wanted = sorted(topics)
+    if not wanted:
+        return {}
+    found = topic_settings(cluster.any_connection(), wanted, [name])
+    return {topic: int(said[name]) for topic, said in found.items() if name in said}
+
+
+def broker_defaults(cluster: Cluster, names: Sequence[str]) -> dict[str, int]:
+    """Return settings that are whole numbers, as a broker has them.
+
+    Raises:
+        ClientError: no broker describes them.
+    """
+    for broker in sorted(cluster.brokers()):
+        resource = DescribeConfigsResource(ConfigResourceType.BROKER, str(broker), list(names))
+        said = described(cluster.connection(broker), [resource]).get(str(broker), {})
+        if all(name in said for name in names):
+            return {name: int(said[name]) for name in names}
+    raise ClientError(f"no broker could be asked for {' and '.join(names)}")
+
+
+def _own_settings(connection: BrokerConnection, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    if not names or ApiKey.DESCRIBE_CONFIGS not in connection.versions:
+        return {}
+    resources = [DescribeConfigsResource(ConfigResourceType.TOPIC, name) for name in names]
+    answer = connection.request(DescribeConfigsRequest(resources))
+    own: dict[str, dict[str, str]] = {}
+    for each in answer.resources:
+        # A topic that went meanwhile has none.
+        if each.error_code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+            raise protocol_error(each.error_code, f"settings of topic {each.resource_name}")
+        own[each.resource_name] = {
+            entry.name: entry.value
+            for entry in each.entries
+            if entry.value is not None and _is_own(entry)
+        }
+    return own
+
+
+def _is_own(entry: ConfigEntry) -> bool:
+    """Whether a topic has this setting itself; brokers before 1.1 tell no source."""
+    if entry.source == ConfigSource.UNKNOWN:
+        return not entry.is_default
+    return entry.source == ConfigSource.TOPIC
+
+
+def _describe_partition(found: MetadataPartition, live: set[int]) -> PartitionDescription:
+    leader = found.leader if found.leader >= 0 else None
+    available = leader in live
+    isr = tuple(found.isr)
+    missing = () if available else tuple(each for each in isr if each not in live)
+    return PartitionDescription(
+        found.partition, leader, tuple(found.replicas), isr, available, missing
+    )
+
+
+def _ask_controller(cluster: Cluster, request: Any) -> Any:
+    """Ask the controller; brokers that are it no more name the next one.
+
+    Raises:
+        ClientError: no broker is the controller.
+    """
+    for _ in range(2):
+        connection = cluster.any_connection()
+        controller = ask(connection, []).controller_id
+        if controller in cluster.brokers():
+            connection = cluster.connection(controller)
+        if request.api_key not in connection.versions:
+            raise UnsupportedVersion(
+                f"the broker at {connection.address} does not take {request.api_key.name}: give "
+                "-z HOST:PORT[/CHROOT] instead of -b"
+            )
+        wait_s = TIMEOUT_MS / 1000 + connection.request_timeout_s
+        answer = connection.request(request, timeout_s=wait_s)
+        if answer.topics[0].error_code != ErrorCode.NOT_CONTROLLER:
+            return answer
+        cluster.refresh()
+    raise ClientError("no broker that answers is the controller: try again in some seconds")
+
+
+def _check(found: Any, what: str) -> None:
+    if not found.error_code:
+        return
+    said = getattr(found, "error_message", None)
+    if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise UnknownTopicOrPartition(f"there is no topic {found.topic}")
+    if said:
+        raise ProtocolError(said, code=ErrorCode(found.error_code))
+    raise protocol_error(found.error_code, what)

@@ -1,0 +1,258 @@
+"""The two ways to the topics of a cluster: by its ZooKeeper, and by its brokers.
+
+Invariant: `zkbroker topics` does and prints the same by either; what one way cannot do is a usage
+error that names the other.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+from zkbroker.cli.connection import NO_CLUSTER, open_cluster, open_session
+from zkbroker.cli.security import current_security
+from zkbroker.errors import ConfigError, UnknownTopicOrPartition
+
+if TYPE_CHECKING:
+    from zkbroker.admin.topics import TopicDescription
+    from zkbroker.client import Cluster
+    from zkbroker.zookeeper import ZkSession
+
+Assignment = Mapping[int, Sequence[int]]
+
+
+class TopicWay(Protocol):
+    """Topics of one cluster."""
+
+    def names(self) -> dict[str, bool]:
+        """Return topic → whether it is marked for deletion."""
+
+    def assignment(self, topic: str) -> Assignment | None:
+        """Return partition → broker ids; None where there is no such topic."""
+
+    def create(
+        self,
+        topic: str,
+        partitions: int,
+        replication_factor: int,
+        assignment: Assignment | None,
+        config: Mapping[str, str],
+        *,
+        rack_aware: bool,
+    ) -> None:
+        """Create a topic."""
+
+    def describe(self, names: Sequence[str]) -> "list[TopicDescription]":
+        """Describe topics; all without names."""
+
+    def alter_config(self, topic: str, add: Mapping[str, str], delete: Sequence[str]) -> None:
+        """Change settings of a topic; others are kept."""
+
+    def grow(
+        self, topic: str, total: int, added: Sequence[Sequence[int]] | None, *, rack_aware: bool
+    ) -> None:
+        """Give a topic more partitions."""
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic."""
+
+    def brokers(self) -> list[int]:
+        """Return the ids of those that are registered."""
+
+    def defaults(self, names: Sequence[str]) -> dict[str, int]:
+        """Return settings of the brokers that are whole numbers."""
+
+    def min_isr(self, topics: Collection[str]) -> dict[str, int]:
+        """Return `min.insync.replicas` of topics, without those that no broker describes."""
+
+
+class ByZooKeeper:
+    """Topics by ZooKeeper. Args: session: a started one."""
+
+    def __init__(self, session: "ZkSession") -> None:
+        self._session = session
+
+    def names(self) -> dict[str, bool]:
+        from zkbroker.registry.topics import list_topics, topics_to_delete
+
+        names = list_topics(self._session)
+        marked = set(topics_to_delete(self._session))
+        return {name: name in marked for name in names}
+
+    def assignment(self, topic: str) -> Assignment | None:
+        from zkbroker.registry.topics import assignment
+
+        return assignment(self._session, topic)
+
+    def create(
+        self,
+        topic: str,
+        partitions: int,
+        replication_factor: int,
+        assignment: Assignment | None,
+        config: Mapping[str, str],
+        *,
+        rack_aware: bool,
+    ) -> None:
+        from zkbroker.admin.topics import create_topic
+
+        create_topic(
+            self._session,
+            topic,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            assignment=assignment,
+            config=config,
+            rack_aware=rack_aware,
+        )
+
+    def describe(self, names: Sequence[str]) -> "list[TopicDescription]":
+        from zkbroker.admin.topics import describe
+
+        return describe(self._session, names)
+
+    def alter_config(self, topic: str, add: Mapping[str, str], delete: Sequence[str]) -> None:
+        from zkbroker.admin.topics import alter_config
+
+        alter_config(self._session, topic, add=add, delete=delete)
+
+    def grow(
+        self, topic: str, total: int, added: Sequence[Sequence[int]] | None, *, rack_aware: bool
+    ) -> None:
+        from zkbroker.admin.topics import add_partitions
+
+        add_partitions(self._session, topic, total, assignment=added, rack_aware=rack_aware)
+
+    def delete(self, topic: str) -> None:
+        from zkbroker.admin.topics import delete_topic
+
+        delete_topic(self._session, topic)
+
+    def brokers(self) -> list[int]:
+        from zkbroker.registry.brokers import list_brokers
+
+        return list(list_brokers(self._session))
+
+    def defaults(self, names: Sequence[str]) -> dict[str, int]:
+        from zkbroker.admin.cluster_settings import broker_defaults
+
+        return broker_defaults(self._session, names, security=current_security())
+
+    def min_isr(self, topics: Collection[str]) -> dict[str, int]:
+        from zkbroker.admin.cluster_settings import effective_min_isr
+
+        return effective_min_isr(self._session, topics, security=current_security())
+
+
+class ByBrokers:
+    """Topics by the brokers. Args: cluster: a started one."""
+
+    def __init__(self, cluster: "Cluster") -> None:
+        self._cluster = cluster
+
+    def names(self) -> dict[str, bool]:
+        from zkbroker.admin.wire_topics import topic_names
+
+        # Which are marked is written in ZooKeeper alone.
+        return dict.fromkeys(topic_names(self._cluster), False)
+
+    def assignment(self, topic: str) -> Assignment | None:
+        try:
+            (found,) = self.describe([topic])
+        except UnknownTopicOrPartition:
+            return None
+        return {each.partition: each.replicas for each in found.partitions}
+
+    def create(
+        self,
+        topic: str,
+        partitions: int,
+        replication_factor: int,
+        assignment: Assignment | None,
+        config: Mapping[str, str],
+        *,
+        rack_aware: bool,
+    ) -> None:
+        from zkbroker.admin.wire_topics import create_topic
+
+        _refuse_without_racks(rack_aware)
+        create_topic(
+            self._cluster,
+            topic,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            assignment=assignment,
+            config=config,
+        )
+
+    def describe(self, names: Sequence[str]) -> "list[TopicDescription]":
+        from zkbroker.admin.wire_topics import describe
+
+        return describe(self._cluster, names)
+
+    def alter_config(self, topic: str, add: Mapping[str, str], delete: Sequence[str]) -> None:
+        from zkbroker.admin.wire_topics import alter_config
+
+        alter_config(self._cluster, topic, add=add, delete=delete)
+
+    def grow(
+        self, topic: str, total: int, added: Sequence[Sequence[int]] | None, *, rack_aware: bool
+    ) -> None:
+        from zkbroker.admin.wire_topics import add_partitions
+
+        _refuse_without_racks(rack_aware)
+        add_partitions(self._cluster, topic, total, assignment=added)
+
+    def delete(self, topic: str) -> None:
+        from zkbroker.admin.wire_topics import delete_topic
+
+        delete_topic(self._cluster, topic)
+
+    def brokers(self) -> list[int]:
+        return sorted(self._cluster.brokers())
+
+    def defaults(self, names: Sequence[str]) -> dict[str, int]:
+        from zkbroker.admin.wire_topics import broker_defaults
+
+        return broker_defaults(self._cluster, names)
+
+    def min_isr(self, topics: Collection[str]) -> dict[str, int]:
+        from zkbroker.admin.wire_topics import effective_settings
+        from zkbroker.client.topic_settings import MIN_ISR
+
+        return effective_settings(self._cluster, topics, MIN_ISR)
+
+
+def _refuse_without_racks(rack_aware: bool) -> None:
+    if not rack_aware:
+        raise click.UsageError(
+            "--disable-rack-aware needs -z: by -b the controller places replicas, and looks at "
+            "racks. --replica-assignment places them by hand"
+        )
+
+
+@contextmanager
+def open_topics(
+    bootstrap: str | None, zookeeper: str | None, *, needs_brokers: bool = False
+) -> "Iterator[TopicWay]":
+    """Open the way that the options name; brokers count when both are given.
+
+    Args:
+        bootstrap: brokers.
+        zookeeper: its address with the chroot.
+        needs_brokers: in ZooKeeper, brokers have to be registered.
+
+    Raises:
+        ConfigError: neither is given.
+        ClientError: no broker answers.
+        RegistryError: ZooKeeper does not answer, or there is no cluster under the address.
+    """
+    if bootstrap is not None:
+        with open_cluster(bootstrap, None) as cluster:
+            yield ByBrokers(cluster)
+    elif zookeeper is not None:
+        with open_session(zookeeper, needs_brokers=needs_brokers) as session:
+            yield ByZooKeeper(session)
+    else:
+        raise ConfigError(NO_CLUSTER)
