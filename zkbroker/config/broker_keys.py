@@ -16,6 +16,7 @@ from zkbroker.config.broker import BrokerConfig
 from zkbroker.config.broker_security import PREFIX, ServerTlsOptions
 from zkbroker.config.legacy07 import Legacy07Config
 from zkbroker.config.log import LogConfig, LogManagerConfig
+from zkbroker.config.sasl_options import LoginOptions, MechanismOptions
 from zkbroker.config.schema import Option, OptionKind, options
 from zkbroker.config.secret import Secret, SecretText
 from zkbroker.config.tls import TlsSettings
@@ -111,14 +112,27 @@ PASSWORDS = frozenset(
 
 
 def is_secret(key: str) -> bool:
-    """Whether the value of a broker's key is not shown; also under `listener.name.`."""
-    if key in PASSWORDS:
-        return True
-    prefixed = key.startswith((PREFIX, "ssl.", "sasl."))
-    return prefixed and key.endswith(_SECRET_ENDS)
+    """Whether the value of a broker's key is not shown.
+
+    Of a listener's settings (`listener.name.`) those are shown that are known to be no secret: what
+    no broker knows may be a password under a name that was written wrongly.
+    """
+    if key.startswith(PREFIX):
+        parts = key.split(".")
+        return not any(".".join(parts[at:]) in _OF_LISTENERS for at in range(3, len(parts)))
+    return key in PASSWORDS or (key.startswith(("ssl.", "sasl.")) and key.endswith(_SECRET_ENDS))
 
 
 _SECRET_ENDS = (".password", ".jaas.config", ".keystore.key", ".secret")
+
+_OF_LISTENERS = frozenset(
+    key
+    for group in (TlsSettings, ServerTlsOptions, LoginOptions, MechanismOptions)
+    for _, each in options(group)
+    for key, _ in each.keys
+    if not isinstance(each.kind, SecretText)
+) | {"max.connection.creation.rate", *TlsSettings.IGNORED}
+"""Settings of a listener that are no secrets."""
 
 _GROUPS: tuple[tuple[str, ...], ...] = (
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),

@@ -3,7 +3,7 @@
 import pytest
 
 from zkbroker.config.broker import BrokerConfig, refuse_unknown
-from zkbroker.config.broker_keys import DEFAULTS, SHOWN, UNUSED, shown_as_given
+from zkbroker.config.broker_keys import DEFAULTS, SHOWN, UNUSED, is_secret, shown_as_given
 from zkbroker.errors import ConfigError
 
 # What a genuine broker of 2.1 shows: the names in its configuration definition.
@@ -179,3 +179,22 @@ def test_passwords_are_sensitive():
 def test_a_name_that_no_broker_knows_is_refused_with_the_nearest_one():
     with pytest.raises(ConfigError, match=r"^num\.partitons is no setting of a broker; did you me"):
         refuse_unknown(["num.partitions", "num.partitons"])
+
+
+@pytest.mark.parametrize(
+    ("key", "secret"),
+    [
+        ("ssl.keystore.location", False),
+        ("max.connection.creation.rate", False),
+        ("plain.sasl.server.callback.handler.class", False),
+        ("ssl.client.auth", False),
+        ("ssl.keystore.key", True),
+        ("ssl.key.pem", True),
+        ("ssl.key.password", True),
+        ("scram-sha-512.sasl.jaas.config", True),
+        ("ssl.keystore.pasword", True),
+        ("sasl.jaas.conf", True),
+    ],
+)
+def test_settings_of_a_listener_are_shown_that_are_known_to_be_no_secret(key, secret):
+    assert is_secret(f"listener.name.external.{key}") is secret
