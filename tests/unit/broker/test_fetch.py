@@ -144,10 +144,21 @@ def test_each_reader_is_told_its_end():
     world = World()
     world.fetch(3, replica_id=2)
     world.replica.log.reads.clear()
-    for request in ({}, {"isolation_level": 1}, {"replica_id": 2}, {"replica_id": -2}):
+    for request in ({}, {"isolation_level": 1}, {"replica_id": 2}):
         world.replica.log.first_unstable_offset = 1
         world.fetch(0, **request)
-    assert world.replica.log.reads == [3, 1, 5, 5]
+    assert world.replica.log.reads == [3, 1, 5]
+
+
+@pytest.mark.parametrize("replica_id", [-2, -3, -(2**31)])
+def test_a_client_reads_no_further_by_another_negative_replica_id(replica_id):
+    world = World()
+    world.fetch(3, replica_id=2)
+    world.replica.log.reads.clear()
+    world.replica.log.first_unstable_offset = 1
+    world.fetch(0, replica_id=replica_id)
+    world.fetch(0, replica_id=replica_id, isolation_level=1)
+    assert world.replica.log.reads == [3, 1]
 
 
 def test_what_a_follower_fetches_moves_the_high_watermark_one_fetch_late():

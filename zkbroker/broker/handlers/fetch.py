@@ -47,8 +47,6 @@ _COALESCE_S = 0.002
 _LIMITED_SINCE = 3
 _SESSIONS_SINCE = 7
 _ZSTD_VERSION = 10
-CONSUMER = -1
-
 
 _READERS = {
     READ_UNCOMMITTED: ReadEnd.HIGH_WATERMARK,
@@ -150,7 +148,8 @@ class FetchHandler:
                 code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
             )
         reader = ReadEnd.LOG_END
-        if follower == CONSUMER:
+        if follower < 0:
+            # Also by other negative numbers than a consumer's -1, to which no broker answers.
             isolation = request.isolation_level
             reader = _READERS.get(isolation) or reader_of(isolation)
         asked = Asked(
