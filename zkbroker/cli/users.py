@@ -11,6 +11,7 @@ import click
 
 from zkbroker.cli.connection import NO_ZOOKEEPER, open_empty_session, zookeeper_option
 from zkbroker.cli.output import json_option, print_json, say
+from zkbroker.cli.security import current_security
 from zkbroker.errors import ClientError, ConfigError
 from zkbroker.security.sasl import SCRAM_SHA_256, SCRAM_SHA_512
 
@@ -165,7 +166,8 @@ def _open(zookeeper: str | None) -> "Iterator[ZkSession]":
 
     if zookeeper is None:
         raise ConfigError(NO_ZOOKEEPER)
-    with ZkSession(zookeeper, make_chroot=False) as session:
+    security = current_security().zookeeper
+    with ZkSession(zookeeper, make_chroot=False, security=security) as session:
         yield session
 
 

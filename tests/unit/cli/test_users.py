@@ -1,5 +1,6 @@
 """`zkbroker users`: where a password comes from, and what is stored of it."""
 
+import contextlib
 from contextlib import nullcontext
 
 import pytest
@@ -12,6 +13,7 @@ from zkbroker.registry.scram_users import ScramCredentials, scram_users
 from zkbroker.registry.user_configs import read_user_configs
 from zkbroker.security.sasl import SCRAM_SHA_256, SCRAM_SHA_512
 from zkbroker.security.sasl.scram import SHA_256
+from zkbroker.zookeeper import session as zookeeper_session
 
 
 @pytest.fixture
@@ -91,3 +93,23 @@ def test_mistakes_are_refused_and_change_nothing(session, arguments, text, error
     with pytest.raises(error, match=says):
         run(*arguments, text=text)
     assert scram_users(session) == before
+
+
+@pytest.mark.parametrize(
+    "arguments", [("add", "bob"), ("alter", "bob"), ("list",), ("delete", "bob")]
+)
+def test_users_are_written_and_read_by_the_login_at_zookeeper(arguments, monkeypatch, tmp_path):
+    seen = []
+
+    def session(connect, *, make_chroot=True, security):
+        seen.append((security.set_acl, security.logins))
+        return nullcontext(InstantSession())
+
+    monkeypatch.setattr(zookeeper_session, "ZkSession", session)
+    login = tmp_path / "zk.properties"
+    login.write_text("zookeeper.auth.digest=broker:secret\nzookeeper.set.acl=true\n")
+    given = ("-z", "zk:2181", "--command-config", str(login))
+    with contextlib.suppress(ClientError):
+        run(*arguments, *given, text="x\n")
+    assert seen == [(True, seen[0][1])]
+    assert "broker" in seen[0][1]
