@@ -24,6 +24,8 @@ SAVED_EVERY_S = 10.0
 MAX_CLIENTS = 1000
 MAX_ADDRESSES = 8
 MAX_REQUEST_KINDS = 1000
+MAX_NAME_CHARS = 256
+"""Longer client ids are cut: a thousand of those that the protocol allows are 32 MiB."""
 OTHER = "(others)"
 FILE_NAME = "client-versions.json"
 _OTHER_KINDS = -1
@@ -71,6 +73,8 @@ class ClientVersions:
 
     def client(self, client_id: str | None, address: str) -> ClientCounts:
         """Return the counts of a client id; of all others when there are too many."""
+        if client_id is not None and len(client_id) > MAX_NAME_CHARS:
+            client_id = f"{client_id[:MAX_NAME_CHARS]}..."
         counts = self._clients.get(client_id)
         if counts is None:
             if len(self._clients) >= MAX_CLIENTS:

@@ -68,3 +68,10 @@ def test_throttled_clients_are_told() -> None:
     by_id = {each["client_id"]: each for each in clients.snapshot()["clients"]}
     assert (by_id[None]["throttled"], by_id[None]["throttled_ms"]) == (2, 1500)
     assert by_id["calm"]["throttled"] == 0
+
+
+def test_long_client_ids_are_cut() -> None:
+    clients = ClientVersions(PlainRuntime(lambda: 0))
+    counts = clients.client("a" * 30_000, "a")
+    assert clients.client("a" * 30_000, "a") is counts
+    assert max(len(each["client_id"]) for each in clients.snapshot()["clients"]) < 300

@@ -17,6 +17,7 @@ none.
 Source: KIP-13, KIP-55, KIP-124.
 """
 
+import hashlib
 import logging
 import math
 from collections.abc import Mapping
@@ -27,7 +28,8 @@ from zkbroker.registry.user_configs import DEFAULT, ConfigEntity, Name, UserConf
 logger = logging.getLogger(__name__)
 
 Key = tuple[str, str]
-"""User and client that share a quota; empty for any."""
+"""User and client that share a quota; empty for any. Long client ids stand as their hash."""
+MAX_NAME_CHARS = 256
 
 
 class QuotaKind(StrEnum):
@@ -100,8 +102,9 @@ class QuotaTable:
     def find(self, kind: QuotaKind, user: str, client: str) -> tuple[Key, float] | None:
         """Return what shares a quota, and the quota; None where there is none."""
         quotas = self._quotas[kind]
+        mark = client if len(client) <= MAX_NAME_CHARS else _hash(client)
         if quotas:
-            both, of_user, of_client = (user, client), (user, ""), ("", client)
+            both, of_user, of_client = (user, mark), (user, ""), ("", mark)
             for wanted, key in (
                 ((user, client), both),
                 ((user, DEFAULT), both),
@@ -116,4 +119,8 @@ class QuotaTable:
                 if quota is not None:
                     return key, quota
         default = self._defaults.get(kind)
-        return None if default is None else (("", client), default)
+        return None if default is None else (("", mark), default)
+
+
+def _hash(client: str) -> str:
+    return "sha256:" + hashlib.sha256(client.encode("utf-8", "surrogatepass")).hexdigest()

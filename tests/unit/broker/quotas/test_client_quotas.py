@@ -67,3 +67,17 @@ def test_the_number_of_rates_is_bounded():
         quotas.record(quotas.limits("u", f"c{number}"), PRODUCE, 1)
         assert quotas.throttle_ms(busy, PRODUCE) == 2000
     assert quotas.rates == 3
+
+
+def test_long_client_ids_take_no_memory_and_keep_rates_of_their_own():
+    quotas = _quotas({ConfigEntity(client=DEFAULT): {PRODUCE: "100"}})
+    one, other = quotas.limits("u", "a" * 30_000), quotas.limits("u", "a" * 30_001)
+    assert max(len(each) for each in one.found[PRODUCE][0]) < 100
+    assert quotas.record(one, PRODUCE, 200) == 1000
+    assert quotas.record(other, PRODUCE, 100) == 0
+
+
+def test_a_quota_of_a_long_client_id_is_found():
+    client = "a" * 300
+    quotas = _quotas({ConfigEntity(client=client): {PRODUCE: "100"}})
+    assert quotas.record(quotas.limits("u", client), PRODUCE, 200) == 1000
