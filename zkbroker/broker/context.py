@@ -28,6 +28,7 @@ class RequestContext:
         api_key: of the request's header, as the next three.
         principal: of the sender.
         run_until: when others are to get their turn, on the monotonic clock.
+        no_broker: whether the sender asked for what brokers alone may do, and is none.
     """
 
     session: Session
@@ -37,6 +38,7 @@ class RequestContext:
     client_id: str | None
     principal: Principal = ANONYMOUS
     run_until: float = field(default_factory=lambda: time.monotonic() + RUN_S)
+    no_broker: bool = False
 
     @property
     def listener(self) -> str:

@@ -138,7 +138,7 @@ class Dispatcher:
                 raise
             response = self._failed(error, header, request)
         parts = None
-        if meter is not None:
+        if meter is not None and (context.no_broker or not meter.exempt):
             meter.handled(response, (time.monotonic() - started - session.parked_s) * 1000)
         if response is not None:
             errors: list[int] = []

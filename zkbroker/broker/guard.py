@@ -156,8 +156,10 @@ class GuardedHandler:
     def _allows(self, need: Need, resource: Resource, context: RequestContext) -> bool:
         ask = self._permissions
         other = need.or_on_cluster
-        if other is not None and ask.allowed(context, other, CLUSTER, audited=False):
-            return True
+        if other is not None:
+            if ask.allowed(context, other, CLUSTER, audited=False):
+                return True
+            context.no_broker |= other is Operation.CLUSTER_ACTION
         some = need.or_on_some
         audited = need.scope is not Scope.LISTED
         if some is not None:
@@ -168,6 +170,7 @@ class GuardedHandler:
         return ask.allowed(context, need.operation, resource, audited=audited)
 
     def _refuse(self, need: Need, resource: Resource, request: Any, context: RequestContext) -> Any:
+        context.no_broker |= need.operation is Operation.CLUSTER_ACTION
         if need.empty:
             return MESSAGES[self._api][1]()
         code = need.code or REFUSED[resource.type]

@@ -8,8 +8,10 @@ from zkbroker.broker.clients import ClientVersions
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.dispatcher import Dispatcher, Handler
 from zkbroker.broker.metrics import BrokerMetrics
+from zkbroker.broker.quotas import ClientQuotas, QuotaTable, Throttling
 from zkbroker.errors import ErrorCode, ProtocolError, RegistryError
 from zkbroker.fileslice import FileSlice
+from zkbroker.network.server.muting import Mute
 from zkbroker.network.server.server import CloseConnection
 from zkbroker.protocol import ApiKey, RequestHeader, decode_response, encode_request
 from zkbroker.protocol.messages import (
@@ -22,6 +24,7 @@ from zkbroker.protocol.messages import (
 )
 from zkbroker.protocol.messages.fetch import FetchResponsePartition, FetchResponseTopic
 from zkbroker.protocol.messages.transactions import TxnTopicPartitions
+from zkbroker.registry.user_configs import ConfigEntity, UserConfigs
 from zkbroker.security import ANONYMOUS
 
 
@@ -213,3 +216,23 @@ def test_a_request_with_too_many_items_is_refused_before_they_are_made(
     asked = frame(3, 1, MetadataRequest(["t"] * 1001))
     with pytest.raises(CloseConnection, match=r"request\.max\.items=1000 .*api_key=3"):
         made.handle(session, asked)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("no_broker", [False, True])
+def test_what_only_brokers_may_ask_counts_for_others(
+    dispatcher: Make, session: PlayedSession, no_broker: bool
+) -> None:
+    """Else refused requests would be those that no quota bounds."""
+    quotas = ClientQuotas(lambda: 0)
+    settings = {"request_percentage": "0.000001"}
+    quotas.take(QuotaTable(UserConfigs({ConfigEntity(user="ANONYMOUS"): settings})))
+
+    def handle(request: FetchRequest, context: RequestContext) -> FetchResponse:
+        context.no_broker = no_broker
+        return FetchResponse()
+
+    session.mute = Mute(lambda: None)  # type: ignore[attr-defined]
+    made = dispatcher(fetch=handle)
+    made.throttling = Throttling(quotas)
+    made.handle(session, frame(1, 4, FetchRequest(replica_id=2)))  # type: ignore[arg-type]
+    assert bool(session.mute.seconds) is no_broker  # type: ignore[attr-defined]

@@ -26,8 +26,14 @@ from zkbroker.protocol.messages import (
     ProduceRequest,
     ProduceResponse,
 )
+from zkbroker.protocol.messages.fetch import FetchRequestTopic
 from zkbroker.protocol.messages.groups import ListedGroup
+from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from zkbroker.protocol.messages.metadata import MetadataBroker, MetadataTopic
+from zkbroker.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochRequestTopic,
+)
 from zkbroker.protocol.messages.offsets import OffsetFetchResponseTopic
 from zkbroker.protocol.messages.produce import ProduceRequestTopic
 from zkbroker.security import ANONYMOUS, Operation, Resource, ResourceType
@@ -305,3 +311,27 @@ def test_an_api_without_needs_is_not_open() -> None:
     open_to_all = Handler()
     handlers = guarded({ApiKey.API_VERSIONS: open_to_all}, permissions, NO_TOPICS)
     assert handlers[ApiKey.API_VERSIONS] is open_to_all
+
+
+@pytest.mark.parametrize(
+    ("request_", "denied", "no_broker"),
+    [
+        (FetchRequest(replica_id=2), Operation.CLUSTER_ACTION, True),
+        (LeaderAndIsrRequest(), Operation.CLUSTER_ACTION, True),
+        (
+            OffsetForLeaderEpochRequest(2, [OffsetForLeaderEpochRequestTopic("t", [])]),
+            Operation.CLUSTER_ACTION,
+            True,
+        ),
+        (FetchRequest(replica_id=2), Operation.READ, False),
+        (FetchRequest(topics=[FetchRequestTopic("t", [])]), Operation.READ, False),
+    ],
+)
+def test_a_client_that_asks_as_a_broker_is_found_to_be_none(
+    request_: Any, denied: Operation, no_broker: bool
+) -> None:
+    session: Any = SimpleNamespace(ip="10.0.0.1", listener="X")
+    context = RequestContext(session, request_.api_key, 3, 7, "c")
+    permissions = Permissions(Played(lambda operation, _: operation is denied), AuditLog(lambda: 0))
+    GuardedHandler(request_.api_key, Handler(), permissions, NO_TOPICS)(request_, context)
+    assert context.no_broker is no_broker

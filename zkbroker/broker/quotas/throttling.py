@@ -10,7 +10,8 @@ is not read before the time is over, and is answered in its turn (KIP-219).
 
 Invariant: a throttled fetch is answered empty and is not counted; one that is not throttled is
 answered in full, however large its first batch is, so that no quota stops a consumer for good.
-What brokers send each other is exempt. A produce with acks=0 has no quota of request time.
+What brokers send each other is exempt, unless its sender is found to be no broker. A produce with
+acks=0 has no quota of request time.
 """
 
 from collections.abc import Sequence
@@ -54,7 +55,17 @@ class Counted(Protocol):
 class Meter:
     """One request of a client with quotas, from its arrival to its answer."""
 
-    __slots__ = ("_counts", "_fetch", "_limits", "_quotas", "_session", "_size", "_timed", "_write")
+    __slots__ = (
+        "_counts",
+        "_fetch",
+        "_limits",
+        "_quotas",
+        "_session",
+        "_size",
+        "_timed",
+        "_write",
+        "exempt",
+    )
 
     def __init__(
         self,
@@ -64,14 +75,18 @@ class Meter:
         counts: Counted,
         request: Any,
         size: int,
+        *,
+        exempt: bool = False,
     ) -> None:
         key = request.api_key
+        self.exempt = exempt
+        """Whether brokers send such requests to each other: it is not counted then."""
         self._quotas = quotas
         self._limits = limits
         self._session = session
         self._counts = counts
         self._size = size
-        self._fetch = key is ApiKey.FETCH
+        self._fetch = key is ApiKey.FETCH and not exempt
         self._write = key is ApiKey.PRODUCE
         self._timed = not (self._write and request.acks == 0)
 
@@ -165,8 +180,7 @@ class Throttling:
             size: bytes of its frame.
         """
         key = request.api_key
-        if not limits.found or key in EXEMPT:
+        if not limits.found:
             return None
-        if key in _OF_REPLICAS and request.replica_id >= 0:
-            return None
-        return Meter(self._quotas, limits, session, counts, request, size)
+        exempt = key in EXEMPT or (key in _OF_REPLICAS and request.replica_id >= 0)
+        return Meter(self._quotas, limits, session, counts, request, size, exempt=exempt)

@@ -5,7 +5,6 @@ import pytest
 from zkbroker.broker.clients import ClientCounts
 from zkbroker.broker.quotas import ClientQuotas, QuotaKind, QuotaTable, Throttling
 from zkbroker.network.server.muting import Mute
-from zkbroker.protocol import ApiKey
 from zkbroker.protocol.messages import (
     FetchRequest,
     FetchResponse,
@@ -126,8 +125,11 @@ def test_request_time_throttles_any_request_and_the_next_fetch(played):
     ],
 )
 def test_what_brokers_send_each_other_is_exempt(played, request_):
-    assert played.meter(request_) is None
-    assert request_.api_key in ApiKey
+    meter = played.meter(request_)
+    assert meter.exempt
+    assert meter.refuse(request_, 1) is None
+    meter.answered([bytes(3000)])
+    assert played.quotas.throttle_ms(played.limits, QuotaKind.FETCH) == 0
 
 
 def test_a_client_without_quotas_is_not_metered(played):
