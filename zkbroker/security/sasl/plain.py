@@ -52,6 +52,7 @@ class PlainServer:
 
         Raises:
             LoginRefused: they are wrong, or the token is none.
+            TypeError: the check does not say whether they are.
         """
         parts = token.split(b"\0")
         try:
@@ -62,7 +63,11 @@ class PlainServer:
             raise LoginRefused("Authentication failed: username not specified")
         if not password:
             raise LoginRefused("Authentication failed: password not specified")
-        if not self._check(user, password):
+        fits = self._check(user, password)
+        if not isinstance(fits, bool):
+            # A function of the user's own, perhaps a coroutine: that is true whatever it says.
+            raise TypeError(f"the check of a password returned {type(fits)}, not True or False")
+        if not fits:
             raise LoginRefused("Authentication failed: Invalid username or password")
         if authorization_id not in ("", user):
             raise LoginRefused(

@@ -48,3 +48,15 @@ def test_the_client_says_what_the_server_takes():
     assert client.evaluate(server.evaluate(client.first())) is None
     assert client.complete
     assert server.user == "alice"
+
+
+async def check(user, password):
+    return False
+
+
+@pytest.mark.parametrize("own", [lambda user, password: "no", lambda user, password: None, check])
+def test_a_check_that_says_neither_yes_nor_no_lets_nobody_in(own, recwarn):
+    server = PlainServer(own)
+    with pytest.raises(TypeError, match="not True or False"):
+        server.evaluate(b"\0alice\0s3cret")
+    assert server.user is None
