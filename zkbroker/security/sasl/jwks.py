@@ -5,6 +5,7 @@ a published key is never taken for a secret. Keys are read again as time passes,
 names one that is unknown, but at most every few seconds. When that fails, the keys known hold.
 """
 
+import http.client
 import json
 import logging
 import threading
@@ -47,8 +48,11 @@ def read_url(url: str) -> bytes:
     if parts.scheme == "file":
         data = Path(urllib.request.url2pathname(parts.path)).read_bytes()
     else:
-        with urllib.request.urlopen(url, timeout=_FETCH_TIMEOUT_S) as answer:  # noqa: S310 - checked where it is set
-            data = answer.read(_MAX_BYTES + 1)
+        try:
+            with urllib.request.urlopen(url, timeout=_FETCH_TIMEOUT_S) as answer:  # noqa: S310 - checked where it is set
+                data = answer.read(_MAX_BYTES + 1)
+        except http.client.HTTPException as error:
+            raise OSError(f"no answer of HTTP: {error!r}") from error
     if len(data) > _MAX_BYTES:
         raise OSError(f"longer than {_MAX_BYTES} bytes")
     return bytes(data)

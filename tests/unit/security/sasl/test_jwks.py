@@ -1,5 +1,7 @@
 import base64
 import json
+import socket
+import threading
 
 import jwt
 import pytest
@@ -142,3 +144,19 @@ def test_keys_come_from_a_file(tmp_path):
     path.write_bytes(b"x" * 1024 * 1025)
     with pytest.raises(OSError, match="longer"):
         read_url(path.as_uri())
+
+
+def test_a_page_that_is_no_http_is_one_that_cannot_be_read():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        answering = threading.Thread(target=_answer_once, args=(server, b"SSH-2.0-x\r\n"))
+        answering.start()
+        with pytest.raises(OSError, match="HTTP"):
+            read_url(f"http://127.0.0.1:{server.getsockname()[1]}/keys")
+        answering.join()
+
+
+def _answer_once(server, text):
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(1000)
+        connection.sendall(text)
