@@ -85,6 +85,12 @@ def _validator(listener: str, mechanism: ListenerMechanism) -> TokenValidator:
         return validator
     url = options.jwks_url
     if not url:
+        logger.warning(
+            "listener=%s takes tokens without a signature: whoever connects may log in as any user, "
+            "super users included; for anything but tests set %s",
+            listener,
+            JWKS_URL,
+        )
         return UnsecuredValidator(_unsecured_rules(mechanism.line.options))
     if not url.lower().startswith(_SCHEMES):
         raise ConfigError(f"{JWKS_URL}={url} is not allowed: give https://... or file:///...")

@@ -73,13 +73,14 @@ def test_users_in_zookeeper_log_in_by_scram():
     assert log_in(make, ScramClient(SHA_512, "alice", "pw")) == "alice"
 
 
-def test_unsecured_tokens_are_taken_as_the_line_says():
+def test_unsecured_tokens_are_taken_as_the_line_says(caplog):
     make = made(
         OAUTHBEARER,
         options='unsecuredValidatorPrincipalClaimName="name" '
         'unsecuredValidatorRequiredScope="read" unsecuredValidatorAllowableClockSkewMs="5000"',
     )
     claims = {"name": "alice", "exp": time.time() - 1, "scope": "read"}
+    assert "log in as any user" in caplog.text
     assert log_in(make, OAuthBearerClient(unsecured_token(claims))) == "alice"
     with pytest.raises(LoginRefused):
         log_in(make, OAuthBearerClient(unsecured_token(claims | {"scope": "write"})))
