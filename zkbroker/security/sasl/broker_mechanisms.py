@@ -86,8 +86,8 @@ def _validator(listener: str, mechanism: ListenerMechanism) -> TokenValidator:
     url = options.jwks_url
     if not url:
         logger.warning(
-            "listener=%s takes tokens without a signature: any client may log in as any user, super "
-            "users included; for anything but tests set %s",
+            "listener=%s takes tokens without a signature: any client may log in as any user, "
+            "super users included; for anything but tests set %s",
             listener,
             JWKS_URL,
         )
