@@ -53,6 +53,24 @@ def test_top_shows_brokers_topics_and_lag(cluster):
     assert ["modern", "coordinator", "visits", "0", "0", "1", unread] in rows
 
 
+def test_top_by_brokers_says_which_groups_are_missing(cluster):
+    brokers = cluster.bootstrap_servers
+    shown = run("top", "-b", brokers, "--once", "--interval", "0.1")
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines()]
+    assert ["visits", "2", "10", "0"] in rows
+    assert any(row[:3] == ["modern", "coordinator", "visits"] for row in rows)
+    assert "counters" not in shown
+    assert "groups that keep their offsets in ZooKeeper are not shown: give -z" in shown
+
+
+def test_doctor_reaches_the_brokers(cluster, tmp_path):
+    brokers = cluster.bootstrap_servers
+    found = json.loads(run("doctor", "-b", brokers, "--data", str(tmp_path), "--json"))
+    checks = {each["check"]: each for each in found}
+    assert checks["broker 1"]["found"] == f"{brokers} answers"
+    assert "the controller is 1" in checks["brokers"]["found"]
+
+
 def test_clients_are_listed_from_the_data_directory(cluster):
     directory = cluster.broker(1).data_directory
     cluster.broker(1).stop()

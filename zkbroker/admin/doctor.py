@@ -15,7 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zkbroker.admin.cluster_tree import NoBrokers, find_no_brokers
-from zkbroker.errors import RegistryError
+from zkbroker.client import Cluster, StaticSource
+from zkbroker.client.metadata_source import ask
+from zkbroker.config.security import NO_SECURITY, ClientSecurity
+from zkbroker.errors import RegistryError, ZkbrokerError
 from zkbroker.registry.brokers import BrokerInfo, list_brokers
 from zkbroker.zookeeper.embedded import find_jars
 from zkbroker.zookeeper.java import INSTALL_JAVA, java_version, require_java
@@ -45,7 +48,12 @@ class MachineCheck:
 
 
 def diagnose(
-    *, data: Path, ports: tuple[int, ...] = (), zookeeper: str | None = None
+    *,
+    data: Path,
+    ports: tuple[int, ...] = (),
+    zookeeper: str | None = None,
+    bootstrap: str | None = None,
+    security: ClientSecurity = NO_SECURITY,
 ) -> list[MachineCheck]:
     """Run every check.
 
@@ -53,6 +61,8 @@ def diagnose(
         data: a directory that a broker would use; it need not exist yet.
         ports: ports that should be free.
         zookeeper: connect string of an ensemble to look at.
+        bootstrap: brokers of a cluster to look at.
+        security: how both are connected to.
     """
     checks: list[Callable[[], MachineCheck]] = [
         check_python,
@@ -65,7 +75,9 @@ def diagnose(
     checks += [lambda port=port: check_port(port) for port in ports]  # type: ignore[misc] # mypy does not infer a lambda with a default
     findings = [check() for check in checks]
     if zookeeper is not None:
-        findings += check_zookeeper(zookeeper)
+        findings += check_zookeeper(zookeeper, security)
+    if bootstrap is not None:
+        findings += check_brokers(bootstrap, security)
     return findings
 
 
@@ -148,13 +160,13 @@ def check_port(port: int) -> MachineCheck:
         )
 
 
-def check_zookeeper(connect: str) -> list[MachineCheck]:
+def check_zookeeper(connect: str, security: ClientSecurity = NO_SECURITY) -> list[MachineCheck]:
     """An ensemble answers, its clock agrees with ours, and which brokers it knows.
 
     No node is left behind: a chroot that is missing stays missing.
     """
     try:
-        with ZkSession(connect, make_chroot=False) as session:
+        with ZkSession(connect, make_chroot=False, security=security.zookeeper) as session:
             brokers = list_brokers(session)
             missing = None if brokers else find_no_brokers(session)
             skew = _clock_skew(session)
@@ -177,6 +189,43 @@ def check_zookeeper(connect: str) -> list[MachineCheck]:
             "" if agreed else "synchronise the clocks, as with chrony or systemd-timesyncd",
         ),
     ]
+
+
+def check_brokers(bootstrap: str, security: ClientSecurity = NO_SECURITY) -> list[MachineCheck]:
+    """Brokers of a cluster can be reached from here, each at the address that it advertises.
+
+    ZooKeeper and its clock are not looked at: brokers do not say where it is.
+    """
+    start = "start the brokers, or correct the addresses"
+    try:
+        with Cluster(StaticSource(bootstrap), security=security) as cluster:
+            controller = ask(cluster.any_connection(), []).controller_id
+            found = [_check_broker(cluster, broker) for broker in sorted(cluster.brokers())]
+    except ZkbrokerError as error:
+        return [MachineCheck("brokers", False, str(error), start)]
+    known = ", ".join(each.check.removeprefix("broker ") for each in found) or "none"
+    led = controller >= 0
+    said = f"{bootstrap} answers; brokers: {known}; " + (
+        f"the controller is {controller}" if led else "there is no controller"
+    )
+    cure = "" if led else "wait some seconds; if it stays, see what the brokers log of ZooKeeper"
+    return [MachineCheck("brokers", led, f"{said}; ZooKeeper is looked at with -z", cure), *found]
+
+
+def _check_broker(cluster: Cluster, broker: int) -> MachineCheck:
+    address = cluster.brokers()[broker]
+    name = f"broker {broker}"
+    try:
+        cluster.connection(broker)
+    except ZkbrokerError as error:
+        return MachineCheck(
+            name,
+            False,
+            str(error),
+            "start it, or set its advertised.listeners to an address that this machine reaches: "
+            f"it advertises {address.host}:{address.port}",
+        )
+    return MachineCheck(name, True, f"{address.host}:{address.port} answers")
 
 
 def _registered(

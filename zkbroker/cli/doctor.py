@@ -6,13 +6,15 @@ from pathlib import Path
 import click
 
 from zkbroker.cli.output import json_option, print_json, say
+from zkbroker.cli.security import current_security, security_option
 
 
 @click.command(
     "doctor",
     epilog="\b\nExamples:\n"
     "  zkbroker doctor\n"
-    "  zkbroker doctor --data /var/zkbroker --port 9092 --zookeeper zk1:2181",
+    "  zkbroker doctor --data /var/zkbroker --port 9092 --zookeeper zk1:2181\n"
+    "  zkbroker doctor -b broker1:9092,broker2:9092",
 )
 @click.option(
     "--data",
@@ -29,15 +31,37 @@ from zkbroker.cli.output import json_option, print_json, say
     help="A port that must be free; repeatable.",
 )
 @click.option("--zookeeper", "-z", metavar="HOST:PORT[/CHROOT]", help="An ensemble to look at.")
+@click.option(
+    "--bootstrap-server",
+    "--bootstrap",
+    "-b",
+    "bootstrap",
+    metavar="HOST:PORT[,HOST:PORT]",
+    help="Brokers to look at: each has to be reached at the address that it advertises.",
+)
+@security_option
 @json_option
-def command(data: Path, ports: tuple[int, ...], zookeeper: str | None, as_json: bool) -> None:
+def command(
+    data: Path,
+    ports: tuple[int, ...],
+    zookeeper: str | None,
+    bootstrap: str | None,
+    as_json: bool,
+) -> None:
     """Check whether this machine can run brokers, and say what to do if not.
 
-    Exit status 1 when something needs doing.
+    With -z or -b, also whether it reaches those of a cluster; both may be given. The clock is
+    compared with ZooKeeper's, with -z only. Exit status 1 when something needs doing.
     """
     from zkbroker.admin.doctor import diagnose
 
-    findings = diagnose(data=data, ports=ports, zookeeper=zookeeper)
+    findings = diagnose(
+        data=data,
+        ports=ports,
+        zookeeper=zookeeper,
+        bootstrap=bootstrap,
+        security=current_security(),
+    )
     if as_json:
         print_json([{f: getattr(each, f) for f in each.__slots__} for each in findings])
     else:

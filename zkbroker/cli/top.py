@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import click
 
-from zkbroker.cli.connection import open_cluster, zookeeper_option
+from zkbroker.cli.connection import cluster_options, open_cluster
 from zkbroker.cli.foreign_text import harmless
 from zkbroker.errors import ZkbrokerError
 from zkbroker.types import PartitionKey
@@ -49,9 +50,9 @@ class Snapshot:
     "top",
     epilog="\b\nExamples:\n"
     "  zkbroker top -z 127.0.0.1:2181\n"
-    "  zkbroker top -z 127.0.0.1:2181 --once",
+    "  zkbroker top -b 127.0.0.1:9092 --once",
 )
-@zookeeper_option
+@cluster_options
 @click.option(
     "--interval",
     type=click.FloatRange(0.1),
@@ -60,15 +61,22 @@ class Snapshot:
     help="Seconds between pictures.",
 )
 @click.option("--once", is_flag=True, help="Print one picture and stop.")
-def command(zookeeper: str | None, interval: float, once: bool) -> None:
-    """Show brokers, topics, rates, groups and lag, until Ctrl-C."""
+def command(bootstrap: str | None, zookeeper: str | None, interval: float, once: bool) -> None:
+    """Show brokers, topics, rates, groups and lag, until Ctrl-C.
+
+    By -b, groups that keep their offsets in ZooKeeper are not shown: brokers do not know them.
+    """
     from rich.console import Console
     from rich.live import Live
 
     from zkbroker.cli.connection import open_session
 
     console = Console(markup=False)
-    with open_session(zookeeper) as session, open_cluster(None, zookeeper) as cluster:
+    with ExitStack() as stack:
+        session = None
+        if bootstrap is None and zookeeper is not None:
+            session = stack.enter_context(open_session(zookeeper))
+        cluster = stack.enter_context(open_cluster(bootstrap, zookeeper))
         before = take(session, cluster)
         time.sleep(interval)
         now = take(session, cluster)
@@ -86,8 +94,13 @@ def command(zookeeper: str | None, interval: float, once: bool) -> None:
                 live.update(picture(before, now), refresh=True)
 
 
-def take(session: "ZkSession", cluster: "Cluster") -> Snapshot:
-    """Look at a cluster: topics and brokers by the brokers, groups where they are kept."""
+def take(session: "ZkSession | None", cluster: "Cluster") -> Snapshot:
+    """Look at a cluster: topics and brokers by the brokers, groups where they are kept.
+
+    Args:
+        session: to its ZooKeeper; without one, the groups kept there are missing.
+        cluster: a started one.
+    """
     from zkbroker.admin import coordinator_groups
     from zkbroker.client.resolve_offsets import resolve_offsets
     from zkbroker.consumer import EARLIEST_TIME, LATEST_TIME
@@ -105,8 +118,13 @@ def take(session: "ZkSession", cluster: "Cluster") -> Snapshot:
     snapshot.ends = {key: end or 0 for key, end in ends.items()}
     snapshot.starts = {key: start or 0 for key, start in starts.items()}
     keys = list(snapshot.leaders)
-    for group in list_groups(session):
-        snapshot.groups[group, "zookeeper"] = _of_zookeeper(session, group, keys)
+    if session is None:
+        snapshot.troubles.append(
+            "groups that keep their offsets in ZooKeeper are not shown: give -z instead of -b"
+        )
+    else:
+        for group in list_groups(session):
+            snapshot.groups[group, "zookeeper"] = _of_zookeeper(session, group, keys)
     try:
         for group in coordinator_groups.list_groups(cluster):
             found = coordinator_groups.describe(cluster, group)

@@ -1,5 +1,6 @@
 import socket
 
+from tests.support.fake_broker import FakeCluster
 from zkbroker.admin import doctor
 from zkbroker.errors import RegistryError
 
@@ -65,3 +66,25 @@ def test_little_disk_space_and_few_open_files_are_said(monkeypatch, tmp_path):
     monkeypatch.setattr(doctor, "MIN_OPEN_FILES", 1 << 40)
     assert not doctor.check_disk_space(tmp_path).ok
     assert "limits.conf" in doctor.check_open_files().cure
+
+
+def test_brokers_are_reached_where_they_say():
+    with FakeCluster(2) as fake:
+        found = doctor.check_brokers(fake.addresses)
+        assert [(each.check, each.ok) for each in found] == [
+            ("brokers", True),
+            ("broker 0", True),
+            ("broker 1", True),
+        ]
+        assert (
+            "brokers: 0, 1; the controller is 0; ZooKeeper is looked at with -z" in found[0].found
+        )
+        assert found[1].found == f"{fake.brokers[0].address} answers"
+        away = fake.brokers[1].address
+        fake.brokers[1].stop()
+        _, _, gone = doctor.check_brokers(fake.brokers[0].address)
+    assert not gone.ok
+    assert gone.cure.endswith(f"it advertises {away}")
+    (silent,) = doctor.check_brokers("127.0.0.1:1")
+    assert (silent.check, silent.ok) == ("brokers", False)
+    assert "correct the addresses" in silent.cure
