@@ -82,8 +82,8 @@ class LoginConnection:
     def logged_in(self) -> bool:
         return self.login is LOGGED_IN
 
-    def limit_frames(self, max_bytes: int) -> None:
-        self.max_frame_bytes = max_bytes
+    def let_in(self, max_frame_bytes: int) -> None:
+        self.max_frame_bytes = max_frame_bytes
 
 
 class Passed:

@@ -68,8 +68,8 @@ class LoginSession(Protocol):
     def parked(self, wake: Callable[[], object]) -> AbstractContextManager[None]:
         """Wait inside without holding a request slot."""
 
-    def limit_frames(self, max_bytes: int) -> None:
-        """Set the length of the longest frame that is taken from now on."""
+    def let_in(self, max_frame_bytes: int) -> None:
+        """Note that it has logged in; take frames of this length from now on."""
 
 
 class Count(Protocol):
@@ -213,7 +213,7 @@ class LoginGate:
         assert exchange.principal is not None
         session.principal = exchange.principal
         session.login = LOGGED_IN
-        session.limit_frames(self._max_frame_bytes)
+        session.let_in(self._max_frame_bytes)
         self._count(session.listener, exchange.mechanism, good=True)
         logger.debug(
             "logged in peer=%s principal=%s mechanism=%s",

@@ -73,7 +73,8 @@ class Logins:
             count=services.metrics.login,
         )
         longest = min(MAX_LOGIN_BYTES, config.max_request_bytes)
-        self.gates = {name: Gate(gate.handle, longest) for name in settings}
+        within_s = config.login_timeout_ms / 1000
+        self.gates = {name: Gate(gate.handle, longest, within_s) for name in settings}
 
     def _wait(self, session: LoginSession) -> None:
         if self._delay_s > 0:

@@ -63,6 +63,9 @@ class RequestOptions:
     failed_login_delay_ms: int = option(
         "connection.failed.authentication.delay.ms", Int32(0, 60_000), 100,
         "How long a failed login waits for its answer and its end, in ms: it slows guessing.")
+    login_timeout_ms: int = option("connection.login.timeout.ms", Ms(1), 60_000,
+        "Time in ms within which a connection to a SASL_ listener must have logged in, its TLS "
+        "handshake included; it is closed then.")
     max_frame_ms: int = option("socket.request.timeout.ms", Ms(1), 30_000,
         "Time in ms that an incomplete request may wait for its next byte.")
     controlled_shutdown_ms: int = option("shutdown.timeout.ms", Ms(1), 30_000,

@@ -83,10 +83,12 @@ class Gate:
     Args:
         handle: takes every request there, in place of the handler.
         max_frame_bytes: the longest first request.
+        max_login_s: how long it may take until it lets a peer in, in seconds.
     """
 
     handle: Handle
     max_frame_bytes: int
+    max_login_s: float
 
 
 def _ignore(session: Session) -> None:
@@ -299,6 +301,8 @@ class Server:
             number=self._admitted,
             protocol=listener.protocol,
         )
+        if gate is not None:
+            session.log_in_until = self._clock() + gate.max_login_s
         self._per_ip[ip] = of_ip + 1
         self._sessions[session] = gevent.spawn(self._serve, session)
 
@@ -351,6 +355,10 @@ class Server:
                         f"slow: less than {limits.min_bytes_per_s} bytes/s of a large request, and "
                         "others wait for memory"
                     )
+                    continue
+                if now > session.log_in_until:
+                    # However few bytes come, and however often.
+                    session.abort("timed out: no login in time")
                     continue
                 silent_s = now - session.active_at
                 if session.in_frame and not session.writing and silent_s > limits.max_frame_s:

@@ -9,6 +9,7 @@ exactly once, whether it was sent or not.
 """
 
 import logging
+import math
 import select
 import socket
 import time
@@ -84,6 +85,7 @@ class Session:
         "ip",
         "last_answer",
         "listener",
+        "log_in_until",
         "login",
         "mute",
         "number",
@@ -121,6 +123,8 @@ class Session:
         """The security protocol of its listener."""
         self.login: object = None
         """How far a login is, where the listener asks for one: what the gate keeps."""
+        self.log_in_until = math.inf
+        """By when the peer must have logged in, on the monotonic clock."""
         self.last_answer = ""
         """Why the connection ends after the answer that is given; empty while it goes on."""
         self.principal: Principal = ANONYMOUS
@@ -180,9 +184,10 @@ class Session:
         """Whether it waits inside `parked`, or is muted, and would be woken if its peer went."""
         return self._wake is not None or self.mute.on
 
-    def limit_frames(self, max_bytes: int) -> None:
-        """Set the length of the longest request that is taken from now on."""
-        self._reader.max_frame_bytes = max_bytes
+    def let_in(self, max_frame_bytes: int) -> None:
+        """Take requests of this length from now on, for as long as the peer likes to stay."""
+        self._reader.max_frame_bytes = max_frame_bytes
+        self.log_in_until = math.inf
 
     @contextmanager
     def parked(self, wake: Callable[[], object]) -> Iterator[None]:

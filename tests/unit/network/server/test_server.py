@@ -1,5 +1,6 @@
 """The server over real sockets; clients are plain blocking sockets in the hub's thread pool."""
 
+import contextlib
 import logging
 import os
 import socket
@@ -13,7 +14,14 @@ import gevent.socket
 import pytest
 
 from zkbroker.fileslice import FileSlice
-from zkbroker.network.server.server import CloseConnection, Limits, Listener, Server, Session
+from zkbroker.network.server.server import (
+    CloseConnection,
+    Gate,
+    Limits,
+    Listener,
+    Server,
+    Session,
+)
 from zkbroker.network.transport import Part
 
 Handle = Callable[[Session, memoryview], Sequence[Part] | None]
@@ -189,6 +197,31 @@ def test_idle_connections_are_closed(
     with caplog.at_level(logging.WARNING):
         assert connect(serve(max_idle_s=0.2)).recv(1) == b""
     assert "timed out: idle" in caplog.text
+
+
+def test_who_does_not_log_in_within_the_time_is_cut_however_often_bytes_come(
+    servers: list[Server], caplog: pytest.LogCaptureFixture
+) -> None:
+    def log_in(session: Session, request: memoryview) -> Sequence[Part]:
+        if bytes(request) == b"in":
+            session.let_in(100)
+        return [frame(bytes(request))]
+
+    server = Server([Listener("X", "127.0.0.1", 0)], Limits(rate_window_s=0.2))
+    server.listen()
+    server.start(echo, gates={"X": Gate(log_in, 100, max_login_s=0.5)})
+    servers.append(server)
+    known, slow = connect(server.addresses["X"]), connect(server.addresses["X"])
+    known.sendall(frame(b"in"))
+    assert receive(known, 6) == frame(b"in")
+    with caplog.at_level(logging.WARNING), contextlib.suppress(OSError):
+        while True:
+            slow.sendall(frame(b"not yet"))
+            if not receive(slow, 11):
+                break
+    assert "no login in time" in caplog.text
+    known.sendall(frame(b"still here"))
+    assert receive(known, 14) == frame(b"still here")
 
 
 def test_a_handler_that_waits_is_not_idle(serve: StartServer) -> None:
