@@ -5,7 +5,6 @@ a published key is never taken for a secret. Keys are read again as time passes,
 names one that is unknown, but at most every few seconds. When that fails, the keys known hold.
 """
 
-import http.client
 import json
 import logging
 import threading
@@ -20,6 +19,7 @@ from typing import Any
 
 from zkbroker.errors import ConfigError
 from zkbroker.security.sasl.oauthbearer import TokenRefused
+from zkbroker.security.sasl.pages import read_page
 from zkbroker.security.sasl.tokens import ClaimRules
 
 logger = logging.getLogger(__name__)
@@ -48,11 +48,7 @@ def read_url(url: str) -> bytes:
     if parts.scheme == "file":
         data = Path(urllib.request.url2pathname(parts.path)).read_bytes()
     else:
-        try:
-            with urllib.request.urlopen(url, timeout=_FETCH_TIMEOUT_S) as answer:  # noqa: S310 - checked where it is set
-                data = answer.read(_MAX_BYTES + 1)
-        except http.client.HTTPException as error:
-            raise OSError(f"no answer of HTTP: {error!r}") from error
+        data = read_page(url, _FETCH_TIMEOUT_S, _MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
         raise OSError(f"longer than {_MAX_BYTES} bytes")
     return bytes(data)

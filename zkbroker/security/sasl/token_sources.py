@@ -8,7 +8,6 @@ Invariant: a token is used while it is good and no longer; none is ever part of 
 """
 
 import base64
-import http.client
 import json
 import threading
 import time
@@ -23,6 +22,7 @@ from typing import Any
 from zkbroker.config.import_path import import_function
 from zkbroker.config.sasl_login import SaslLogin
 from zkbroker.errors import AuthenticationFailed, ConfigError
+from zkbroker.security.sasl.pages import read_page
 from zkbroker.security.sasl.tokens import unsecured_token
 
 _TIMEOUT_S = 10.0
@@ -131,11 +131,10 @@ def _issued(url: str, client_id: str, secret: str, scope: str) -> _Kept:
         },
     )
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as page:  # noqa: S310
-            answer = json.loads(page.read(_MAX_BYTES))
+        answer = json.loads(read_page(request, _TIMEOUT_S, _MAX_BYTES))
         token = answer["access_token"]
         lifetime_s = float(answer.get("expires_in", 0))
-    except (OSError, http.client.HTTPException) as error:
+    except OSError as error:
         raise AuthenticationFailed(
             f"no token from {url} for the client {client_id}: {error}"
         ) from error

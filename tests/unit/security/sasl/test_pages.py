@@ -1,0 +1,66 @@
+"""Pages of an issuer: no redirection takes credentials, or TLS, away."""
+
+import threading
+import urllib.request
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from zkbroker.security.sasl.pages import _Redirections, read_page
+
+
+class Page(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        seen.append((self.path, self.headers.get("Authorization")))
+        self.send_response(302 if self.path == "/first" else 200)
+        self.send_header("Location", "/second")
+        self.send_header("Content-Length", "4")
+        self.end_headers()
+        self.wfile.write(b"page")
+
+    do_POST = do_GET
+
+    def log_message(self, *given: object) -> None: ...
+
+
+seen: list[tuple[str, str | None]] = []
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    seen.clear()
+    with HTTPServer(("127.0.0.1", 0), Page) as server:
+        serving = threading.Thread(target=server.serve_forever, args=(0.02,))
+        serving.start()
+        yield f"http://127.0.0.1:{server.server_port}/first"
+        server.shutdown()
+        serving.join()
+
+
+def test_credentials_follow_no_redirection(address: str) -> None:
+    request = urllib.request.Request(address, b"grant", {"Authorization": "Basic secret"})
+    with pytest.raises(OSError, match="302"):
+        read_page(request, 10, 100)
+    assert seen == [("/first", "Basic secret")]
+
+
+def test_a_page_without_credentials_may_be_elsewhere(address: str) -> None:
+    assert read_page(address, 10, 3) == b"pag"
+    assert seen == [("/first", None), ("/second", None)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "told", "followed"),
+    [
+        ("https://a/keys", "https://b/keys", True),
+        ("https://a/keys", "HTTPS://b/keys", True),
+        ("https://a/keys", "http://a/keys", False),
+        ("https://a/keys", "ftp://a/keys", False),
+        ("http://a/keys", "http://b/keys", True),
+    ],
+)
+def test_what_was_asked_for_by_tls_comes_by_tls(asked: str, told: str, followed: bool) -> None:
+    request = urllib.request.Request(asked)
+    answer = _Redirections().redirect_request(request, None, 302, "", {}, told)  # type: ignore[arg-type]
+    assert (answer is not None) is followed
