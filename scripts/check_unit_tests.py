@@ -208,6 +208,7 @@ REAL_THING = {
     "zkbroker/cli/drain.py": "integration/test_reassign_tool.py",
     "zkbroker/cli/elect.py": "integration/test_reassign_tool.py",
     "zkbroker/cli/groups.py": "integration/test_group_tools.py",
+    "zkbroker/cli/health.py": "integration/test_health.py",
     "zkbroker/cli/load.py": "integration/test_spark_load.py",
     "zkbroker/cli/metadata.py": "integration/test_produce_consume.py",
     "zkbroker/cli/perf.py": "integration/test_watching_tools.py",

@@ -220,6 +220,22 @@ def broker_defaults(cluster: Cluster, names: Sequence[str]) -> dict[str, int]:
     raise ClientError(f"no broker could be asked for {' and '.join(names)}")
 
 
+def controller_id(cluster: Cluster) -> int | None:
+    """Return the id of the controller; None while there is none.
+
+    Raises:
+        UnsupportedVersion: the broker is older than 0.10 and does not say it.
+    """
+    connection = cluster.any_connection()
+    if connection.best_version(ApiKey.METADATA) == 0:
+        raise UnsupportedVersion(
+            f"the broker at {connection.address} does not say which is the controller: give -z "
+            "HOST:PORT[/CHROOT] instead of -b"
+        )
+    found: int = ask(connection, []).controller_id
+    return found if found >= 0 else None
+
+
 def _own_settings(connection: BrokerConnection, names: Sequence[str]) -> dict[str, dict[str, str]]:
     if not names or ApiKey.DESCRIBE_CONFIGS not in connection.versions:
         return {}

@@ -2,8 +2,11 @@
 
     GET /metrics         Prometheus text format
     GET /clients         the form of `client-versions.json`
+    GET /health          200 while it is alive, 503 where a restart is needed
+    GET /ready           200 while clients may come, 503 with the reasons otherwise
 
-Invariant: where users are set, nothing is told without a login, not even which pages there are.
+Invariant: where users are set, nothing is told without a login, not even which pages there are, but
+for one word: whether the broker is alive, and whether it is ready. Probes have no password.
 """
 
 import contextlib
@@ -25,6 +28,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from zkbroker.broker.admin_access import REALM, WINDOW_S, Access, AdminAccess
 from zkbroker.broker.exposition import BrokerCollector
+from zkbroker.broker.health import STARTING, not_alive, not_ready, troubles
 from zkbroker.broker.services import BrokerServices
 from zkbroker.coordinator.transactions.counts import TransactionFigures
 from zkbroker.runtime.greenlets import yield_turn
@@ -38,6 +42,12 @@ _MAX_CONNECTIONS = 32
 """More wait to be accepted: a page takes some hundred KiB until it is read."""
 _EXCHANGE_TIMEOUT_S = 30
 """For a peer to send its request and to take its page."""
+
+_PROBES: dict[str, tuple[Callable[[BrokerServices | None], list[str]], str]] = {
+    "/health": (not_alive, "alive"),
+    "/ready": (not_ready, "ready"),
+}
+"""Path → what is wrong, and the word for nothing being so."""
 
 
 class _Handler(WSGIHandler):  # type: ignore[misc]
@@ -174,10 +184,16 @@ class MetricsPage:
 
     def _answer(self, environ: dict[str, str], start: StartResponse) -> Iterable[bytes]:
         method = environ.get("REQUEST_METHOD", "GET")
-        refused = self._refusal(environ)
+        path = environ.get("PATH_INFO", "/")
+        anonymous = self._access is not None and "HTTP_AUTHORIZATION" not in environ
+        probed = path in _PROBES and method in ("GET", "HEAD")
+        refused = None if anonymous and probed else self._refusal(environ)
         more: list[tuple[str, str]] = []
-        if refused is None:
-            status, content_type, body = self._page(method, environ.get("PATH_INFO", "/"))
+        if refused is None and probed:
+            content_type = "text/plain"
+            status, body = self._probe(path, in_words=not anonymous)
+        elif refused is None:
+            status, content_type, body = self._page(method, path)
         else:
             status, more, body = refused
             content_type = "text/plain"
@@ -208,11 +224,22 @@ class MetricsPage:
         realm = [("WWW-Authenticate", f'Basic realm="{REALM}", charset="UTF-8"')]
         return "401 Unauthorized", realm, b"a user of admin.users.file is needed\n"
 
+    def _probe(self, path: str, *, in_words: bool) -> tuple[str, bytes]:
+        """Return status and body of a probe; one word without `in_words`."""
+        check, word = _PROBES[path]
+        reasons = check(self._services)
+        lines = [f"not {word}" if reasons else word]
+        if in_words:
+            yield_turn()
+            lines += [*reasons, *(troubles(self._services) if path == "/health" else ())]
+        status = "503 Service Unavailable" if reasons else "200 OK"
+        return status, ("\n".join(lines) + "\n").encode()
+
     def _page(self, method: str, path: str) -> tuple[str, str, bytes]:
         if method not in ("GET", "HEAD"):
             return "405 Method Not Allowed", "text/plain", b"only GET and HEAD\n"
         if path not in ("/metrics", "/clients"):
-            return "404 Not Found", "text/plain", b"see /metrics and /clients\n"
+            return "404 Not Found", "text/plain", b"see /metrics, /clients, /health, /ready\n"
         if path == "/metrics":
             with self._making:
                 # One at a time, and everybody else's turn between two.
@@ -225,5 +252,5 @@ class MetricsPage:
         return (
             "503 Service Unavailable",
             "text/plain",
-            b"the broker is starting or stopping\n",
+            f"{STARTING}\n".encode(),
         )

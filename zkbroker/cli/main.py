@@ -37,6 +37,7 @@ COMMANDS = {
     "transactions": "list, describe and abort transactions, find those that hang",
     "offsets": "look up log offsets; export, import and reset those of groups",
     "clients": "list which clients send which requests",
+    "health": "say what is wrong with a cluster, for probes",
     "top": "show brokers, topics, groups and lag, live",
     "acls": "list, add and remove what clients are allowed",
     "metadata": "list brokers, partitions and leaders",

@@ -1,7 +1,7 @@
 """The two ways to the topics of a cluster: by its ZooKeeper, and by its brokers.
 
-Invariant: `zkbroker topics` does and prints the same by either; what one way cannot do is a usage
-error that names the other.
+Invariant: `zkbroker topics` and `health` do and print the same by either; what one way cannot do
+is a usage error that names the other.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -59,6 +59,9 @@ class TopicWay(Protocol):
 
     def brokers(self) -> list[int]:
         """Return the ids of those that are registered."""
+
+    def controller(self) -> int | None:
+        """Return the id of the controller; None while there is none."""
 
     def defaults(self, names: Sequence[str]) -> dict[str, int]:
         """Return settings of the brokers that are whole numbers."""
@@ -133,6 +136,11 @@ class ByZooKeeper:
         from zkbroker.registry.brokers import list_brokers
 
         return list(list_brokers(self._session))
+
+    def controller(self) -> int | None:
+        from zkbroker.registry.controller_election import current_controller
+
+        return current_controller(self._session)
 
     def defaults(self, names: Sequence[str]) -> dict[str, int]:
         from zkbroker.admin.cluster_settings import broker_defaults
@@ -211,6 +219,11 @@ class ByBrokers:
 
     def brokers(self) -> list[int]:
         return sorted(self._cluster.brokers())
+
+    def controller(self) -> int | None:
+        from zkbroker.admin.wire_topics import controller_id
+
+        return controller_id(self._cluster)
 
     def defaults(self, names: Sequence[str]) -> dict[str, int]:
         from zkbroker.admin.wire_topics import broker_defaults

@@ -88,6 +88,16 @@ def test_a_broker_that_is_not_there_yet_has_no_metrics(page):
     assert ask(page, b"GET / HTTP/1.0\r\n\r\n").startswith("HTTP/1.1 404 ")
 
 
+def test_probes_of_a_broker_that_is_not_there_yet(page):
+    health = ask(page, b"GET /health HTTP/1.0\r\n\r\n")
+    assert health.startswith("HTTP/1.1 200 ")
+    assert health.endswith("\r\n\r\nalive\n")
+    ready = ask(page, b"GET /ready HTTP/1.0\r\n\r\n")
+    assert ready.startswith("HTTP/1.1 503 ")
+    assert ready.endswith("\r\n\r\nnot ready\nthe broker is starting or stopping\n")
+    assert ask(page, b"POST /ready HTTP/1.0\r\n\r\n").startswith("HTTP/1.1 405 ")
+
+
 @pytest.mark.parametrize("headers", [b"a: b\r\n" * 150, b"a: " + b"b" * 70_000 + b"\r\n"])
 def test_too_many_headers_are_refused_without_a_traceback(page, headers, capfd, caplog):
     answer = ask(page, b"GET /metrics HTTP/1.0\r\n" + headers + b"\r\n")
@@ -200,11 +210,19 @@ def test_users_see_the_page_and_others_are_asked_for_a_password(tmp_path):
             assert answer.startswith("HTTP/1.1 401 ")
             assert 'WWW-Authenticate: Basic realm="zkbroker admin"' in answer
         login = b"GET /metrics HTTP/1.0\r\nAuthorization: Basic %s\r\n\r\n"
+        # One word for a probe, the reasons for a user.
+        assert ask(opened, b"GET /ready HTTP/1.0\r\n\r\n").endswith("\r\n\r\nnot ready\n")
+        probe = b"GET /ready HTTP/1.0\r\nAuthorization: Basic %s\r\n\r\n"
+        known = ask(opened, probe % base64.b64encode(b"alice:pw"))
+        assert known.endswith("not ready\nthe broker is starting or stopping\n")
+        assert ask(opened, b"POST /ready HTTP/1.0\r\n\r\n").startswith("HTTP/1.1 401 ")
         right = login % base64.b64encode(b"alice:pw")
         assert ask(opened, right).startswith("HTTP/1.1 503 ")
         for _ in range(FAILURES):
             wrong = login % base64.b64encode(b"alice:no")
             assert ask(opened, wrong).startswith("HTTP/1.1 401 ")
+        assert ask(opened, probe % base64.b64encode(b"alice:pw")).startswith("HTTP/1.1 429 ")
+        assert ask(opened, b"GET /health HTTP/1.0\r\n\r\n").startswith("HTTP/1.1 200 ")
         late = ask(opened, right)
         assert late.startswith("HTTP/1.1 429 ")
         assert "Retry-After: 60" in late

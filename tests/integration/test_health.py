@@ -1,0 +1,74 @@
+"""`zkbroker health` and the probes of the admin port, through a broker's death and return."""
+
+import json
+import socket
+import urllib.error
+import urllib.request
+
+import pytest
+from click.testing import CliRunner
+
+from tests.support.process import eventually
+from zkbroker.cli.main import cli
+from zkbroker.security.password_hashes import PasswordHash
+from zkbroker.testing import LocalCluster
+
+
+def health(*where):
+    ran = CliRunner().invoke(cli, ["health", *where])
+    return ran.exit_code, ran.stdout
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(brokers=2) as started:
+        started.create_topic("visits", partitions=2, replication=2)
+        started.create_topic("strict", replication=2, config={"min.insync.replicas": "2"})
+        yield started
+
+
+def test_a_broker_that_is_missing_is_named_with_what_it_takes_along(cluster):
+    brokers, zookeeper = ("-b", cluster.bootstrap_servers), ("-z", cluster.zookeeper)
+    for where in (brokers, zookeeper):
+        eventually(lambda where=where: health(*where)[0] == 0)
+        status, said = health(*where)
+        assert said.startswith("healthy: brokers 1, 2, controller ")
+        assert json.loads(health(*where, "--json")[1])["healthy"] is True
+    cluster.broker(2).stop()
+    try:
+        for where in (brokers, zookeeper):
+            eventually(lambda where=where: "strict-0" in health(*where)[1].rpartition("refuse")[2])
+            status, said = health(*where)
+            assert status == 1
+            assert "broker 2 is not registered and has replicas: " in said
+            assert "partitions with replicas that are not in sync: " in said
+            status, said = health(*where, "--json")
+            found = {each["problem"]: each["partitions"] for each in json.loads(said)["problems"]}
+            assert found["under_min_isr_partitions"] == [{"topic": "strict", "partition": 0}]
+            assert len(found["broker_missing"]) >= 3
+    finally:
+        cluster.broker(2).start()
+    for where in (brokers, zookeeper):
+        eventually(lambda where=where: health(*where)[0] == 0)
+
+
+def test_a_cluster_that_cannot_be_asked_is_not_well():
+    status, said = health("-b", "127.0.0.1:1", "--json")
+    (problem,) = json.loads(said)["problems"]
+    assert (status, problem["problem"]) == (1, "unreachable")
+    assert "127.0.0.1:1" in problem["text"]
+
+
+def test_probes_of_the_admin_port(tmp_path):
+    users = tmp_path / "users"
+    users.write_text(f"alice:{PasswordHash.of('pw', iterations=10)}\n")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    properties = {"admin.port": str(port), "admin.users.file": str(users)}
+    with LocalCluster(properties=properties):
+        for path, word in (("/health", "alive\n"), ("/ready", "ready\n")):
+            url = f"http://127.0.0.1:{port}{path}"
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                assert (answer.status, answer.read().decode()) == (200, word)
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10)

@@ -1,0 +1,97 @@
+"""What is wrong with a cluster, in words: for probes and for people.
+
+    no brokers         none is registered
+    no controller      no broker decides who leads
+    broker missing     replicas are assigned to a broker that is not registered
+    offline            partitions that no broker serves
+    under-replicated   partitions with replicas that are not in sync
+    below min ISR      partitions that refuse acks=all
+
+Invariant: a partition without a leader is named once, as offline. Topics that are being deleted are
+not looked at.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from zkbroker.admin.topics import TopicDescription
+from zkbroker.types import PartitionKey
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong.
+
+    Args:
+        problem: a name for programs, such as `offline_partitions`.
+        text: what is wrong, in words, without the partitions.
+        partitions: those that it is about.
+    """
+
+    problem: str
+    text: str
+    partitions: tuple[PartitionKey, ...] = ()
+
+
+def find_problems(
+    described: Sequence[TopicDescription],
+    brokers: Collection[int],
+    controller: int | None,
+    min_isr: Mapping[str, int],
+) -> list[Problem]:
+    """Return what is wrong; nothing where a cluster is healthy.
+
+    Args:
+        described: its topics.
+        brokers: ids that are registered.
+        controller: id of the controller; None while there is none.
+        min_isr: topic → `min.insync.replicas`; topics that are not in it are not checked for it.
+    """
+    found: list[Problem] = []
+    if not brokers:
+        found.append(Problem("no_brokers", "no broker is registered"))
+    if controller is None:
+        found.append(Problem("no_controller", "no broker is the controller"))
+    elif controller not in brokers:
+        text = f"the controller is broker {controller}, which is not registered"
+        found.append(Problem("no_controller", text))
+    missing: defaultdict[int, list[PartitionKey]] = defaultdict(list)
+    offline: list[PartitionKey] = []
+    behind: list[PartitionKey] = []
+    below: list[PartitionKey] = []
+    for topic in described:
+        if topic.marked_for_deletion:
+            continue
+        for each in topic.partitions:
+            key = (topic.topic, each.partition)
+            for broker in each.replicas:
+                if broker not in brokers:
+                    missing[broker].append(key)
+            if each.leader is None or not each.available:
+                offline.append(key)
+                continue
+            if each.under_replicated:
+                behind.append(key)
+            if len(each.isr) < min_isr.get(topic.topic, 0):
+                below.append(key)
+    found += [
+        Problem(
+            "broker_missing",
+            f"broker {broker} is not registered and has replicas",
+            tuple(keys),
+        )
+        for broker, keys in sorted(missing.items())
+    ]
+    for name, text, keys in (
+        ("offline_partitions", "partitions that no broker serves", offline),
+        ("under_replicated_partitions", "partitions with replicas that are not in sync", behind),
+        (
+            "under_min_isr_partitions",
+            "partitions that refuse acks=all: fewer replicas in sync than min.insync.replicas",
+            below,
+        ),
+    ):
+        if keys:
+            found.append(Problem(name, text, tuple(keys)))
+    return found

@@ -1,0 +1,67 @@
+"""Is a broker alive, and is it ready: what `/health` and `/ready` of the admin page say.
+
+    alive   it answers, and has a directory to store in; a restart helps where it is not
+    ready   it is registered, speaks to ZooKeeper, and there is a controller: clients may come
+
+Invariant: neither depends on other brokers' replicas: a probe that restarts a broker must not do it
+while another one is away. What is wrong with replicas is listed beside, and changes no status.
+"""
+
+from zkbroker.broker.replication_metrics import replication_figures
+from zkbroker.broker.services import BrokerServices
+from zkbroker.zookeeper import SessionState
+
+STARTING = "the broker is starting or stopping"
+
+
+def not_alive(services: BrokerServices | None) -> list[str]:
+    """Return why a broker should be started again; nothing while it need not."""
+    if services is None:
+        return []
+    failure = services.logs.failure()
+    return [] if failure is None else [str(failure)]
+
+
+def not_ready(services: BrokerServices | None) -> list[str]:
+    """Return why clients should not come yet, or any more; nothing when they may."""
+    if services is None or services.draining:
+        return [STARTING]
+    found = not_alive(services)
+    if services.session.state is SessionState.SUSPENDED:
+        found.append("ZooKeeper cannot be reached")
+    elif services.session.state is SessionState.LOST:
+        found.append("the session at ZooKeeper has ended, and no new one has begun")
+    if services.broker_id not in services.view.brokers:
+        found.append("this broker is not registered in ZooKeeper")
+    if services.controller_id() is None:
+        found.append("no broker is the controller")
+    return found
+
+
+def troubles(services: BrokerServices | None) -> list[str]:
+    """Return what else an operator should look at, of this broker's directories and replicas."""
+    if services is None:
+        return []
+    found = [
+        f"data directory {path} is offline: {reason}"
+        for path, reason in sorted(services.logs.offline_dirs().items())
+    ]
+    figures = replication_figures(
+        services.replicas.all(), services.fetchers, services.metrics.replication_bytes_out
+    )
+    for count, text in (
+        (figures.offline, "replicas here that are offline"),
+        (figures.under_replicated, "partitions led here with replicas that are not in sync"),
+        (
+            figures.under_min_isr,
+            "partitions led here with fewer replicas in sync than min.insync.replicas",
+        ),
+        (figures.failed, "partitions copied here that failed"),
+        (
+            services.controller_metrics().offline_partitions,
+            "partitions of the cluster without a leader, as this controller sees it",
+        ),
+    ):
+        if count:
+            found.append(f"{text}: {count}")
+    return found

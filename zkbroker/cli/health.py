@@ -1,0 +1,94 @@
+"""`zkbroker health`: is a cluster well, for probes and for people."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from zkbroker.cli.connection import cluster_options
+from zkbroker.cli.output import json_option, name_partitions, print_json, say
+from zkbroker.cli.topic_ways import open_topics
+from zkbroker.errors import ConfigError, ZkbrokerError
+
+if TYPE_CHECKING:
+    from zkbroker.admin.health import Problem
+    from zkbroker.cli.topic_ways import TopicWay
+
+
+@click.command(
+    "health",
+    epilog="\b\nExamples:\n"
+    "  zkbroker health -b 127.0.0.1:9092\n"
+    "  zkbroker health -z 127.0.0.1:2181 --json",
+)
+@cluster_options
+@json_option
+def command(bootstrap: str | None, zookeeper: str | None, as_json: bool) -> None:
+    """Say what is wrong with a cluster; exit status 0 when nothing is, 1 otherwise.
+
+    Looked for: no controller, brokers that are missing, partitions that no broker serves, that
+    have replicas out of sync, or fewer in sync than min.insync.replicas. A cluster that cannot be
+    asked is not well either.
+    """
+    from zkbroker.admin.health import Problem
+
+    seen = ""
+    unknown: list[str] = []
+    try:
+        with open_topics(bootstrap, zookeeper) as way:
+            problems, seen, unknown = _look(way)
+    except ConfigError:
+        raise  # says how to name a cluster, not how one is
+    except ZkbrokerError as error:
+        problems = [Problem("unreachable", f"the cluster cannot be asked: {error}")]
+    if as_json:
+        print_json(
+            {
+                "healthy": not problems,
+                "problems": [
+                    {
+                        "problem": each.problem,
+                        "text": each.text,
+                        "partitions": [
+                            {"topic": topic, "partition": number}
+                            for topic, number in each.partitions
+                        ],
+                    }
+                    for each in problems
+                ],
+                "min_isr_unknown": unknown,
+            }
+        )
+    else:
+        for each in problems:
+            names = f": {name_partitions(each.partitions)}" if each.partitions else ""
+            say(f"{each.text}{names}")
+        if not problems:
+            say(f"healthy: {seen}")
+        if unknown:
+            say(
+                f"no broker describes min.insync.replicas of {len(unknown)} topics: not checked",
+                err=True,
+            )
+    if problems:
+        sys.exit(1)
+
+
+def _look(way: "TopicWay") -> "tuple[list[Problem], str, list[str]]":
+    """Return what is wrong, what was looked at, and the topics whose min ISR is not known."""
+    from zkbroker.admin.cluster_settings import MIN_ISR
+    from zkbroker.admin.health import find_problems
+
+    brokers = way.brokers()
+    controller = way.controller()
+    described = [each for each in way.describe(()) if not each.marked_for_deletion]
+    own = {each.topic: int(each.config[MIN_ISR]) for each in described if MIN_ISR in each.config}
+    others = {each.topic for each in described} - own.keys()
+    least = {**way.min_isr(others), **own}
+    count = sum(len(each.partitions) for each in described)
+    seen = (
+        f"brokers {', '.join(map(str, brokers))}, controller {controller}, {count} partitions of "
+        f"{len(described)} topics"
+    )
+    problems = find_problems(described, brokers, controller, least)
+    return problems, seen, sorted(others - least.keys())
