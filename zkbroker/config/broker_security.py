@@ -11,12 +11,28 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from zkbroker.config.connection_rates import KEY as CONNECTION_RATE
 from zkbroker.config.listeners import Endpoint
 from zkbroker.config.principal_rules import PrincipalRules
-from zkbroker.config.sasl_listeners import ListenerSasl, inter_broker_mechanism, listener_sasl
+from zkbroker.config.sasl_listeners import (
+    JAAS,
+    MODULES,
+    ListenerSasl,
+    inter_broker_mechanism,
+    listener_sasl,
+)
 from zkbroker.config.sasl_login import SaslLogin
 from zkbroker.config.sasl_options import KEYS as SASL_KEYS
-from zkbroker.config.schema import Bool, Int32, Str, from_properties, option, options, validate
+from zkbroker.config.schema import (
+    Bool,
+    Int32,
+    Str,
+    from_properties,
+    nearest,
+    option,
+    options,
+    validate,
+)
 from zkbroker.config.security import (
     NO_SECURITY,
     SASL_PLAINTEXT,
@@ -216,6 +232,13 @@ def _check_prefixed(
         )
         return
     setting = rest[len(name) + 1 :]
+    mechanism, _, of_mechanism = setting.partition(".")
+    if setting not in _KNOWN and not (mechanism in _MECHANISMS and of_mechanism in _OF_MECHANISMS):
+        known = [f"{PREFIX}{name.lower()}.{each}" for each in _KNOWN]
+        known += [
+            f"{PREFIX}{name.lower()}.{each}.{of}" for each in _MECHANISMS for of in _OF_MECHANISMS
+        ]
+        warn(f"config key={key} is unknown and ignored{nearest(key, known)}")
     if setting in TLS_KEYS and not listeners[name].has_tls:
         warn(f"config key={key} has no effect: listener {name} speaks {listeners[name].protocol}")
 
@@ -236,3 +259,6 @@ TLS_KEYS = frozenset(
     for key, _ in each.keys
 )
 """Settings of a listener's TLS."""
+_OF_MECHANISMS = SASL_KEYS | {JAAS}
+_MECHANISMS = frozenset(name.lower() for name in MODULES)
+_KNOWN = TLS_KEYS | TlsSettings.IGNORED.keys() | SASL_KEYS | {CONNECTION_RATE}

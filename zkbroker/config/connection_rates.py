@@ -6,7 +6,8 @@ from zkbroker.config.schema import Int32, bad_value
 from zkbroker.errors import ConfigError
 
 _PREFIX = "listener.name."
-_KEY = ".max.connection.creation.rate"
+KEY = "max.connection.creation.rate"
+_KEY = f".{KEY}"
 _KIND = Int32(1)
 
 

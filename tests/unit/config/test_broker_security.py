@@ -52,6 +52,24 @@ def test_what_has_no_effect_is_said():
     assert "ssl.provider has no effect" in said
 
 
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("ssl.client.atuh", "ssl.client.auth"),
+        ("sasl.enabled.mechanism", "sasl.enabled.mechanisms"),
+        ("scram-sha-512.sasl.jaas.confg", "scram-sha-512.sasl.jaas.config"),
+        ("max.connection.creation.rat", "max.connection.creation.rate"),
+    ],
+)
+def test_a_setting_of_a_listener_that_is_written_wrongly_is_named(key, meant):
+    """As one that leaves a listener open."""
+    warnings: list[str] = []
+    BrokerConfig.from_properties(SSL | {f"listener.name.ssl.{key}": "x"}, warn=warnings.append)
+    (said,) = warnings
+    assert f"listener.name.ssl.{key} is unknown" in said
+    assert said.endswith(f"did you mean listener.name.ssl.{meant}?")
+
+
 def test_certificates_of_clients_are_not_asked_for_where_they_log_in():
     given = BASE | {
         "listeners": "PLAINTEXT://a:1,SASL_SSL://a:2",
