@@ -53,6 +53,7 @@ COMMANDS = {
     "zookeeper-security": "give the nodes in ZooKeeper to the brokers alone",
     "hash-password": "print a line for the file of users of the admin page",
     "doctor": "check whether this machine can run brokers",
+    "help": "explain a command",
 }
 
 
@@ -125,8 +126,8 @@ def _genuine_tool(name: str) -> click.Command | None:
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Each command explains itself: zkbroker COMMAND --help. The genuine tools work under "
-    "their own names and options too: zkbroker kafka-console-consumer --zookeeper ... "
+    epilog="Each command explains itself: zkbroker COMMAND --help, or zkbroker help COMMAND. The "
+    "genuine tools work under their own names and options too: zkbroker kafka-console-consumer --zookeeper ... "
     "Topics are loaded into files with zkbroker-load, a command of its own.",
 )
 @click.version_option(__version__, "--version", message="zkbroker %(version)s")
