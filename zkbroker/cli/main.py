@@ -127,7 +127,8 @@ def _genuine_tool(name: str) -> click.Command | None:
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Each command explains itself: zkbroker COMMAND --help, or zkbroker help COMMAND. The "
-    "genuine tools work under their own names and options too: zkbroker kafka-console-consumer --zookeeper ... "
+    "genuine tools work under their own names and options too: "
+    "zkbroker kafka-console-consumer --zookeeper ... "
     "Topics are loaded into files with zkbroker-load, a command of its own.",
 )
 @click.version_option(__version__, "--version", message="zkbroker %(version)s")
