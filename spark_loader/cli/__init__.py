@@ -53,6 +53,13 @@ class LoadByDefault(click.Group):
             raise no_such_command(first, self.commands, ctx)
         return super().parse_args(ctx, args)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List each command with its whole first sentence."""
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, each.get_short_help_str(limit=200)) for name, each in self.commands.items()]
+            )
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; what disk, network or Spark say becomes an error of one line."""
         try:
@@ -73,16 +80,26 @@ class LoadByDefault(click.Group):
         except OSError as error:
             if isinstance(error, ZkbrokerError):
                 raise
-            raise LoadError(str(error)) from error
+            raise LoadError(_os_words(error)) from error
         except Exception as error:
             if not type(error).__module__.startswith(("py4j", "pyspark")):
                 raise
             raise LoadError(f"Spark: {cause_of(error)}") from error
 
 
+def _os_words(error: OSError) -> str:
+    """Return what a file system refused as `path: why`."""
+    if error.filename is None or not error.strerror:
+        return str(error)
+    return f"{error.filename}: {error.strerror}"
+
+
 @click.group(
     cls=LoadByDefault,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="\b\nExamples:\n"
+    "  zkbroker-load -b 127.0.0.1:9092 -t visits --output lake\n"
+    "  zkbroker-load verify lake",
 )
 @click.version_option(__version__, "--version", message="zkbroker-load %(version)s")
 def cli() -> None:
@@ -93,7 +110,13 @@ def cli() -> None:
     """
 
 
-@cli.command()
+@cli.command(
+    epilog="\b\nExamples:\n"
+    "  zkbroker-load -b 127.0.0.1:9092 -t visits --output lake\n"
+    "  zkbroker-load -z 127.0.0.1:2181 -t visits --output lake --columns-access-log\n"
+    "  zkbroker-load -b 127.0.0.1:9092 -t visits --output s3://lakes/visits -G lake \\\n"
+    "    --columns-json at:timestamp,member:string,took:double --event-time-column at"
+)
 @cluster_options
 @event_time_options
 @run_options

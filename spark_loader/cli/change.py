@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from spark_loader.cli.opened import json_option, opened
+from spark_loader.cli.opened import json_option, opened_lake
 from spark_loader.cli.options import (
     event_time_options,
     file_options,
@@ -24,7 +24,10 @@ from spark_loader.sink.partition import SinkOptions
 from zkbroker.cli.generation import PartitionNumber
 
 
-@click.command()
+@click.command(
+    epilog="\b\nExamples:\n  zkbroker-load rewind lake -t visits --to 0\n"
+    "  zkbroker-load rewind lake -t visits --partition 3 --to 100"
+)
 @output_option
 @spark_options
 @topic_option
@@ -42,7 +45,7 @@ def rewind(output: str, topic: str, partitions: tuple[int, ...], to: int, **spar
     Rows are taken out one by one; where a file of JSON, raw lines or quarantine holds the
     offset, the partition goes back to its beginning.
     """
-    checkpoints, filesystem = opened(output, spark)
+    checkpoints, filesystem = opened_lake(output, spark)
     latest = checkpoints.table.latest()
     known = latest.positions if latest is not None else {}
     sources = [
@@ -61,7 +64,9 @@ def rewind(output: str, topic: str, partitions: tuple[int, ...], to: int, **spar
         click.echo(f"{source}: the next load begins at offset {position}")
 
 
-@click.command("set")
+@click.command(
+    "set", epilog="\b\nExample:\n  zkbroker-load set lake -t visits --partition 3 --to 100"
+)
 @output_option
 @spark_options
 @topic_option
@@ -69,27 +74,31 @@ def rewind(output: str, topic: str, partitions: tuple[int, ...], to: int, **spar
 @click.option("--to", "to", type=click.IntRange(0), required=True, help="Next offset to load.")
 def set_position(output: str, topic: str, partition: int, to: int, **spark: Any) -> None:
     """Set a position. Offsets passed over go into the gap ledger; going back is a rewind."""
-    checkpoints, filesystem = opened(output, spark)
+    checkpoints, filesystem = opened_lake(output, spark)
     source = TopicPartition(topic, partition)
     with locked(checkpoints, filesystem):
         position = operate.set_position(checkpoints, filesystem, source, to)
     click.echo(f"{source}: the next load begins at offset {position}")
 
 
-@click.command("replay-quarantine")
+@click.command(
+    "replay-quarantine",
+    epilog="\b\nExamples:\n  zkbroker-load replay-quarantine lake --event-time-fallback timestamp\n"
+    "  zkbroker-load replay-quarantine lake --columns-json at:timestamp,member:string",
+)
 @output_option
 @spark_options
 @event_time_options
 @click.option("--headers", is_flag=True, help="Write record headers, as when loading.")
 def replay_quarantine(output: str, headers: bool, **given: Any) -> None:
-    """Load quarantined records again, with other event time options than before."""
-    checkpoints, filesystem = opened(output, given)
+    """Load quarantined records again, with other options than before."""
+    checkpoints, filesystem = opened_lake(output, given)
     with locked(checkpoints, filesystem):
         entry = replay(checkpoints, filesystem, SinkOptions(**file_options(given)), headers=headers)
     click.echo(entry.note if entry is not None else "the quarantine is empty")
 
 
-@click.command("adopt")
+@click.command("adopt", epilog="\b\nExample:\n  zkbroker-load adopt lake")
 @output_option
 @spark_options
 @json_option
@@ -99,7 +108,7 @@ def adopt_files(output: str, as_json: bool, **given: Any) -> None:
     Offsets come from the files themselves; the next load goes on behind them. A directory that is
     as the last load left it stays as it is.
     """
-    checkpoints, filesystem = opened(output, given)
+    checkpoints, filesystem = opened_lake(output, given)
     with locked(checkpoints, filesystem):
         # Where nothing was ever planned it says that there is nothing.
         wanted = find_damage(checkpoints, filesystem) or not checkpoints.run_numbers()

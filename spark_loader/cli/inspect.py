@@ -38,7 +38,10 @@ from zkbroker.config.generation import parse_generation
 from zkbroker.errors import ConfigError
 
 
-@click.command()
+@click.command(
+    epilog="\b\nExamples:\n  zkbroker-load status lake\n"
+    "  zkbroker-load status lake -b 127.0.0.1:9092"
+)
 @output_option
 @spark_options
 @discovery_options
@@ -82,7 +85,8 @@ def status(
                 for number in (each.position, each.log_start, each.log_end, each.lag, each.group)
             ),
         )
-    print_table(table)
+    if standings:
+        print_table(table)
     for each in standings:
         if each.gone:
             click.echo(f"{each.source} is no longer in the cluster")
@@ -101,7 +105,7 @@ def status(
         click.echo(f"run {unfinished.run} is unfinished; the next load takes it up")
 
 
-@click.command()
+@click.command(epilog="\b\nExample:\n  zkbroker-load plan -b 127.0.0.1:9092 -t visits lake")
 @cluster_options
 @event_time_options
 @run_options
@@ -177,7 +181,7 @@ def plan(as_json: bool, **given: Any) -> None:
         click.echo(f"run {unfinished.run} is unfinished: this is its plan")
 
 
-@click.command()
+@click.command(epilog="\b\nExample:\n  zkbroker-load verify lake")
 @output_option
 @spark_options
 @json_option
@@ -206,7 +210,7 @@ def verify(output: str, as_json: bool, **spark: Any) -> None:
         raise LoadError(counted(len(report.problems), "problem"))
 
 
-@click.command()
+@click.command(epilog="\b\nExample:\n  zkbroker-load audit lake -b 127.0.0.1:9092")
 @output_option
 @spark_options
 @discovery_options
@@ -233,7 +237,10 @@ def audit(
         raise LoadError(f"the books of {', '.join(wrong)} do not balance")
 
 
-@click.command()
+@click.command(
+    epilog="\b\nExamples:\n  zkbroker-load diff lake --from-run 3\n"
+    "  zkbroker-load diff lake --group lake -z 127.0.0.1:2181"
+)
 @output_option
 @spark_options
 @click.option("--from-run", type=int, help="Compare the positions after this run …")
@@ -264,14 +271,15 @@ def diff(
     elif from_run is not None:
         there = operate.positions_at(checkpoints, from_run)
     else:
-        raise ConfigError("give --from-run or --group")
+        raise ConfigError("name what to compare with: --from-run RUN or --group GROUP")
     found = operate.diff(here, there)
     if as_json:
         content = [_fields(each) for each in found]
         click.echo(json.dumps(content))
         return
     for each in found:
-        click.echo(f"{each.source}: {each.here} here, {each.there} there")
+        here, there = ("nothing" if at is None else at for at in (each.here, each.there))
+        click.echo(f"{each.source}: {here} here, {there} there")
     if not found:
         click.echo("no difference")
 

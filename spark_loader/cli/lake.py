@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from spark_loader.cli.opened import json_option, opened
+from spark_loader.cli.opened import json_option, opened, opened_lake
 from spark_loader.cli.options import Bytes, output_option, spark_options
 from spark_loader.lake.convert import convert as convert_manifests
 from spark_loader.lake.operate import require_loaded
@@ -18,7 +18,9 @@ from spark_loader.storage.files import join
 from spark_loader.words import counted
 
 
-@click.command()
+@click.command(
+    epilog="\b\nExamples:\n  zkbroker-load files lake\n  zkbroker-load files lake --run 3 --json"
+)
 @output_option
 @spark_options
 @click.option("--run", type=int, help="As the lake was after this run.")
@@ -33,7 +35,10 @@ def files(output: str, run: int | None, as_json: bool, **spark: Any) -> None:
     click.echo(json.dumps(paths) if as_json else "\n".join(paths), nl=as_json or bool(paths))
 
 
-@click.command()
+@click.command(
+    epilog="\b\nExamples:\n  zkbroker-load optimize lake\n"
+    "  zkbroker-load optimize lake --older-than 2 --target-file-bytes 64m"
+)
 @output_option
 @spark_options
 @click.option(
@@ -62,7 +67,10 @@ def optimize(output: str, hours: float, target: int, as_json: bool, **spark: Any
     )
 
 
-@click.command()
+@click.command(
+    epilog="\b\nExamples:\n  zkbroker-load vacuum lake --dry-run\n"
+    "  zkbroker-load vacuum lake --retention 336"
+)
 @output_option
 @spark_options
 @click.option(
@@ -94,7 +102,7 @@ def vacuum(
     click.echo(f"{counted(len(found), 'file')} {'would be ' if dry_run else ''}deleted")
 
 
-@click.command()
+@click.command(epilog="\b\nExample:\n  zkbroker-load convert lake")
 @output_option
 @spark_options
 def convert(output: str, **spark: Any) -> None:
@@ -102,7 +110,7 @@ def convert(output: str, **spark: Any) -> None:
 
     Its manifests become commits of a table; loads go on where it ended.
     """
-    checkpoints, filesystem = opened(output, spark)
+    checkpoints, filesystem = opened_lake(output, spark)
     with locked(checkpoints, filesystem):
         done = convert_manifests(checkpoints, filesystem)
     if not done.runs:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from spark_loader.cli.options import spark_settings, storage_settings
+from spark_loader.errors import LoadError
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.network import NetworkAccess
 from spark_loader.reading.access import Access
@@ -32,6 +33,18 @@ def opened(output: str, given: dict[str, Any]) -> tuple[Checkpoints, LakeFileSys
     }
     filesystem = filesystem_for(output, settings=settings, storage=storage_settings(given))
     return Checkpoints(filesystem, output), filesystem
+
+
+def opened_lake(output: str, given: dict[str, Any]) -> tuple[Checkpoints, LakeFileSystem]:
+    """Return the same of a directory that must exist: a misspelt name makes no new lake.
+
+    Raises:
+        LoadError: nothing is there.
+    """
+    checkpoints, filesystem = opened(output, given)
+    if not filesystem.names(checkpoints.output):
+        raise LoadError(f"there is no lake at {checkpoints.output}: correct the directory")
+    return checkpoints, filesystem
 
 
 @contextmanager

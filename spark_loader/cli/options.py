@@ -24,6 +24,7 @@ from spark_loader.reading.reader import POLICIES
 from spark_loader.sink.event_time import EventTime, to_ms, zone_of
 from spark_loader.sink.hours import FALLBACKS
 from spark_loader.sink.rows import FORMATS
+from zkbroker.cli.connection import NO_CLUSTER
 from zkbroker.cli.connection import cluster_options as discovery_options
 from zkbroker.cli.security import current_security
 from zkbroker.config.durations import parse_duration_ms
@@ -139,13 +140,22 @@ def event_time_options(command: Any) -> Any:
             click.option(
                 "--format", "format_", type=click.Choice(list(FORMATS)), default="parquet"
             ),
-            click.option("--event-time-regex", metavar="REGEX", help="Event time by a regex."),
-            click.option("--event-time-json", metavar="FIELD", help="Event time in JSON."),
             click.option(
-                "--event-time-column", metavar="NAME", help="Event time of a column, see below."
+                "--event-time-regex", metavar="REGEX", help="Event time: what a regex finds."
             ),
-            click.option("--access-log", is_flag=True, help="Event time of log lines."),
-            click.option("--event-time-format", default="", help="strptime, or iso, s, ms, us."),
+            click.option("--event-time-json", metavar="FIELD", help="Event time: a field of JSON."),
+            click.option(
+                "--event-time-column", metavar="NAME", help="Event time of one of the columns."
+            ),
+            click.option(
+                "--access-log", is_flag=True, help="Event time: that of access log lines."
+            ),
+            click.option(
+                "--event-time-format",
+                default="",
+                metavar="FORMAT",
+                help="Of --event-time-regex and -json: strptime, or iso, s, ms, us.",
+            ),
             click.option(
                 "--time-zone", default="UTC", show_default=True, help="Of times and hours."
             ),
@@ -276,6 +286,8 @@ def load_options(given: dict[str, Any]) -> LoadOptions:
         "group_bytes": given.get("group_bytes"),
     }
     limit = given.get("max_quarantined", 1000)
+    if not (given["zookeeper"] or given["bootstrap"]):
+        raise ConfigError(NO_CLUSTER)
     return LoadOptions(
         output=given["output"],
         topics=given["topics"],

@@ -23,6 +23,7 @@ from spark_loader.lake.recover import OPTIMIZING, locked
 from spark_loader.lake.seal import seal
 from spark_loader.lake.table_files import LiveFile, partition_values
 from spark_loader.storage.files import LakeFileSystem, join
+from spark_loader.words import counted
 
 DEFAULT_HOURS = 24.0
 DEFAULT_TARGET = 128 * 1024 * 1024
@@ -148,15 +149,15 @@ def vacuum(
     """
     if retention_hours < SAFE_RETENTION_HOURS and not allow_short:
         raise LoadError(
-            f"a retention of {retention_hours} hours is less than {SAFE_RETENTION_HOURS}: readers "
-            "that began before may need what is deleted. Allow it with --allow-short-retention "
-            "when you know that there are none"
+            f"a retention of {counted(retention_hours, 'hour')} is less than "
+            f"{SAFE_RETENTION_HOURS}: readers that began before may need what is deleted. Give "
+            "--allow-short-retention when there are none"
         )
     require_loaded(checkpoints)
     table = checkpoints.table
     if not table.is_direct:
         raise LoadError(
-            f"vacuum cannot list {checkpoints.output}: it works on local directories only"
+            f"vacuum cannot list {checkpoints.output}: it works on local directories and buckets"
         )
     with locked(checkpoints, filesystem), locked(checkpoints, filesystem, OPTIMIZING):
         data, _ = beside(table.entries())

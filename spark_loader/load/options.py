@@ -99,7 +99,7 @@ class LoadOptions:
         if not self.output:
             raise ConfigError("no output directory is named")
         if bool(self.topics) == bool(self.whitelist or self.blacklist):
-            raise ConfigError("name topics, or give a whitelist and/or blacklist regex")
+            raise ConfigError("name topics (-t TOPIC), or give a whitelist and/or blacklist regex")
         find_generation(parse_generation(self.generation)).check(
             zookeeper=self.zookeeper,
             bootstrap=self.brokers,
@@ -135,8 +135,9 @@ class LoadOptions:
             known = {each.name: each.type for each in self.columns.columns} if self.columns else {}
             if known.get(named) != TIMES:
                 raise ConfigError(
-                    f"the event time is to be that of column {named}, which is none of type "
-                    f"timestamp: the columns are {', '.join(known) or 'none'}"
+                    f"event time of column {named}: there is no such column of type timestamp; the "
+                    f"columns are {', '.join(known) or 'none'}. Add {named}:timestamp to them, or "
+                    "name another one"
                 )
 
     @property

@@ -96,8 +96,8 @@ class ConnectOptions:
     def __post_init__(self) -> None:
         if not self.zookeeper and not self.bootstrap:
             raise ConfigError(
-                "no cluster is named: give zookeeper.connect=HOST:PORT[/chroot] or "
-                "kafka.bootstrap.servers=HOST:PORT,…"
+                "no cluster is named: give kafka.bootstrap.servers=HOST:PORT,… or "
+                "zookeeper.connect=HOST:PORT[/chroot]"
             )
 
     def check(self) -> None:

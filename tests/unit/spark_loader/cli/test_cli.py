@@ -1,17 +1,20 @@
 """The command line: what people read, on a terminal and in a pipe."""
 
 import json
+import shlex
 
 import pytest
 from rich.table import Table
 
 from spark_loader.cli import cli, main
 from spark_loader.cli.output import print_table
+from spark_loader.errors import LoadError
 from spark_loader.load import job
 from spark_loader.words import counted
-from tests.support.inline_spark import InlineSpark
-from tests.support.loading import AT
+from tests.support.inline_spark import Crash, CrashingFileSystem, InlineSpark
+from tests.support.loading import AT, LOCAL
 from tests.support.transactional import TransactionalLog
+from zkbroker.errors import ConfigError
 
 
 class Started(InlineSpark):
@@ -112,6 +115,69 @@ def test_what_spark_says_is_its_cause_and_a_trace_when_asked_for(
     assert said.endswith("error: a mapper failed: IOException: No space\n")
     assert (said.count("\n") == 1) != debug
     assert ("Traceback" in said) == debug
+
+
+def test_each_command_is_listed_with_its_whole_sentence(command):
+    said = command("--help")
+    said = " ".join(said.split())
+    assert "as a new beginning, where checkpoints are lost." in said
+
+
+@pytest.mark.parametrize("name", [None, *cli.commands])
+def test_each_help_has_examples_that_parse(name):
+    shown = (cli if name is None else cli.commands[name]).epilog
+    assert shown is not None
+    lines = shown.replace("\\\n", "").splitlines()[2:]
+    assert lines
+    for line in lines:
+        program, *words = shlex.split(line)
+        assert program == "zkbroker-load"
+        wanted = words.pop(0) if words[0] in cli.commands else "load"
+        assert name in (None, wanted)
+        cli.commands[wanted].make_context(wanted, words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["convert"],
+        ["adopt"],
+        ["replay-quarantine"],
+        ["rewind", "-t", "t", "--to", "1"],
+        ["set", "-t", "t", "--partition", "0", "--to", "1"],
+        ["optimize"],
+        ["vacuum"],
+        ["verify"],
+    ],
+)
+def test_a_misspelt_directory_stays_absent(output, command, words):
+    with pytest.raises(LoadError, match=f"{output}"):
+        command(*words, output)
+    assert not output.exists()
+
+
+def test_a_load_without_a_cluster_names_the_options_that_say_it(output, command):
+    for name in ("load", "plan"):
+        with pytest.raises(ConfigError, match=r"give -b HOST:PORT \(brokers\) or -z"):
+            command(name, output, "-t", "t")
+
+
+def test_an_output_that_is_a_file_is_named(cluster, output, command):
+    output.write_text("mine")
+    with pytest.raises(LoadError, match=r"lake.*: Not a directory$"):
+        command("set", output, "-t", "t", "--partition", "0", "--to", "1")
+
+
+def test_an_unfinished_first_run_has_no_positions_to_show(run, output, command):
+    with pytest.raises(Crash):
+        run(CrashingFileSystem(LOCAL, 3))
+    assert command("status", output) == "run 1 is unfinished; the next load takes it up\n"
+
+
+def test_a_partition_that_one_run_had_not_is_compared(run, output, command):
+    run()
+    command("set", output, "-t", "u", "--partition", "0", "--to", "7")
+    assert command("diff", output, "--from-run", "1") == "u-0: 7 here, nothing there\n"
 
 
 def test_numbers_have_their_plural():

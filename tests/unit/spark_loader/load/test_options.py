@@ -38,10 +38,10 @@ def test_what_is_not_allowed_is_refused(given, reason):
     ("given", "reason"),
     [
         ({"format": "raw", "columns": ValueColumns.json("a:int")}, "format raw"),
-        ({"event_time": EventTime.column("at")}, "the columns are none"),
+        ({"event_time": EventTime.column("at")}, "columns are none"),
         (
             {"event_time": EventTime.column("a"), "columns": ValueColumns.json("a:int")},
-            "column a, which is none of type timestamp: the columns are a",
+            "column a: there is no such column of type timestamp; the columns are a",
         ),
     ],
 )
