@@ -278,8 +278,8 @@ def diff(
         click.echo(json.dumps(content))
         return
     for each in found:
-        here, there = ("nothing" if at is None else at for at in (each.here, each.there))
-        click.echo(f"{each.source}: {here} here, {there} there")
+        texts = ["nothing" if at is None else str(at) for at in (each.here, each.there)]
+        click.echo(f"{each.source}: {texts[0]} here, {texts[1]} there")
     if not found:
         click.echo("no difference")
 

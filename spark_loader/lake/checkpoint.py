@@ -69,6 +69,18 @@ class Checkpoints:
                 return self.plan(run)
         return None
 
+    def under_way(self) -> set[str]:
+        """Return the files of mappers that finished in a run that does not count yet."""
+        plan = self.unfinished()
+        found: set[str] = set()
+        for mapper in range(len(plan.mappers) if plan is not None else 0):
+            assert plan is not None
+            done = self.mapper_offsets(plan.run, mapper)
+            if done is not None:
+                found.update(each.path for each in done.tabled)
+                found.update(each.path for each in done.files)
+        return found
+
     def counted(self) -> int:
         """Return the number of the last run that counts, 0 for none."""
         latest = self.table.latest()

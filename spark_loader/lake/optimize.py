@@ -161,7 +161,7 @@ def vacuum(
         )
     with locked(checkpoints, filesystem), locked(checkpoints, filesystem, OPTIMIZING):
         data, _ = beside(table.entries())
-        kept = {each.path for each in data} | _under_way(checkpoints)
+        kept = {each.path for each in data} | checkpoints.under_way()
         found = table.delta().vacuum(
             retention_hours=retention_hours,
             dry_run=True,
@@ -174,16 +174,3 @@ def vacuum(
             with ThreadPoolExecutor(_DELETES_AT_ONCE) as pool:
                 list(pool.map(filesystem.delete, paths))
     return doomed
-
-
-def _under_way(checkpoints: Checkpoints) -> set[str]:
-    """Return the files of mappers that finished in a run that was stopped."""
-    plan = checkpoints.unfinished()
-    found: set[str] = set()
-    for mapper in range(len(plan.mappers) if plan is not None else 0):
-        assert plan is not None
-        done = checkpoints.mapper_offsets(plan.run, mapper)
-        if done is not None:
-            found.update(each.path for each in done.tabled)
-            found.update(each.path for each in done.files)
-    return found

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from spark_loader.errors import AlteredCheckpoint, CheckpointError, LoadError
 from spark_loader.json_codec import from_json, to_json
+from spark_loader.lake.commits import numbered_commits
 from spark_loader.lake.ledger import Entry, TableFile, now_text
 from spark_loader.lake.table_files import (
     PARTITIONED,
@@ -142,8 +143,7 @@ class LakeTable:
         }
 
     def _commits(self) -> Iterator[Mapping[str, Any]]:
-        table = self.delta()
-        yield from reversed(table.history() if table is not None else [])
+        yield from reversed(numbered_commits(self.delta))
 
     def _commit_of(self, run: int) -> Mapping[str, Any]:
         numbers = []

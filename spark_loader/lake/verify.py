@@ -33,6 +33,7 @@ from spark_loader.lake.contents import (
 )
 from spark_loader.lake.ledger import DataFile, Entry, beside
 from spark_loader.lake.operate import require_loaded
+from spark_loader.lake.pinned import PinnedTable
 from spark_loader.lake.rows import cuts_of
 from spark_loader.lake.table_files import LiveFile
 from spark_loader.reading.positions import TopicPartition
@@ -88,7 +89,8 @@ def verify(filesystem: LakeFileSystem, output: str) -> Report:
     output = checkpoints.output
     report = Report()
     proof = _Proof(filesystem, output, report)
-    table = checkpoints.table
+    # Loads and merges go on meanwhile: what is compared is of one commit.
+    table = PinnedTable(filesystem, output)
     try:
         entries = table.entries()
         checksums = table.checksums()
@@ -123,12 +125,16 @@ def verify(filesystem: LakeFileSystem, output: str) -> Report:
                 "table's application transactions"
             )
     named = {*(each.path for each in tabled), *(each.path for each in data)}
-    for status in data_files(filesystem, output):
-        if status.path not in named:
-            if status.path.endswith(".parquet"):
-                report.unreferenced += 1
-            else:
-                report.problems.append(f"{status.path} is there but nothing names it")
+    unnamed = [each.path for each in data_files(filesystem, output) if each.path not in named]
+    report.unreferenced = sum(each.endswith(".parquet") for each in unnamed)
+    strange = [each for each in unnamed if not each.endswith(".parquet")]
+    if strange:
+        # Of a run that is not published yet, or was since.
+        coming = checkpoints.under_way()
+        coming.update(each.path for each in beside(checkpoints.table.entries())[0])
+        report.problems.extend(
+            f"{each} is there but nothing names it" for each in strange if each not in coming
+        )
     report.covered = [
         OffsetRange(source.topic, source.partition, start, until)
         for source, ranges in sorted(expected.items())

@@ -155,6 +155,9 @@ def test_parquet_under_another_name_is_known_by_its_columns(run, output, command
 
 def test_an_empty_directory_has_nothing_to_adopt(output, command):
     output.mkdir()
+    with pytest.raises(LoadError, match="there is no lake at"):
+        command("adopt", "--output", output)
+    (output / "mine.txt").touch()
     with pytest.raises(LoadError, match="holds no data files"):
         command("adopt", "--output", output)
     assert not list(output.rglob("*.json"))

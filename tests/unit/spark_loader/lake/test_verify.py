@@ -1,13 +1,18 @@
 """The offline proof notices whatever was done to a lake."""
 
+import itertools
 import json
 
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
 from spark_loader import LoadError
+from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.lake.optimize import optimize
+from spark_loader.lake.verify import verify
+from tests.support.inline_spark import Crash, CrashingFileSystem
 from tests.support.loaded import loaded_files
-from tests.support.loading import proved
+from tests.support.loading import AT, LOCAL, proved
 
 
 @pytest.mark.parametrize("harm", ["change", "shorten", "remove", "repeat", "move"])
@@ -53,3 +58,66 @@ def test_the_checksum_of_rows_is_that_of_any_reader(run, output):
     run()
     values = DeltaTable(str(output)).to_pyarrow_table(columns=["value"]).column(0).to_pylist()
     assert proved(output).rows_crc == sum(map(zlib.crc32, values))
+
+
+class Meddled(CrashingFileSystem):
+    """Lets something happen before the n-th look into a directory."""
+
+    def __init__(self, at, happens):
+        super().__init__(LOCAL)
+        self._left = at
+        self._happens = happens
+
+    def names(self, path):
+        self._left -= 1
+        if self._left == -1:
+            self._happens()
+        return super().names(path)
+
+    @property
+    def happened(self):
+        return self._left < 0
+
+
+class CommitsNothing(CrashingFileSystem):
+    """Stops where the table would be committed to."""
+
+    def _step(self, name):
+        super()._step(name)
+        if name == "before commit of the table":
+            self.dead = True
+            raise Crash(name)
+
+
+@pytest.mark.parametrize("format_", ["parquet", "json"])
+def test_what_is_published_meanwhile_is_no_problem(run, cluster, output, format_):
+    run(format=format_)
+
+    def load():
+        cluster.append("t", 0, [b"x"], timestamp_ms=AT)
+        run(format=format_)
+        checkpoints = Checkpoints(LOCAL, str(output))
+        optimize(checkpoints, LOCAL, older_than_hours=0)
+
+    for step in itertools.count():
+        meddled = Meddled(step, load)
+        report = verify(meddled, str(output))
+        assert report.problems == [], step
+        assert report.rows in (140 + step, 141 + step)
+        if not meddled.happened:
+            break
+    assert step > 3
+
+
+def test_files_of_a_run_that_waits_for_its_commit_are_no_problem(run, cluster, output):
+    run(format="json")
+    cluster.append("t", 0, [b"x"], timestamp_ms=AT)
+    with pytest.raises(Crash):
+        run(CommitsNothing(LOCAL), format="json")
+    assert verify(LOCAL, str(output)).problems == []
+    stray = output / "topic=t/date=2020-01-01/hour=00/part.json"
+    stray.parent.mkdir(parents=True)
+    stray.write_text("{}")
+    assert [f"{stray.relative_to(output)} is there but nothing names it"] == verify(
+        LOCAL, str(output)
+    ).problems

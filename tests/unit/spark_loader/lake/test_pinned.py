@@ -1,0 +1,36 @@
+"""The table at one version."""
+
+from spark_loader.lake.pinned import PinnedTable
+from spark_loader.lake.table import LakeTable
+from spark_loader.reading.positions import TopicPartition
+from tests.support.loading import AT, LOCAL
+
+
+def seen(table):
+    source = TopicPartition("t", 0)
+    return (
+        [each.path for each in table.files()],
+        table.positions([source])[source],
+        [each.run for each in table.entries()],
+        table.latest().positions[source],
+        set(table.checksums()),
+    )
+
+
+def test_what_is_published_later_is_not_seen(run, cluster, output):
+    run()
+    pinned = PinnedTable(LOCAL, str(output))
+    before = seen(pinned)
+    cluster.append("t", 0, [b"x"], timestamp_ms=AT)
+    run()
+    assert seen(pinned) == before
+    assert before[1:4] == (100, [1], 100)
+    assert seen(LakeTable(LOCAL, str(output)))[1:4] == (101, [1, 2], 101)
+    assert seen(PinnedTable(LOCAL, str(output)))[1:4] == (101, [1, 2], 101)
+
+
+def test_where_no_table_is_nothing_is_seen(output):
+    pinned = PinnedTable(LOCAL, str(output))
+    assert pinned.latest() is None
+    assert pinned.files() == []
+    assert pinned.entries() == []
