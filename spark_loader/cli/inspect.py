@@ -130,8 +130,7 @@ def plan(as_json: bool, **given: Any) -> None:
         parse_generation(options.generation),
         read_committed=options.read_committed,
     ) as cluster:
-        if cluster is None:
-            raise ConfigError("name the cluster: -z HOST:PORT or -b HOST:PORT")
+        assert cluster is not None  # `load_options` asks for one
         held: list[DataLoss] = []
         made = unfinished
         if made is None:

@@ -144,7 +144,7 @@ def test_the_dry_run_shows_splits_and_bytes_and_writes_nothing(run, output, comm
     assert [(each["partition"], each["until"]) for each in mapper] == [(0, 100), (1, 40)]
     assert all(each["bytes"] > 0 for each in mapper)
     assert not output.exists()
-    with pytest.raises(ConfigError, match="name the cluster"):
+    with pytest.raises(ConfigError, match="no cluster is named"):
         command("plan", "--output", output, "--topic", "t")
 
 
