@@ -104,3 +104,49 @@ def test_a_formatter_that_prints_nothing_reads_all_the_same(cluster, tool):
     assert tool(*read, "--formatter", "kafka.tools.NoOpMessageFormatter") == ""
     assert tool(*read, "--formatter", "kafka.tools.DefaultMessageFormatter") == "a\nb\n"
     assert "--formatter x.Mine is not here" in tool(*read, "--formatter", "x.Mine", status=2)
+
+
+def publish(tool, cluster, topic, lines):
+    tool(
+        "kafka-console-producer", "--broker-list", cluster.bootstrap_servers, "--topic", topic,
+        stdin=lines,
+    )  # fmt: skip
+
+
+def test_a_blacklist_leaves_topics_out(cluster, tool):
+    for name in ("wanted-1", "unwanted-1"):
+        cluster.create_topic(name)
+        publish(tool, cluster, name, name.encode() + b"\n")
+    shown = tool(
+        "kafka-console-consumer", "--zookeeper", cluster.zookeeper, "--from-beginning",
+        "--blacklist", "(?!wanted-1).*", "--timeout-ms", 3000, "--max-messages", 1,
+    )  # fmt: skip
+    assert shown == "wanted-1\n"
+
+
+def test_a_group_whose_offsets_are_deleted_begins_again(cluster, tool):
+    topic = cluster.create_topic()
+    publish(tool, cluster, topic, b"a\nb\n")
+    read = (
+        "kafka-console-consumer", "--zookeeper", cluster.zookeeper, "--topic", topic,
+        "--from-beginning", "--consumer-property", "group.id=again", "--max-messages",
+    )  # fmt: skip
+    assert tool(*read, 1) == "a\n"
+    assert tool(*read, 1) == "b\n"
+    assert tool(*read, 2, "--delete-consumer-offsets") == "a\nb\n"
+
+
+def test_the_offsets_of_a_coordinator_s_group_are_not_deleted_so(cluster, tool):
+    says = tool(
+        "consume", "-b", cluster.bootstrap_servers, "-G", "g", "t", "--delete-consumer-offsets",
+        status=2,
+    )  # fmt: skip
+    assert "deletes a group that is kept in ZooKeeper: give -z and -G" in says
+
+
+def test_a_message_that_cannot_be_shown_is_skipped_on_demand(cluster, tool):
+    topic = cluster.create_topic()
+    publish(tool, cluster, topic, b"1234\nx\n5678\n")
+    read = ("consume", "-b", cluster.bootstrap_servers, "-t", topic, "-e", "-s", "value=cccc")
+    assert "0 bytes are left where -s cccc wants 1" in tool(*read, status=1)
+    assert tool(*read, "--skip-message-on-error") == "1234\n5678\n"

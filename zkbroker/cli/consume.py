@@ -30,7 +30,7 @@ from zkbroker.cli.positions import Anchor, Range, parse_range
 from zkbroker.cli.security import security_properties, use_security
 from zkbroker.cli.settings import parse_settings
 from zkbroker.cli.unpacking import parse_serdes
-from zkbroker.errors import ConfigError
+from zkbroker.errors import ClientError, ConfigError
 
 if TYPE_CHECKING:
     from zkbroker.client import Cluster
@@ -89,6 +89,19 @@ if TYPE_CHECKING:
     multiple=True,
     help="Show bytes as numbers: bBhHiIqQ, c, s (the rest), $ (the end), < or > for their order.",
 )
+@click.option(
+    "--skip-message-on-error",
+    "skip_unshown",
+    is_flag=True,
+    help="Go on after a message that -s cannot show; reading ends there without it.",
+)
+@click.option(
+    "--delete-consumer-offsets",
+    "delete_group",
+    is_flag=True,
+    help="Delete the group of -G from ZooKeeper first; it must have no members.",
+)
+@click.option("--blacklist", is_flag=True, hidden=True)
 @click.option("-u", "--unbuffered", is_flag=True, help="Write each message out at once.")
 @generation_option
 @properties_option
@@ -115,6 +128,9 @@ def command(
     delimiter: str,
     mark_null: bool,
     serdes: tuple[str, ...],
+    skip_unshown: bool,
+    delete_group: bool,
+    blacklist: bool,
     unbuffered: bool,
     generation: str | None,
     properties_file: str | None,
@@ -139,6 +155,11 @@ def command(
     use_security(properties)
     properties = {**security_properties(), **properties}
     bootstrap = bootstrap or brokers_of(properties)
+    in_zookeeper = group is not None and _in_zookeeper(context, bootstrap, zookeeper)
+    if delete_group and not in_zookeeper:
+        raise click.UsageError(
+            "--delete-consumer-offsets deletes a group that is kept in ZooKeeper: give -z and -G"
+        )
     show = _printer(form, as_json, key_delimiter, delimiter, mark_null, serdes)
     out = sys.stdout.buffer
     printed = 0
@@ -147,7 +168,16 @@ def command(
         if other is not None:
             stream = stack.enter_context(
                 _of_other(
-                    other, names, partitions, zookeeper, group, chosen, exit_at_end, properties
+                    other,
+                    names,
+                    partitions,
+                    zookeeper,
+                    group,
+                    chosen,
+                    exit_at_end,
+                    properties,
+                    blacklist=blacklist,
+                    delete_group=delete_group,
                 )
             )
         elif group is None:
@@ -160,7 +190,7 @@ def command(
                     names[0], numbers, cluster, zookeeper, chosen, exit_at_end, properties
                 )
             )
-        elif _in_zookeeper(context, bootstrap, zookeeper):
+        elif in_zookeeper:
             if exit_at_end or offsets or partitions:
                 raise click.UsageError(
                     "a group in ZooKeeper reads on from its own offsets, without -e, -o and -p: "
@@ -168,7 +198,14 @@ def command(
                     "-X auto.offset.reset=smallest to begin a new group at the beginning"
                 )
             stream = stack.enter_context(
-                of_zookeeper_group(names, zookeeper or "", group, properties)
+                of_zookeeper_group(
+                    names,
+                    zookeeper or "",
+                    group,
+                    properties,
+                    blacklist=blacklist,
+                    delete_group=delete_group,
+                )
             )
         else:
             if bootstrap is None:
@@ -181,7 +218,15 @@ def command(
             )
         try:
             for message in stream:
-                out.write(show(message.topic, message.partition, message))
+                try:
+                    shown = show(message.topic, message.partition, message)
+                except ClientError as error:
+                    if not skip_unshown:
+                        raise
+                    where = f"{message.topic}-{message.partition} offset {message.offset}"
+                    say(f"skipped {where}: {error}", err=True)
+                    shown = b""
+                out.write(shown)
                 printed += 1
                 if unbuffered or out.isatty():
                     out.flush()
@@ -202,12 +247,23 @@ def _of_other(
     chosen: Range,
     exit_at_end: bool,
     properties: Mapping[str, str],
+    *,
+    blacklist: bool,
+    delete_group: bool,
 ) -> AbstractContextManager[Iterator["MessageAndMetadata"]]:
     from zkbroker.cli.reading import of_zookeeper_group
 
     connect = require_zookeeper(generation, zookeeper or properties.get("zk.connect"))
     if group is not None:
-        return of_zookeeper_group(names, connect, group, properties, generation)
+        return of_zookeeper_group(
+            names,
+            connect,
+            group,
+            properties,
+            generation,
+            blacklist=blacklist,
+            delete_group=delete_group,
+        )
     start = plain_start(generation, chosen)
     return generation.read_partitions(names[0], partitions, connect, start, exit_at_end=exit_at_end)
 

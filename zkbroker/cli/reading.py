@@ -141,15 +141,30 @@ def of_zookeeper_group(
     group: str,
     properties: Mapping[str, str],
     generation: CommandGeneration | None = None,
+    *,
+    blacklist: bool = False,
+    delete_group: bool = False,
 ) -> Iterator[Messages]:
     """Take a share of a group that is kept in ZooKeeper, of a cluster of any generation.
 
+    Args:
+        topics: names, or Java regular expressions.
+        zookeeper: its address with the chroot.
+        group: its id.
+        properties: of the consumer.
+        generation: of the cluster; None for 0.8 and later.
+        blacklist: all topics but these.
+        delete_group: delete the group and its offsets first.
+
     Raises:
+        ClientError: a group to delete has members.
         ConfigError: a setting is not allowed.
         RegistryError: ZooKeeper does not answer, or no broker is registered there.
     """
     from zkbroker.admin.cluster_tree import require_cluster
-    from zkbroker.consumer import Consumer, Whitelist
+    from zkbroker.admin.zk_groups import delete
+    from zkbroker.consumer import Blacklist, Consumer, Whitelist
+    from zkbroker.zookeeper import ZkSession
 
     given = {"zookeeper.connect": zookeeper, "group.id": group, **properties}
     config = (
@@ -159,8 +174,13 @@ def of_zookeeper_group(
     )
     shared = config if isinstance(config, ConsumerConfig) else config.connector()
     require_cluster(shared.zookeeper_connect, shared.security.zookeeper)
+    if delete_group:
+        connect, security = shared.zookeeper_connect, shared.security.zookeeper
+        with ZkSession(connect, make_chroot=False, security=security) as session:
+            delete(session, shared.group_id)
+    chosen = (Blacklist if blacklist else Whitelist)(",".join(topics))
     with Consumer.create(config) as connector:
-        (stream,) = connector.create_message_streams_by_filter(Whitelist(",".join(topics)), 1)
+        (stream,) = connector.create_message_streams_by_filter(chosen, 1)
         yield iter(stream)
 
 

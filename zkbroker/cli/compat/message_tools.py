@@ -62,9 +62,9 @@ def _formatter(given: Given) -> list[str]:
 def _console_consumer(given: Given) -> list[str]:
     import uuid
 
-    topics = [name for name in ("topic", "whitelist") if name in given]
+    topics = [name for name in ("topic", "whitelist", "blacklist") if name in given]
     if len(topics) != 1:
-        raise click.UsageError("give exactly one of --topic and --whitelist")
+        raise click.UsageError("give exactly one of --topic, --whitelist and --blacklist")
     properties = properties_of(given)
     shown = ["consume", *discovery(given), *_generation(given)]
     shown += pass_on(given, {"max-messages": "-c"})
@@ -73,7 +73,14 @@ def _console_consumer(given: Given) -> list[str]:
     if properties.get("print.key", "false").lower() == "true":
         shown += ["-K", properties.get("key.separator", "\\t")]
     shown += ["-D", end, "-Z", *_formatter(given)]
+    shown += pass_on(given, {"skip-message-on-error": "--skip-message-on-error"})
     if "partition" in given or "zookeeper" not in given:
+        for name in ("blacklist", "delete-consumer-offsets"):
+            if name in given:
+                raise click.UsageError(
+                    f"--{name} is for groups that are kept in ZooKeeper: give --zookeeper, and no "
+                    "--partition"
+                )
         where = one(given, "offset") or ("beginning" if "from-beginning" in given else "end")
         where = {"earliest": "beginning", "latest": "end"}.get(where, where)
         shown += ["-t", required(given, "topic"), "-o", where]
@@ -85,6 +92,9 @@ def _console_consumer(given: Given) -> list[str]:
         group = groups[-1] if groups else f"console-consumer-{uuid.uuid4().int % 100_000}"
         reset = "smallest" if "from-beginning" in given else "largest"
         shown += ["-G", group, *settings, "-X", f"auto.offset.reset={reset}"]
+        if topics == ["blacklist"]:
+            shown.append("--blacklist")
+        shown += pass_on(given, {"delete-consumer-offsets": "--delete-consumer-offsets"})
         shown += [required(given, topics[0])]
     if "timeout-ms" in given:
         shown += ["-X", f"consumer.timeout.ms={required(given, 'timeout-ms')}"]
@@ -163,10 +173,10 @@ TOOLS = {
         _console_consumer,
         example="--zookeeper 127.0.0.1:2181 --topic visits --from-beginning",
         values=(
-            *FIND, "topic", "whitelist", "consumer.config", "consumer-property", "property",
-            "max-messages", "partition", "offset", "timeout-ms", "formatter",
+            *FIND, "topic", "whitelist", "blacklist", "consumer.config", "consumer-property",
+            "property", "max-messages", "partition", "offset", "timeout-ms", "formatter",
         ),
-        flags=("from-beginning",),
+        flags=("from-beginning", "skip-message-on-error", "delete-consumer-offsets"),
         ignored=("key-deserializer", "value-deserializer", "metrics-dir"),
     ),
     "kafka-console-producer": Tool(

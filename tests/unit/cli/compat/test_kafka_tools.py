@@ -104,3 +104,16 @@ def test_genuine_texts_are_asked_for():
     assert "--genuine-text" in translated("kafka-preferred-replica-election", *CONSUME[:2])
     where = ("--zookeeper", "zk:2181", "--group", "g")
     assert "--table-only" in translated("kafka-consumer-offset-checker", *where)
+
+
+def test_the_console_consumer_leaves_topics_out_and_begins_a_group_again():
+    where = ("kafka-console-consumer", "--zookeeper", "zk:2181")
+    shown = translated(*where, "--blacklist", "a|b", "--delete-consumer-offsets")
+    assert shown[-3:] == ["--blacklist", "--delete-consumer-offsets", "a|b"]
+    skipping = translated("kafka-console-consumer", *CONSUME, "--skip-message-on-error")
+    assert "--skip-message-on-error" in skipping
+    for option in (("--blacklist", "t"), ("--topic", "t", "--delete-consumer-offsets")):
+        with pytest.raises(click.UsageError, match="kept in ZooKeeper: give --zookeeper"):
+            translated("kafka-console-consumer", "--bootstrap-server", "b:1", *option)
+    with pytest.raises(click.UsageError, match="--topic, --whitelist and --blacklist"):
+        translated(*where, "--topic", "t", "--blacklist", "u")
