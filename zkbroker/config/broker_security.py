@@ -218,7 +218,9 @@ def _check_prefixed(
     key: str, listeners: Mapping[str, ListenerSecurity], warn: Callable[[str], None]
 ) -> None:
     rest = key[len(PREFIX) :]
-    name = next((each for each in listeners if rest.startswith(f"{each.lower()}.")), None)
+    # The longest name: that of one listener may begin that of another.
+    names = [each for each in listeners if rest.startswith(f"{each.lower()}.")]
+    name = max(names, key=len, default=None)
     if name is None:
         first = rest.partition(".")[0]
         if first.upper() in listeners:

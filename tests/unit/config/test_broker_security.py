@@ -123,3 +123,17 @@ def test_certificates_of_clients_are_not_asked_for_where_they_log_in():
 def test_a_start_that_could_not_work_names_the_line(more: dict[str, str], said: str):
     with pytest.raises(ConfigError, match=re.escape(said)):
         BrokerConfig.from_properties(SSL | more)
+
+
+def test_a_setting_is_that_of_the_longest_name_of_a_listener():
+    warnings: list[str] = []
+    given = BASE | {
+        "listeners": "SSL://a:1,SSL.IN://a:2",
+        "listener.security.protocol.map": "SSL:SSL,SSL.IN:SSL",
+        "inter.broker.listener.name": "SSL.IN",
+        "ssl.keystore.location": "/own.pem",
+        "listener.name.ssl.in.ssl.keystore.location": "/in.pem",
+    }
+    config = BrokerConfig.from_properties(given, warn=warnings.append)
+    assert config.security.listeners["SSL.IN"].tls.keystore_location == "/in.pem"
+    assert warnings == []
