@@ -2,6 +2,7 @@
 
 import click
 
+from zkbroker.cli.output import say
 from zkbroker.cli.suggestions import no_such_command
 
 
@@ -27,4 +28,5 @@ def command(context: click.Context, names: tuple[str, ...]) -> None:
             group.resolve_command(shown, [name])
             raise no_such_command(name, group.list_commands(shown), shown)
         shown = click.Context(found, info_name=name, parent=shown, **found.context_settings)
-    click.echo(shown.get_help())
+    for line in shown.get_help().split("\n"):
+        say(line)
