@@ -10,7 +10,8 @@ from typing import Any
 
 if find_spec("pyarrow") is None or find_spec("pyspark") is None:
     raise ModuleNotFoundError(
-        "spark_loader needs PySpark and PyArrow: pip install 'zkbroker[spark]'",
+        "spark_loader needs PySpark and PyArrow: pip install 'zkbroker[lake]' for loads, "
+        "'zkbroker[spark]' for the source alone",
         name="spark_loader",
     )
 

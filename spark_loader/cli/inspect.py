@@ -58,10 +58,13 @@ def status(
     **spark: Any,
 ) -> None:
     """Show how far each partition is loaded; with a cluster given, its lag too."""
-    checkpoints, _ = opened(output, spark)
+    checkpoints, filesystem = opened(output, spark)
     unfinished = checkpoints.unfinished()
     if unfinished is None:
         operate.require_loaded(checkpoints)
+    elif not checkpoints.table.exists():
+        # A first run that was stopped; not a lake without a table.
+        require_whole(checkpoints, filesystem)
     with cluster_view(zookeeper, bootstrap, generation_loaded(checkpoints)) as cluster:
         standings = operate.status(checkpoints, cluster, group)
     gaps = books.gap_ledger(checkpoints)

@@ -27,7 +27,8 @@ def test_without_the_extra_the_command_says_what_to_install(tmp_path):
     )
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == (
-        "error: spark_loader needs PySpark and PyArrow: pip install 'zkbroker[spark]'\n"
+        "error: spark_loader needs PySpark and PyArrow: pip install 'zkbroker[lake]' for loads, "
+        "'zkbroker[spark]' for the source alone\n"
     )
 
 

@@ -49,9 +49,12 @@ def grown(cluster, tmp_path):
     return cluster
 
 
-def test_a_lake_with_manifests_says_what_to_do(old, run):
+def test_a_lake_with_manifests_says_what_to_do(old, output, run, command):
     with pytest.raises(DamagedLake, match="zkbroker-load convert --output"):
         run(event_time=BY_VALUE)
+    for name in ("status", "verify", "files", "optimize"):
+        with pytest.raises(DamagedLake, match="zkbroker-load convert --output"):
+            command(name, output)
 
 
 def test_runs_files_and_ledger_are_taken_over_without_touching_data(old, output, command):
