@@ -143,6 +143,8 @@ def test_a_broker_that_goes_is_left_out_and_taken_in_again(tmp_path, chroot, tre
             brokers[1].kill()
             until(lambda: tree.get_children("/brokers/ids") == ["0"])
             until(lambda: set(ends(tree, "t")) == {"0-0", "0-1"})
+            # A message keeps the partition that it was given: the producer must know, too.
+            until(lambda: set(producer._cluster.brokers()) == {0})
             for body in sent[100:200]:
                 producer.send(KeyedMessage("t", body))
             producer.flush()

@@ -14,6 +14,14 @@ from zkbroker.registry import paths
 from zkbroker.registry.topics import create_topic
 from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper import ZkSession
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
+
+
+@pytest.fixture(scope="module")
+def zookeeper():
+    # An answer names five clusters at most, and the shared ZooKeeper holds those of other tests.
+    with EmbeddedZooKeeper(heap_mb=64) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
