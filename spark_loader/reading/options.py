@@ -318,6 +318,11 @@ def _bound(given: Mapping[str, str], which: str, default: Bound) -> Bound:
     named = {"earliest": EARLIEST_BOUND, "latest": LATEST_BOUND}.get(text.lower())
     if named is not None:
         return AtOffset(named.offset)
+    if not text.startswith("{"):
+        raise ConfigError(
+            f"{which}Offsets={text!r}: give {'earliest, ' if which == 'starting' else ''}latest or "
+            'JSON such as {"topic": {"0": 23, "1": -1}}'
+        )
     offsets = parse_partition_numbers(text, f"{which}Offsets")
     for partition, offset in sorted(offsets.items()):
         if offset < EARLIEST:
