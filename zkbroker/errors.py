@@ -271,6 +271,21 @@ class AuthenticationFailed(NetworkError):
     """The TLS handshake or the login failed: the settings of one of the two sides must change."""
 
 
+_DENIED = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+# The answer does not say which operation; the broker's audit log does.
+_DENIED_HINT = (
+    "the ACLs do not allow it: the broker's log names user and operation, "
+    "`zkbroker acls add` allows it"
+)
+
+
 def protocol_error(code: int, message: str = "") -> ProtocolError:
     """Make the exception for an error code received from a peer.
 
@@ -284,5 +299,7 @@ def protocol_error(code: int, message: str = "") -> ProtocolError:
     except ValueError:
         return ProtocolError(f"{message}: unknown error code {code}".lstrip(": "))
     text = f"{message}: {known.name} ({code})" if message else f"{known.name} ({code})"
+    if known in _DENIED:
+        text += f": {_DENIED_HINT}"
     error_class = ProtocolError.registered.get(known, ProtocolError)
     return error_class(text, code=known)

@@ -55,7 +55,6 @@ class Recipe:
             head, _, body = text.partition("\n")
             file = self.directory / head.removeprefix("# file: ")
             file.write_text(body)
-            file.chmod(0o600)
         else:
             self.commands.append([line[2:] for line in text.splitlines() if line.startswith("$ ")])
 
@@ -133,6 +132,9 @@ def test_recipe_tls(recipe):
             code=1,
         )
         assert "hello" not in said
+        said = recipe.run(f"zkbroker topics create more -z {recipe.zookeeper}", code=1)
+        assert "broker 1 has no listener of security.protocol=PLAINTEXT" in said
+        assert "--command-config FILE" in said
 
 
 def test_recipe_acls(recipe):
@@ -147,6 +149,8 @@ def test_recipe_acls(recipe):
         read = f"zkbroker consume -e --command-config alice.properties -b localhost:{recipe.port}"
         said = recipe.run(f"{read} -t other", code=1)
         assert "other" in said
+        said = recipe.run("zkbroker metadata -b localhost:1 --command-config alice.properties", 1)
+        assert "can be read by every user" not in said
         recipe.run("sed -i s/alice-secret/wrong/ secrets.properties")
         said = recipe.run(f"{read} -t visits", code=1)
         assert "login of the user 'alice'" in said

@@ -22,6 +22,12 @@ def test_named_exceptions_are_used_where_there_is_one():
     assert type(protocol_error(29)) is ProtocolError
 
 
+@pytest.mark.parametrize("code", [29, 30, 31, 53])
+def test_a_denial_says_what_to_change(code):
+    assert f"({code}): the ACLs do not allow it" in str(protocol_error(code, "topic t"))
+    assert "zkbroker acls add" in str(protocol_error(code))
+
+
 def test_a_code_from_the_future_is_reported_with_its_number():
     error = protocol_error(9999)
     assert error.code is ErrorCode.UNKNOWN_SERVER_ERROR

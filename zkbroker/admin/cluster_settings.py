@@ -49,7 +49,7 @@ def effective_min_isr(
     resources = [
         DescribeConfigsResource(ConfigResourceType.TOPIC, name, [MIN_ISR]) for name in wanted
     ]
-    answer = _ask_a_broker(session, lambda _: resources, timeout_ms, security)
+    answer, _ = _ask_a_broker(session, lambda _: resources, timeout_ms, security)
     return {name: int(found[MIN_ISR]) for name, found in answer.items() if MIN_ISR in found}
 
 
@@ -71,7 +71,7 @@ def broker_defaults(
     Raises:
         ClientError: no broker can be asked.
     """
-    answer = _ask_a_broker(
+    answer, failures = _ask_a_broker(
         session,
         lambda broker: [
             DescribeConfigsResource(ConfigResourceType.BROKER, str(broker), list(names))
@@ -82,7 +82,8 @@ def broker_defaults(
     found = {name: int(value) for each in answer.values() for name, value in each.items()}
     missing = [name for name in names if name not in found]
     if missing:
-        raise ClientError(f"no broker could be asked for {' and '.join(missing)}")
+        reasons = "".join(f" ({each})" for each in failures[:1])
+        raise ClientError(f"no broker could be asked for {' and '.join(missing)}{reasons}")
     return found
 
 
@@ -91,11 +92,18 @@ def _ask_a_broker(
     resources: Callable[[int], list[DescribeConfigsResource]],
     timeout_ms: int,
     security: ClientSecurity,
-) -> dict[str, dict[str, str]]:
-    """Return resource → setting → value, from the first broker that answers; empty from none."""
+) -> tuple[dict[str, dict[str, str]], list[str]]:
+    """Return what the first broker says that answers, and why those before it did not.
+
+    The first is resource → setting → value, empty where none answers.
+    """
+    failures: list[str] = []
     for broker in list_brokers(session).values():
         endpoint = broker.endpoint_of(security.protocol)
         if endpoint is None:
+            failures.append(
+                f"broker {broker.id} has no listener of security.protocol={security.protocol}"
+            )
             continue
         try:
             with BrokerConnection(
@@ -105,7 +113,8 @@ def _ask_a_broker(
                 request_timeout_ms=timeout_ms,
                 security=security,
             ) as connection:
-                return described(connection, resources(broker.id))
+                return described(connection, resources(broker.id)), failures
         except ZkbrokerError as error:
             logger.info("settings not described broker=%d error=%s", broker.id, error)
-    return {}
+            failures.append(str(error))
+    return {}, failures

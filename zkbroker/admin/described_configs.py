@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from zkbroker.admin.entity_configs import BrokerEntity, Entity, TopicEntity, title
 from zkbroker.client import Cluster
-from zkbroker.errors import ClientError, ConfigError, ErrorCode, ProtocolError
+from zkbroker.errors import ClientError, ConfigError, protocol_error
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.protocol.messages import AlterConfigsRequest, DescribeConfigsRequest
 from zkbroker.protocol.messages.configs import (
@@ -119,4 +119,4 @@ def _asked(cluster: Cluster, entity: Entity) -> BrokerConnection:
 
 def _check(code: int, message: str | None, entity: Entity) -> None:
     if code:
-        raise ProtocolError(message or f"refused for {title(entity)}", code=ErrorCode(code))
+        raise protocol_error(code, message or f"refused for {title(entity)}")

@@ -182,6 +182,8 @@ def run(command: click.Command, arguments: Sequence[str] | None, name: str) -> N
         sys.exit(mistake.exit_code)
     except ZkbrokerError as error:
         say_lines(f"error: {error}", err=True)
+        for note in getattr(error, "__notes__", ()):
+            say(note, err=True)
         sys.exit(1)
     except KeyboardInterrupt as stop:
         sys.exit(143 if isinstance(stop, _Terminated) else 130)

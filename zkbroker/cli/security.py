@@ -5,8 +5,9 @@ A command's security travels with its click context, so that whatever opens a cl
 Invariant: secrets come from files: a command that is given none connects plainly.
 """
 
+import functools
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -14,18 +15,33 @@ from zkbroker.cli.output import say
 from zkbroker.config.java_options import java_properties
 from zkbroker.config.properties import load_properties
 from zkbroker.config.security import ClientSecurity, is_security
+from zkbroker.errors import ZkbrokerError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 OPTION = "--command-config"
 _META = "zkbroker.security"
+_NOTE = f"security.protocol, ssl.* and sasl.* stand in a property file: give {OPTION} FILE"
 # Of a client's file, that say nothing to a command.
 _QUIET = ("client.id", "bootstrap.servers", "group.id")
 
 
 def security_option(command: F) -> F:
-    """Add `--command-config`; what it says is found by `current_security`."""
-    return click.option(
+    """Add `--command-config`; what it says is found by `current_security`.
+
+    A command that has no security settings, and fails for want of them, gets a note in its error.
+    """
+
+    @functools.wraps(command)
+    def noted(*arguments: Any, **options: Any) -> Any:
+        try:
+            return command(*arguments, **options)
+        except ZkbrokerError as error:
+            if "security.protocol" in str(error) and not security_properties():
+                error.add_note(_NOTE)
+            raise
+
+    option = click.option(
         OPTION,
         "command_config",
         envvar="ZKBROKER_COMMAND_CONFIG",
@@ -34,7 +50,8 @@ def security_option(command: F) -> F:
         expose_value=False,
         callback=_read,
         help="Property file with security.protocol, ssl.*, sasl.* and zookeeper.* of connections.",
-    )(command)
+    )
+    return cast("F", option(noted))
 
 
 def _read(context: click.Context, parameter: click.Parameter, path: str | None) -> None:

@@ -133,7 +133,8 @@ def _counts(
     except ClientError as error:
         options = " and ".join(settings[name][0] for name in unknown)
         raise ClientError(
-            f"{error}: give {options}, or start the brokers (those before 0.11 cannot be asked)"
+            f"{error}: give {options}, or start the brokers (those before 0.11 cannot be asked; "
+            "with ACLs it takes DescribeConfigs on the cluster)"
         ) from error
     return (
         partitions or found[NUM_PARTITIONS],

@@ -32,9 +32,14 @@ class FrameError(ZkbrokerError):
         super().__init__(message)
         self.start = start
 
+    @property
+    def met_tls(self) -> bool:
+        """Whether the peer seems to speak TLS."""
+        return self.start[:2] == _TLS_ALERT
+
     def explained(self) -> str:
         """Return the message, with what the peer seems to speak where it speaks TLS."""
-        if self.start[:2] == _TLS_ALERT:
+        if self.met_tls:
             return "the broker speaks TLS at this port: set security.protocol=SSL (or SASL_SSL)"
         return str(self)
 

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import click
+import pytest
 from click.testing import CliRunner
 
 from zkbroker.cli.security import (
@@ -9,6 +10,7 @@ from zkbroker.cli.security import (
     security_properties,
     use_security,
 )
+from zkbroker.errors import ClientError
 
 
 @click.command()
@@ -41,6 +43,22 @@ def test_what_has_no_effect_is_said(tmp_path: Path) -> None:
     found = CliRunner().invoke(command, ["--command-config", str(file)])
     assert "not retries" in found.output
     assert "PLAINTEXT" in found.output
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_a_command_without_settings_that_it_needs_is_shown_where_they_stand(
+    given: bool, tmp_path: Path
+) -> None:
+    @click.command()
+    @security_option
+    def refused() -> None:
+        raise ClientError("set security.protocol=SSL")
+
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=PLAINTEXT\n")
+    found = CliRunner().invoke(refused, ["--command-config", str(file)] if given else [])
+    notes = getattr(found.exception, "__notes__", [])
+    assert any("--command-config FILE" in each for each in notes) is not given
 
 
 def test_without_a_command_there_is_no_security() -> None:

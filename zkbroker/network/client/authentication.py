@@ -93,6 +93,11 @@ class _Conversation:
             f"login{user} by {self._login.mechanism} at {self._peer} failed: {why}"
         )
 
+    def _cure(self) -> str:
+        if self._login.mechanism == OAUTHBEARER:
+            return "check the token's issuer, audience and expiry"
+        return "check user and password (sasl.username and sasl.password, or sasl.jaas.config)"
+
     def choose(self) -> bool:
         """Choose the mechanism; return whether tokens travel as frames of their own."""
         versions = self._versions()
@@ -122,6 +127,9 @@ class _Conversation:
         answer = self._ask(SaslAuthenticateRequest(token), self._version)
         if answer is None:
             raise self.refused("the broker closed the connection")
+        if answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED:
+            said = answer.error_message or "the broker refuses it"
+            raise self.refused(f"{said}: {self._cure()}")
         if answer.error_code:
             raise self.refused(answer.error_message or f"error {answer.error_code}")
         data: bytes = answer.auth_bytes

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
-from zkbroker.errors import NetworkError
+from zkbroker.errors import AuthenticationFailed, NetworkError
 from zkbroker.network.frames import FrameError, FrameReader
 from zkbroker.network.transport import Part, Transport
 from zkbroker.runtime import Runtime
@@ -127,6 +127,7 @@ class Channel:
 
     def _read_answers(self) -> None:
         reason = "an answer could not be taken in, see the log"
+        failure: type[NetworkError] = NetworkError
         try:
             while (frame := self._reader.next_frame()) is not None:
                 if not self._answer(frame):
@@ -139,9 +140,11 @@ class Channel:
             reason = str(error)
         except FrameError as error:
             reason = error.explained()
+            if error.met_tls:
+                failure = AuthenticationFailed
         finally:
             # Reading has ended: no request may wait for an answer any more.
-            self.close(NetworkError(f"connection to {self._peer} lost: {reason}"))
+            self.close(failure(f"connection to {self._peer} lost: {reason}"))
             self._transport.close()
 
     def _answer(self, frame: memoryview) -> bool:

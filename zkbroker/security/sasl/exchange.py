@@ -127,4 +127,10 @@ class ServerExchange:
     def _out_of_order(self, what: str) -> OutOfOrder:
         before = self.phase
         self.phase = Phase.FAILED
-        return OutOfOrder(f"{what} may not come here: {before.value}")
+        why = before.value
+        if before in (Phase.START, Phase.ASKED):
+            why = (
+                "no login came before it: set security.protocol=SASL_SSL (or SASL_PLAINTEXT) "
+                "in the client"
+            )
+        return OutOfOrder(f"{what} may not come here: {why}")

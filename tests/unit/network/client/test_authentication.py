@@ -103,6 +103,7 @@ def test_a_wrong_password_is_told_with_user_and_mechanism(mechanism, user, age):
         assert "as it does where user or password is wrong" in said
     else:
         assert "nvalid" in said
+        assert "check user and password" in said
     assert not connection.logged_in
 
 

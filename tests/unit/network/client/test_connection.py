@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.played_broker import Answer, PlayedBroker, encoded
-from zkbroker.errors import NetworkError, RequestTimedOut, UnsupportedVersion
+from zkbroker.errors import AuthenticationFailed, NetworkError, RequestTimedOut, UnsupportedVersion
 from zkbroker.network.client.connection import BrokerConnection, Pending
 from zkbroker.protocol import ApiKey, RequestHeader
 from zkbroker.protocol.messages import (
@@ -275,3 +275,17 @@ def test_a_time_out_of_the_callers_own_is_kept_where_the_broker_does_not_read(
         connection.request(MetadataRequest(topics=None))
         with pytest.raises(RequestTimedOut):
             connection.send(ListGroupsRequest()).result(0.05)
+
+
+def test_a_port_of_tls_is_named_with_the_setting(
+    runtime: Runtime, play: Callable[[Answer], PlayedBroker]
+) -> None:
+    def refuse(header: RequestHeader, request: object) -> None:
+        broker.open[-1].sendall(bytes.fromhex("15030300020246"))
+
+    broker = play(refuse)
+    with (
+        pytest.raises(AuthenticationFailed, match=r"speaks TLS.*set security\.protocol=SSL"),
+        connect(runtime, broker) as connection,
+    ):
+        connection.request(MetadataRequest(topics=None))

@@ -91,3 +91,9 @@ def test_what_is_out_of_order_ends_it(steps):
     with pytest.raises(OutOfOrder, match="may not come here"):
         steps(login)
     assert login.phase is Phase.FAILED
+
+
+def test_a_request_without_a_login_names_the_setting():
+    login = exchange()
+    login.versions(answered=True)
+    assert "set security.protocol=SASL_SSL" in str(login.refuse("METADATA"))
