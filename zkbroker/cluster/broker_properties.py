@@ -21,7 +21,7 @@ _OF_ONE = {
     "log.dir": _DATA,
     "log.dirs": _DATA,
     "port": _PORT,
-    "listeners": _PORT,
+    "listeners": "give each listener port 0, as in SSL://127.0.0.1:0, or PLAINTEXT alone by --port",
     "advertised.port": _PORT,
     "advertised.listeners": _PORT,
 }

@@ -43,7 +43,7 @@ def test_there_may_be_no_port_left():
         ("legacy07.broker.id", "7", "broker.id"),
         ("log.dirs", "/data", "--data"),
         ("port", "9092", "--port"),
-        ("listeners", "PLAINTEXT://:9092", "--port"),
+        ("listeners", "SSL://:9093", "port 0, as in SSL://127.0.0.1:0"),
     ],
 )
 def test_what_only_one_broker_can_have_is_refused(key, value, instead):
