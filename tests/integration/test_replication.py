@@ -11,7 +11,7 @@ from tests.support.brokers import connect
 from tests.support.message_sets import message_set as one_set
 from tests.support.process import eventually
 from zkbroker.cluster.process import BrokerProcess
-from zkbroker.errors import ZkbrokerError
+from zkbroker.errors import ErrorCode, ZkbrokerError
 from zkbroker.protocol.messages import (
     CreateTopicsRequest,
     FetchRequest,
@@ -134,6 +134,8 @@ def read_all(brokers: Brokers) -> list[int]:
             asked = FetchRequestTopic("t", [FetchRequestPartition(0, -1, offset, -1, 1 << 20)])
             answer = connection.request(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[asked]))
             (part,) = answer.topics[0].partitions
+            if part.error_code == ErrorCode.NOT_LEADER_FOR_PARTITION:
+                return found  # the leadership moved on meanwhile
             assert part.error_code == 0
             before = offset
             for record in iter_records(part.records, start_offset=offset):

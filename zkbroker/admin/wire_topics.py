@@ -10,6 +10,8 @@ Invariant: brokers check and decide; what they refuse is raised with their words
 too old for is an error that names the way through ZooKeeper.
 """
 
+import contextlib
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +27,7 @@ from zkbroker.errors import (
     ProtocolError,
     UnknownTopicOrPartition,
     UnsupportedVersion,
+    ZkbrokerError,
     protocol_error,
 )
 from zkbroker.network.client.connection import BrokerConnection
@@ -52,6 +55,7 @@ from zkbroker.protocol.messages.topics import (
 
 TIMEOUT_MS = 30_000
 """How long the controller may take until what was asked has taken effect."""
+_AGAIN_S = 0.05
 
 
 def topic_names(cluster: Cluster) -> list[str]:
@@ -91,6 +95,23 @@ def create_topic(
         ]
     answer = _ask_controller(cluster, CreateTopicsRequest([new], TIMEOUT_MS))
     _check(answer.topics[0], f"topic {topic} was not created")
+
+
+def await_topic(cluster: Cluster, topic: str, timeout_s: float = 10.0) -> None:
+    """Wait until every broker that answers knows a topic that was just created.
+
+    Brokers learn of it one after the other; what is asked next may be asked of any of them. After
+    the time it is left at that.
+    """
+    deadline = time.monotonic() + timeout_s
+    for broker in sorted(cluster.brokers()):
+        with contextlib.suppress(ZkbrokerError):  # one that does not answer is asked nothing next
+            connection = cluster.connection(broker)
+            while time.monotonic() < deadline:
+                (found,) = ask(connection, [topic]).topics
+                if found.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    break
+                cluster.runtime.sleep(_AGAIN_S)
 
 
 def add_partitions(

@@ -182,7 +182,7 @@ class ByBrokers:
         *,
         rack_aware: bool,
     ) -> None:
-        from zkbroker.admin.wire_topics import create_topic
+        from zkbroker.admin.wire_topics import await_topic, create_topic
 
         _refuse_without_racks(rack_aware)
         create_topic(
@@ -193,6 +193,7 @@ class ByBrokers:
             assignment=assignment,
             config=config,
         )
+        await_topic(self._cluster, topic)
 
     def describe(self, names: Sequence[str]) -> "list[TopicDescription]":
         from zkbroker.admin.wire_topics import describe

@@ -108,5 +108,5 @@ def test_a_whole_life_by_way_of_the_copy(run, cluster, output, tmp_path):
     after = verify(far, str(output))
     assert (after.problems, after.rows, after.rows_crc) == ([], before.rows, before.rows_crc)
     assert loaded_offsets(output) == {("t", 0): [*range(130)], ("t", 1): [*range(40)]}
-    with pytest.raises(LoadError, match="works on local directories only"):
+    with pytest.raises(LoadError, match="works on local directories and buckets"):
         vacuum(Checkpoints(far, str(output)), far)
