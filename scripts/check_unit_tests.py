@@ -20,6 +20,7 @@ NOTHING_TO_DECIDE = {
     "spark_loader/words.py": "one line",
     "zkbroker/broker/handler_table.py": "a table",
     "zkbroker/broker/services.py": "data",
+    "zkbroker/client/source.py": "a protocol",
     "zkbroker/client/view.py": "data and protocols",
     "zkbroker/cluster/broker.py": "data",
     "zkbroker/config/fetching.py": "data",

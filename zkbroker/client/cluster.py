@@ -13,11 +13,11 @@ from zkbroker.client.asking_again import ask_again
 from zkbroker.client.connections import Connections
 from zkbroker.client.metadata_source import all_topics, request_creation
 from zkbroker.client.missing_leaders import explain
+from zkbroker.client.source import ClusterSource
 from zkbroker.client.view import (
     NO_EPOCH,
     BrokerAddress,
     BrokerUnavailable,
-    ClusterSource,
     PartitionInfo,
     Partitions,
 )

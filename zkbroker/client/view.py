@@ -1,16 +1,12 @@
 """What is known of a cluster at one moment; immutable, replaced as a whole."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from zkbroker.errors import ClientError, LeaderNotAvailable, ProtocolError
 from zkbroker.network.client.connection import BrokerConnection
 from zkbroker.runtime import Runtime
-from zkbroker.zookeeper.nodes import Settable
-
-if TYPE_CHECKING:
-    from zkbroker.client.any_broker import AnyBroker
 
 NO_EPOCH = -1
 """The leader epoch of a partition of which none is known; brokers do not check it then."""
@@ -62,38 +58,6 @@ class View:
 
     brokers: Mapping[int, BrokerAddress] = field(default_factory=dict)
     topics: Mapping[str, Partitions | ProtocolError] = field(default_factory=dict)
-
-
-class ClusterSource(Protocol):
-    """Where a cluster learns of brokers and topics.
-
-    `start` and `read` are called by one task at a time, the others by any. All may wait for the
-    network, for a bounded time.
-    """
-
-    def start(self, brokers: "AnyBroker", changed: Settable) -> None:
-        """Connect; `changed` is set from then on whenever there is more to read.
-
-        Args:
-            brokers: asks brokers over the cluster's connections.
-            changed: to be set by any task.
-        """
-
-    def read(self, topics: Collection[str]) -> View:
-        """Read the brokers and the given topics, without creating any.
-
-        Raises:
-            ZkbrokerError: the source cannot be read now.
-        """
-
-    def all_topics(self) -> list[str] | None:
-        """Return the names of all topics, sorted; None to have a broker asked."""
-
-    def only_connection(self) -> BrokerConnection | None:
-        """Return the one connection that serves for everything; None where there are many."""
-
-    def close(self) -> None:
-        """Release what `start` took."""
 
 
 class Leaders(Protocol):

@@ -19,7 +19,8 @@ from collections.abc import Callable, Collection
 
 from zkbroker.client.any_broker import AnyBroker
 from zkbroker.client.missing_leaders import MissingLeaders
-from zkbroker.client.view import ClusterSource, Partitions, View
+from zkbroker.client.source import ClusterSource
+from zkbroker.client.view import Partitions, View
 from zkbroker.client.watchers import Watchers
 from zkbroker.errors import (
     ClientError,

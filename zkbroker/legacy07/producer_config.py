@@ -11,7 +11,7 @@ from functools import partial
 from typing import ClassVar
 
 from zkbroker.client import Cluster
-from zkbroker.client.view import ClusterSource
+from zkbroker.client.source import ClusterSource
 from zkbroker.config import shared_options as shared
 from zkbroker.config.generation import GENERATION, without_generation
 from zkbroker.config.producer import ProducerConfig

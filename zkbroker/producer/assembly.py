@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from zkbroker.client import Cluster, SingleAddressSource, StaticSource, ZooKeeperSource
-from zkbroker.client.view import ClusterSource
+from zkbroker.client.source import ClusterSource
 from zkbroker.config import load_properties
 from zkbroker.config.producer import ProducerConfig
 from zkbroker.producer import plugins
