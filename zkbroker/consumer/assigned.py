@@ -16,6 +16,7 @@ from zkbroker.consumer.fetching.messages import ConsumerTimeout, Decoder, Messag
 from zkbroker.consumer.fetching.partition import ConsumedPartition
 from zkbroker.consumer.streams.stream import KafkaStream
 from zkbroker.runtime import Runtime, get_runtime
+from zkbroker.runtime.forks import abandon_in_child
 from zkbroker.types import PartitionKey
 
 logger = logging.getLogger(__name__)
@@ -76,7 +77,8 @@ class AssignedConsumer:
             for (topic, number), start in starts.items()
         }
         self._open = set(self._partitions)
-        self._closed = False
+        self._closed = self._forked = False
+        abandon_in_child(self)
         self._end_reached()
         self._fetchers.start(self._partitions[key] for key in self._open)
 
@@ -117,9 +119,15 @@ class AssignedConsumer:
     def close(self) -> None:
         """End the iteration and the fetchers."""
         self._closed = True
+        if self._forked:
+            return
         self._stream.close()
         if not self._fetchers.close(_CLOSE_TIMEOUT_S):
             logger.warning("fetchers still running after=%gs", _CLOSE_TIMEOUT_S)
+
+    def abandon_after_fork(self) -> None:
+        """Leave the fetchers to the parent; called in the child of a fork."""
+        self._forked = True
 
     def __enter__(self) -> "AssignedConsumer":
         return self

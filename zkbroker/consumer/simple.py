@@ -24,6 +24,7 @@ from zkbroker.client.group_offsets import CoordinatorOffsets, commit_offsets, fe
 from zkbroker.client.list_offsets import list_offsets, one_offset, valid_range
 from zkbroker.config.fetching import FetchSettings
 from zkbroker.config.security import NO_SECURITY, ClientSecurity
+from zkbroker.consumer.fetching.usable import Usable
 from zkbroker.consumer.message_set import FetchRequest, MessageSet, place
 from zkbroker.errors import (
     ClientError,
@@ -97,7 +98,7 @@ class SimpleConsumer:
         )
         self._connection: BrokerConnection | None = None
         self._cluster: Cluster | None = None
-        self._closed = False
+        self._usable = Usable("the consumer is closed")
 
     # -- messages
 
@@ -282,8 +283,7 @@ class SimpleConsumer:
     def _in_brokers(self, group: str, storage: str) -> CoordinatorOffsets:
         if storage != "kafka":
             raise ClientError(f"storage={storage!r} is not allowed: give zookeeper or kafka")
-        if self._closed:
-            raise ClientError("the consumer is closed")
+        self._usable.check()
         if self._cluster is None:
             # The coordinator may be another broker, which this one names.
             self._cluster = Cluster(
@@ -301,8 +301,7 @@ class SimpleConsumer:
     # -- the connection
 
     def _connect(self) -> BrokerConnection:
-        if self._closed:
-            raise ClientError("the consumer is closed")
+        self._usable.check()
         if self._connection is None or self._connection.closed:
             self._connection = BrokerConnection(
                 self._runtime,
@@ -322,14 +321,16 @@ class SimpleConsumer:
         try:
             return question(connection)
         except NetworkError:
-            if fresh or self._closed:
+            if fresh or self._usable.ended:
                 raise
             connection.close()
             return question(self._connect())
 
     def close(self) -> None:
         """Close the connection; the consumer cannot be used afterwards."""
-        self._closed = True
+        if self._usable.ended:
+            return
+        self._usable.end()
         if self._connection is not None:
             self._connection.close()
         if self._cluster is not None:

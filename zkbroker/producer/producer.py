@@ -6,7 +6,6 @@ its future, by the exception of a sync `send`, by the callback handler, or by th
 """
 
 import logging
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -32,6 +31,7 @@ from zkbroker.producer.queued_messages import SendFuture
 from zkbroker.producer.sender import Sender
 from zkbroker.producer.transactions import HasGroup, TransactionManager
 from zkbroker.runtime import Runtime, get_runtime
+from zkbroker.runtime.forks import abandon_in_child, made_before_fork
 from zkbroker.types import PartitionKey
 
 logger = logging.getLogger(__name__)
@@ -125,6 +125,7 @@ class Producer:
         self._closed = False
         self._closing = self._runtime.lock()
         process_exit.enlist(self)
+        abandon_in_child(self)
 
     # -- sending
 
@@ -368,12 +369,7 @@ class Producer:
         self._closed = True
         if self._transactions is not None:
             self._transactions.state.abandon(self._runtime.guard())
-        self._sender.send_queue.abandon(
-            ForkedProducer(
-                f"this producer was made before the fork of process {os.getpid()}: its "
-                "connections stayed with the parent; make a producer in the child"
-            )
-        )
+        self._sender.send_queue.abandon(ForkedProducer(made_before_fork("producer")))
 
     def metrics(self) -> dict[str, int]:
         """Return counts of messages, bytes, batches, retries and failures, and what is open."""

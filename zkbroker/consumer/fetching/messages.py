@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from zkbroker.errors import ClientError
+from zkbroker.runtime.forks import made_before_fork
 
 Decoder = Callable[[bytes], Any]
 """Turns the bytes of a key or value into an object; not called for null."""
@@ -39,7 +40,14 @@ class NotOwned(ClientError):
 
 
 class ConsumerClosed(ClientError):
-    """The connector was shut down."""
+    """The consumer was closed."""
+
+
+class ForkedConsumer(ConsumerClosed):
+    """The consumer was made before a fork and is used in the child process."""
+
+    def __init__(self) -> None:
+        super().__init__(made_before_fork("consumer"))
 
 
 def string_decoder(encoding: str = "utf-8") -> Decoder:

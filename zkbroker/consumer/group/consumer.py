@@ -15,7 +15,7 @@ Invariants:
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from zkbroker.client import Cluster
 from zkbroker.client.group_offsets import NO_GENERATION, Committed
@@ -23,14 +23,15 @@ from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.config.shared_options import READ_COMMITTED
 from zkbroker.consumer.arguments import check_offset
 from zkbroker.consumer.fetching.fetchers import Fetchers
-from zkbroker.consumer.fetching.messages import ConsumerClosed, Decoder, MessageAndMetadata
+from zkbroker.consumer.fetching.messages import Decoder, MessageAndMetadata
 from zkbroker.consumer.fetching.partition import Chunk
+from zkbroker.consumer.fetching.usable import Usable
 from zkbroker.consumer.group.assignors import Assignor
 from zkbroker.consumer.group.connecting import connect
 from zkbroker.consumer.group.held import HeldPartitions
 from zkbroker.consumer.group.inbox import Inbox
 from zkbroker.consumer.group.listener import RebalanceListener
-from zkbroker.consumer.group.offset_queries import OffsetQueries
+from zkbroker.consumer.group.offset_queries import OffsetQueries, OffsetsOf
 from zkbroker.consumer.group.session import GroupSession, Offsets, OnCommit
 from zkbroker.consumer.group.strategies import choose_assignors
 from zkbroker.errors import ClientError, RequestTimedOut
@@ -104,10 +105,9 @@ class GroupConsumer:
             runtime=self._runtime,
             notify=self._news.set,
         )
+        committed_only = config.isolation_level == READ_COMMITTED
         queries = OffsetQueries(
-            self._cluster,
-            read_committed=config.isolation_level == READ_COMMITTED,
-            timeout_s=self._request_timeout_s,
+            self._cluster, read_committed=committed_only, timeout_s=self._request_timeout_s
         )
         self.group_id = config.group_id
         self.client_id = config.client_id
@@ -117,7 +117,7 @@ class GroupConsumer:
         self.beginning_offsets = queries.beginnings
         self.end_offsets = queries.ends
         self._woken = False
-        self._closed = False
+        self._usable = Usable()
 
     # -- what to consume
 
@@ -136,7 +136,7 @@ class GroupConsumer:
         Raises:
             ClientError, InvalidTopic: assigned by hand before; no group id; a name is no topic's.
         """
-        self._check_open()
+        self._usable.check()
         if self._held.partitions and self._session.membership is None:
             raise ClientError("partitions are assigned by hand: call unsubscribe first")
         if not self._config.group_id:
@@ -152,7 +152,7 @@ class GroupConsumer:
         Raises:
             ClientError: topics are subscribed.
         """
-        self._check_open()
+        self._usable.check()
         if self._session.membership is not None:
             raise ClientError("topics are subscribed: call unsubscribe first")
         wanted = list(dict.fromkeys(partitions))
@@ -163,7 +163,7 @@ class GroupConsumer:
 
     def unsubscribe(self) -> None:
         """Consume nothing any more; a member leaves its group."""
-        self._check_open()
+        self._usable.check()
         self._session.give_up_all()
         self._session.leave(self._request_timeout_s)
         self._session.topics.clear()
@@ -218,7 +218,7 @@ class GroupConsumer:
         Raises:
             ProtocolError, ClientError: as of `poll`.
         """
-        self._check_open()
+        self._usable.check()
         deadline = time.monotonic() + timeout_s
         self._held.mark_processed()
         while True:
@@ -232,7 +232,7 @@ class GroupConsumer:
 
     def __iter__(self) -> Iterator[MessageAndMetadata]:
         """Yield messages for ever; a commit in between covers those that were yielded."""
-        while not self._closed:
+        while not self._usable.ended:
             yield from self._held.hand_out_singly()
             self._fill(_ITERATOR_POLL_S, self._config.max_poll_records)
 
@@ -314,7 +314,7 @@ class GroupConsumer:
             CommitFailed: the partitions belong to another generation of the group by now.
             ProtocolError: refused, or the coordinator could not be reached in time.
         """
-        self._check_open()
+        self._usable.check()
         seconds = self._request_timeout_s if timeout_s is None else timeout_s
         self._session.commit(offsets, seconds)
 
@@ -328,7 +328,7 @@ class GroupConsumer:
             on_commit: called with the offsets, and with the error if there was one, from within a
                 later `poll`, `commit` or `close`.
         """
-        self._check_open()
+        self._usable.check()
         self._session.commit_async(offsets, on_commit)
 
     def committed(self, partitions: Iterable[PartitionKey]) -> dict[PartitionKey, Committed | None]:
@@ -339,13 +339,13 @@ class GroupConsumer:
 
     def close(self, timeout_s: float = 30.0) -> None:
         """Commit if that is automatic, leave the group, stop fetching; may be called twice."""
-        if self._closed:
+        if self._usable.ended:
             return
         deadline = time.monotonic() + timeout_s
         try:
             self._session.give_up_all()
         finally:
-            self._closed = True
+            self._usable.end()
             self._news.set()
             self._session.leave(max(0.1, deadline - time.monotonic()))
             self._session.topics.unwatch()
@@ -363,7 +363,7 @@ class GroupConsumer:
 
     def _fill(self, timeout_s: float, limit: int) -> None:
         """Serve the membership, then wait until there are messages to hand out."""
-        self._check_open()
+        self._usable.check()
         deadline = time.monotonic() + timeout_s
         self._held.mark_processed()
         while True:
@@ -377,24 +377,16 @@ class GroupConsumer:
     def _waited(self, deadline: float) -> bool:
         """Wait until something comes up; says instead whether a poll has waited long enough."""
         left_s = deadline - time.monotonic()
-        if self._woken or left_s <= 0 or self._closed:
+        if self._woken or left_s <= 0 or self._usable.ended:
             self._woken = False
             return True
         self._news.wait(min(left_s, self._session.seconds_to_next_task()))
         return False
 
-    def _seek_to(
-        self,
-        offsets_of: Callable[[Iterable[PartitionKey]], Mapping[PartitionKey, int]],
-        partitions: Sequence[PartitionKey],
-    ) -> None:
+    def _seek_to(self, offsets_of: OffsetsOf, partitions: Sequence[PartitionKey]) -> None:
         keys = list(partitions) or list(self._held.partitions)
         for key in keys:
             self._held.get(key)
         for key, offset in offsets_of(keys).items():
             self._held.get(key).seek(offset)
         self._fetchers.wake()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ConsumerClosed("the consumer was closed")

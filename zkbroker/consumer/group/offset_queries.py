@@ -1,11 +1,13 @@
 """What a consumer asks the leaders for beside messages: offsets by time, and the ends of logs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from zkbroker.client import PartitionLeaders
 from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
 from zkbroker.client.resolve_offsets import resolve_offsets, resolve_or_end
 from zkbroker.types import PartitionKey
+
+OffsetsOf = Callable[[Iterable[PartitionKey]], Mapping[PartitionKey, int]]
 
 
 class OffsetQueries:

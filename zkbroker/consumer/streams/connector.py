@@ -16,14 +16,14 @@ handed out last. (A `with` block that ends with an exception does not.)
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.consumer.arguments import check_offset, check_streams
 from zkbroker.consumer.fetching.fetchers import Fetchers
-from zkbroker.consumer.fetching.messages import ConsumerClosed, Decoder, NotOwned
-from zkbroker.consumer.streams.filters import TopicFilter, make_filter
+from zkbroker.consumer.fetching.messages import ConsumerClosed, Decoder, ForkedConsumer, NotOwned
+from zkbroker.consumer.streams.filters import TopicFilter, compile_filter
 from zkbroker.consumer.streams.generation import ConsumerGeneration, Generation, Newer
 from zkbroker.consumer.streams.membership import Membership
 from zkbroker.consumer.streams.offset_keeper import OffsetKeeper
@@ -35,6 +35,7 @@ from zkbroker.measures import Family, lag_families
 from zkbroker.rebalance import OwnershipListener, Rebalancer
 from zkbroker.registry.groups import StreamSubscription, new_consumer_id
 from zkbroker.runtime import Runtime, get_runtime
+from zkbroker.runtime.forks import abandon_in_child
 from zkbroker.types import PartitionKey
 from zkbroker.zookeeper import SessionState, ZkSession
 
@@ -68,6 +69,7 @@ class ConsumerConnector:
         self._keeper: OffsetKeeper | None = None
         self._listeners: list[OwnershipListener] = []
         self._closed = False
+        self._refusal = ConsumerClosed("the connector was shut down")
         self._lock = self._runtime.lock()
         self._shut_down = self._runtime.event()
         self._session = ZkSession(
@@ -93,6 +95,7 @@ class ConsumerConnector:
         except BaseException:
             self._session.close()
             raise
+        abandon_in_child(self)
 
     # -- streams
 
@@ -175,12 +178,9 @@ class ConsumerConnector:
 
     def lag(self) -> dict[PartitionKey, int]:
         """Return how many offsets each owned partition is behind, as of its last fetch."""
-        return {
-            key: max(0, partition.high_watermark - position)
-            for key, partition in self._member().owned().items()
-            if (position := partition.position(in_hand=True)) is not None
-            and partition.high_watermark >= 0
-        }
+        owned, positions = self._member().owned(), self.positions()
+        ends = {key: owned[key].high_watermark for key in owned.keys() & positions.keys()}
+        return {key: max(0, end - positions[key]) for key, end in ends.items() if end >= 0}
 
     def metrics(self) -> dict[str, int]:
         """Return owned partitions, lag, rebalances, and counts of fetches and their bytes."""
@@ -256,11 +256,8 @@ class ConsumerConnector:
             NotOwned: this member owns none of what was named.
             ProtocolError: a broker does not answer, or its log has no timestamps.
         """
-        wanted = {
-            key: time_ms
-            for key in self._member().owned()
-            if topic in (None, key[0]) and partition in (None, key[1])
-        }
+        named = [key for key in self._member().owned() if topic in (None, key[0])]
+        wanted = {key: time_ms for key in named if partition in (None, key[1])}
         if not wanted:
             raise NotOwned(f"not owned by {self.consumer_id}: {topic or '*'}-{partition or '*'}")
         for (name, number), offset in self._generation.offsets_at(wanted).items():
@@ -313,18 +310,23 @@ class ConsumerConnector:
         self._session.close()
         logger.info("consumer shut down id=%s complete=%s", self.consumer_id, done)
 
+    def abandon_after_fork(self) -> None:
+        """Refuse, and have the streams do so; called in the child of a fork."""
+        self._closed, self._refusal = True, ForkedConsumer()
+        self._lock = self._runtime.lock()
+        self._shut_down.set()
+
     def __enter__(self) -> "ConsumerConnector":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
-        # What was in hand when an exception ended the block was not dealt with.
         self.shutdown(in_hand=kind is None)
 
     # -- parts
 
     def _make_parts(self) -> None:
         if self._closed:
-            raise ConsumerClosed("the connector was shut down")
+            raise self._refusal
         if self._membership is not None:
             raise ClientError("this connector has made its streams; create another connector")
         config = self.config
@@ -349,7 +351,7 @@ class ConsumerConnector:
             self._member(),
             subscription=subscription,
             strategy=self._generation.strategy,
-            compile_filter=self._compile_filter,
+            compile_filter=partial(compile_filter, exclude_internal=config.exclude_internal_topics),
             backoff_ms=config.rebalance_backoff_ms,
             max_retries=config.rebalance_max_retries,
             listener=Listeners(self._listeners),
@@ -357,15 +359,9 @@ class ConsumerConnector:
         )
         self._rebalancer.start()
 
-    def _compile_filter(self, pattern_name: str, regex: str) -> Callable[[str], bool]:
-        return partial(
-            make_filter(pattern_name, regex).matches,
-            exclude_internal=self.config.exclude_internal_topics,
-        )
-
     def _member(self) -> Membership:
         if self._closed:
-            raise ConsumerClosed("the connector was shut down")
+            raise self._refusal
         if self._membership is None:
             raise ClientError("create the message streams first")
         return self._membership

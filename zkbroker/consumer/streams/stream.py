@@ -15,9 +15,15 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, islice
 
-from zkbroker.consumer.fetching.messages import ConsumerTimeout, Decoder, MessageAndMetadata
+from zkbroker.consumer.fetching.messages import (
+    ConsumerTimeout,
+    Decoder,
+    ForkedConsumer,
+    MessageAndMetadata,
+)
 from zkbroker.consumer.fetching.partition import Chunk
 from zkbroker.runtime import QueueEmpty, Runtime
+from zkbroker.runtime.forks import abandon_in_child
 
 # So many messages a process that was paused beyond its session may still deliver: the lease is
 # looked at between slices, which costs little, and not for each message, which would.
@@ -93,6 +99,7 @@ class KafkaStream:
         on_room: Callable[[], None] = _nothing,
         lease_valid: Callable[[], bool] = _always,
     ) -> None:
+        self._runtime = runtime
         self._timeout_s = None if timeout_ms < 0 else timeout_ms / 1000
         self._key_decoder = key_decoder
         self._value_decoder = value_decoder
@@ -111,6 +118,8 @@ class KafkaStream:
         self._attention = False
         self._paused: frozenset[str] = frozenset()
         self._closed = False
+        self._forked = False
+        abandon_in_child(self)
         self._reading: _Reading | None = None
         self._given: Chunk | None = None
         # One iterator for all who ask: a generator that raised has ended, and the chain goes on
@@ -254,6 +263,9 @@ class KafkaStream:
                 self._reading = None
             if self._closed:
                 return False
+            if self._forked:
+                self._attention = True
+                raise ForkedConsumer
             if not self._paused and self._lease_valid():
                 if self._reading is not None:
                     self._parked.clear()
@@ -300,6 +312,12 @@ class KafkaStream:
         """End the iteration."""
         self._closed = True
         self.interrupt()
+
+    def abandon_after_fork(self) -> None:
+        """Have the reader refuse; called in the child of a fork."""
+        # Threads that held their locks do not live on.
+        self._parked, self._wake = self._runtime.event(), self._runtime.event()
+        self._forked = self._attention = True
 
     def interrupt(self) -> None:
         """Make the reader look at what has changed before it gets another message."""

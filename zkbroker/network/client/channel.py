@@ -14,6 +14,7 @@ from zkbroker.errors import AuthenticationFailed, NetworkError
 from zkbroker.network.frames import FrameError, FrameReader
 from zkbroker.network.transport import Part, Transport
 from zkbroker.runtime import Runtime
+from zkbroker.runtime.forks import abandon_in_child, made_before_fork
 
 MAX_RESPONSE_BYTES = 512 * 1024 * 1024
 
@@ -49,6 +50,7 @@ class Channel:
     ) -> None:
         self._transport = transport
         self._peer = peer
+        self._runtime = runtime
         self._lock = runtime.lock()
         self._outbox: deque[tuple[Sequence[Part], InFlightRequest]] = deque()
         self._in_flight: deque[InFlightRequest] = deque()
@@ -59,6 +61,7 @@ class Channel:
         """How many answers have come."""
         self._reader = FrameReader(transport.receive_into, max_frame_bytes)
         runtime.spawn(self._read_answers, name=f"answers-{peer}")
+        abandon_in_child(self)
 
     @property
     def error(self) -> NetworkError | None:
@@ -107,6 +110,14 @@ class Channel:
         # Wakes the reader and a blocked writer, which closing alone does not.
         self._transport.shut_down(socket.SHUT_RDWR)
         self._finish_all(entries)
+
+    def abandon_after_fork(self) -> None:
+        """Close it in the child of a fork only: to shut it down would end the parent's, too."""
+        self._lock = self._runtime.lock()
+        self._error = NetworkError(made_before_fork(f"connection to {self._peer}"))
+        self._in_flight.clear()
+        self._outbox.clear()
+        self._transport.close()
 
     def _write(self, batch: list[tuple[Sequence[Part], InFlightRequest]]) -> None:
         parts = [part for frame, _ in batch for part in frame]
