@@ -65,6 +65,7 @@ EFFECTS = {
     "log.cleaner.io.buffer.size": _CLEANER,
     "log.cleaner.io.max.bytes.per.second": "At once.",
     "log.cleaner.threads": _CLEANER,
+    "logger.levels": "At once; levels of a broker replace those of all brokers.",
     "max.connection.creation.rate": "For new connections.",
     "max.connections.per.ip": "For new connections.",
     "max.connections.per.ip.overrides": "For new connections.",

@@ -7,6 +7,7 @@ the first that answers. Brokers before 0.11 cannot be asked.
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
+from zkbroker.client import Cluster
 from zkbroker.client.topic_settings import MIN_ISR, described
 from zkbroker.config.security import NO_SECURITY, ClientSecurity
 from zkbroker.errors import ClientError, ZkbrokerError
@@ -21,6 +22,7 @@ __all__ = ["MIN_ISR", "broker_defaults", "effective_min_isr"]
 logger = logging.getLogger(__name__)
 
 NUM_PARTITIONS = "num.partitions"
+CONNECT = "zookeeper.connect"
 REPLICATION_FACTOR = "default.replication.factor"
 ANSWER_MS = 5_000
 
@@ -85,6 +87,30 @@ def broker_defaults(
         reasons = "".join(f" ({each})" for each in failures[:1])
         raise ClientError(f"no broker could be asked for {' and '.join(missing)}{reasons}")
     return found
+
+
+def zookeeper_of(cluster: Cluster) -> str:
+    """Return `zookeeper.connect` as the brokers of a cluster have it, with the chroot.
+
+    Raises:
+        ClientError: no broker answers, or none may tell it.
+    """
+    failure: ZkbrokerError | None = None
+    # A broker describes itself alone.
+    for broker in sorted(cluster.brokers()):
+        resource = DescribeConfigsResource(ConfigResourceType.BROKER, str(broker), [CONNECT])
+        try:
+            answer = described(cluster.connection(broker), [resource])
+        except ZkbrokerError as error:
+            failure = error
+            continue
+        found = answer.get(str(broker), {}).get(CONNECT)
+        if found:
+            return found
+    raise ClientError(
+        "the brokers do not say where their ZooKeeper is: they are older than 0.11, or this client "
+        "may not describe the settings of the cluster; give -z HOST:PORT[/CHROOT]"
+    ) from failure
 
 
 def _ask_a_broker(

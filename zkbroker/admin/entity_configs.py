@@ -145,7 +145,7 @@ def _all(session: ZkSession, selection: Selection) -> Iterator[tuple[Entity, Set
         for name in topics.list_topics(session):
             yield TopicEntity(name), topics.topic_config(session, name)
     elif selection.kinds == ("brokers",):
-        for broker in _brokers(session):
+        for broker in configured_brokers(session):
             yield broker, broker_config(session, _broker_id(broker))
     else:
         wanted = dict(zip(selection.kinds, selection.names, strict=True))
@@ -159,7 +159,8 @@ def _all(session: ZkSession, selection: Selection) -> Iterator[tuple[Entity, Set
                 yield entity, found[entity]
 
 
-def _brokers(session: ZkSession) -> list[BrokerEntity]:
+def configured_brokers(session: ZkSession) -> list[BrokerEntity]:
+    """Return the brokers that have a node for settings, and the default of all."""
     try:
         names = session.children(paths.BROKER_CONFIGS)
     except NoNode:

@@ -16,6 +16,7 @@ from zkbroker.broker.authorization import make_authorizer
 from zkbroker.broker.capacity import PartitionCapacity
 from zkbroker.broker.dynamic_config import DynamicConfig
 from zkbroker.broker.listening import check_keys, listen, local_address, registration
+from zkbroker.broker.logger_levels import AppliedLevels
 from zkbroker.broker.teardown import Teardown
 from zkbroker.broker.topic_settings import Settings, when_connected
 from zkbroker.config.broker import BrokerConfig
@@ -89,6 +90,9 @@ def lay_foundation(
         ConfigError, StorageError, RegistryError: it cannot be started.
     """
     config = dynamic.static
+    levels = AppliedLevels()
+    teardown.add("levels of loggers", levels.restore)
+    dynamic.on_change(lambda now: levels.follow(now.config.logger_levels))
     # A key that cannot be used is said before logs are recovered and ZooKeeper is looked for.
     tls = check_keys(config)
     # Made first: a broker that cannot have the authorizer it is to have touches nothing.

@@ -4,12 +4,14 @@ import os
 import signal
 import sys
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
 
 from zkbroker.cli.logs import configure_logging, log_options
 from zkbroker.cli.output import say
+from zkbroker.cli.server_processes import noted, spawn
 from zkbroker.cli.settings import parse_settings
 
 
@@ -28,9 +30,17 @@ from zkbroker.cli.settings import parse_settings
     help="Set a property, over the one in the file.",
 )
 @click.option("--stop-with-stdin", is_flag=True, hidden=True)
+@click.option("--as-server", is_flag=True, hidden=True)
+@click.option("--daemon", is_flag=True, hidden=True)
 @log_options
 def command(
-    file: Path, settings: tuple[str, ...], stop_with_stdin: bool, log_level: str, log_format: str
+    file: Path,
+    settings: tuple[str, ...],
+    stop_with_stdin: bool,
+    as_server: bool,
+    daemon: bool,
+    log_level: str,
+    log_format: str,
 ) -> None:
     """Run one broker from a property file.
 
@@ -44,9 +54,20 @@ def command(
 
     configure_logging(log_level, log_format)
     properties = java_properties() | load_properties(file) | parse_settings(settings, "--set")
+    config = BrokerConfig.from_properties(properties)
+    if daemon:
+        _start_in_background(file, settings)
+        return
     if stop_with_stdin:
         threading.Thread(target=_stop_at_end_of_stdin, daemon=True).start()
-    run_broker(BrokerConfig.from_properties(properties), on_ready=_announce)
+    with noted() if as_server else nullcontext():
+        run_broker(config, on_ready=_announce)
+
+
+def _start_in_background(file: Path, settings: tuple[str, ...]) -> None:
+    given = [part for each in settings for part in ("--set", each)]
+    pid, output = spawn(["broker", str(file), "--as-server", *given])
+    say(f"broker started pid={pid} output={output}")
 
 
 def _announce(broker_id: int, host: str, port: int, listeners: tuple[str, ...]) -> None:

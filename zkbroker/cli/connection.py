@@ -1,4 +1,9 @@
-"""How commands find the cluster: `-b` brokers or `-z` ZooKeeper, or their environment variables."""
+"""How commands find the cluster: `-b` brokers or `-z` ZooKeeper, or their environment variables.
+
+A command that works in ZooKeeper takes brokers too, and asks one of them where its ZooKeeper is.
+
+Invariant: what is typed counts before what the environment names.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,12 +26,16 @@ NO_CLUSTER = (
     "no cluster is named: give -b HOST:PORT (brokers) or -z HOST:PORT (ZooKeeper), or set "
     "ZKBROKER_BOOTSTRAP or ZKBROKER_ZOOKEEPER"
 )
-NO_ZOOKEEPER = "no ZooKeeper is named: give -z HOST:PORT[/CHROOT] or set ZKBROKER_ZOOKEEPER"
+NO_ZOOKEEPER = (
+    "no ZooKeeper is named: give -z HOST:PORT[/CHROOT] or set ZKBROKER_ZOOKEEPER; or name a broker "
+    "that says where it is, with -b HOST:PORT"
+)
+_BOOTSTRAP_META = "zkbroker.bootstrap"
 
 
 def cluster_options(command: F) -> F:
     """Add `-b`, `-z` and `--command-config`; the command gets `bootstrap` and `zookeeper`."""
-    command = zookeeper_option(command)
+    command = _zookeeper_itself(command)
     return click.option(
         "-b",
         "--bootstrap",
@@ -54,14 +63,69 @@ def _typed_before_environment(
 
 
 def zookeeper_option(command: F) -> F:
-    """Add `-z`, given to the command as `zookeeper`, and `--command-config`."""
+    """Add `-z`, `-b` and `--command-config` to a command that works in ZooKeeper.
+
+    It gets `zookeeper` alone: None where only brokers are named, which `open_session` asks for it.
+    """
+    command = _zookeeper_itself(command, callback=_typed_brokers_before_environment)
+    return click.option(
+        "-b",
+        "--bootstrap",
+        "--bootstrap-server",
+        envvar="ZKBROKER_BOOTSTRAP",
+        metavar="HOST:PORT[,HOST:PORT]",
+        expose_value=False,
+        callback=_keep_brokers,
+        help="Brokers to ask for their ZooKeeper, in place of -z.",
+    )(command)
+
+
+def _zookeeper_itself(
+    command: F, callback: Callable[[click.Context, click.Parameter, str | None], Any] | None = None
+) -> F:
     return click.option(
         "-z",
         "--zookeeper",
         envvar="ZKBROKER_ZOOKEEPER",
         metavar="HOST:PORT[/CHROOT]",
+        callback=callback,
         help="The ZooKeeper in which the brokers are registered.",
     )(security_option(command))
+
+
+def _keep_brokers(
+    context: click.Context, option: click.Parameter, bootstrap: str | None
+) -> str | None:
+    context.meta[_BOOTSTRAP_META] = bootstrap
+    return bootstrap
+
+
+def _typed_brokers_before_environment(
+    context: click.Context, option: click.Parameter, zookeeper: str | None
+) -> str | None:
+    typed = click.core.ParameterSource.COMMANDLINE
+    # What is typed is taken before what is not.
+    if context.get_parameter_source("bootstrap") is not typed:
+        return zookeeper
+    return zookeeper if context.get_parameter_source("zookeeper") is typed else None
+
+
+def _zookeeper_of_brokers() -> str | None:
+    """Return the ZooKeeper of the brokers that the command names; None where it names none.
+
+    Raises:
+        ClientError: no broker answers, or none says where its ZooKeeper is.
+    """
+    from zkbroker.admin.cluster_settings import zookeeper_of
+    from zkbroker.client import Cluster, StaticSource
+
+    context = click.get_current_context(silent=True)
+    bootstrap = None if context is None else context.meta.get(_BOOTSTRAP_META)
+    if bootstrap is None:
+        return None
+    source = StaticSource(bootstrap.split(","))
+    with Cluster(source, client_id=CLIENT_ID, security=current_security()) as cluster:
+        return zookeeper_of(cluster)
 
 
 def discovery_properties(bootstrap: str | None, zookeeper: str | None) -> dict[str, str]:
@@ -116,10 +180,10 @@ def open_session(zookeeper: str | None, *, needs_brokers: bool = False) -> "Iter
     from zkbroker.admin.cluster_tree import find_no_brokers
     from zkbroker.zookeeper.session import ZkSession
 
-    if zookeeper is None:
-        raise ConfigError(NO_ZOOKEEPER)
     security = current_security().zookeeper
-    with ZkSession(zookeeper, make_chroot=False, security=security) as session:
+    with _started(
+        zookeeper, lambda at: ZkSession(at, make_chroot=False, security=security)
+    ) as session:
         missing = find_no_brokers(session)
         if missing is not None:
             if needs_brokers or not missing.stopped:
@@ -129,8 +193,12 @@ def open_session(zookeeper: str | None, *, needs_brokers: bool = False) -> "Iter
 
 
 @contextmanager
-def open_empty_session(zookeeper: str | None) -> "Iterator[ZkSession]":
-    """Connect to a ZooKeeper that need not hold a cluster yet; a missing chroot is created.
+def open_empty_session(zookeeper: str | None, *, make_chroot: bool = True) -> "Iterator[ZkSession]":
+    """Connect to a ZooKeeper that need not hold a cluster yet.
+
+    Args:
+        zookeeper: its address with the chroot.
+        make_chroot: whether a missing chroot is created, or is an error.
 
     Raises:
         ConfigError: none is given.
@@ -138,7 +206,28 @@ def open_empty_session(zookeeper: str | None) -> "Iterator[ZkSession]":
     """
     from zkbroker.zookeeper.session import ZkSession
 
-    if zookeeper is None:
+    security = current_security().zookeeper
+    with _started(
+        zookeeper, lambda at: ZkSession(at, make_chroot=make_chroot, security=security)
+    ) as session:
+        yield session
+
+
+@contextmanager
+def _started(zookeeper: str | None, make: "Callable[[str], ZkSession]") -> "Iterator[ZkSession]":
+    """Start a session at a ZooKeeper, or at that of the brokers which the command names."""
+    found = None if zookeeper is not None else _zookeeper_of_brokers()
+    address = zookeeper or found
+    if address is None:
         raise ConfigError(NO_ZOOKEEPER)
-    with ZkSession(zookeeper, security=current_security().zookeeper) as session:
+    with ExitStack() as stack:
+        try:
+            session = stack.enter_context(make(address))
+        except RegistryError as error:
+            if found is not None:
+                error.add_note(
+                    f"{found} is the zookeeper.connect of the brokers; where it has another "
+                    "address from here, give -z HOST:PORT[/CHROOT]"
+                )
+            raise
         yield session

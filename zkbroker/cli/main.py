@@ -47,6 +47,7 @@ COMMANDS = {
     "adopt": "serve a data directory of genuine Kafka",
     "log": "check, repair and compact logs, end transactions left open",
     "dump-log": "print what segments and indexes hold",
+    "log-levels": "show and set the levels of loggers of running brokers",
     "log-dirs": "show the data directories of brokers, and the sizes in them",
     "records": "delete the older records of partitions",
     "api-versions": "show which versions of each API brokers speak",

@@ -8,14 +8,20 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from zkbroker.cli.foreign_text import harmless, harmless_json, harmless_lines
 from zkbroker.types import PartitionKey
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 _PIPED_WIDTH = 100_000
+_LEAST_WIDTH = 16
+"""Of a column whose cells are broken, unless its heading is wider."""
+_GAP = 2
 FEW = 5
 """Names in one line."""
 
@@ -74,7 +80,9 @@ def print_json(value: object, *, compact: bool = False) -> None:
 def print_table(
     columns: Sequence[str], rows: Sequence[Sequence[object]], *, numbers: Sequence[int] = ()
 ) -> None:
-    """Print a table.
+    """Print a table, in a pipe one line a row.
+
+    On a terminal that is too narrow for columns, each row is a block of lines, one a column.
 
     Args:
         columns: headings.
@@ -82,15 +90,46 @@ def print_table(
         numbers: indexes of the columns that are aligned to the right.
     """
     # Imported when a table is printed: it costs a tenth of a second.
-    from rich.console import Console
     from rich.table import Table
 
+    cells = [["-" if cell is None else harmless(cell) for cell in row] for row in rows]
+    console = table_console()
+    if not _has_room(columns, cells, console.width):
+        _print_blocks(columns, cells)
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
         table.add_column(column, justify="right" if index in numbers else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*("-" if cell is None else harmless(cell) for cell in row))
+    for each in cells:
+        table.add_row(*each)
+    console.print(table)
+
+
+def table_console() -> "Console":
+    """Return what tables are printed by: in a pipe it is so wide that no cell is ever broken."""
+    from rich.console import Console
+
     # What is piped into another program is one line a row, unless a width is asked for.
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    width = _PIPED_WIDTH if piped else None
-    Console(highlight=False, markup=False, width=width).print(table)
+    return Console(highlight=False, markup=False, width=_PIPED_WIDTH if piped else None)
+
+
+def _has_room(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> bool:
+    """Whether every column gets its width, or enough of it for broken names to be read."""
+    from rich.cells import cell_len
+
+    widest = [max(map(cell_len, column)) for column in zip(columns, *rows, strict=True)]
+    least = [
+        min(whole, max(_LEAST_WIDTH, cell_len(name)))
+        for whole, name in zip(widest, columns, strict=True)
+    ]
+    return sum(least) + _GAP * (len(columns) - 1) <= width
+
+
+def _print_blocks(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    longest = max(map(len, columns))
+    for number, row in enumerate(rows):
+        if number:
+            click.echo()
+        for name, cell in zip(columns, row, strict=True):
+            click.echo(f"{name:{longest}}  {cell}".rstrip())

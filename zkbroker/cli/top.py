@@ -10,6 +10,7 @@ import click
 
 from zkbroker.cli.connection import cluster_options, open_cluster
 from zkbroker.cli.foreign_text import harmless
+from zkbroker.cli.output import table_console
 from zkbroker.errors import ZkbrokerError
 from zkbroker.types import PartitionKey
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from zkbroker.client import Cluster
     from zkbroker.zookeeper.session import ZkSession
 
+
+_FRAMED = range(80, 1000)
+"""Widths of terminals, in characters, at which tables have frames."""
 
 Places = dict[PartitionKey, tuple[int | None, str | None]]
 
@@ -66,12 +70,11 @@ def command(bootstrap: str | None, zookeeper: str | None, interval: float, once:
 
     By -b, groups that keep their offsets in ZooKeeper are not shown: brokers do not know them.
     """
-    from rich.console import Console
     from rich.live import Live
 
     from zkbroker.cli.connection import open_session
 
-    console = Console(markup=False)
+    console = table_console()
     with ExitStack() as stack:
         session = None
         if bootstrap is None and zookeeper is not None:
@@ -81,9 +84,14 @@ def command(bootstrap: str | None, zookeeper: str | None, interval: float, once:
         time.sleep(interval)
         now = take(session, cluster)
         if once:
-            console.print(picture(before, now))
+            console.print(picture(before, now, width=console.width))
             return
-        with Live(picture(before, now), console=console, screen=True, auto_refresh=False) as live:
+        with Live(
+            picture(before, now, width=console.width),
+            console=console,
+            screen=True,
+            auto_refresh=False,
+        ) as live:
             while True:
                 time.sleep(interval)
                 try:
@@ -91,7 +99,7 @@ def command(bootstrap: str | None, zookeeper: str | None, interval: float, once:
                 except ZkbrokerError as error:
                     # The picture stays, with the reason why it is old.
                     now.troubles = [f"not up to date: {error}"]
-                live.update(picture(before, now), refresh=True)
+                live.update(picture(before, now, width=console.width), refresh=True)
 
 
 def take(session: "ZkSession | None", cluster: "Cluster") -> Snapshot:
@@ -163,8 +171,8 @@ def _places(
     return {key: (offsets.get(key), owners.get(key)) for key in keys if key[0] in names}
 
 
-def picture(before: Snapshot, now: Snapshot) -> "RenderableType":
-    """Draw what happened between two moments."""
+def picture(before: Snapshot, now: Snapshot, *, width: int = _FRAMED[0]) -> "RenderableType":
+    """Draw what happened between two moments; a narrow terminal and a pipe get no frames."""
     from rich.console import Group
     from rich.table import Table
 
@@ -219,6 +227,8 @@ def picture(before: Snapshot, now: Snapshot) -> "RenderableType":
         for column in table.columns:
             # A narrow terminal breaks names; it does not cut them off.
             column.overflow = "fold"
+        if width not in _FRAMED:
+            table.box, table.pad_edge = None, False
     return Group(brokers, topics, groups, *map(harmless, now.troubles))
 
 

@@ -2,22 +2,18 @@
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from zkbroker.cli.connection import NO_ZOOKEEPER, open_empty_session, zookeeper_option
+from zkbroker.cli.connection import open_empty_session, zookeeper_option
 from zkbroker.cli.output import json_option, print_json, say
-from zkbroker.cli.security import current_security
 from zkbroker.errors import ClientError, ConfigError
 from zkbroker.security.sasl import SCRAM_SHA_256, SCRAM_SHA_512
 
 if TYPE_CHECKING:
     from zkbroker.security.sasl.scram import ScramCredential
-    from zkbroker.zookeeper.session import ZkSession
 
 MECHANISMS = (SCRAM_SHA_256, SCRAM_SHA_512)
 PASSWORD_VARIABLE = "ZKBROKER_USER_PASSWORD"  # noqa: S105 - the name of a variable
@@ -110,7 +106,7 @@ def alter_command(
     """
     from zkbroker.registry.scram_users import scram_user, write_credentials
 
-    with _open(zookeeper) as session:
+    with open_empty_session(zookeeper, make_chroot=False) as session:
         known = scram_user(session, user)
         if not known:
             raise ClientError(_no_user(user))
@@ -126,7 +122,7 @@ def list_command(zookeeper: str | None, as_json: bool) -> None:
     """List users, their mechanisms and iterations."""
     from zkbroker.registry.scram_users import scram_users
 
-    with _open(zookeeper) as session:
+    with open_empty_session(zookeeper, make_chroot=False) as session:
         users = scram_users(session)
     if as_json:
         print_json(users)
@@ -150,25 +146,13 @@ def delete_command(user: str, zookeeper: str | None, mechanisms: tuple[str, ...]
     """
     from zkbroker.registry.scram_users import delete_credentials, scram_user
 
-    with _open(zookeeper) as session:
+    with open_empty_session(zookeeper, make_chroot=False) as session:
         known = scram_user(session, user)
         doomed = [name for name in known if name in (mechanisms or MECHANISMS)]
         if not doomed:
             raise ClientError(_no_user(user, mechanisms))
         delete_credentials(session, user, doomed)
     say(f"Deleted user {user!r} for {' and '.join(doomed)}.")
-
-
-@contextmanager
-def _open(zookeeper: str | None) -> "Iterator[ZkSession]":
-    """Connect to a ZooKeeper whose brokers may never have started."""
-    from zkbroker.zookeeper.session import ZkSession
-
-    if zookeeper is None:
-        raise ConfigError(NO_ZOOKEEPER)
-    security = current_security().zookeeper
-    with ZkSession(zookeeper, make_chroot=False, security=security) as session:
-        yield session
 
 
 def _no_user(user: str, mechanisms: tuple[str, ...] = ()) -> str:

@@ -52,6 +52,7 @@ CHANGEABLE = frozenset(
         "log.cleaner.io.buffer.size",
         "log.cleaner.io.max.bytes.per.second",
         "log.cleaner.threads",
+        "logger.levels",
         "max.connection.creation.rate",
         "max.connections.per.ip",
         "max.connections.per.ip.overrides",

@@ -70,3 +70,36 @@ def test_a_width_that_is_asked_for_is_kept(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
     print_table(["path"], [["x" * 30]])
     assert [len(line.rstrip()) for line in capsys.readouterr().out.splitlines()] == [4, 20, 10]
+
+
+NAMES = ["a-topic-with-a-long-name-0", "/var/lib/zkbroker/a-directory"]
+
+
+def printed(capsys):
+    print_table(["broker", "partition", "directory"], [[1, *NAMES], [2, *NAMES]], numbers=[0])
+    return capsys.readouterr().out
+
+
+def test_a_table_in_a_pipe_has_whole_names_and_one_line_a_row(capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    heading, *rows = printed(capsys).splitlines()
+    assert [row.split() for row in rows] == [["1", *NAMES], ["2", *NAMES]]
+    assert [heading.index(word) for word in ("partition", "directory")] == [
+        rows[0].index(name) for name in NAMES
+    ]
+
+
+def test_a_narrow_terminal_breaks_names_where_they_can_be_read(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "50")
+    lines = printed(capsys).splitlines()
+    assert len(lines) == 5
+    assert max(map(len, lines)) <= 50
+
+
+def test_a_narrower_one_gets_a_block_a_row(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "30")
+    first, second = printed(capsys).split("\n\n")
+    assert first.splitlines() == [
+        "broker     1", f"partition  {NAMES[0]}", f"directory  {NAMES[1]}",
+    ]  # fmt: skip
+    assert second.startswith("broker     2\n")

@@ -49,3 +49,12 @@ def test_a_narrow_terminal_breaks_names_and_cuts_none_off():
 def test_what_could_not_be_asked_stands_below():
     now = Snapshot(2.0, troubles=["groups of coordinators are missing: gone"])
     assert shown(Snapshot(1.0), now)[-1] == "groups of coordinators are missing: gone"
+
+
+def test_a_pipe_gets_no_frames_and_whole_names():
+    group = "a-group-with-a-long-name"
+    now = Snapshot(2.0, groups={(group, "zookeeper"): {("t", 0): (1, None)}})
+    console = Console(width=100_000, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(picture(Snapshot(1.0), now, width=console.width))
+    (row,) = [line for line in console.export_text().splitlines() if line.startswith(group)]
+    assert row.split()[:3] == [group, "zookeeper", "t"]

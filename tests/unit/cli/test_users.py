@@ -20,8 +20,9 @@ from zkbroker.zookeeper import session as zookeeper_session
 def session(monkeypatch):
     session = InstantSession()
     monkeypatch.delenv(users.PASSWORD_VARIABLE, raising=False)
-    monkeypatch.setattr(users, "open_empty_session", lambda zookeeper: nullcontext(session))
-    monkeypatch.setattr(users, "_open", lambda zookeeper: nullcontext(session))
+    monkeypatch.setattr(
+        users, "open_empty_session", lambda zookeeper, **given: nullcontext(session)
+    )
     return session
 
 

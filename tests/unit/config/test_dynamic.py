@@ -20,7 +20,8 @@ log.flush.interval.messages log.flush.interval.ms log.index.interval.bytes
 log.index.size.max.bytes log.message.downconversion.enable
 log.message.timestamp.difference.max.ms log.message.timestamp.type log.preallocate
 log.retention.bytes log.retention.ms log.roll.jitter.ms log.roll.ms
-log.segment.bytes log.segment.delete.delay.ms max.connection.creation.rate max.connections.per.ip
+log.segment.bytes log.segment.delete.delay.ms logger.levels
+max.connection.creation.rate max.connections.per.ip
 max.connections.per.ip.overrides message.max.bytes min.insync.replicas num.io.threads
 num.network.threads num.recovery.threads.per.data.dir num.replica.fetchers
 replica.alter.log.dirs.io.max.bytes.per.second unclean.leader.election.enable

@@ -61,7 +61,11 @@ def _reassign(given: Given) -> list[str]:
     actions = [each for each in ("generate", "execute", "verify") if each in given]
     if len(actions) != 1:
         raise click.UsageError("give exactly one of --generate, --execute, --verify")
-    where = ["-z", required(given, "zookeeper")]
+    if "zookeeper" not in given and "bootstrap-server" not in given:
+        raise click.UsageError("give --bootstrap-server or --zookeeper")
+    # Where both are given, brokers are for what only newer tools do: moves between directories.
+    place = {"zookeeper": "-z"} if "zookeeper" in given else {"bootstrap-server": "-b"}
+    where = [*pass_on(given, place), *command_config(given)]
     if actions == ["generate"]:
         shown = ["reassign", "plan", *where, "--with-current"]
         shown += ["--topics-file", required(given, "topics-to-move-json-file")]
@@ -76,7 +80,9 @@ def _reassign(given: Given) -> list[str]:
 
 
 def _elect(given: Given) -> list[str]:
-    shown = ["elect", "--genuine-text", "-z", required(given, "zookeeper")]
+    if ("zookeeper" in given) == ("bootstrap-server" in given):
+        raise click.UsageError("give exactly one of --bootstrap-server and --zookeeper")
+    shown = ["elect", "--genuine-text", *discovery(given), *command_config(given, "admin.config")]
     return shown + pass_on(given, {"path-to-json-file": "--file"})
 
 
@@ -117,8 +123,8 @@ TOOLS = {
         _reassign,
         example="--zookeeper 127.0.0.1:2181 --reassignment-json-file plan.json --execute",
         values=(
-            "zookeeper", "reassignment-json-file", "topics-to-move-json-file", "broker-list",
-            "throttle",
+            "zookeeper", "bootstrap-server", COMMAND_CONFIG, "reassignment-json-file",
+            "topics-to-move-json-file", "broker-list", "throttle",
         ),
         flags=("generate", "execute", "verify", "disable-rack-aware"),
         ignored=("timeout",),
@@ -127,7 +133,9 @@ TOOLS = {
         "Let preferred replicas lead again.",
         _elect,
         example="--zookeeper 127.0.0.1:2181",
-        values=("zookeeper", "path-to-json-file"),
+        values=(
+            "zookeeper", "bootstrap-server", "path-to-json-file", "admin.config", COMMAND_CONFIG,
+        ),
     ),
     "kafka-dump-log": Tool(
         "Print what segments and indexes hold.",

@@ -17,6 +17,7 @@ from zkbroker.cli.compat import (
     message_tools,
     mirror_tools,
     offset_tools,
+    server_tools,
 )
 from zkbroker.cli.compat.kafka_tool import Tool
 
@@ -28,9 +29,11 @@ TOOLS: dict[str, Tool] = {
     **offset_tools.TOOLS,
     **mirror_tools.TOOLS,
     **acl_tools.TOOLS,
+    **server_tools.TOOLS,
 }
 
 CLASSES = {
+    "kafka.Kafka": "kafka-server-start",
     "kafka.tools.MirrorMaker": "kafka-mirror-maker",
     "kafka.tools.KafkaMigrationTool": "kafka-migration-tool",
     "kafka.tools.ConsoleConsumer": "kafka-console-consumer",

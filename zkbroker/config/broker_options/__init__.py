@@ -9,6 +9,7 @@ from zkbroker.config.broker_options.controller import ControllerOptions
 from zkbroker.config.broker_options.groups import GroupOptions
 from zkbroker.config.broker_options.identity import IdentityOptions
 from zkbroker.config.broker_options.listeners import ListenerOptions
+from zkbroker.config.broker_options.logging import LoggingOptions
 from zkbroker.config.broker_options.quotas import QuotaOptions
 from zkbroker.config.broker_options.replication import ReplicationOptions
 from zkbroker.config.broker_options.requests import RequestOptions
@@ -21,6 +22,7 @@ __all__ = [
     "GroupOptions",
     "IdentityOptions",
     "ListenerOptions",
+    "LoggingOptions",
     "QuotaOptions",
     "ReplicationOptions",
     "RequestOptions",

@@ -1,0 +1,35 @@
+"""Which processes `kafka-server-stop` would send a signal."""
+
+import os
+import signal
+
+import pytest
+
+from zkbroker.cli import server_processes
+
+
+@pytest.fixture
+def sent(monkeypatch, tmp_path):
+    monkeypatch.setenv("LOG_DIR", str(tmp_path / "logs"))
+    signals = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: signals.append((pid, number)))
+    return signals
+
+
+def test_what_noted_itself_is_stopped_while_it_runs(sent):
+    assert server_processes.stop_all() == []
+    with server_processes.noted():
+        assert server_processes.stop_all() == [os.getpid()]
+    assert server_processes.stop_all() == []
+    assert sent == [(os.getpid(), signal.SIGTERM)]
+
+
+@pytest.mark.parametrize("name", [f"kafkaServer-{os.getpid()}.pid", "kafkaServer-x.pid"])
+@pytest.mark.parametrize("text", ["another time", ""])
+def test_another_process_of_the_same_number_is_left_alone(sent, name, text):
+    path = server_processes.directory() / name
+    path.parent.mkdir()
+    path.write_text(text)
+    assert server_processes.stop_all() == []
+    assert sent == []
+    assert not path.exists()

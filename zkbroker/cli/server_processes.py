@@ -1,0 +1,91 @@
+"""Brokers that `kafka-server-start` started, and that `kafka-server-stop` finds.
+
+    LOG_DIR/kafkaServer-PID.pid     one for each, while it runs: when its process started
+    LOG_DIR/kafkaServer.out         what those in the background print
+
+Invariant: only a process that wrote its own file is ever sent a signal: the file holds the time at
+which the process started, and another one that has the same number by now did not start then.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from zkbroker.cluster.python_child import python_command, python_environment
+from zkbroker.private_files import make_private_directory, open_private, write_private
+
+OUTPUT = "kafkaServer.out"
+_PREFIX = "kafkaServer-"
+_SUFFIX = ".pid"
+
+
+def directory() -> Path:
+    """Return LOG_DIR of the environment, as genuine scripts have it; `logs` without it."""
+    return Path(os.environ.get("LOG_DIR") or "logs")
+
+
+@contextlib.contextmanager
+def noted() -> Iterator[None]:
+    """Have this process found by `kafka-server-stop` while the context lasts."""
+    make_private_directory(directory())
+    path = directory() / f"{_PREFIX}{os.getpid()}{_SUFFIX}"
+    write_private(path, _started(os.getpid()).encode())
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def spawn(arguments: Sequence[str]) -> tuple[int, Path]:
+    """Start `zkbroker` with arguments in the background.
+
+    Returns:
+        Its process id, and the file that it prints to.
+    """
+    make_private_directory(directory())
+    path = directory() / OUTPUT
+    with open_private(path, os.O_APPEND) as output:
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            python_command("zkbroker.cli", *arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            # It outlives this terminal.
+            start_new_session=True,
+            env=python_environment(),
+        )
+    return process.pid, path
+
+
+def stop_all() -> list[int]:
+    """Ask every broker that was started with this LOG_DIR to stop cleanly.
+
+    Returns:
+        Their process ids; files of processes that are gone are removed.
+    """
+    stopped = []
+    for path in sorted(directory().glob(f"{_PREFIX}*{_SUFFIX}")):
+        number = path.name.removeprefix(_PREFIX).removesuffix(_SUFFIX)
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if not number.isdecimal() or not text or _started(int(number)) != text:
+            path.unlink(missing_ok=True)
+            continue
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(number), signal.SIGTERM)
+            stopped.append(int(number))
+    return stopped
+
+
+def _started(pid: int) -> str:
+    """Return when a process started, in the words of its system; empty where it is gone."""
+    with contextlib.suppress(OSError):
+        # The 22nd field; the name of the process, the second, may hold spaces.
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return stat.rpartition(")")[2].split()[19]
+    done = subprocess.run(  # noqa: S603
+        ["/bin/ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip()
