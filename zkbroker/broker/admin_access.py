@@ -50,17 +50,21 @@ class AdminAccess:
         path: file with lines `user:hash`; it is read again when it changed.
         runtime: compares passwords off the event loop.
         now_s: a clock that never goes back, in seconds.
+        key: the setting that names the file, for messages.
 
     Raises:
         ConfigError: the file cannot be used.
     """
 
-    def __init__(self, path: str, runtime: Runtime, now_s: Callable[[], float]) -> None:
+    def __init__(
+        self, path: str, runtime: Runtime, now_s: Callable[[], float], key: str = USERS_FILE
+    ) -> None:
         self._path = path
+        self._key = key
         self._runtime = runtime
         self._now_s = now_s
         self._stamp = self._file_stamp()
-        self._users: dict[str, PasswordHash] = load_users(path, USERS_FILE)
+        self._users: dict[str, PasswordHash] = load_users(path, key)
         self._failures: OrderedDict[str, deque[float]] = OrderedDict()
         self._right: OrderedDict[bytes, None] = OrderedDict()
         # Credentials are remembered as what only this process can compute.
@@ -100,6 +104,11 @@ class AdminAccess:
                     self._right.popitem(last=False)
         return Access.GRANTED
 
+    def line(self, user: str) -> PasswordHash | None:
+        """Return a user's entry in the file, as it is now; None where there is none."""
+        self._read_again()
+        return self._users.get(user)
+
     def _deny(self, address: str, user: str) -> Access:
         times = self._failures.setdefault(address, deque(maxlen=FAILURES))
         times.append(self._now_s())
@@ -123,7 +132,7 @@ class AdminAccess:
             return
         self._stamp = stamp
         try:
-            self._users = load_users(self._path, USERS_FILE)
+            self._users = load_users(self._path, self._key)
         except ConfigError as error:
             # The sentence says it; a traceback would not say more.
             logger.error("users of the admin page kept as they were error=%s", error)  # noqa: TRY400

@@ -9,20 +9,12 @@ Invariant: where users are set, nothing is told without a login, not even which 
 for one word: whether the broker is alive, and whether it is ready. Probes have no password.
 """
 
-import contextlib
-import errno
 import json
 import logging
-import socket
 import ssl
 from collections.abc import Callable, Iterable
-from http.client import HTTPException
-from typing import Any
 
-import gevent
-import gevent.ssl
 from gevent.lock import BoundedSemaphore
-from gevent.pywsgi import WSGIHandler, WSGIServer
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import CollectorRegistry
 
@@ -31,91 +23,21 @@ from zkbroker.broker.exposition import BrokerCollector
 from zkbroker.broker.health import STARTING, not_alive, not_ready, troubles
 from zkbroker.broker.services import BrokerServices
 from zkbroker.coordinator.transactions.counts import TransactionFigures
+from zkbroker.network.server.pages import PageServer
 from zkbroker.runtime.greenlets import yield_turn
 
 logger = logging.getLogger(__name__)
 
 StartResponse = Callable[[str, list[tuple[str, str]]], object]
 
-_STOP_TIMEOUT_S = 1
 _MAX_CONNECTIONS = 32
 """More wait to be accepted: a page takes some hundred KiB until it is read."""
-_EXCHANGE_TIMEOUT_S = 30
-"""For a peer to send its request and to take its page."""
 
 _PROBES: dict[str, tuple[Callable[[BrokerServices | None], list[str]], str]] = {
     "/health": (not_alive, "alive"),
     "/ready": (not_ready, "ready"),
 }
 """Path → what is wrong, and the word for nothing being so."""
-
-
-class _Handler(WSGIHandler):  # type: ignore[misc]
-    """Answers what cannot be an HTTP request with 400.
-
-    A peer that is slow to send or to read is disconnected, so that the others get in. What a peer
-    did wrong is a DEBUG line, never a traceback: anybody can send half a request, often.
-    """
-
-    ignored_socket_errors = (*WSGIHandler.ignored_socket_errors, errno.EBADF)
-    """Hanging up is no failure of the page."""
-
-    def handle(self) -> None:
-        deadline = gevent.spawn_later(_EXCHANGE_TIMEOUT_S, _hang_up, self.socket)
-        try:
-            super().handle()
-        except OSError as error:
-            self.log_error("peer %s left: %s", self.client_address, error)
-        finally:
-            deadline.kill(block=False)
-
-    def read_request(self, raw_requestline: str) -> bool:
-        try:
-            return bool(super().read_request(raw_requestline))
-        except HTTPException as error:
-            # More than 100 headers, or one of more than 64 KiB.
-            raise ValueError(f"the request cannot be read: {error}") from None
-
-    def _handle_client_error(self, ex: Exception) -> tuple[str, bytes] | None:
-        if isinstance(ex, OSError):
-            # Nobody is left to answer; without a result the connection is closed.
-            self.log_error("peer %s left within a request: %s", self.client_address, ex)
-            return None
-        answer: tuple[str, bytes] = super()._handle_client_error(ex)
-        return answer
-
-    def log_error(self, msg: str, *args: object) -> None:
-        logger.debug("admin page: %s", msg % args if args else msg)
-
-
-class _Contexts:
-    """Wraps sockets as gevent's servers ask for it, each with the context of its time."""
-
-    def __init__(self, context: Callable[[], ssl.SSLContext]) -> None:
-        self._context = context
-
-    def wrap_socket(self, connection: Any, **options: Any) -> Any:
-        # As a context of gevent's own would do it.
-        return gevent.ssl.SSLSocket(sock=connection, _context=self._context(), **options)
-
-
-class _Server(WSGIServer):  # type: ignore[misc]
-    """A server of which a failed handshake is a DEBUG line, and one that takes long is cut."""
-
-    def wrap_socket_and_handle(self, client_socket: Any, address: Any) -> None:
-        try:
-            with gevent.Timeout(_EXCHANGE_TIMEOUT_S, OSError("no TLS handshake in time")):
-                encrypted = self.wrap_socket(client_socket, **self.ssl_args)
-        except OSError as error:
-            logger.debug("admin page: peer %s left: %s", address, error)
-            return
-        with contextlib.closing(encrypted):
-            self.handle(encrypted, address)
-
-
-def _hang_up(peer: Any) -> None:
-    with contextlib.suppress(OSError):
-        peer.shutdown(socket.SHUT_RDWR)
 
 
 class MetricsPage:
@@ -141,22 +63,15 @@ class MetricsPage:
         self._access = access
         self._services: BrokerServices | None = None
         self._registry = CollectorRegistry(auto_describe=False)
-        encrypted = {} if contexts is None else {"ssl_context": _Contexts(contexts)}
-        self._server = _Server(
-            (host, port),
-            self._answer,
-            log=None,
-            error_log=logger,
-            handler_class=_Handler,
-            spawn=_MAX_CONNECTIONS,
-            **encrypted,
+        self._server = PageServer(
+            host, port, self._answer, max_connections=_MAX_CONNECTIONS, contexts=contexts
         )
         self._making = BoundedSemaphore(1)
 
     @property
     def port(self) -> int:
         """The port listened on."""
-        return int(self._server.server_port)
+        return self._server.port
 
     def start(self) -> None:
         """Listen.
@@ -180,7 +95,7 @@ class MetricsPage:
 
     def stop(self) -> None:
         """Stop listening."""
-        self._server.stop(_STOP_TIMEOUT_S)
+        self._server.stop()
 
     def _answer(self, environ: dict[str, str], start: StartResponse) -> Iterable[bytes]:
         method = environ.get("REQUEST_METHOD", "GET")

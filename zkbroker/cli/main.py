@@ -39,6 +39,7 @@ COMMANDS = {
     "clients": "list which clients send which requests",
     "health": "say what is wrong with a cluster, for probes",
     "top": "show brokers, topics, groups and lag, live",
+    "console": "show clusters in a web page",
     "acls": "list, add and remove what clients are allowed",
     "metadata": "list brokers, partitions and leaders",
     "reassign": "move replicas when brokers come or go",

@@ -16,11 +16,12 @@ import pytest
 from tests.support.certificates import Authority
 from zkbroker.broker import BrokerNode
 from zkbroker.broker.admin_access import FAILURES, AdminAccess
-from zkbroker.broker.admin_page import MetricsPage, _Handler
+from zkbroker.broker.admin_page import MetricsPage
 from zkbroker.broker.admin_port import is_loopback
 from zkbroker.config.broker import BrokerConfig
 from zkbroker.config.tls import TlsSettings
 from zkbroker.errors import ConfigError, StorageError
+from zkbroker.network.server.pages import _Handler
 from zkbroker.runtime import get_runtime
 from zkbroker.security.password_hashes import PasswordHash
 from zkbroker.security.tls.contexts import Reloaded, make_server_context
@@ -111,7 +112,7 @@ def test_too_many_headers_are_refused_without_a_traceback(page, headers, capfd, 
 @pytest.mark.parametrize("end", ["reset", "closed", "silent"])
 def test_half_a_request_leaves_nothing_in_the_log(page, monkeypatch, capfd, caplog, half, end):
     caplog.set_level("INFO")
-    monkeypatch.setattr("zkbroker.broker.admin_page._EXCHANGE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("zkbroker.network.server.pages._EXCHANGE_TIMEOUT_S", 0.1)
     ended = gevent.event.Event()
     handle = _Handler.handle
 
@@ -179,7 +180,7 @@ def test_a_page_is_made_for_one_reader_at_a_time_and_others_get_their_turn(page,
 
 
 def test_slow_readers_are_few_and_hung_up_on(page, monkeypatch, capfd, caplog):
-    monkeypatch.setattr("zkbroker.broker.admin_page._EXCHANGE_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("zkbroker.network.server.pages._EXCHANGE_TIMEOUT_S", 0.3)
     made, body = [], bytes(8_000_000)
     shown(page, monkeypatch)
     monkeypatch.setattr(

@@ -1,0 +1,184 @@
+"""`zkbroker console` on a real cluster: what it shows, and that it goes on without brokers."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.consoles import READY, running_console
+from zkbroker.config.group_consumer import GroupConsumerConfig
+from zkbroker.config.producer import ProducerConfig
+from zkbroker.consumer import GroupConsumer
+from zkbroker.producer import KeyedMessage, Producer
+from zkbroker.registry.group_offsets import commit_offset
+from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper.session import ZkSession
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(2, replication=2) as cluster:
+        cluster.create_topic("events", partitions=4)
+        cluster.create_topic("other")
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def console(cluster):
+    with running_console("-z", cluster.zookeeper, "--interval", "0.5") as client:
+        yield client
+
+
+def produce(cluster, topic, values, **settings):
+    config = ProducerConfig.from_properties(
+        {"metadata.broker.list": cluster.bootstrap_servers, "request.required.acks": "-1"}
+        | settings
+    )
+    with Producer(config) as producer:
+        for value in values:
+            producer.send(KeyedMessage(topic, value.encode(), key=value.encode()))
+
+
+def test_the_overview_names_brokers_and_counts(cluster, console):
+    found = console.eventually(
+        "overview",
+        lambda view: view["topics"] >= 2 and all(each["directories"] for each in view["brokers"]),
+    )
+    assert [each["id"] for each in found["brokers"]] == [1, 2]
+    assert all(each["alive"] for each in found["brokers"])
+    assert found["controller"] in (1, 2)
+    assert found["zookeeper"]["session"] == "connected"
+    assert found["zookeeper"]["servers"] == [cluster.zookeeper]
+    assert found["cluster_id"]
+    assert found["partitions"] >= 5
+    assert found["below_min_isr"] == 0
+    assert all(each["listeners"][0]["protocol"] == "PLAINTEXT" for each in found["brokers"])
+    assert all(each["directories"][0]["error"] is None for each in found["brokers"])
+
+
+def test_what_was_sent_shows_in_topics_and_series(cluster, console):
+    produce(cluster, "events", [f"value {number}" for number in range(100)])
+    (row,) = console.eventually(
+        "topics?search=event", lambda view: view["topics"] and view["topics"][0]["messages"] == 100
+    )["topics"]
+    assert (row["partitions"], row["replication"], row["internal"]) == (4, 2, False)
+    assert row["settings_changed"] == 0
+    found = console.eventually(
+        "series?names=cluster.messages_in_s,topic.events.messages_in_s",
+        lambda view: any(view["series"].get("topic.events.messages_in_s", ())),
+    )
+    assert len(found["times_ms"]) == len(found["series"]["cluster.messages_in_s"])
+    page = console.of("topics/events")
+    assert sum(each["end"] - each["start"] for each in page["partitions"]) == 100
+    assert {each["state"] for each in page["partitions"]} == {"ok"}
+    assert "cleanup.policy" in {each["name"] for each in page["settings"]}
+    console.eventually("topics/events", lambda view: (view["bytes"] or 0) > 1000)
+
+
+def test_a_group_of_a_coordinator_with_its_members_and_lag(cluster, console):
+    config = GroupConsumerConfig.from_properties(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "readers",
+            "client.id": "the reader",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    produce(cluster, "other", ["1", "2", "3"])
+    with GroupConsumer(config) as consumer:
+        consumer.subscribe(["other"])
+        left = 3
+        while left:
+            left -= len(consumer.poll(1.0, left))
+        consumer.commit()
+        console.eventually(
+            "groups?search=readers", lambda view: view["groups"] and view["groups"][0]["lag"] == 0
+        )
+        found = console.of("groups/coordinator/readers")
+        (member,) = found["members"]
+        assert (found["state"], member["client_id"]) == ("Stable", "the reader")
+        assert member["owns"] == [{"topic": "other", "partition": 0}]
+        (offset,) = found["offsets"]
+        assert (offset["offset"], offset["end"], offset["lag"]) == (3, 3, 0)
+        assert offset["owner"] == member["id"]
+    assert console.of("topics/other")["groups"] == [
+        {"kind": "coordinator", "name": "readers", "lag": 0}
+    ]
+    produce(cluster, "other", ["4"])
+    console.eventually(
+        "groups?search=readers", lambda view: view["groups"] and view["groups"][0]["lag"] == 1
+    )
+
+
+def test_a_group_of_zookeeper(cluster, console):
+    produce(cluster, "other", ["5"])
+    with ZkSession(cluster.zookeeper) as session:
+        commit_offset(session, "old readers", "other", 0, 1)
+    (row,) = console.eventually(
+        "groups?search=old",
+        lambda view: view["groups"] and view["groups"][0]["lag"] is not None,
+    )["groups"]
+    assert (row["kind"], row["topics"], row["state"]) == ("zookeeper", ["other"], "Empty")
+    found = console.of("groups/zookeeper/old%20readers")
+    assert (found["offsets"][0]["offset"], found["members"]) == (1, [])
+    assert row["lag"] == found["lag"] == found["offsets"][0]["end"] - 1
+
+
+def test_a_broker_that_dies_and_returns_is_seen_in_the_stream(cluster, console):
+    with console.events("events?what=overview,topics") as events:
+        assert next(events)[0] == "overview"
+        broker = cluster.broker(2)
+        broker.kill()
+        for name, view in events:
+            if name == "overview" and view["under_replicated"]:
+                break
+        assert [each["alive"] for each in view["brokers"]] == [True, False]
+        assert any("broker 2" in each["text"] for each in view["problems"])
+        broker.start()
+        for name, view in events:
+            if (
+                name == "overview"
+                and not view["under_replicated"]
+                and all(each["alive"] for each in view["brokers"])
+            ):
+                break
+    assert console.of("overview")["offline"] == 0
+
+
+def test_by_brokers_alone_what_zookeeper_knows_is_not_known(cluster):
+    with running_console("-b", cluster.bootstrap_servers, "--interval", "0.5") as console:
+        found = console.eventually("overview", lambda view: view["topics"] >= 2)
+        assert found["zookeeper"] is None
+        assert found["controller"] in (1, 2)
+        console.eventually(
+            "topics", lambda view: all(each["messages"] is not None for each in view["topics"])
+        )
+        assert all(each["settings_changed"] is None for each in console.of("topics")["topics"])
+
+
+def test_a_cluster_that_is_not_there_is_said_in_words():
+    with running_console("-b", "127.0.0.1:1", "--interval", "0.5") as console:
+        found = console.eventually("overview", lambda view: view["problems"])
+        assert found["problems"][0]["severity"] == "error"
+        assert "cannot be seen now" in found["problems"][0]["text"]
+        assert found["brokers"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "no cluster is named"),
+        (["-b", "h:1", "--host", "0.0.0.0"], "--users FILE"),
+        (["-b", "h:1", "--operator", "ann"], "--operator names a user of --users"),
+        (["-b", "h:1", "--cluster", "x"], "NAME=FILE"),
+        (["--lake", "/x", "--cluster", "a=/none"], "--lake are about the cluster of -z or -b"),
+        (["-b", "h:1", "-X", "nonsense=1"], "nonsense is no setting"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_it_listens(arguments, said, tmp_path):
+    command = [sys.executable, "-m", "zkbroker.cli", "console", "--port", "0", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode in (1, 2)
+    assert READY not in done.stdout
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,36 @@
+from zkbroker.console.history import History
+
+
+def test_series_share_their_times_and_begin_unknown():
+    history = History(4, 10)
+    history.record(1, {"a": 1.0})
+    history.record(2, {"a": 2.0, "b": 5})
+    history.record(3, {"a": None, "b": 6})
+    assert history.read(["a", "b", "c"]) == (
+        [1, 2, 3],
+        {"a": [1.0, 2.0, None], "b": [None, 5.0, 6.0]},
+    )
+    assert history.read(["b"], since_ms=2) == ([3], {"b": [6.0]})
+
+
+def test_only_the_last_samples_are_kept():
+    history = History(3, 10)
+    for time_ms in range(1, 8):
+        history.record(time_ms, {"a": time_ms})
+    assert history.read(["a"]) == ([5, 6, 7], {"a": [5.0, 6.0, 7.0]})
+
+
+def test_a_series_that_ended_is_forgotten_with_its_last_sample():
+    history = History(3, 10)
+    history.record(1, {"a": 1, "b": 1})
+    for time_ms in range(2, 5):
+        history.record(time_ms, {"b": 1})
+    assert history.names() == {"b"}
+
+
+def test_the_first_names_win_where_there_are_too_many():
+    history = History(3, 2)
+    history.record(1, {"a": 1, "b": 1, "c": 1})
+    assert history.names() == {"a", "b"}
+    history.record(2, {"c": 1, "a": 1, "b": 1})
+    assert history.names() == {"a", "c"}

@@ -1,0 +1,83 @@
+import pytest
+
+from zkbroker.broker.admin_access import Access, AdminAccess
+from zkbroker.console.logins import LASTS_S, Logins, Role
+from zkbroker.runtime import get_runtime
+from zkbroker.security.password_hashes import PasswordHash
+
+ANN = f"ann:{PasswordHash.of('right')}"
+
+
+@pytest.fixture
+def clock():
+    return [0.0]
+
+
+@pytest.fixture
+def users(tmp_path):
+    file = tmp_path / "users"
+    file.write_text(f"{ANN}\nbob:{PasswordHash.of('builder')}\n")
+    return file
+
+
+@pytest.fixture
+def logins(users, clock):
+    access = AdminAccess(str(users), get_runtime("threads"), lambda: clock[0])
+    return Logins(access, {"bob"}, lambda: clock[0])
+
+
+def test_without_users_everybody_looks_on_and_nobody_changes(clock):
+    visitor = Logins(None, (), lambda: 0).visitor(None)
+    assert (visitor.user, visitor.role) == (None, Role.VIEWER)
+    assert len(visitor.csrf) == 64
+
+
+def test_without_users_changes_may_be_allowed():
+    assert Logins(None, {"*"}, lambda: 0).visitor(None).role is Role.OPERATOR
+
+
+def test_a_login_gives_a_session_with_a_role(logins):
+    assert logins.visitor(None) is None
+    assert logins.visitor("made up") is None
+    ann, bob = (logins.log_in(*each, "1.2.3.4") for each in (("ann", "right"), ("bob", "builder")))
+    assert logins.visitor(ann).role is Role.VIEWER
+    assert logins.visitor(bob).role is Role.OPERATOR
+    assert logins.visitor(ann).csrf != logins.visitor(bob).csrf
+
+
+def test_wrong_passwords_are_slowed_down(logins):
+    tries = [logins.log_in("ann", "wrong", "1.2.3.4") for _ in range(6)]
+    assert tries == [Access.DENIED] * 5 + [Access.TOO_MANY]
+    assert logins.log_in("ann", "right", "1.2.3.4") is Access.TOO_MANY
+
+
+def test_a_session_ends_with_its_time_and_with_a_logout(logins, clock):
+    first = logins.log_in("ann", "right", "a")
+    second = logins.log_in("ann", "right", "a")
+    logins.log_out(first)
+    logins.log_out(None)
+    assert logins.visitor(first) is None
+    assert logins.visitor(second) is not None
+    clock[0] += LASTS_S
+    assert logins.visitor(second) is None
+
+
+def test_a_session_ends_when_the_line_of_its_user_changes(logins, users):
+    token = logins.log_in("bob", "builder", "a")
+    users.write_text(f"{ANN}\nbob:{PasswordHash.of('another')}\n# changed\n")
+    assert logins.visitor(token) is None
+    ann = logins.log_in("ann", "right", "a")
+    users.write_text(f"bob:{PasswordHash.of('another')}\n")
+    assert logins.visitor(ann) is None
+
+
+def test_a_page_before_this_one_has_asked_for_the_login(clock):
+    logins = Logins(None, {"bob"}, lambda: 0)
+    assert logins.visitor(None, "bob").role is Role.OPERATOR
+    assert logins.visitor(None, "ann").role is Role.VIEWER
+
+
+def test_sessions_are_bounded(logins, monkeypatch):
+    monkeypatch.setattr("zkbroker.console.logins.SESSIONS", 3)
+    tokens = [logins.log_in("ann", "right", "a") for _ in range(5)]
+    assert [logins.visitor(each) is not None for each in tokens] == [False] * 2 + [True] * 3

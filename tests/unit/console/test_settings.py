@@ -1,0 +1,59 @@
+import pytest
+
+from zkbroker.console.settings import ConsoleSettings, cluster_id_of, cluster_settings, parse_page
+from zkbroker.errors import ConfigError
+
+
+def test_a_cluster_by_its_properties():
+    found = cluster_settings(
+        "live west",
+        {
+            "zookeeper.connect": "zk:2181/kafka",
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "console",
+            "sasl.password": "pw",
+            "console.admin.pages": "1=http://b1:9100/, 2=https://b2:9100",
+            "console.admin.port": "9100",
+            "console.admin.user": "a",
+            "console.admin.password": "hidden-word",
+            "console.lakes": "/lake/a,/lake/b",
+            "client.id": "x",
+        },
+    )
+    assert (found.id, found.name) == ("live-west", "live west")
+    assert found.admin_pages == {1: "http://b1:9100", 2: "https://b2:9100"}
+    assert (found.admin_port, found.lakes) == (9100, ("/lake/a", "/lake/b"))
+    assert found.security.protocol == "SASL_PLAINTEXT"
+    assert "hidden-word" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ({}, "has no address"),
+        ({"zookeeper.conect": "z:1"}, "zookeeper.conect is no setting"),
+        ({"bootstrap.servers": "b:1", "console.admin.port": "x"}, "give a port"),
+        ({"bootstrap.servers": "b:1", "console.admin.pages": "b1:9100"}, "no admin page"),
+    ],
+)
+def test_what_is_not_allowed_is_refused(properties, said):
+    with pytest.raises(ConfigError, match=said):
+        cluster_settings("c", properties)
+
+
+def test_ids_are_parts_of_addresses():
+    assert cluster_id_of("zk:2181/kafka") == "zk-2181-kafka"
+    assert cluster_id_of("///") == "cluster"
+
+
+def test_a_page_has_a_broker_and_a_scheme():
+    assert parse_page("3=http://h:1/") == (3, "http://h:1")
+    with pytest.raises(ConfigError, match="give ID=http"):
+        parse_page("3=file:///etc/passwd")
+
+
+@pytest.mark.parametrize("bad", [{"interval_s": 0.1}, {"samples": 1}])
+def test_bounds_of_a_console(bad):
+    with pytest.raises(ConfigError):
+        ConsoleSettings(**bad)

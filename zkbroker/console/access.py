@@ -1,0 +1,146 @@
+"""How the clusters of a console are reached, and the state of these ways.
+
+Invariant: a cluster that cannot be reached is tried again; the console starts without it and says
+why it is not seen.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from zkbroker.admin.cluster_tree import find_no_brokers
+from zkbroker.client import Cluster, StaticSource, ZooKeeperSource
+from zkbroker.config.secret import Secret
+from zkbroker.config.security import NO_SECURITY, ClientSecurity
+from zkbroker.errors import ConfigError, RegistryError, ZkbrokerError
+from zkbroker.runtime import Runtime
+from zkbroker.zookeeper import ZkSession
+
+CLIENT_ID = "zkbroker-console"
+REQUEST_TIMEOUT_MS = 10_000
+_CONNECT_TIMEOUT_MS = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """One cluster of a console.
+
+    Args:
+        id: its part of addresses.
+        name: shown to people.
+        bootstrap: `host:port,…` of brokers; None to find them in ZooKeeper.
+        zookeeper: `host:port,…/chroot`; None where it is reached by its brokers alone.
+        security: of connections to brokers and ZooKeeper.
+        admin_port: of the brokers' admin pages, on each broker's host; None for no such pages.
+        admin_pages: broker id → address of its admin page, over `admin_port`.
+        admin_user: the login of admin pages; None for none.
+        admin_password: of that user.
+        lakes: directories that loads of this cluster write.
+    """
+
+    id: str
+    name: str
+    bootstrap: str | None = None
+    zookeeper: str | None = None
+    security: ClientSecurity = NO_SECURITY
+    admin_port: int | None = None
+    admin_pages: Mapping[int, str] = field(default_factory=dict)
+    admin_user: str | None = None
+    admin_password: Secret | None = None
+    lakes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.bootstrap is None and self.zookeeper is None:
+            raise ConfigError(
+                f"cluster {self.name} has no address: give zookeeper.connect or bootstrap.servers"
+            )
+
+
+class ClusterAccess:
+    """The connections to one cluster, opened when they are first needed.
+
+    Args:
+        settings: of the cluster.
+        runtime: of the connections.
+    """
+
+    def __init__(self, settings: ClusterSettings, runtime: Runtime) -> None:
+        self.settings = settings
+        self.runtime = runtime
+        self._session: ZkSession | None = None
+        self._cluster: Cluster | None = None
+
+    @property
+    def session(self) -> ZkSession | None:
+        """The session at ZooKeeper; None where it is not used, or not open yet."""
+        return self._session
+
+    @property
+    def cluster(self) -> Cluster:
+        """The brokers.
+
+        Raises:
+            ZkbrokerError: they were not reached yet.
+        """
+        if self._cluster is None:
+            raise RegistryError(
+                f"cluster {self.settings.name} has not been reached yet: look at the overview for "
+                "the reason"
+            )
+        return self._cluster
+
+    def open(self) -> Cluster:
+        """Connect where that was not done.
+
+        Raises:
+            ZkbrokerError: the cluster cannot be reached; says what to change.
+        """
+        if self._cluster is not None:
+            return self._cluster
+        settings = self.settings
+        if settings.zookeeper is not None and self._session is None:
+            self._session = self._open_session(settings.zookeeper)
+        source: StaticSource | ZooKeeperSource
+        if settings.bootstrap is not None:
+            source = StaticSource(settings.bootstrap)
+        else:
+            source = ZooKeeperSource(session=self._session)
+        cluster = Cluster(
+            source,
+            runtime=self.runtime,
+            client_id=CLIENT_ID,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            connect_timeout_ms=_CONNECT_TIMEOUT_MS,
+            security=settings.security,
+        )
+        try:
+            cluster.start()
+        except ZkbrokerError:
+            cluster.close()
+            raise
+        self._cluster = cluster
+        return cluster
+
+    def _open_session(self, zookeeper: str) -> ZkSession:
+        session = ZkSession(
+            zookeeper,
+            runtime=self.runtime,
+            make_chroot=False,
+            security=self.settings.security.zookeeper,
+        )
+        session.start()
+        try:
+            missing = find_no_brokers(session)
+            if missing is not None and not missing.stopped:
+                raise RegistryError(missing.text)
+        except ZkbrokerError:
+            session.close()
+            raise
+        return session
+
+    def close(self) -> None:
+        """Close what is open."""
+        if self._cluster is not None:
+            self._cluster.close()
+        if self._session is not None:
+            self._session.close()
+        self._cluster = self._session = None

@@ -1,0 +1,174 @@
+"""The API: what is under `/api/clusters/{cluster}/`.
+
+Invariant: what a collector saw is answered from its publication; the network is asked by requests
+for one thing alone.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from flask import Blueprint, Response, request
+
+from zkbroker.admin.described_configs import described
+from zkbroker.admin.entity_configs import TopicEntity
+from zkbroker.console import views
+from zkbroker.console.collector import Collector
+from zkbroker.console.events import Streams
+from zkbroker.console.observed import Kind
+from zkbroker.console.published import dumps
+from zkbroker.console.requests import bad, missing, number_of, text_of
+from zkbroker.console.settings_view import setting_rows
+from zkbroker.errors import UnsupportedVersion, ZkbrokerError
+
+Answer = Callable[..., Response]
+
+_MAX_ROWS = 1000
+_MAX_NAMES = 200
+_MAX_NAMES_TEXT = 20_000
+_SORTS = frozenset(
+    {
+        "name", "partitions", "replication", "under_replicated", "offline", "messages", "bytes",
+        "messages_in_s", "bytes_s", "settings_changed",
+    }
+)  # fmt: skip
+
+
+def blueprint(collectors: Mapping[str, Collector]) -> Blueprint:
+    """Return the routes of the API.
+
+    Args:
+        collectors: by the ids of their clusters.
+    """
+    found = Blueprint("api", __name__, url_prefix="/api/clusters/<cluster>")
+    views_of = Api(collectors)
+    for rule, view in (
+        ("/overview", views_of.overview),
+        ("/series", views_of.series),
+        ("/topics", views_of.topics),
+        ("/topics/<topic>", views_of.topic),
+        ("/groups", views_of.groups),
+        ("/groups/<kind>/<path:name>", views_of.group),
+        ("/events", views_of.events),
+    ):
+        found.add_url_rule(rule, view.__name__, view)
+    return found
+
+
+def json_answer(value: object, status: int = 200) -> Response:
+    """Return JSON."""
+    return Response(dumps(value), status, mimetype="application/json")
+
+
+class Api:
+    """Views of clusters.
+
+    Args:
+        collectors: by the ids of their clusters.
+    """
+
+    def __init__(self, collectors: Mapping[str, Collector]) -> None:
+        self._collectors = collectors
+        self._streams = Streams()
+
+    def overview(self, cluster: str) -> Response:
+        return json_answer(self.collector(cluster).published.overview)
+
+    def series(self, cluster: str) -> Response:
+        collector = self.collector(cluster)
+        times, found = collector.history.read(names_of("names"), number_of("since_ms", 0, 0, 2**53))
+        return json_answer({"times_ms": times, "series": found})
+
+    def topics(self, cluster: str) -> Response:
+        rows = list(self.collector(cluster).published.topics)
+        search = text_of("search").lower()
+        if search:
+            rows = [row for row in rows if search in row["name"].lower()]
+        sort = text_of("sort") or "name"
+        down, column = sort.startswith("-"), sort.removeprefix("-")
+        if column not in _SORTS:
+            raise bad(f"sort has to be one of {', '.join(sorted(_SORTS))}, with - before it or not")
+        # What is not known comes last, either way.
+        known = [row for row in rows if row[column] is not None]
+        unknown = [row for row in rows if row[column] is None]
+        rows = sorted(known, key=lambda row: row[column], reverse=down) + unknown
+        return json_answer({"total": len(rows), "topics": page_of(rows)})
+
+    def topic(self, cluster: str, topic: str) -> Response:
+        collector = self.collector(cluster)
+        seen = collector.seen
+        found = seen.topics.get(topic)
+        if found is None:
+            raise missing(f"there is no topic {topic[:249]}")
+        settings = None
+        try:
+            settings = setting_rows(described(collector.access.cluster, TopicEntity(topic)))
+        except UnsupportedVersion:
+            own = None if seen.settings is None else seen.settings.get(topic, {})
+            settings = None if own is None else [
+                {"name": name, "value": value, "source": "topic", "default": False,
+                 "sensitive": False}
+                for name, value in own.items()
+            ]  # fmt: skip
+        except ZkbrokerError as error:
+            collector.seen.troubles["settings"] = f"settings of {topic} cannot be read: {error}"
+        return json_answer(
+            {
+                **views.topic_row(seen, found),
+                "settings": settings,
+                "partitions": views.partition_rows(seen, found),
+                "groups": views.groups_of_topic(seen, topic),
+            }
+        )
+
+    def groups(self, cluster: str) -> Response:
+        rows = list(self.collector(cluster).published.groups)
+        search = text_of("search").lower()
+        if search:
+            rows = [row for row in rows if search in row["name"].lower()]
+        return json_answer({"total": len(rows), "groups": page_of(rows)})
+
+    def group(self, cluster: str, kind: str, name: str) -> Response:
+        collector = self.collector(cluster)
+        found = collector.describe_group((kind_of(kind), name))
+        if found is None:
+            raise missing(f"there is no group {name[:249]} of this kind")
+        return json_answer(views.group_page(collector.seen, found))
+
+    def events(self, cluster: str) -> Response:
+        collector = self.collector(cluster)
+        what = text_of("what") or "overview,topics,groups"
+        return self._streams.answer(
+            collector, frozenset(what.split(",")), names_of("names"), request.environ
+        )
+
+    def collector(self, cluster: str) -> Collector:
+        """Return the collector of a cluster; raises a refusal where there is none."""
+        found = self._collectors.get(cluster)
+        if found is None:
+            raise missing(
+                f"there is no cluster {cluster[:100]}: see api/session for those there are"
+            )
+        return found
+
+
+def kind_of(text: str) -> Kind:
+    """Return a kind of groups."""
+    try:
+        return Kind(text)
+    except ValueError:
+        raise missing("the kind of a group is coordinator or zookeeper") from None
+
+
+def page_of(rows: list[Any]) -> list[Any]:
+    """Return the rows that were asked for."""
+    first = number_of("offset", 0, 0, 10_000_000)
+    return rows[first : first + number_of("limit", 100, 0, _MAX_ROWS)]
+
+
+def names_of(parameter: str) -> list[str]:
+    """Return a list in the query."""
+    text = text_of(parameter, most=_MAX_NAMES_TEXT)
+    names = [name for name in text.split(",") if name]
+    if len(names) > _MAX_NAMES:
+        raise bad(f"{parameter} names more than {_MAX_NAMES}: ask for fewer at a time")
+    return names

@@ -1,0 +1,149 @@
+"""The collector: looks at one cluster again and again, and publishes what it saw.
+
+    look     brokers and topics, offsets, directories, groups, admin pages, each at its own pace
+    publish  the views, made once for all viewers; the series get one sample
+
+Invariant: one task looks, whoever looks on; a look that fails leaves what was seen before, with the
+reason. Viewers read what was published last, and wait for the next without asking for it.
+"""
+
+import logging
+from collections.abc import Callable
+
+from zkbroker.console.access import ClusterAccess
+from zkbroker.console.directories import Directories
+from zkbroker.console.groups import Groups
+from zkbroker.console.history import History
+from zkbroker.console.observed import GroupKey, Observed, SeenGroup
+from zkbroker.console.offsets import Offsets
+from zkbroker.console.pages import AdminPages
+from zkbroker.console.published import Published
+from zkbroker.console.topology import Topology
+from zkbroker.errors import ZkbrokerError
+from zkbroker.runtime import Runtime
+from zkbroker.runtime.owner_loop import OwnerLoop
+
+logger = logging.getLogger(__name__)
+
+MAX_SERIES = 1000
+_FIRST_LOOKS_S = 0.2
+_RETRY_S = 2.0
+_DIRECTORIES_EVERY_S = 10.0
+
+
+class Collector:
+    """Looks at a cluster.
+
+    Args:
+        access: the way to it; closed with the collector.
+        runtime: runs the task.
+        interval_s: seconds between two looks.
+        samples: how many are kept of each series.
+    """
+
+    def __init__(
+        self, access: ClusterAccess, runtime: Runtime, interval_s: float, samples: int
+    ) -> None:
+        self.access = access
+        self.runtime = runtime
+        self.seen = Observed()
+        self.history = History(samples, MAX_SERIES)
+        self.pages = AdminPages(access.settings, self.seen, runtime, interval_s)
+        self._interval_s = interval_s
+        self._topology = Topology(self.seen, runtime, interval_s)
+        self._offsets = Offsets(self.seen)
+        self._directories = Directories(self.seen, runtime, max(interval_s, _DIRECTORIES_EVERY_S))
+        self._groups = Groups(self.seen, runtime, interval_s)
+        self._published = Published(0, self.seen, access, runtime.now_ms())
+        self._next = runtime.event()
+        self._unwatch: Callable[[], object] | None = None
+        self._loop = OwnerLoop(
+            runtime,
+            self._look,
+            name=f"console-{access.settings.id}",
+            logger=logger,
+            retry_s=_RETRY_S,
+            retry_max_s=_RETRY_S,
+            foreseen=(ZkbrokerError,),
+            on_failure=self._failed,
+        )
+
+    @property
+    def published(self) -> Published:
+        """What was published last."""
+        return self._published
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._loop.start(0)
+
+    def close(self) -> None:
+        """End, and close the way to the cluster."""
+        self._loop.end()
+        self._next.set()
+        self._loop.close()
+        if self._unwatch is not None:
+            self._unwatch()
+        self.access.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it ends: streams of it end, too."""
+        return self._loop.closed
+
+    def hurry(self) -> None:
+        """Look now, at everything, since something was changed."""
+        self._topology.hurry()
+        self._groups.hurry()
+        self._loop.set()
+
+    def describe_group(self, key: GroupKey) -> SeenGroup | None:
+        """Return a group as it is now; None where it is not known.
+
+        Raises:
+            ZkbrokerError: it cannot be asked for.
+        """
+        return self._groups.look_at(self.access.cluster, self.access.session, key)
+
+    def wait(self, after: int, timeout_s: float) -> Published:
+        """Return what was published after a number, or what there is when the time is over."""
+        if self._published.number <= after and not self.closed:
+            self._next.wait(timeout_s)
+        return self._published
+
+    def _look(self) -> float | None:
+        cluster = self.access.open()
+        if self._unwatch is None:
+            self._unwatch = cluster.watch(self._topology.hurry)
+        session = self.access.session
+        now_ms = self.runtime.now_ms()
+        self.seen.zookeeper = None if session is None else session.state.value
+        self._topology.look(cluster, session, now_ms)
+        self.seen.troubles.pop("cluster", None)
+        self._offsets.look(cluster, self.runtime.now_ms())
+        if self._published.number == 0:
+            # The first page need not wait for sizes and groups.
+            self._publish()
+        self._directories.look(cluster, self.runtime.now_ms())
+        self._groups.look(cluster, session, self.runtime.now_ms())
+        self.pages.look(self.runtime.now_ms())
+        self._publish()
+        return self._interval_s if self._offsets.all_seen else _FIRST_LOOKS_S
+
+    def _failed(self, error: Exception) -> None:
+        session = self.access.session
+        self.seen.zookeeper = None if session is None else session.state.value
+        if isinstance(error, ZkbrokerError):
+            text = str(error)
+        else:
+            text = "the console failed, see its log"
+        self.seen.troubles["cluster"] = f"the cluster cannot be seen now: {text}"
+        self._publish()
+
+    def _publish(self) -> None:
+        now_ms = self.runtime.now_ms()
+        self._published = Published(self._published.number + 1, self.seen, self.access, now_ms)
+        self.history.record(now_ms, self._published.series)
+        # Those who wait for this one have the event; the next ones get another.
+        woken, self._next = self._next, self.runtime.event()
+        woken.set()

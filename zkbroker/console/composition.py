@@ -1,0 +1,63 @@
+"""The parts of a console, put together: collectors, logins and the application."""
+
+import time
+from collections.abc import Sequence
+
+from flask import Flask
+
+from zkbroker.broker.admin_access import AdminAccess
+from zkbroker.console.access import ClusterAccess, ClusterSettings
+from zkbroker.console.application import ApplicationSettings, make_application
+from zkbroker.console.collector import Collector
+from zkbroker.console.logins import Logins
+from zkbroker.console.settings import ConsoleSettings
+from zkbroker.errors import ConfigError
+from zkbroker.runtime import Runtime
+
+
+class Console:
+    """A console over clusters.
+
+    Args:
+        settings: of the console.
+        clusters: at least one; their ids differ.
+        runtime: gevent's: streams and collectors are its tasks.
+        encrypted: whether it is served by TLS.
+
+    Raises:
+        ConfigError: the users file cannot be used, or two clusters have one name.
+    """
+
+    def __init__(
+        self,
+        settings: ConsoleSettings,
+        clusters: Sequence[ClusterSettings],
+        runtime: Runtime,
+        *,
+        encrypted: bool = False,
+    ) -> None:
+        access = None
+        if settings.users_file:
+            access = AdminAccess(settings.users_file, runtime, time.monotonic, "--users")
+        self.collectors: dict[str, Collector] = {}
+        for each in clusters:
+            if each.id in self.collectors:
+                raise ConfigError(f"two clusters are named {each.name}: give them different names")
+            self.collectors[each.id] = Collector(
+                ClusterAccess(each, runtime), runtime, settings.interval_s, settings.samples
+            )
+        self.application: Flask = make_application(
+            self.collectors,
+            Logins(access, settings.operators, time.monotonic),
+            ApplicationSettings(encrypted=encrypted, hosts=settings.hosts),
+        )
+
+    def start(self) -> None:
+        """Begin to look at the clusters."""
+        for each in self.collectors.values():
+            each.start()
+
+    def close(self) -> None:
+        """End the streams, and close the ways to the clusters."""
+        for each in self.collectors.values():
+            each.close()

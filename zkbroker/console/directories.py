@@ -1,0 +1,78 @@
+"""Data directories of brokers: sizes of partitions, and how fast topics grow by them.
+
+Invariant: of a broker that does not answer, or is older than 1.0 and cannot, nothing is known; a
+topic's size is that of its largest replicas.
+"""
+
+from zkbroker.admin.broker_queries import log_dirs
+from zkbroker.client import Cluster
+from zkbroker.console.observed import Observed
+from zkbroker.console.pace import Pace
+from zkbroker.errors import UnsupportedVersion, ZkbrokerError
+from zkbroker.runtime import Runtime
+from zkbroker.runtime.pacing import paced
+from zkbroker.types import PartitionKey
+
+
+class Directories:
+    """Reads data directories.
+
+    Args:
+        seen: tells the brokers, and is filled.
+        runtime: lets other tasks run.
+        every_s: seconds between two readings at least.
+    """
+
+    def __init__(self, seen: Observed, runtime: Runtime, every_s: float) -> None:
+        self._seen = seen
+        self._runtime = runtime
+        self._pace = Pace(every_s)
+        self._read_ms: int | None = None
+
+    def look(self, cluster: Cluster, now_ms: int) -> None:
+        """Read them where that is due."""
+        if not self._pace.due(now_ms):
+            return
+        seen = self._seen
+        begun_ms = self._runtime.clock_ms()
+        found = log_dirs(cluster)
+        self._pace.done(now_ms, self._runtime.clock_ms() - begun_ms)
+        failed = [
+            f"broker {broker}: {answer}"
+            for broker, answer in found.items()
+            if isinstance(answer, ZkbrokerError) and not isinstance(answer, UnsupportedVersion)
+        ]
+        if failed:
+            seen.troubles["directories"] = (
+                f"data directories cannot be read: {'; '.join(failed[:3])}"
+            )
+        else:
+            seen.troubles.pop("directories", None)
+        told = {
+            broker: answer
+            for broker, answer in found.items()
+            if not isinstance(answer, ZkbrokerError)
+        }
+        seen.directories = told
+        sizes: dict[PartitionKey, int] = {}
+        for directories in told.values():
+            for directory in directories:
+                for each in paced(self._runtime, directory.replicas, 2000):
+                    key = (each.topic, each.partition)
+                    if not each.is_future:
+                        sizes[key] = max(each.size, sizes.get(key, 0))
+        self._grow(sizes, now_ms)
+        seen.sizes = sizes
+
+    def _grow(self, sizes: dict[PartitionKey, int], now_ms: int) -> None:
+        before, then_ms = self._seen.sizes, self._read_ms
+        self._read_ms = now_ms
+        if then_ms is None:
+            return
+        grown: dict[str, int] = {}
+        for key, size in sizes.items():
+            if key in before:
+                # What retention deleted is no negative growth.
+                grown[key[0]] = grown.get(key[0], 0) + max(0, size - before[key])
+        seconds = max(1, now_ms - then_ms) / 1000
+        self._seen.growth = {topic: growth / seconds for topic, growth in grown.items()}

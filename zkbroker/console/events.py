@@ -1,0 +1,99 @@
+"""Streams of server-sent events: what changed since the event before.
+
+Invariant: a stream ends with its reader, and there are at most `STREAMS` of them; a reader that is
+behind gets what changed up to now, never a queue. A publication is made into text once for all who
+read along.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from flask import Response
+
+from zkbroker.console.collector import Collector
+from zkbroker.console.published import Published, dumps
+from zkbroker.console.requests import Refused
+from zkbroker.network.server.pages import TAKE_TIME
+
+STREAMS = 100
+HEARTBEAT_S = 15.0
+
+
+class Streams:
+    """The streams that are open."""
+
+    def __init__(self) -> None:
+        self._open = 0
+
+    def answer(
+        self,
+        collector: Collector,
+        what: frozenset[str],
+        names: Sequence[str],
+        environ: dict[str, Any],
+    ) -> Response:
+        """Return the stream of a cluster.
+
+        Args:
+            collector: of the cluster.
+            what: `overview`, `topics` and `groups`, as far as they are wanted.
+            names: of series.
+            environ: of the request.
+        """
+        return self.stream(lambda: _events(collector, what, names), environ)
+
+    def stream(self, events: Callable[[], Iterator[str]], environ: dict[str, Any]) -> Response:
+        """Return a stream; refused where too many are open."""
+        if self._open >= STREAMS:
+            raise Refused(
+                503, "too_many_streams", f"{STREAMS} pages look on already: close one of them"
+            )
+        environ.get(TAKE_TIME, lambda: None)()
+        self._open += 1
+        response = Response(_encoded(events()), mimetype="text/event-stream")
+        response.call_on_close(self._closed)
+        # For proxies that would hold it back.
+        response.headers["X-Accel-Buffering"] = "no"
+        return response
+
+    def _closed(self) -> None:
+        self._open -= 1
+
+
+def event(name: str, text: str) -> str:
+    """Return one event."""
+    return f"event: {name}\ndata: {text}\n\n"
+
+
+def _encoded(events: Iterator[str]) -> Iterator[bytes]:
+    yield b"retry: 2000\n\n"
+    for text in events:
+        yield text.encode()
+
+
+def _events(collector: Collector, what: frozenset[str], names: Sequence[str]) -> Iterator[str]:
+    before: Published | None = None
+    while not collector.closed:
+        after = -1 if before is None else before.number
+        now = collector.wait(after, HEARTBEAT_S)
+        if now.number == after:
+            yield ": still here\n\n"
+            continue
+        if "overview" in what:
+            yield event("overview", now.overview_text)
+        for rows in ("topics", "groups"):
+            if rows in what:
+                changed = now.changed_text(rows, before)
+                if changed is not None:
+                    yield event(rows, changed)
+        gone = {
+            rows: names_gone
+            for rows in ("topics", "groups")
+            if rows in what and (names_gone := now.gone(rows, before))
+        }
+        if gone:
+            yield event("gone", dumps(gone))
+        if names:
+            values = {name: now.series[name] for name in names if name in now.series}
+            yield event("series", dumps({"time_ms": now.time_ms, "values": values}))
+        before = now

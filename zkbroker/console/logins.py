@@ -1,0 +1,119 @@
+"""Who looks on, and what they may do.
+
+    no users      everybody who can connect looks on; they change things where that was allowed
+    users         a login with a password of the users file; operators are named
+    a page before it has asked for a login (a broker's admin port): its user counts
+
+Invariant: a session is known by a random token that its cookie alone holds; it ends after
+`LASTS_S`, by a logout, and when its user's line in the file goes or changes. At most `SESSIONS` are
+kept, the oldest go first.
+"""
+
+import base64
+import hmac
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from enum import Enum
+
+from zkbroker.broker.admin_access import Access, AdminAccess
+from zkbroker.security.password_hashes import PasswordHash
+
+LASTS_S = 12 * 3600.0
+SESSIONS = 1000
+ANYONE = "*"
+"""Among operators: whoever looks on."""
+
+
+class Role(Enum):
+    """What somebody may do."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Somebody who looks on. Args: csrf is what requests that change something have to show."""
+
+    user: str | None
+    role: Role
+    csrf: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    user: str
+    csrf: str
+    ends_s: float
+    line: PasswordHash | None
+
+
+class Logins:
+    """Sessions of people.
+
+    Args:
+        access: compares passwords; None without users.
+        operators: users that may change things; `ANYONE` for all.
+        now_s: a clock that never goes back, in seconds.
+    """
+
+    def __init__(
+        self, access: AdminAccess | None, operators: Collection[str], now_s: Callable[[], float]
+    ) -> None:
+        self._access = access
+        self._operators = frozenset(operators)
+        self._now_s = now_s
+        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+        self._secret = secrets.token_bytes(32)
+
+    @property
+    def needed(self) -> bool:
+        """Whether there is a login."""
+        return self._access is not None
+
+    def visitor(self, token: str | None, user: str | None = None) -> Visitor | None:
+        """Return who sends a request; None where a login is needed first.
+
+        Args:
+            token: of the cookie.
+            user: of a page before this one, which has asked for the login.
+        """
+        if user is not None or self._access is None:
+            return Visitor(user, self._role(user), self._constant(user))
+        session = None if token is None else self._sessions.get(token)
+        if session is None or token is None:
+            return None
+        if session.ends_s <= self._now_s() or session.line != self._access.line(session.user):
+            del self._sessions[token]
+            return None
+        return Visitor(session.user, self._role(session.user), session.csrf)
+
+    def log_in(self, user: str, password: str, address: str) -> str | Access:
+        """Return the token of a new session, or why there is none."""
+        assert self._access is not None
+        pair = base64.b64encode(f"{user}:{password}".encode()).decode()
+        decided = self._access.check(f"Basic {pair}", address)
+        if decided is not Access.GRANTED:
+            return decided
+        token = secrets.token_urlsafe(32)
+        self._sessions[token] = _Session(
+            user, secrets.token_urlsafe(24), self._now_s() + LASTS_S, self._access.line(user)
+        )
+        while len(self._sessions) > SESSIONS:
+            self._sessions.popitem(last=False)
+        return token
+
+    def log_out(self, token: str | None) -> None:
+        """End a session."""
+        if token is not None:
+            self._sessions.pop(token, None)
+
+    def _role(self, user: str | None) -> Role:
+        allowed = ANYONE in self._operators or (user is not None and user in self._operators)
+        return Role.OPERATOR if allowed else Role.VIEWER
+
+    def _constant(self, user: str | None) -> str:
+        """Return what a page of another origin cannot know."""
+        return hmac.digest(self._secret, f"csrf {user!r}".encode(), "sha256").hex()

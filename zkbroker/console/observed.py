@@ -1,0 +1,152 @@
+"""What a collector has seen of a cluster: the model that its readers fill and its views show.
+
+Invariant: one collector writes it, between two of its publications; what is not known is None.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from zkbroker.admin.broker_queries import LogDirectory
+from zkbroker.admin.topics import TopicDescription
+from zkbroker.console.sampling import Look
+from zkbroker.types import PartitionKey
+
+
+class Kind(Enum):
+    """What keeps a group; the values are those of addresses."""
+
+    COORDINATOR = "coordinator"
+    ZOOKEEPER = "zookeeper"
+
+
+GroupKey = tuple[Kind, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Where a broker listens under one name."""
+
+    name: str
+    protocol: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeenBroker:
+    """A broker that is, or was, registered.
+
+    Args:
+        since_ms: when it registered.
+    """
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+    listeners: tuple[Listener, ...] = ()
+    since_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFacts:
+    """What a broker's admin page says; rates are those since it was read before.
+
+    Args:
+        bytes_in_s: of messages that came in; `bytes_out_s` and `messages_in_s` likewise.
+        cpu: share of one core.
+    """
+
+    version: str | None = None
+    bytes_in_s: float | None = None
+    bytes_out_s: float | None = None
+    messages_in_s: float | None = None
+    cpu: float | None = None
+    resident_bytes: int | None = None
+    connections: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SeenMember:
+    """A member of a group."""
+
+    id: str
+    client_id: str | None
+    host: str | None
+    owns: tuple[PartitionKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffset:
+    """What a group committed for a partition; `committed_ms` is None where that is not told."""
+
+    offset: int
+    metadata: str | None = None
+    committed_ms: int | None = None
+
+
+@dataclass(slots=True)
+class SeenGroup:
+    """A group as it was last described; `described` is False until that was done.
+
+    Args:
+        coordinator: id of the broker that keeps it.
+        topics: what it reads besides those with offsets.
+    """
+
+    kind: Kind
+    name: str
+    coordinator: int | None = None
+    described_ms: int = 0
+    state: str | None = None
+    members: tuple[SeenMember, ...] = ()
+    offsets: Mapping[PartitionKey, GroupOffset] = field(default_factory=dict)
+    owners: Mapping[PartitionKey, str] = field(default_factory=dict)
+    topics: tuple[str, ...] = ()
+    error: str | None = None
+
+
+@dataclass(slots=True)
+class Observed:
+    """A cluster as its collector sees it.
+
+    Args:
+        brokers: those that were registered since the console runs.
+        alive: ids of those that are now.
+        topics: by name.
+        internal: names of those that brokers keep for themselves.
+        epochs: leader epochs of partitions.
+        settings: topic → its own settings; None while they are not known.
+        min_isr: topic → `min.insync.replicas`.
+        sizes: bytes of the largest replica of each partition.
+        growth: topic → bytes a second, by its sizes.
+        troubles: what could not be asked: a name of the question → why.
+    """
+
+    cluster_id: str | None = None
+    controller: int | None = None
+    zookeeper: str | None = None
+    brokers: dict[int, SeenBroker] = field(default_factory=dict)
+    alive: frozenset[int] = frozenset()
+    topics: dict[str, TopicDescription] = field(default_factory=dict)
+    internal: frozenset[str] = frozenset()
+    epochs: dict[PartitionKey, int] = field(default_factory=dict)
+    settings: dict[str, Mapping[str, str]] | None = None
+    min_isr: dict[str, int] = field(default_factory=dict)
+    looks: dict[PartitionKey, Look] = field(default_factory=dict)
+    directories: dict[int, list[LogDirectory]] = field(default_factory=dict)
+    sizes: dict[PartitionKey, int] = field(default_factory=dict)
+    growth: dict[str, float] = field(default_factory=dict)
+    groups: dict[GroupKey, SeenGroup] = field(default_factory=dict)
+    facts: dict[int, BrokerFacts] = field(default_factory=dict)
+    troubles: dict[str, str] = field(default_factory=dict)
+
+    def led(self) -> list[PartitionKey]:
+        """Return the partitions that a broker serves now."""
+        return [
+            (name, each.partition)
+            for name, topic in self.topics.items()
+            for each in topic.partitions
+            if each.leader is not None and each.available
+        ]

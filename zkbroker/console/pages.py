@@ -1,0 +1,141 @@
+"""What the admin pages of brokers say: `/summary` and `/clients`.
+
+Invariant: a page that does not answer, or is not what was expected, leaves what it says unknown; at
+most `MAX_BYTES` of one are read. Waiting for them holds up no other task.
+"""
+
+import base64
+import json
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+
+from zkbroker.console.access import ClusterSettings
+from zkbroker.console.observed import BrokerFacts, Observed
+from zkbroker.console.pace import Pace
+from zkbroker.errors import ClientError
+from zkbroker.runtime import Runtime
+from zkbroker.runtime.pacing import side_by_side
+from zkbroker.security.sasl.pages import read_page
+
+MAX_BYTES = 16 * 1024 * 1024
+_TIMEOUT_S = 5
+_AT_ONCE = 8
+_RATES = (
+    ("bytes_in", "bytes_in_s"),
+    ("bytes_out", "bytes_out_s"),
+    ("messages_in", "messages_in_s"),
+)
+
+
+class AdminPages:
+    """Reads the admin pages of a cluster's brokers.
+
+    Args:
+        settings: of the cluster: where its pages are.
+        seen: tells the brokers, and is filled.
+        runtime: reads pages off the event loop.
+        every_s: seconds between two readings.
+    """
+
+    def __init__(
+        self, settings: ClusterSettings, seen: Observed, runtime: Runtime, every_s: float
+    ) -> None:
+        self._settings = settings
+        self._seen = seen
+        self._runtime = runtime
+        self._pace = Pace(every_s)
+        self._before: dict[int, tuple[int, Mapping[str, Any]]] = {}
+
+    def address(self, broker: int) -> str | None:
+        """Return the address of a broker's admin page; None where it is not known to have one."""
+        given = self._settings.admin_pages.get(broker)
+        known = self._seen.brokers.get(broker)
+        if given is not None or known is None or self._settings.admin_port is None:
+            return given
+        host = f"[{known.host}]" if ":" in known.host else known.host
+        return f"http://{host}:{self._settings.admin_port}"
+
+    def look(self, now_ms: int) -> None:
+        """Read `/summary` of every page where that is due."""
+        if not self._pace.due(now_ms):
+            return
+        found = self.read("/summary")
+        self._pace.done(now_ms, 0)
+        facts: dict[int, BrokerFacts] = {}
+        failed = []
+        for broker, page in found.items():
+            if isinstance(page, Mapping):
+                facts[broker] = self._facts(broker, page)
+            else:
+                failed.append(f"broker {broker}: {page}")
+        self._seen.facts = facts
+        if failed:
+            self._seen.troubles["pages"] = (
+                f"admin pages do not answer, so that clients and rates of bytes are missing: "
+                f"{'; '.join(failed[:3])}"
+            )
+        else:
+            self._seen.troubles.pop("pages", None)
+
+    def read(self, path: str) -> dict[int, Mapping[str, Any] | str]:
+        """Return broker → the JSON of a page, or why it was not read; only of those with pages."""
+        asked = {
+            broker: address
+            for broker in sorted(self._seen.alive)
+            if (address := self.address(broker)) is not None
+        }
+        found: dict[int, Mapping[str, Any] | str] = {}
+
+        def step(broker: int) -> None:
+            try:
+                found[broker] = self._runtime.offload(self._page, asked[broker] + path)
+            except (OSError, ClientError) as error:
+                found[broker] = str(error)
+
+        side_by_side(self._runtime, list(asked), step, _AT_ONCE, "console-pages")
+        return found
+
+    def _page(self, address: str) -> Mapping[str, Any]:
+        request = urllib.request.Request(address)  # noqa: S310 - the scheme is http or https
+        user, password = self._settings.admin_user, self._settings.admin_password
+        if user is not None and password is not None:
+            text = f"{user}:{password.reveal()}".encode()
+            request.add_header("Authorization", f"Basic {base64.b64encode(text).decode()}")
+        try:
+            page = json.loads(read_page(request, _TIMEOUT_S, MAX_BYTES))
+        except (ValueError, RecursionError):
+            raise ClientError(f"{address} is no page of a broker: it is not JSON") from None
+        if not isinstance(page, dict):
+            raise ClientError(f"{address} is no page of a broker: it is not a JSON object")
+        return page
+
+    def _facts(self, broker: int, page: Mapping[str, Any]) -> BrokerFacts:
+        now_ms = self._runtime.clock_ms()
+        then_ms, before = self._before.get(broker, (now_ms, {}))
+        self._before[broker] = (now_ms, page)
+        seconds = (now_ms - then_ms) / 1000
+        rates: dict[str, float | None] = {
+            name: _rate(before.get(count), page.get(count), seconds) for count, name in _RATES
+        }
+        version = page.get("version")
+        return BrokerFacts(
+            version=version if isinstance(version, str) else None,
+            cpu=_rate(before.get("cpu_seconds"), page.get("cpu_seconds"), seconds),
+            resident_bytes=_whole(page.get("resident_bytes")),
+            connections=_whole(page.get("connections")),
+            **rates,
+        )
+
+
+def _rate(before: Any, now: Any, seconds: float) -> float | None:
+    """Return how fast a count grew; None where that is not known, as after a restart."""
+    if not isinstance(before, int | float) or not isinstance(now, int | float):
+        return None
+    if seconds <= 0 or now < before:
+        return None
+    return (now - before) / seconds
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

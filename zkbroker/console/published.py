@@ -1,0 +1,90 @@
+"""One publication of a collector: the views of one moment, each made when it is first wanted.
+
+Invariant: a view is made once, whoever wants it; what has been made does not change.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from zkbroker.console import views
+from zkbroker.console.access import ClusterAccess
+from zkbroker.console.observed import Observed
+
+Row = Mapping[str, Any]
+
+_TEXTS = 8
+
+
+class Published:
+    """Views of a cluster.
+
+    Args:
+        number: grows with each publication; 0 is before the first look.
+        seen: what the collector saw.
+        access: the way to the cluster, named in the overview.
+        time_ms: when.
+    """
+
+    def __init__(self, number: int, seen: Observed, access: ClusterAccess, time_ms: int) -> None:
+        self.number = number
+        self._texts: dict[tuple[str, int], str | None] = {}
+        self.time_ms = time_ms
+        # Made at once, while nothing else is seen.
+        self.topics: Sequence[Row] = views.topics(seen)
+        self.groups: Sequence[Row] = views.groups(seen)
+        self.overview: Row = views.overview(seen, access, self.topics, time_ms)
+
+    @cached_property
+    def overview_text(self) -> str:
+        """The overview for streams, without what only its page shows."""
+        brokers = [
+            {
+                name: value
+                for name, value in each.items()
+                if name not in ("listeners", "directories")
+            }
+            for each in self.overview["brokers"]
+        ]
+        return dumps({**self.overview, "brokers": brokers})
+
+    @cached_property
+    def series(self) -> Mapping[str, float | None]:
+        """The numbers of its sample."""
+        return views.series(self.overview, self.topics, self.groups)
+
+    def changed_text(self, what: str, before: "Published | None") -> str | None:
+        """Return the changed rows as text; None where there are none."""
+        key = (what, -1 if before is None else before.number)
+        if key not in self._texts:
+            # Most readers come from the publication before.
+            if len(self._texts) >= _TEXTS:
+                self._texts.clear()
+            rows = self.changed(what, before)
+            self._texts[key] = dumps(rows) if rows or before is None else None
+        return self._texts[key]
+
+    def changed(self, what: str, before: "Published | None") -> list[Row]:
+        """Return the rows of `topics` or `groups` that are not as they were."""
+        rows: Sequence[Row] = getattr(self, what)
+        if before is None:
+            return list(rows)
+        old = {views.row_key(row): row for row in getattr(before, what)}
+        return [row for row in rows if old.get(views.row_key(row)) != row]
+
+    def gone(self, what: str, before: "Published | None") -> list[Any]:
+        """Return the names of rows that are there no more."""
+        if before is None:
+            return []
+        now = {views.row_key(row) for row in getattr(self, what)}
+        return [
+            list(key) if isinstance(key, tuple) else key
+            for row in getattr(before, what)
+            if (key := views.row_key(row)) not in now
+        ]
+
+
+def dumps(value: object) -> str:
+    """Return JSON that stands on one line and holds no number that JSON has not."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)

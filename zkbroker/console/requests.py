@@ -1,0 +1,87 @@
+"""What a request says, checked: numbers within bounds, texts of a bounded length, JSON bodies.
+
+Invariant: what is not allowed is a `Refused` whose sentence says what to change.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from flask import request
+
+MAX_BODY_BYTES = 256 * 1024
+_MAX_TEXT = 1000
+
+
+class Refused(Exception):
+    """A request that is not answered.
+
+    Args:
+        status: of HTTP.
+        code: a short name for programs.
+        text: says what to change.
+    """
+
+    def __init__(self, status: int, code: str, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.code = code
+
+
+def bad(text: str) -> Refused:
+    """Return the refusal of a request that cannot be meant."""
+    return Refused(400, "bad_request", text)
+
+
+def missing(text: str) -> Refused:
+    """Return the refusal of a request about something that is not there."""
+    return Refused(404, "not_found", text)
+
+
+def text_of(name: str, default: str = "", most: int = _MAX_TEXT) -> str:
+    """Return a text of the query."""
+    value = request.args.get(name, default)
+    if len(value) > most:
+        raise bad(f"{name} is longer than {most} characters: shorten it")
+    return value
+
+
+def number_of(name: str, default: int, least: int, most: int) -> int:
+    """Return a whole number of the query."""
+    text = request.args.get(name)
+    return default if text is None or text == "" else whole(name, text, least, most)
+
+
+def whole(name: str, value: object, least: int, most: int) -> int:
+    """Return a whole number that was given as a number or a text."""
+    number = None
+    if isinstance(value, int) and not isinstance(value, bool):
+        number = value
+    elif isinstance(value, str) and len(value) <= 20 and value.strip().lstrip("-").isdecimal():
+        try:
+            number = int(value)
+        except ValueError:
+            number = None
+    if number is None or not least <= number <= most:
+        raise bad(f"{name} has to be a whole number from {least} to {most}")
+    return number
+
+
+def body() -> Mapping[str, Any]:
+    """Return the JSON object of a request."""
+    if request.mimetype != "application/json":
+        raise bad("the body has to be JSON: set Content-Type: application/json")
+    try:
+        found = request.get_json(silent=True, cache=False)
+    except RecursionError:
+        found = None
+    if not isinstance(found, dict):
+        raise bad("the body has to be a JSON object")
+    return found
+
+
+def text_in(given: Mapping[str, Any], name: str, most: int = _MAX_TEXT) -> str:
+    """Return a text of a body."""
+    value = given.get(name)
+    if not isinstance(value, str) or len(value) > most:
+        raise bad(f"{name} has to be a text of at most {most} characters")
+    return value

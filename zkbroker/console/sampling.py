@@ -1,0 +1,98 @@
+"""Which partitions are asked for their offsets now, so that a look costs brokers little.
+
+Invariant: one look asks for at most `budget` partitions, however large the cluster is. Those that
+were never looked at go first, then half of the rest is for partitions that move, and half goes
+round all others, so that each is looked at again after `partitions / budget * 2` looks at most.
+"""
+
+import heapq
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from zkbroker.types import PartitionKey
+
+MOVES_FOR_MS = 60_000
+"""A partition that moved no longer ago is one that moves."""
+_STARTS_EVERY_MS = 60_000
+
+
+@dataclass(slots=True)
+class Look:
+    """What was seen of a partition.
+
+    Args:
+        seen_ms: when it was asked last; 0 for never.
+        moved_ms: when its end was seen to have moved.
+        start_seen_ms: when its start was asked last.
+        end: log end offset; None while it is not known.
+        start: first offset held; None while it is not known.
+        rate: messages a second between the last two looks; None until there are two.
+    """
+
+    seen_ms: int = 0
+    moved_ms: int = 0
+    start_seen_ms: int = 0
+    end: int | None = None
+    start: int | None = None
+    rate: float | None = None
+
+    def saw_end(self, end: int | None, now_ms: int) -> None:
+        """Take what a leader answered; None where none did."""
+        before, seen_ms = self.end, self.seen_ms
+        self.seen_ms = now_ms
+        if end is None:
+            self.rate = None
+            return
+        self.end = end
+        if before is None or not seen_ms:
+            return
+        self.rate = max(0, end - before) * 1000 / max(1, now_ms - seen_ms)
+        if end != before:
+            self.moved_ms = now_ms
+
+    def saw_start(self, start: int | None, now_ms: int) -> None:
+        """Take the first offset that a leader holds."""
+        self.start_seen_ms = now_ms
+        if start is not None:
+            self.start = start
+
+
+def choose(
+    looks: Mapping[PartitionKey, Look], led: Collection[PartitionKey], now_ms: int, budget: int
+) -> list[PartitionKey]:
+    """Return the partitions whose ends are asked for now.
+
+    Args:
+        looks: what was seen of each.
+        led: those that have a leader.
+        now_ms: the time.
+        budget: how many at most.
+    """
+    if len(led) <= budget:
+        return list(led)
+    fresh, moving, still = [], [], []
+    for key in led:
+        look = looks[key]
+        if not look.seen_ms:
+            fresh.append(key)
+        elif now_ms - look.moved_ms <= MOVES_FOR_MS:
+            moving.append(key)
+        else:
+            still.append(key)
+    chosen = fresh[:budget]
+    left = budget - len(chosen)
+    quick = heapq.nsmallest(max(left // 2, left - len(still)), moving, key=_age(looks))
+    chosen += quick
+    return chosen + heapq.nsmallest(left - len(quick), still, key=_age(looks))
+
+
+def choose_starts(
+    looks: Mapping[PartitionKey, Look], led: Collection[PartitionKey], now_ms: int, budget: int
+) -> list[PartitionKey]:
+    """Return the partitions whose starts are asked for now: those not seen for a minute."""
+    due = [key for key in led if now_ms - looks[key].start_seen_ms >= _STARTS_EVERY_MS]
+    return heapq.nsmallest(budget, due, key=lambda key: looks[key].start_seen_ms)
+
+
+def _age(looks: Mapping[PartitionKey, Look]) -> Callable[[PartitionKey], int]:
+    return lambda key: looks[key].seen_ms

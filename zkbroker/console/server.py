@@ -1,0 +1,95 @@
+"""The console as a process of its own: listens, until a signal ends it."""
+
+import logging
+import os
+import signal
+import ssl
+from collections.abc import Callable, Sequence
+
+import gevent
+import gevent.event
+
+from zkbroker.console.access import ClusterSettings
+from zkbroker.console.composition import Console
+from zkbroker.console.settings import ConsoleSettings
+from zkbroker.errors import ConfigError, ZkbrokerError
+from zkbroker.network.server.pages import PageServer
+from zkbroker.runtime import get_runtime
+
+logger = logging.getLogger(__name__)
+
+MAX_CONNECTIONS = 300
+"""More wait to be accepted: streams, and what pages ask beside."""
+
+
+def serve(
+    settings: ConsoleSettings,
+    clusters: Sequence[ClusterSettings],
+    host: str,
+    port: int,
+    on_ready: Callable[[int], object],
+    contexts: Callable[[], ssl.SSLContext] | None = None,
+) -> None:
+    """Serve a console until SIGINT or SIGTERM.
+
+    Args:
+        settings: of the console.
+        clusters: that it shows.
+        host: address to listen on.
+        port: to listen on, 0 for a free one.
+        on_ready: called with the port once it is listened on.
+        contexts: of TLS; None for plain HTTP.
+
+    Raises:
+        ConfigError: the address cannot be listened on, or a setting is not allowed.
+    """
+    stop = gevent.event.Event()
+    handlers = [
+        gevent.signal_handler(number, stop.set) for number in (signal.SIGINT, signal.SIGTERM)
+    ]
+    failures: list[ZkbrokerError] = []
+
+    def run() -> None:
+        # An error that leaves a greenlet is printed with its traceback; this one has a reader.
+        try:
+            _serve(settings, clusters, host, port, on_ready, contexts, stop)
+        except ZkbrokerError as error:
+            failures.append(error)
+
+    try:
+        gevent.spawn(run).join()
+    finally:
+        for handler in handlers:
+            handler.cancel()
+    if failures:
+        raise failures[0]
+
+
+def _serve(
+    settings: ConsoleSettings,
+    clusters: Sequence[ClusterSettings],
+    host: str,
+    port: int,
+    on_ready: Callable[[int], object],
+    contexts: Callable[[], ssl.SSLContext] | None,
+    stop: gevent.event.Event,
+) -> None:
+    console = Console(settings, clusters, get_runtime("gevent"), encrypted=contexts is not None)
+    server = PageServer(
+        host, port, console.application, max_connections=MAX_CONNECTIONS, contexts=contexts
+    )
+    try:
+        server.start()
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {host}:{port}: "
+            f"{os.strerror(error.errno) if error.errno else error}; stop what uses the port, or "
+            "give another --port"
+        ) from error
+    try:
+        console.start()
+        on_ready(server.port)
+        stop.wait()
+    finally:
+        console.close()
+        server.stop()

@@ -1,0 +1,359 @@
+"""Views of what a collector saw, as JSON: the rows and pages that people look at.
+
+Invariant: pure functions; a number that is not known is None, and a sum over numbers of which one
+is not known is None too, unless it says how many it is about.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from zkbroker.admin.health import Problem, find_problems
+from zkbroker.admin.topics import PartitionDescription, TopicDescription
+from zkbroker.console.access import ClusterAccess
+from zkbroker.console.observed import BrokerFacts, Observed, SeenGroup
+from zkbroker.console.sampling import Look
+from zkbroker.types import PartitionKey
+
+Row = dict[str, Any]
+
+RANKED = 200
+"""Topics and groups that have series: the busiest, and those with the largest lag."""
+_WARNINGS = frozenset({"under_replicated_partitions"})
+_NAMED = 3
+
+
+def row_key(row: Mapping[str, Any]) -> Any:
+    """Return what names a row of topics or groups."""
+    return (row["kind"], row["name"]) if "kind" in row else row["name"]
+
+
+def partition_state(partition: PartitionDescription) -> str:
+    """Return `ok`, `under` (replicated) or `offline`."""
+    if partition.leader is None or not partition.available:
+        return "offline"
+    return "under" if partition.under_replicated else "ok"
+
+
+def topics(seen: Observed) -> list[Row]:
+    """Return a row for each topic, by name."""
+    return [topic_row(seen, topic) for topic in seen.topics.values()]
+
+
+def topic_row(seen: Observed, topic: TopicDescription) -> Row:
+    """Return the row of one topic."""
+    name = topic.topic
+    keys = [(name, each.partition) for each in topic.partitions]
+    looks = [seen.looks.get(key) or Look() for key in keys]
+    states = [partition_state(each) for each in topic.partitions]
+    settings = None if seen.settings is None else seen.settings.get(name)
+    return {
+        "name": name,
+        "partitions": len(keys),
+        "replication": max((len(each.replicas) for each in topic.partitions), default=0),
+        "under_replicated": states.count("under"),
+        "offline": states.count("offline"),
+        "messages": _sum(_held(look) for look in looks),
+        "bytes": _sum(seen.sizes.get(key) for key in keys),
+        "messages_in_s": _rounded(_known_sum(look.rate for look in looks)),
+        "bytes_s": _rounded(seen.growth.get(name)),
+        "internal": name in seen.internal,
+        "settings_changed": None if settings is None else len(settings),
+        "deleting": topic.marked_for_deletion,
+    }
+
+
+def partition_rows(seen: Observed, topic: TopicDescription) -> list[Row]:
+    """Return a row for each partition of a topic."""
+    rows = []
+    for each in topic.partitions:
+        key = (topic.topic, each.partition)
+        look = seen.looks.get(key) or Look()
+        epoch = seen.epochs.get(key, -1)
+        rows.append(
+            {
+                "id": each.partition,
+                "leader": each.leader if each.available else None,
+                "leader_epoch": epoch if epoch >= 0 else None,
+                "replicas": list(each.replicas),
+                "isr": list(each.isr),
+                "start": look.start,
+                "end": look.end,
+                "messages_in_s": _rounded(look.rate),
+                "bytes": seen.sizes.get(key),
+                "state": partition_state(each),
+            }
+        )
+    return rows
+
+
+def groups_of_topic(seen: Observed, topic: str) -> list[Row]:
+    """Return the groups that read a topic, with their lag in it."""
+    found = []
+    for group in seen.groups.values():
+        if topic in _topics_of(group):
+            lags = [
+                lag
+                for key in group.offsets
+                if key[0] == topic and (lag := lag_of(seen, group, key)) is not None
+            ]
+            lag = sum(lags) if lags else None
+            found.append({"kind": group.kind.value, "name": group.name, "lag": lag})
+    return found
+
+
+def groups(seen: Observed) -> list[Row]:
+    """Return a row for each group, by name."""
+    return [group_row(seen, group) for group in seen.groups.values()]
+
+
+def group_row(seen: Observed, group: SeenGroup) -> Row:
+    """Return the row of one group."""
+    lags = [lag for key in group.offsets if (lag := lag_of(seen, group, key)) is not None]
+    described = bool(group.described_ms)
+    return {
+        "kind": group.kind.value,
+        "name": group.name,
+        "state": group.state,
+        "members": len(group.members) if described else None,
+        "topics": _topics_of(group),
+        "lag": sum(lags) if lags else None,
+        "coordinator": group.coordinator,
+        "error": group.error,
+    }
+
+
+def group_page(seen: Observed, group: SeenGroup) -> Row:
+    """Return one group with its members and offsets."""
+    keys = sorted({*group.offsets, *group.owners})
+    offsets = []
+    for key in keys:
+        found = group.offsets.get(key)
+        look = seen.looks.get(key)
+        offsets.append(
+            {
+                "topic": key[0],
+                "partition": key[1],
+                "offset": None if found is None else found.offset,
+                "end": None if look is None else look.end,
+                "lag": lag_of(seen, group, key),
+                "owner": group.owners.get(key),
+                "committed_ms": None if found is None else found.committed_ms,
+                "metadata": None if found is None else found.metadata,
+            }
+        )
+    members = [
+        {
+            "id": each.id,
+            "client_id": each.client_id,
+            "host": each.host,
+            "owns": [{"topic": topic, "partition": number} for topic, number in each.owns],
+        }
+        for each in group.members
+    ]
+    # "members" is a count in rows and the members themselves here.
+    return {**group_row(seen, group), "members": members, "offsets": offsets}
+
+
+def lag_of(seen: Observed, group: SeenGroup, key: PartitionKey) -> int | None:
+    """Return the messages after a commit; None where the commit or the end is not known."""
+    found, look = group.offsets.get(key), seen.looks.get(key)
+    if found is None or look is None or look.end is None:
+        return None
+    return max(0, look.end - found.offset)
+
+
+def overview(seen: Observed, access: ClusterAccess, topic_rows: Sequence[Row], time_ms: int) -> Row:
+    """Return the page of the whole cluster."""
+    settings = access.settings
+    problems = [] if not seen.alive and seen.troubles else _problems(seen)
+    counts = {each.problem: len(each.partitions) for each in problems}
+    zookeeper = None
+    if settings.zookeeper is not None:
+        servers, slash, chroot = settings.zookeeper.partition("/")
+        zookeeper = {
+            "servers": servers.split(","),
+            "session": seen.zookeeper or "lost",
+            "chroot": slash + chroot,
+        }
+    messages_in = _known_sum(row["messages_in_s"] for row in topic_rows)
+    return {
+        "time_ms": time_ms,
+        "cluster_id": seen.cluster_id,
+        "controller": seen.controller,
+        "zookeeper": zookeeper,
+        "brokers": _brokers(seen),
+        "topics": len(topic_rows),
+        "partitions": sum(row["partitions"] for row in topic_rows),
+        "under_replicated": sum(row["under_replicated"] for row in topic_rows),
+        "offline": sum(row["offline"] for row in topic_rows),
+        "below_min_isr": counts.get("under_min_isr_partitions", 0) if seen.min_isr else None,
+        "messages_in_s": _rounded(messages_in),
+        "bytes_in_s": _rounded(_bytes_in(seen)),
+        "bytes_on_disk": _sum(_disk(seen, broker) for broker in seen.alive),
+        "problems": [*_shown_troubles(seen), *map(_shown_problem, problems)],
+    }
+
+
+def series(
+    view: Mapping[str, Any],
+    topic_rows: Sequence[Mapping[str, Any]],
+    group_rows: Sequence[Mapping[str, Any]],
+) -> dict[str, float | None]:
+    """Return the numbers of one sample, the most important first."""
+    found: dict[str, float | None] = {
+        "cluster.messages_in_s": view["messages_in_s"],
+        "cluster.bytes_in_s": view["bytes_in_s"],
+        "cluster.under_replicated": view["under_replicated"],
+        "cluster.offline": view["offline"],
+    }
+    for broker in view["brokers"]:
+        found[f"broker.{broker['id']}.bytes_in_s"] = broker["bytes_in_s"]
+        found[f"broker.{broker['id']}.bytes_out_s"] = broker["bytes_out_s"]
+    busiest = sorted(topic_rows, key=lambda row: (row["messages_in_s"] or 0, row["messages"] or 0))
+    for row in reversed(busiest[-RANKED:]):
+        found[f"topic.{row['name']}.messages_in_s"] = row["messages_in_s"]
+        found[f"topic.{row['name']}.bytes"] = row["bytes"]
+    behind = sorted(group_rows, key=lambda row: row["lag"] or 0)
+    for row in reversed(behind[-RANKED:]):
+        found[f"group.{row['kind']}.{row['name']}.lag"] = row["lag"]
+    return found
+
+
+def _brokers(seen: Observed) -> list[Row]:
+    leaders: defaultdict[int, int] = defaultdict(int)
+    replicas: defaultdict[int, int] = defaultdict(int)
+    behind: defaultdict[int, int] = defaultdict(int)
+    rates: defaultdict[int, float] = defaultdict(float)
+    for name, topic in seen.topics.items():
+        for each in topic.partitions:
+            for broker in each.replicas:
+                replicas[broker] += 1
+            if each.leader is not None and each.available:
+                leaders[each.leader] += 1
+                behind[each.leader] += each.under_replicated
+                look = seen.looks.get((name, each.partition))
+                rates[each.leader] += (look.rate if look else None) or 0
+    rows = []
+    for broker in sorted({*seen.brokers, *replicas}):
+        known = seen.brokers.get(broker)
+        facts = seen.facts.get(broker, BrokerFacts())
+        alive = broker in seen.alive
+        messages_in = rates[broker] if alive else None
+        rows.append(
+            {
+                "id": broker,
+                "host": None if known is None else known.host,
+                "port": None if known is None else known.port,
+                "rack": None if known is None else known.rack,
+                "alive": alive,
+                "controller": broker == seen.controller,
+                "listeners": [
+                    {
+                        "name": each.name,
+                        "protocol": each.protocol,
+                        "host": each.host,
+                        "port": each.port,
+                    }
+                    for each in (() if known is None else known.listeners)
+                ],
+                "leaders": leaders[broker],
+                "replicas": replicas[broker],
+                "under_replicated": behind[broker],
+                "disk_bytes": _disk(seen, broker) if alive else None,
+                "bytes_in_s": _rounded(facts.bytes_in_s),
+                "bytes_out_s": _rounded(facts.bytes_out_s),
+                "messages_in_s": _rounded(
+                    messages_in if facts.messages_in_s is None else facts.messages_in_s
+                ),
+                "cpu": None if facts.cpu is None else round(facts.cpu, 4),
+                "resident_bytes": facts.resident_bytes,
+                "connections": facts.connections,
+                "version": facts.version,
+                "since_ms": known.since_ms if known is not None and alive else None,
+                "directories": _directories(seen, broker) if alive else [],
+            }
+        )
+    return rows
+
+
+def _directories(seen: Observed, broker: int) -> list[Row]:
+    return [
+        {
+            "path": each.path,
+            "error": each.error,
+            "bytes": None if each.error else sum(replica.size for replica in each.replicas),
+        }
+        for each in seen.directories.get(broker, ())
+    ]
+
+
+def _disk(seen: Observed, broker: int) -> int | None:
+    directories = seen.directories.get(broker)
+    if directories is None:
+        return None
+    return sum(replica.size for each in directories for replica in each.replicas)
+
+
+def _bytes_in(seen: Observed) -> float | None:
+    """Return what brokers say, where all of them do, and otherwise how fast topics grow."""
+    told = [seen.facts[each].bytes_in_s for each in seen.alive if each in seen.facts]
+    if told and len(told) == len(seen.alive) and None not in told:
+        return sum(each for each in told if each is not None)
+    return sum(seen.growth.values()) if seen.growth else None
+
+
+def _problems(seen: Observed) -> list[Problem]:
+    return find_problems(list(seen.topics.values()), seen.alive, seen.controller, seen.min_isr)
+
+
+def _shown_problem(problem: Problem) -> Row:
+    text, link = problem.text, None
+    if problem.partitions:
+        named = ", ".join(f"{topic}-{number}" for topic, number in problem.partitions[:_NAMED])
+        more = len(problem.partitions) - _NAMED
+        text += f": {named}{f' and {more} more' if more > 0 else ''}"
+        first = {topic for topic, _ in problem.partitions}
+        link = f"topics/{problem.partitions[0][0]}" if len(first) == 1 else "topics"
+    severity = "warning" if problem.problem in _WARNINGS else "error"
+    return {"severity": severity, "text": text, "link": link}
+
+
+def _shown_troubles(seen: Observed) -> Iterable[Row]:
+    for what, text in seen.troubles.items():
+        severity = "error" if what == "cluster" else "warning"
+        yield {"severity": severity, "text": text, "link": None}
+    for broker, directories in sorted(seen.directories.items()):
+        for each in directories:
+            if each.error:
+                text = f"data directory {each.path} of broker {broker} is offline: {each.error}"
+                yield {"severity": "error", "text": text, "link": None}
+
+
+def _topics_of(group: SeenGroup) -> list[str]:
+    return sorted({*group.topics, *(topic for topic, _ in (*group.offsets, *group.owners))})
+
+
+def _held(look: Look) -> int | None:
+    if look.end is None or look.start is None:
+        return None
+    return max(0, look.end - look.start)
+
+
+def _sum(numbers: Iterable[int | None]) -> int | None:
+    total = 0
+    for each in numbers:
+        if each is None:
+            return None
+        total += each
+    return total
+
+
+def _known_sum(numbers: Iterable[float | None]) -> float | None:
+    """Return the sum of what is known; None where nothing is."""
+    known = [each for each in numbers if each is not None]
+    return sum(known) if known else None
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)
