@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from spark_loader.cli.columns import column_options, value_columns
+from spark_loader.lake.formats import FORMATS as TABLE_FORMATS
 from spark_loader.load.options import LoadOptions
 from spark_loader.reading.options import ISOLATION_LEVELS
 from spark_loader.reading.positions import (
@@ -182,6 +183,11 @@ def run_options(command: Any) -> Any:
             click.option(
                 "--max-time", metavar="DURATION", help="Stop after about this: 90s, 15m, 2h."
             ),
+            click.option(
+                "--table",
+                type=click.Choice(TABLE_FORMATS),
+                help="Format of a new lake's table.  [default: delta]",
+            ),
             click.option("--headers", is_flag=True, help="Load record headers too."),
             click.option("--keep-damaged", is_flag=True, help="Quarantine damaged log entries."),
             click.option(
@@ -301,6 +307,7 @@ def load_options(given: dict[str, Any]) -> LoadOptions:
         starting=starting_bound(given["starting"], given.get("time_zone", "UTC")),
         on_out_of_range=default_policy,
         policies=policies,
+        table=given.get("table") or "",
         headers=given.get("headers", False),
         keep_damaged=given.get("keep_damaged", False),
         max_quarantined=limit if limit >= 0 else None,

@@ -37,7 +37,6 @@ from spark_loader.reading.runs import Runs, joined, minus, repeated
 from spark_loader.reading.splits import OffsetRange
 from spark_loader.sink.statistics import statistics
 from spark_loader.storage.files import FileStatus, LakeFileSystem, join, sha256_of
-from spark_loader.storage.table_log import LOG
 from spark_loader.words import counted
 from zkbroker.types import Partition07
 
@@ -95,8 +94,9 @@ def adopt(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Entry:
 
 def _put_log_aside(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> None:
     aside = checkpoints.path("replaced", now_text().replace(":", ""))
-    for each in list(filesystem.walk(join(checkpoints.output, LOG))):
-        filesystem.rename(join(checkpoints.output, LOG, each.path), join(aside, each.path))
+    log = join(checkpoints.output, checkpoints.table.format.directory)
+    for each in list(filesystem.walk(log)):
+        filesystem.rename(join(log, each.path), join(aside, each.path))
 
 
 def survey(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> Survey:

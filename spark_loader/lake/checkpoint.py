@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 from spark_loader.errors import AlteredCheckpoint, CheckpointError
 from spark_loader.json_codec import from_json, to_json
 from spark_loader.lake.ledger import MapperOffsets, Plan
-from spark_loader.lake.table import RESTORE, STATE, LakeTable
+from spark_loader.lake.table import LakeTable
+from spark_loader.lake.table_files import RESTORE, STATE
 from spark_loader.reading.positions import partition_numbers
 from spark_loader.storage.files import LakeFileSystem, join
 from spark_loader.storage.filesystems import output_path
@@ -30,12 +31,18 @@ VERSIONS = {"plan": 1, "offsets": 2}
 
 
 class Checkpoints:
-    """The checkpoint files of one output directory, and its table."""
+    """The checkpoint files of one output directory, and its table.
 
-    def __init__(self, filesystem: LakeFileSystem, output: str) -> None:
+    Args:
+        filesystem: where it lies.
+        output: the directory.
+        table: format of the table, where there has to be one; see `LakeTable`.
+    """
+
+    def __init__(self, filesystem: LakeFileSystem, output: str, table: str = "") -> None:
         self.filesystem = filesystem
         self.output = output_path(output)
-        self.table = LakeTable(filesystem, self.output)
+        self.table = LakeTable(filesystem, self.output, table)
 
     def path(self, *parts: str) -> str:
         """Return the path of something in the state directory."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_loader.lake.table import STATE
+from spark_loader.lake.table_files import STATE
 from spark_loader.reading.columns import POSITION, ascending
 from spark_loader.reading.positions import partition_from_json
 from spark_loader.reading.runs import Runs, covered, runs

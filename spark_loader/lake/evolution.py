@@ -20,14 +20,15 @@ def require_fitting(checkpoints: Checkpoints, columns: ValueColumns | None) -> N
     """
     if columns is None:
         return
+    checkpoints.table.format.check(pa.schema(columns.fields))
     for each in (_of_table(checkpoints), _of_unfinished(checkpoints)):
         if each is not None:
             require_same_types(each, columns)
 
 
 def _of_table(checkpoints: Checkpoints) -> pa.Schema | None:
-    table = checkpoints.table.delta()
-    return None if table is None else pa.schema(table.schema().to_arrow())
+    table = checkpoints.table.newest()
+    return None if table is None else table.schema()
 
 
 def _of_unfinished(checkpoints: Checkpoints) -> pa.Schema | None:

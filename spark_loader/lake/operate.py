@@ -15,8 +15,9 @@ from spark_loader.lake.contents import Held
 from spark_loader.lake.integrity import missing_files, require_whole
 from spark_loader.lake.ledger import DataFile, Entry, Gap, beside, now_text
 from spark_loader.lake.recover import recover
-from spark_loader.lake.rows import concerned, held, predicate, take_back
+from spark_loader.lake.rows import held, take_back
 from spark_loader.lake.seal import seal
+from spark_loader.lake.table_files import concerned
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.reading.resolve import SourceCluster
 from spark_loader.reading.splits import OffsetRange
@@ -190,12 +191,12 @@ def rewind(
     )
     if lost:
         # What is lost cannot be searched: the table lets go of it, then the other rows go.
-        table.commit(entry, removed=lost)
+        table.commit(entry, removed=lost, since=latest.positions)
         take_back(table, entry)
     elif tabled:
-        table.delete(entry, predicate(positions), concerned(there, positions))
+        table.delete(entry, positions, latest.positions)
     else:
-        table.commit(entry)
+        table.commit(entry, since=latest.positions)
     seal(table, filesystem)
     recover(checkpoints, filesystem)
     return positions
@@ -247,7 +248,7 @@ def set_position(
         group=latest.group if latest is not None else "",
         note=f"{source} set to {to}",
     )
-    checkpoints.table.commit(entry)
+    checkpoints.table.commit(entry, since=latest.positions if latest is not None else None)
     return to
 
 

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from spark_loader.errors import LoadError
 from spark_loader.lake.checkpoint import Checkpoints
@@ -22,6 +21,7 @@ from spark_loader.lake.operate import require_loaded
 from spark_loader.lake.recover import OPTIMIZING, locked
 from spark_loader.lake.seal import seal
 from spark_loader.lake.table_files import LiveFile, partition_values
+from spark_loader.lake.table_format import Hours
 from spark_loader.storage.files import LakeFileSystem, join
 from spark_loader.words import counted
 
@@ -29,10 +29,6 @@ DEFAULT_HOURS = 24.0
 DEFAULT_TARGET = 128 * 1024 * 1024
 SAFE_RETENTION_HOURS = 168
 _DELETES_AT_ONCE = 8
-# Commits on the way, so that a crash does not undo hours of work.
-_COMMIT_EVERY_S = 60
-
-_Filter = list[tuple[str, str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,55 +67,25 @@ def optimize(
     with locked(checkpoints, filesystem, OPTIMIZING):
         before = table.files()
         end = (now or datetime.now(UTC)).astimezone(UTC) - timedelta(hours=older_than_hours)
-        for filters in _ended_by(end):
-            small = _worth_merging(before, filters, target_bytes)
-            if small:
-                _compact(table, filters, target_bytes, small)
+        hours = Hours(f"{end:%Y-%m-%d}", end.hour)
+        small = _worth_merging(before, hours, target_bytes)
+        if small:
+            table.compact(hours, target_bytes, small)
         seal(table, filesystem)
         after = table.files()
     kept = {each.path for each in after} & {each.path for each in before}
     return Optimized(len(before), len(after), len(before) - len(kept), len(after) - len(kept))
 
 
-def _compact(table: Any, filters: _Filter, target_bytes: int, small: Sequence[LiveFile]) -> None:
-    def compact(delta: Any, properties: Any) -> None:
-        delta.optimize.compact(
-            partition_filters=filters,
-            target_size=target_bytes,
-            min_commit_interval=_COMMIT_EVERY_S,
-            commit_properties=properties,
-        )
-
-    table.rewrite(compact, small)
-
-
-def _ended_by(end: datetime) -> list[_Filter]:
-    """Return the partitions of hours that had ended by a time: earlier days, and that day's."""
-    date = f"{end:%Y-%m-%d}"
-    return [[("date", "<", date)], [("date", "=", date), ("hour", "<", str(end.hour))]]
-
-
-def _worth_merging(
-    files: Sequence[LiveFile], filters: _Filter, target_bytes: int
-) -> list[LiveFile]:
+def _worth_merging(files: Sequence[LiveFile], hours: Hours, target_bytes: int) -> list[LiveFile]:
     """Return the small files of hours that have more than one."""
     by_hour: dict[tuple[str, str, str], list[LiveFile]] = {}
     for file in files:
         values = partition_values(file.path)
-        if file.size_bytes < target_bytes and _passes(values, filters):
+        if file.size_bytes < target_bytes and hours.holds(values["date"], int(values["hour"])):
             place = (values["topic"], values["date"], values["hour"])
             by_hour.setdefault(place, []).append(file)
     return [each for found in by_hour.values() if len(found) > 1 for each in found]
-
-
-def _passes(values: dict[str, str], filters: _Filter) -> bool:
-    for name, operator, bound in filters:
-        least: tuple[Any, Any] = (
-            (int(values[name]), int(bound)) if name == "hour" else (values[name], bound)
-        )
-        if not (least[0] < least[1] if operator == "<" else least[0] == least[1]):
-            return False
-    return True
 
 
 def vacuum(
@@ -155,19 +121,10 @@ def vacuum(
         )
     require_loaded(checkpoints)
     table = checkpoints.table
-    if not table.is_direct:
-        raise LoadError(
-            f"vacuum cannot list {checkpoints.output}: it works on local directories and buckets"
-        )
     with locked(checkpoints, filesystem), locked(checkpoints, filesystem, OPTIMIZING):
         data, _ = beside(table.entries())
         kept = {each.path for each in data} | checkpoints.under_way()
-        found = table.delta().vacuum(
-            retention_hours=retention_hours,
-            dry_run=True,
-            enforce_retention_duration=False,
-            full=True,
-        )
+        found = table.format.unneeded(retention_hours)
         doomed = sorted(path for path in found if path not in kept)
         if not dry_run:
             paths = [join(checkpoints.output, path) for path in doomed]

@@ -3,12 +3,12 @@
 Invariant: files, positions and ledger are those of the same commit, whatever is published since.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from spark_loader.lake.commits import numbered_commits
 from spark_loader.lake.ledger import Entry
 from spark_loader.lake.table import LakeTable
+from spark_loader.lake.table_format import Snapshot
 from spark_loader.storage.files import LakeFileSystem
 
 
@@ -17,20 +17,21 @@ class PinnedTable(LakeTable):
 
     def __init__(self, filesystem: LakeFileSystem, output: str) -> None:
         super().__init__(filesystem, output)
-        # `LakeTable` keeps one that it brings up to date; this one stays as it is.
-        self._pinned, self._opened = super().delta(), None
+        found = super().newest()
+        # A format may bring what it opened last up to date; this stays as it is.
+        self._pinned = None if found is None else self.format.at(found.version)
 
-    def delta(self, version: int | None = None) -> Any:
-        """Return the library's `DeltaTable`, None when there was none."""
-        return self._pinned if version is None else super().delta(version)
+    def newest(self) -> Snapshot | None:
+        """Return the table as it was; None when there was none."""
+        return self._pinned
 
     def latest(self) -> Entry | None:
         """Return the entry that holds the positions of this version."""
         entries = self.entries()
         return entries[-1] if entries else None
 
-    def _commits(self) -> Iterator[Mapping[str, Any]]:
-        last = -1 if self._pinned is None else self._pinned.version()
-        for commit in reversed(numbered_commits(super().delta)):
-            if commit["version"] <= last:
-                yield commit
+    def _commits(self) -> list[Mapping[str, Any]]:
+        found = super()._commits() if self._pinned is not None else []
+        versions = [commit["version"] for commit in found]
+        at = versions.index(self._pinned.version) if self._pinned is not None else 0
+        return found[at:]

@@ -43,6 +43,7 @@ def recover(checkpoints: Checkpoints, filesystem: LakeFileSystem) -> None:
     latest = checkpoints.table.latest()
     if latest is None:
         return
+    checkpoints.table.format.settle()
     if latest.kind == "rewind":
         # Where files had been lost the entry came before its rows went.
         take_back(checkpoints.table, latest)

@@ -4,48 +4,19 @@ Invariant: rows are chosen by the columns `topic`, `partition` and `offset` (`po
 0.7), never by files: a file may hold rows of many partitions.
 """
 
-from collections.abc import Mapping
-
 from spark_loader.lake.contents import Held, held_in_file
 from spark_loader.lake.ledger import Entry
 from spark_loader.lake.table import LakeTable
-from spark_loader.lake.table_files import LiveFile
+from spark_loader.lake.table_files import LiveFile, concerned
 from spark_loader.reading.positions import TopicPartition
 from spark_loader.storage.files import LakeFileSystem, join
-from zkbroker.types import Partition07
-
-
-def predicate(cuts: Mapping[TopicPartition, int]) -> str:
-    """Return the SQL that is true of rows at or beyond an offset of their partition."""
-    return " OR ".join(
-        f'("topic" = \'{source.topic}\' AND "partition" = {int(source.partition)} AND '
-        f'"{_column(source)}" >= {cut})'
-        for source, cut in sorted(cuts.items())
-    )
-
-
-def _column(source: TopicPartition) -> str:
-    return "position" if isinstance(source.partition, Partition07) else "offset"
-
-
-def concerned(files: list[LiveFile], cuts: Mapping[TopicPartition, int]) -> list[LiveFile]:
-    """Return the files that may hold rows at or beyond an offset of their partition."""
-    return [
-        file
-        for file in files
-        if any(
-            file.topic == source.topic and file.may_hold(int(source.partition), cut)
-            for source, cut in cuts.items()
-        )
-    ]
 
 
 def take_back(table: LakeTable, entry: Entry) -> None:
     """Remove the rows that a rewind takes back, as far as they are still there."""
     cuts = cuts_of(entry)
-    files = concerned(table.files(), cuts)
-    if files:
-        table.delete(None, predicate(cuts), files)
+    if concerned(table.files(), cuts):
+        table.delete(None, cuts)
 
 
 def cuts_of(entry: Entry) -> dict[TopicPartition, int]:

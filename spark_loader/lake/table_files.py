@@ -5,7 +5,8 @@ columns, whichever of the loader and the library wrote the file.
 """
 
 import base64
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -16,6 +17,9 @@ from spark_loader.errors import LoadError
 from spark_loader.lake.ledger import TableFile
 from spark_loader.reading.columns import arrow_schema
 from spark_loader.reading.positions import TopicPartition
+
+STATE = "_zkbroker"
+RESTORE = "Put it back from a backup, or take the data files over as a new beginning: --adopt"
 
 PARTITIONED = {"topic": pa.string(), "date": pa.date32(), "hour": pa.int32()}
 
@@ -48,6 +52,18 @@ class LiveFile:
             and (high is None or partition <= high)
             and (last is None or offset <= last)
         )
+
+
+def concerned(files: list[LiveFile], cuts: Mapping[TopicPartition, int]) -> list[LiveFile]:
+    """Return the files that may hold rows at or beyond an offset of their partition."""
+    return [
+        file
+        for file in files
+        if any(
+            file.topic == source.topic and file.may_hold(int(source.partition), cut)
+            for source, cut in cuts.items()
+        )
+    ]
 
 
 def live_files(table: Any) -> list[LiveFile]:
@@ -102,6 +118,12 @@ def partition_values(path: str) -> dict[str, str]:
     named = dict(part.split("=", 1) for part in path.split("/")[:-1] if "=" in part)
     # As the library writes it: the column is a number.
     return {"topic": named["topic"], "date": named["date"], "hour": str(int(named["hour"]))}
+
+
+def metadata_version(name: str) -> int:
+    """Return which version of an Iceberg table a metadata file is of, 0 for other files."""
+    found = re.fullmatch(r"v(\d+)\.metadata\.json", name)
+    return int(found[1]) if found else 0
 
 
 def application(source: TopicPartition) -> str:

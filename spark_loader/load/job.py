@@ -17,7 +17,6 @@ from spark_loader.lake.adopt import adopt
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.integrity import find_damage, require_whole
 from spark_loader.lake.recover import locked
-from spark_loader.lake.table import require_library
 from spark_loader.load.options import LoadOptions
 from spark_loader.load.progress import Callback, Progress
 from spark_loader.load.result import LoadResult
@@ -111,9 +110,9 @@ class Loader:
     def _locked(
         self, spark: SparkWhenNeeded, filesystem: LakeFileSystem, view: SourceCluster
     ) -> LoadResult:
-        checkpoints = Checkpoints(filesystem, self.options.output)
+        checkpoints = Checkpoints(filesystem, self.options.output, self.options.table)
         # Said before hours of work, not at its end.
-        require_library()
+        checkpoints.table.exists()
         with locked(checkpoints, filesystem):
             if self.options.adopt and find_damage(checkpoints, filesystem):
                 adopted = adopt(checkpoints, filesystem)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from spark_loader.columns.spec import ValueColumns
 from spark_loader.columns.types import TIMES
+from spark_loader.lake.formats import FORMATS as TABLE_FORMATS
 from spark_loader.reading.generations import find_generation
 from spark_loader.reading.options import (
     FETCH_BYTES,
@@ -50,6 +51,8 @@ class LoadOptions:
         split_bytes: partitions with more to load are split among mappers.
         group_bytes: partitions with less to load share a mapper.
         format: `parquet`, `json` or `raw`.
+        table: format of the table, `delta` or `iceberg`; empty for that of the output directory,
+            which is Delta in a new one.
         event_time: where the time of an event comes from.
         columns: what values are turned into, beside the columns that each load has; None for none.
         fallback: for records without one: `quarantine`, `timestamp` or `load-time`.
@@ -82,6 +85,7 @@ class LoadOptions:
     split_bytes: int = 1024 * 1024 * 1024
     group_bytes: int = 4 * 1024 * 1024
     format: str = "parquet"
+    table: str = ""
     event_time: EventTime = field(default_factory=EventTime)
     columns: ValueColumns | None = None
     fallback: str = "quarantine"
@@ -113,6 +117,7 @@ class LoadOptions:
         for choice, allowed in (
             (self.on_out_of_range, POLICIES),
             (self.format, tuple(FORMATS)),
+            (self.table, ("", *TABLE_FORMATS)),
             (self.fallback, FALLBACKS),
             (self.compression, ("snappy", "zstd", "gzip", "none")),
             *((policy, POLICIES) for policy in self.policies.values()),

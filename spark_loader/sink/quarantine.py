@@ -14,7 +14,7 @@ import pyarrow as pa
 from spark_loader.errors import QuarantineLimit
 from spark_loader.json_codec import to_json
 from spark_loader.lake.ledger import DataFile
-from spark_loader.lake.table import STATE
+from spark_loader.lake.table_files import STATE
 from spark_loader.reading.columns import POSITION
 from spark_loader.reading.damage import DamagedEntry
 from spark_loader.reading.positions import TopicPartition

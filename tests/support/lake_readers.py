@@ -60,4 +60,11 @@ def by_spark(spark: Any, output: Path) -> Seen:
     return seen(pa.table(columns))
 
 
+def by_iceberg(output: Path) -> Seen:
+    from pyiceberg.table import StaticTable
+
+    table = StaticTable.from_metadata(str(output))
+    return seen(table.scan(selected_fields=COLUMNS).to_arrow())
+
+
 READERS = (by_pyarrow, by_polars, by_duckdb)

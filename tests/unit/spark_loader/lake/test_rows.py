@@ -1,22 +1,13 @@
 """Rows chosen by partition and offset, and the files they may be in."""
 
-from spark_loader.lake.rows import concerned, held, predicate
-from spark_loader.lake.table_files import LiveFile
+from spark_loader.lake.rows import held
+from spark_loader.lake.table_files import LiveFile, concerned
 from spark_loader.reading.positions import TopicPartition
 from tests.support.loaded import loaded_files
 from tests.support.loading import LOCAL
-from zkbroker.types import Partition07
 
 PLACE = "topic=t/date=2015-05-17/hour=05/"
 T0 = TopicPartition("t", 0)
-
-
-def test_rows_are_those_at_or_beyond_an_offset_of_each_partition():
-    old = TopicPartition("o", Partition07(0, 3))
-    assert predicate({T0: 5, old: 90}) == (
-        '("topic" = \'o\' AND "partition" = 3 AND "position" >= 90) OR '
-        '("topic" = \'t\' AND "partition" = 0 AND "offset" >= 5)'
-    )
 
 
 def test_files_that_the_table_knows_to_hold_none_of_them_are_left_out():

@@ -5,6 +5,7 @@ import pytest
 from spark_loader.errors import CheckpointError
 from spark_loader.lake.checkpoint import Checkpoints
 from spark_loader.lake.seal import seal
+from spark_loader.lake.table_format import Hours
 from tests.support.loaded import loaded_files
 from tests.support.loading import LOCAL, proved
 
@@ -13,7 +14,7 @@ def test_what_the_library_wrote_is_sealed_once_and_checked_from_then_on(run, out
     run()
     table = Checkpoints(LOCAL, str(output)).table
     assert seal(table, LOCAL) == 0
-    table.rewrite(lambda delta, properties: delta.optimize.compact(commit_properties=properties))
+    table.compact(Hours("9999-01-01", 0), 1 << 20, table.files())
     assert proved(output).unsealed == 1
     assert "1 file without a checksum" in command("verify", "--output", output)
     assert seal(table, LOCAL) == 1
@@ -25,7 +26,7 @@ def test_a_file_with_other_rows_than_the_table_says_is_not_sealed(run, output):
 
     run()
     table = Checkpoints(LOCAL, str(output)).table
-    table.rewrite(lambda delta, properties: delta.optimize.compact(commit_properties=properties))
+    table.compact(Hours("9999-01-01", 0), 1 << 20, table.files())
     [file] = loaded_files(output)
     pq.write_table(pq.ParquetFile(file).read().slice(1), file)
     with pytest.raises(CheckpointError, match="holds 139 rows, the table says 140"):

@@ -37,13 +37,14 @@ def bucket(server, lake):
 
 @pytest.fixture
 def load(cluster, lake, bucket):
-    def load(filesystem=bucket, count=20):
+    def load(filesystem=bucket, count=20, table=""):
         if count:
             cluster.append("b", 0, [b'{"at": %d}' % (n % 3 * 3600) for n in range(count)])
         loader = Loader(
             bootstrap="h:1",
             topics=["b"],
             output=lake,
+            table=table,
             event_time=EventTime.json("at"),
             access=cluster,
             filesystem=filesystem,
@@ -83,7 +84,9 @@ def test_loads_are_merged_taken_back_and_cleaned(server, lake, bucket, load, com
     assert all(each.startswith(f"{lake}/topic=b/") for each in named)
 
 
-@pytest.mark.parametrize("every", [17, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "every", [17, pytest.param(1, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])]
+)
 def test_a_load_that_stops_at_any_step_is_taken_up(server, lake, bucket, load, cluster, every):
     steps = CrashingFileSystem(bucket)
     load(steps)
@@ -96,3 +99,24 @@ def test_a_load_that_stops_at_any_step_is_taken_up(server, lake, bucket, load, c
     report = verify(bucket, lake)
     assert (report.problems, report.rows) == ([], cluster.end("b", 0))
     assert rows(server, lake) == [*range(cluster.end("b", 0))]
+
+
+def test_an_iceberg_table_in_a_bucket(server, lake, bucket, load):
+    pytest.importorskip("pyiceberg")
+    from pyiceberg.table import StaticTable
+
+    for _ in range(2):
+        assert load(table="iceberg").rows == 20
+    optimize(Checkpoints(bucket, lake), bucket)
+    operate.rewind(Checkpoints(bucket, lake), bucket, [TopicPartition("b", 0)], 30)
+    assert load(count=0).rows == 10
+    report = verify(bucket, lake)
+    assert (report.problems, report.rows) == ([], 40)
+    properties = {
+        "s3.endpoint": server.options["AWS_ENDPOINT_URL"],
+        "s3.access-key-id": server.options["AWS_ACCESS_KEY_ID"],
+        "s3.secret-access-key": server.options["AWS_SECRET_ACCESS_KEY"],
+        "s3.region": server.options["AWS_REGION"],
+    }
+    found = StaticTable.from_metadata(lake, properties).scan(selected_fields=("offset",))
+    assert sorted(found.to_arrow().column("offset").to_pylist()) == [*range(40)]

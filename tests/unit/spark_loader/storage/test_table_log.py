@@ -50,14 +50,13 @@ def test_commits_are_seen_by_others_and_by_the_library(tables, tmp_path):
     one.commit(entry(1, p0=5), [file(1)])
     two.commit(entry(2, p0=9), [file(2)])
     assert one.latest().run == 2
-    assert not one.is_direct
     assert len(DeltaTable(str(tmp_path / "far")).file_uris()) == 2
 
 
 def test_a_version_that_another_writer_took_is_tried_again(tables):
     one, two = tables
     one.commit(entry(1, p0=5))
-    log = one._log_of()
+    log = one.format._log
     table = DeltaTable(log.uri)
     two.commit(entry(2, p0=5, p1=7), [file(2)])
     calls = []
@@ -79,16 +78,16 @@ def test_a_version_that_another_writer_took_is_tried_again(tables):
 def test_of_two_that_load_the_same_partition_one_counts(tables):
     one, two = tables
     one.commit(entry(1, p0=5))
-    widened = one._widened
+    inner = one.format.commit
 
-    def while_another_commits(schema):
-        found = widened(schema)
-        two.commit(entry(2, p0=9), [file(2)])
-        return found
+    def while_another_commits(base, change):
+        if two.latest().run == 1:
+            two.commit(entry(2, p0=9), [file(2)])
+        inner(base, change)
 
-    one._widened = while_another_commits
-    with pytest.raises(CheckpointError, match="another writer"):
-        one.commit(entry(2, p0=8), [file(3)])
+    one.format.commit = while_another_commits
+    with pytest.raises(CheckpointError, match="t-0 was moved from offset 5 to 9"):
+        one.commit(entry(3, p0=8), [file(3)], since={T0: 5})
     assert one.positions([T0]) == {T0: 9}
     assert [each.path for each in two.files()] == [PATH.format(2)]
 

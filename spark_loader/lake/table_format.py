@@ -1,0 +1,150 @@
+"""What a lake asks of a table format: Delta or Iceberg, each by its library.
+
+Invariant: a commit happens at once or not at all, and only on top of the snapshot it was made for
+as far as runs go: of two runs that go on from the same one the later is turned back
+(`CommitLost`), and nothing of it counts. Commits that name no run do not stand in the way.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from spark_loader.lake.ledger import TableFile
+from spark_loader.lake.table_files import LiveFile
+from spark_loader.reading.positions import TopicPartition
+
+CONTENT = "zkbroker"
+"""Under which name a commit's properties hold the entry of the ledger."""
+
+
+class CommitLost(Exception):
+    """Another writer was faster; look again and commit on top of that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One commit.
+
+    Attributes:
+        run: number of the run; 0 for none.
+        content: what the commit says, as JSON holds it.
+        moved: the new positions, of partitions whose position changes.
+        schema: columns of the new files.
+        files: new files.
+        removed: files that no longer count.
+    """
+
+    run: int
+    content: dict[str, Any]
+    schema: pa.Schema
+    moved: Mapping[TopicPartition, int] = field(default_factory=dict)
+    files: Sequence[TableFile] = ()
+    removed: Sequence[LiveFile] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hours:
+    """The hours `[…, end)` of all days: earlier days whole, the last one up to an hour.
+
+    Attributes:
+        date: ISO date of the last day.
+        hour: first hour of that day that is not among them.
+    """
+
+    date: str
+    hour: int
+
+    def holds(self, date: str, hour: int) -> bool:
+        """Return whether an hour is among them."""
+        return (date, hour) < (self.date, self.hour)
+
+
+class Snapshot(Protocol):
+    """The table as one commit left it."""
+
+    @property
+    def version(self) -> int:
+        """Number of that commit."""
+
+    def schema(self) -> pa.Schema:
+        """Return its columns, those that it is partitioned by among them."""
+
+    def files(self) -> list[LiveFile]:
+        """Return its files, in the order of their paths."""
+
+    def position(self, source: TopicPartition) -> int | None:
+        """Return the next offset of a partition as the table says; None for an unknown one."""
+
+
+class TableFormat(Protocol):
+    """The table in one output directory."""
+
+    @property
+    def directory(self) -> str:
+        """Where its metadata lies, below the output directory."""
+
+    def exists(self) -> bool:
+        """Return whether there is one."""
+
+    def newest(self) -> Snapshot | None:
+        """Return the table as it is; None when there is none.
+
+        Raises:
+            AlteredCheckpoint: it cannot be read.
+        """
+
+    def at(self, version: int) -> Snapshot:
+        """Return the table as a commit left it."""
+
+    def commits(self) -> list[Mapping[str, Any]]:
+        """Return every commit, the newest first: its `version`, and its content under `CONTENT`."""
+
+    def last_commits(self, limit: int) -> list[Mapping[str, Any]]:
+        """Return the newest commits, the newest first, by their content alone."""
+
+    def check(self, schema: pa.Schema) -> None:
+        """Raise LoadError when the format cannot hold columns of such types."""
+
+    def commit(self, base: Any, change: Change) -> None:
+        """Commit on top of one of its snapshots; None begins a table. Columns may be new.
+
+        Raises:
+            CommitLost: another run was committed since, or removed files are gone.
+            LoadError: a column has another type in the table.
+        """
+
+    def settle(self) -> None:
+        """Finish what a crash left half done after a commit."""
+
+    def delete(
+        self, change: Change, cuts: Mapping[TopicPartition, int], held: Sequence[LiveFile]
+    ) -> None:
+        """Take rows at or beyond an offset of their partition out of the table.
+
+        Args:
+            change: what the commit says; without a run it is left out where there is no such row.
+            cuts: the offsets.
+            held: the files in which such rows may be.
+
+        Raises:
+            CommitLost: as for `commit`.
+        """
+
+    def compact(
+        self, change: Change, hours: Hours, target_bytes: int, small: Sequence[LiveFile]
+    ) -> None:
+        """Merge small files of each hour into files of about a size.
+
+        Raises:
+            CommitLost: the same files were changed meanwhile.
+            LoadError: the format's library does not do that.
+        """
+
+    def unneeded(self, retention_hours: int) -> list[str]:
+        """Return files that no version of so many last hours needs, nor any named since.
+
+        Raises:
+            LoadError: the format's library does not do that, or cannot list the file system.
+        """

@@ -1,0 +1,43 @@
+"""What the Delta library is asked for; `test_table.py` shows what comes of it."""
+
+import sys
+
+import pytest
+
+from spark_loader import LoadError
+from spark_loader.lake.delta import predicate, require_library
+from spark_loader.lake.formats import open_table
+from spark_loader.lake.ledger import Entry
+from spark_loader.lake.table import LakeTable
+from spark_loader.lake.table_files import base_schema
+from spark_loader.lake.table_format import Change, CommitLost
+from spark_loader.reading.positions import TopicPartition
+from tests.support.loading import LOCAL
+from zkbroker.types import Partition07
+
+T0 = TopicPartition("t", 0)
+
+
+def test_rows_are_those_at_or_beyond_an_offset_of_each_partition():
+    old = TopicPartition("o", Partition07(0, 3))
+    assert predicate({T0: 5, old: 90}) == (
+        '("topic" = \'o\' AND "partition" = 3 AND "position" >= 90) OR '
+        '("topic" = \'t\' AND "partition" = 0 AND "offset" >= 5)'
+    )
+
+
+def test_a_run_on_top_of_an_older_commit_is_turned_back(tmp_path):
+    table = LakeTable(LOCAL, str(tmp_path / "lake"))
+    table.commit(Entry(run=1, kind="load", created="now"))
+    base = table.newest()
+    other = open_table(LOCAL, table.output)
+    table.commit(Entry(run=2, kind="load", created="now"))
+    # Whatever its partitions are: what it says of the others would be old.
+    with pytest.raises(CommitLost):
+        other.commit(base, Change(run=3, content={"run": 3}, schema=base_schema()))
+
+
+def test_without_the_library_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with pytest.raises(LoadError, match=r"pip install 'zkbroker\[lake\]'"):
+        require_library()

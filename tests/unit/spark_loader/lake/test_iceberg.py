@@ -1,0 +1,189 @@
+"""A lake whose table is an Iceberg table: its whole life, crashes, what other readers see."""
+
+import json
+import shutil
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyiceberg")
+
+from pyiceberg.table import StaticTable
+
+from spark_loader import EventTime, LoadError, ValueColumns
+from spark_loader.errors import AlteredCheckpoint
+from spark_loader.lake.checkpoint import Checkpoints
+from spark_loader.lake.integrity import find_damage
+from spark_loader.lake.operate import rewind, set_position
+from spark_loader.lake.optimize import optimize, vacuum
+from spark_loader.lake.replay import replay
+from spark_loader.reading.positions import TopicPartition
+from spark_loader.sink.partition import SinkOptions
+from tests.support.inline_spark import Crash, CrashingFileSystem
+from tests.support.lake_readers import COLUMNS, by_iceberg, seen
+from tests.support.loading import AT, LOCAL, proved
+
+T0 = TopicPartition("t", 0)
+BY_VALUE = EventTime.json("at")
+
+
+@pytest.fixture(autouse=True)
+def planner(monkeypatch):
+    """Polars warns of a slower planner unless it is chosen."""
+    monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
+
+
+@pytest.fixture
+def load(run):
+    def load(filesystem=LOCAL, **fields):
+        return run(filesystem, table="iceberg", **fields)
+
+    return load
+
+
+def by_polars(output):
+    table = pl.scan_iceberg(StaticTable.from_metadata(str(output)), reader_override="native")
+    return seen(table.select(*COLUMNS).collect().to_arrow())
+
+
+def agreed(output):
+    """Return the proof, once readers that know nothing of the loader see the same."""
+    report = proved(output)
+    for found in (by_iceberg(output), by_polars(output)):
+        assert (found.rows, found.rows_crc) == (report.rows, report.rows_crc)
+        assert len(set(found.places)) == found.rows
+    return report
+
+
+def test_loads_are_read_by_others_and_go_on_where_they_ended(load, run, cluster, output):
+    assert load().rows == 140
+    assert agreed(output).rows == 140
+    cluster.append("t", 0, [b"x"] * 5, timestamp_ms=AT)
+    # What is there says the format.
+    assert run().rows == 5
+    assert (run().rows, agreed(output).rows) == (0, 145)
+    table = Checkpoints(LOCAL, str(output)).table
+    assert table.positions([T0]) == {T0: 105}
+    assert len(table.files(table.version_of(1))) == 2
+    assert not (output / "_delta_log").exists()
+
+
+def test_readers_skip_files_by_partition_and_by_bounds(load, cluster, output):
+    cluster.append("h", 0, [b'{"at": %d}' % (n * 3600) for n in range(4)])
+    load(topics=["h"], event_time=BY_VALUE)
+    table = StaticTable.from_metadata(str(output))
+
+    def files(condition):
+        return len([*table.scan(condition).plan_files()])
+
+    assert [files("hour = 2"), files("hour > 1 and topic = 'h'"), files("topic = 't'")] == [1, 2, 0]
+    assert [files("offset >= 3"), files("event_time < '1970-01-01T00:30:00+00:00'")] == [1, 1]
+    assert table.scan("hour = 2", ("topic", "date", "hour", "offset")).to_arrow().to_pylist() == [
+        {"topic": "h", "date": pa.scalar(0, pa.date32()).as_py(), "hour": 2, "offset": 2}
+    ]
+
+
+def test_columns_come_between_loads_and_keep_their_types(load, cluster, output):
+    cluster.append("c", 0, [b'{"n": 1, "d": "2.50"}'], timestamp_ms=AT)
+    load(topics=["c"])
+    cluster.append("c", 0, [b'{"n": 2, "d": "2.50"}'], timestamp_ms=AT)
+    load(topics=["c"], columns=ValueColumns.json("n:int,d:decimal(9,2)"), headers=True)
+    found = StaticTable.from_metadata(str(output)).scan(selected_fields=("n", "d", "headers"))
+    rows = sorted(found.to_arrow().to_pylist(), key=lambda row: row["n"] or 0)
+    assert [(row["n"], str(row["d"])) for row in rows] == [(None, "None"), (2, "2.50")]
+    cluster.append("c", 0, [b'{"n": 3}'], timestamp_ms=AT)
+    with pytest.raises(Exception, match="column n would be string"):
+        load(topics=["c"], columns=ValueColumns.json("n:string"))
+    with pytest.raises(LoadError, match="column m: Iceberg has no int16, give it as int"):
+        load(topics=["c"], columns=ValueColumns.json("m:short"))
+    load(topics=["c"], columns=ValueColumns.json("n:int"))
+    agreed(output)
+
+
+def test_rows_are_taken_back_positions_set_and_quarantine_replayed(load, cluster, output):
+    cluster.append("t", 0, [b'{"at": 1}'] * 3)
+    load(event_time=BY_VALUE, max_quarantined=None)
+    checkpoints = Checkpoints(LOCAL, str(output))
+    assert agreed(output).quarantined == 140
+    load(event_time=BY_VALUE, max_quarantined=None)
+    entry = replay(checkpoints, LOCAL, SinkOptions(fallback="timestamp"))
+    assert entry is not None
+    assert entry.rows == 140
+    assert agreed(output).rows == 143
+    assert rewind(checkpoints, LOCAL, [T0], 50) == {T0: 50}
+    assert agreed(output).rows == 90
+    assert load(event_time=BY_VALUE, fallback="timestamp").rows == 53
+    assert set_position(checkpoints, LOCAL, T0, 110) == 110
+    report = agreed(output)
+    assert (report.rows, report.gap_offsets) == (143, 7)
+
+
+def test_small_files_are_merged_and_a_vacuum_is_refused(load, cluster, output, command):
+    for _ in range(3):
+        cluster.append("h", 0, [b'{"at": %d}' % (n % 2 * 3600) for n in range(10)])
+        load(topics=["h"], event_time=BY_VALUE)
+    before = agreed(output)
+    assert command("optimize", output) == "6 files before, 2 after: 6 merged into 2\n"
+    after = agreed(output)
+    assert (after.rows, after.rows_crc, after.unsealed) == (before.rows, before.rows_crc, 0)
+    assert command("optimize", output) == "2 files before, 2 after: 0 merged into 0\n"
+    with pytest.raises(LoadError, match="snapshots are its ledger and stay"):
+        vacuum(Checkpoints(LOCAL, str(output)), LOCAL)
+
+
+def test_stopped_at_any_step_each_offset_counts_once(load, cluster, output, tmp_path):
+    cluster.append("t", 0, [b"poison"])
+    counting = CrashingFileSystem(LOCAL)
+    load(counting, output=str(tmp_path / "whole"))
+    steps = counting.steps
+    commits = [at for at, name in enumerate(steps) if "metadata.json" in name or "hint" in name]
+    assert len(commits) >= 8
+    for at in sorted({*commits, *range(0, len(steps), 7)}):
+        place = tmp_path / f"stopped-{at}"
+        with pytest.raises(Crash):
+            load(CrashingFileSystem(LOCAL, at), output=str(place))
+        load(output=str(place))
+        assert agreed(place).rows + agreed(place).quarantined == 141
+
+
+def test_an_optimize_stopped_at_any_step_is_done_by_the_next(load, cluster, output, tmp_path):
+    for _ in range(2):
+        cluster.append("t", 0, [b"x"] * 3, timestamp_ms=AT)
+        load()
+    before = agreed(output)
+    at = 0
+    while True:
+        # Its files are named by whole paths: it is put back where it was.
+        shutil.copytree(output, tmp_path / f"kept-{at}")
+        stopping = CrashingFileSystem(LOCAL, at)
+        try:
+            optimize(Checkpoints(stopping, str(output)), stopping)
+        except Crash:
+            assert agreed(output).rows_crc == before.rows_crc
+            optimize(Checkpoints(LOCAL, str(output)), LOCAL)
+        else:
+            break
+        assert (agreed(output).rows_crc, agreed(output).files) == (before.rows_crc, 1)
+        shutil.rmtree(output)
+        shutil.move(tmp_path / f"kept-{at}", output)
+        at += 4
+    assert at > 30
+
+
+def test_a_table_that_was_moved_says_so(load, output, tmp_path):
+    load()
+    shutil.move(output, tmp_path / "moved")
+    with pytest.raises(AlteredCheckpoint, match="names its files by whole paths, so put it back"):
+        Checkpoints(LOCAL, str(tmp_path / "moved")).table.newest()
+
+
+def test_metadata_that_is_damaged_is_named_and_taken_over_anew(load, output, command):
+    load()
+    [newest] = [*(output / "metadata").glob("v2.metadata.json")]
+    newest.write_text(newest.read_text()[:-10])
+    damage = find_damage(Checkpoints(LOCAL, str(output)), LOCAL)
+    assert "version 2 of the table in" in damage.checkpoints[0]
+    assert json.loads(command("adopt", output, "--json"))["run"] == 2
+    assert agreed(output).rows == 140
+    assert load().rows == 0

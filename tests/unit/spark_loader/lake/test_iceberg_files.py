@@ -1,0 +1,56 @@
+"""A catalog of files alone: names that are given once."""
+
+import pytest
+
+pytest.importorskip("pyiceberg")
+
+from pyiceberg.exceptions import CommitFailedException
+
+from spark_loader.lake.formats import ICEBERG
+from spark_loader.lake.iceberg_files import FileCatalog
+from spark_loader.lake.ledger import Entry
+from spark_loader.lake.table import LakeTable
+from spark_loader.storage.files import LocalFileSystem
+from tests.support.loading import LOCAL
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    table = LakeTable(LOCAL, str(tmp_path), ICEBERG)
+    table.commit(Entry(run=1, kind="load", created="now"))
+    return FileCatalog(LOCAL, str(tmp_path))
+
+
+def test_of_two_commits_on_top_of_one_version_the_later_fails(catalog, tmp_path):
+    one, two = catalog.read(2), catalog.read(2)
+    one.transaction().set_properties(a="1").commit_transaction()
+    with pytest.raises(CommitFailedException, match="version 3 is taken"):
+        two.transaction().set_properties(a="2").commit_transaction()
+    assert (catalog.newest(), catalog.read(3).properties["a"]) == (3, "1")
+    assert (tmp_path / "metadata" / "version-hint.text").read_text() == "3"
+
+
+def test_a_hint_that_is_late_is_brought_up_to_date(catalog, tmp_path):
+    hint = tmp_path / "metadata" / "version-hint.text"
+    for text in ("1", ""):
+        hint.write_text(text)
+        catalog.hint()
+        assert hint.read_text() == "2"
+
+
+def test_the_slower_of_two_writers_leaves_the_newer_hint(catalog, tmp_path):
+    class Slow(LocalFileSystem):
+        def replace(self, path, data):
+            if path.endswith("hint.text") and catalog.newest() == 3:
+                catalog.read(3).transaction().set_properties(a="4").commit_transaction()
+            super().replace(path, data)
+
+    slow = FileCatalog(Slow(sync=False), str(tmp_path))
+    slow.read(2).transaction().set_properties(a="3").commit_transaction()
+    assert (tmp_path / "metadata" / "version-hint.text").read_text() == "4"
+
+
+def test_a_directory_without_a_table_has_no_version(tmp_path):
+    empty = FileCatalog(LOCAL, str(tmp_path / "none"))
+    empty.hint()
+    assert (empty.newest(), (tmp_path / "none").exists()) == (0, False)
