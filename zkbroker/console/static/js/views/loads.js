@@ -1,0 +1,67 @@
+// Bulk loads into lakes: runs, how far each partition is, what is missing, what was set aside.
+
+import { clusterPath } from "../api.js";
+import { bytes, digits, number, span } from "../format.js";
+import { html } from "../lib.js";
+import { Empty, Loaded, Page, Panel, State, Text, Tile, Tiles, Time, TopicLink } from "../parts.js";
+import { useResource } from "../resource.js";
+import { Table } from "../table.js";
+
+const STATES = { done: "ok", complete: "ok", finished: "ok", published: "ok", running: "info", failed: "error" };
+
+const took = (row) => (row.ended_ms === null || row.started_ms === null ? null : row.ended_ms - row.started_ms);
+
+const RUN_COLUMNS = [
+  { key: "id", label: "Run", cell: (row) => html`<span class="name"><${Text} text=${String(row.id)} oneLine=${true} /></span>` },
+  { key: "state", label: "State", cell: (row) => html`<${State} kind=${STATES[row.state] ?? "info"}>${row.state}<//>` },
+  { key: "started_ms", label: "Started", cell: (row) => html`<${Time} ms=${row.started_ms} />` },
+  { key: "took", label: "Took", number: true, cell: (row) => span(took(row)), value: took },
+  { key: "rows", label: "Rows", number: true, cell: (row) => number(row.rows) },
+  { key: "bytes", label: "Size", number: true, cell: (row) => bytes(row.bytes) },
+  { key: "files", label: "Files", number: true, cell: (row) => number(row.files) },
+];
+
+const PARTITION_COLUMNS = [
+  { key: "topic", label: "Topic", cell: (row) => html`<${TopicLink} name=${row.topic} />` },
+  { key: "partition", label: "Partition", number: true },
+  { key: "loaded_to", label: "Loaded to", number: true, cell: (row) => digits(row.loaded_to) },
+  { key: "end", label: "End", number: true, cell: (row) => digits(row.end) },
+  { key: "lag", label: "Lag", number: true, cell: (row) => number(row.lag) },
+];
+
+const GAP_COLUMNS = [
+  { key: "topic", label: "Topic", cell: (row) => html`<${TopicLink} name=${row.topic} />` },
+  { key: "partition", label: "Partition", number: true },
+  { key: "from", label: "From offset", number: true, cell: (row) => digits(row.from) },
+  { key: "to", label: "To offset", number: true, cell: (row) => digits(row.to) },
+  { key: "reason", label: "Why", className: "wrap", cell: (row) => html`<${Text} text=${row.reason ?? "–"} oneLine=${true} />` },
+];
+
+export function Loads() {
+  const found = useResource(clusterPath("loads"), {}, { live: true });
+  return html`<${Page} title="Loads">
+    <${Loaded} of=${found}>${(data) =>
+      data.lakes.length
+        ? html`<div class="stack">${data.lakes.map((lake, at) => html`<${Lake} key=${lake.path} lake=${lake} at=${at} />`)}</div>`
+        : html`<${Panel} id="loads" title="Lakes"><${Empty}>The console knows no lake. Name them when it starts, to see their loads here.<//><//>`}<//>
+  <//>`;
+}
+
+function Lake({ lake, at }) {
+  const lag = lake.partitions.every((each) => each.lag !== null) ? lake.partitions.reduce((sum, each) => sum + each.lag, 0) : null;
+  const aside = { ...(lake.quarantine ?? { rows: null, files: null }) };
+  const last = [...lake.runs].sort((one, other) => other.started_ms - one.started_ms)[0];
+  return html`<${Panel} id=${`lake-${at}`} title=${lake.path}>
+    <div class="stack">
+      <${Tiles}>
+        <${Tile} label="Last run" note=${last && html`<${Time} ms=${last.started_ms} />`}>${last ? html`<${State} kind=${STATES[last.state] ?? "info"}>${last.state}<//>` : "–"}<//>
+        <${Tile} label="Lag" note="messages not loaded">${number(lag)}<//>
+        <${Tile} label="Gaps" kind=${lake.gaps.length ? "bad" : ""} note="ranges lost">${number(lake.gaps.length)}<//>
+        <${Tile} label="Quarantine" kind=${aside.rows ? "warn" : ""} note=${`rows in ${number(aside.files)} files`}>${number(aside.rows)}<//>
+      <//>
+      <${Table} caption="Runs" columns=${RUN_COLUMNS} rows=${lake.runs} rowKey=${(row) => row.id} firstSort="-started_ms" empty="No run has published anything yet." />
+      <${Table} caption="Loaded partitions" columns=${PARTITION_COLUMNS} rows=${lake.partitions} rowKey=${(row) => `${row.topic} ${row.partition}`} firstSort="-lag" empty="Nothing is loaded yet." />
+      ${lake.gaps.length > 0 && html`<${Table} caption="Gaps" columns=${GAP_COLUMNS} rows=${lake.gaps} rowKey=${(row) => `${row.topic} ${row.partition} ${row.from}`} firstSort="topic" />`}
+    </div>
+  <//>`;
+}
