@@ -3,7 +3,7 @@
 
 import uPlot from "../vendor/uplot.js";
 import { clusterPath, get } from "./api.js";
-import { bytes, bytesRate, clock, localTime } from "./format.js";
+import { bytes, bytesRate, clock, localTime, number } from "./format.js";
 import { html, useEffect, useRef, useState } from "./lib.js";
 import { listen, seriesNames, watchSeries } from "./live.js";
 import { theme } from "./theme.js";
@@ -14,6 +14,9 @@ const HEIGHT = 150;
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3], [12, 4], [4, 2]];
 // Steps of an axis of bytes: 64 KiB, 128 KiB, not 97.7 KiB.
 const POWERS = Array.from({ length: 50 }, (_, power) => 2 ** power);
+// Counts have no halves.
+const COUNTS = Array.from({ length: 45 }, (_, at) => [1, 2, 5][at % 3] * 10 ** Math.floor(at / 3));
+const STEPS = new Map([[bytes, POWERS], [bytesRate, POWERS], [number, COUNTS]]);
 export const MOST_LINES = DASHES.length;
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -124,7 +127,7 @@ function options(lines, format, width, setShown) {
     scales: { y: { range: (_, least, most) => [Math.min(0, least ?? 0), most > 0 ? most * 1.1 : 1] } },
     axes: [
       { ...axis, size: 28, space: 70, values: (_, ticks) => ticks.map((tick) => clock(tick * 1000).slice(0, ticks.length > 1 && ticks[1] - ticks[0] < 60 ? 8 : 5)) },
-      { ...axis, size: 76, space: 30, incrs: format === bytes || format === bytesRate ? POWERS : undefined, values: (_, ticks) => ticks.map((tick) => format(tick)) },
+      { ...axis, size: 76, space: 30, incrs: STEPS.get(format), values: (_, ticks) => ticks.map((tick) => format(tick)) },
     ],
     series: [
       {},

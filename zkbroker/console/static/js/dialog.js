@@ -20,7 +20,9 @@ export function Dialogs() {
   const element = useRef(null);
   useEffect(() => {
     const dialog = element.current;
-    if (wanted && dialog && !dialog.open) dialog.showModal();
+    if (!wanted || !dialog || dialog.open) return;
+    dialog.showModal();
+    dialog.querySelector("input, select, textarea")?.focus();
   }, [wanted]);
   if (!wanted) return null;
   const close = () => element.current?.close();

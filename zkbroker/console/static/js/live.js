@@ -15,10 +15,10 @@ const LEAST_SILENCE_MS = 30000;
 export const liveness = createStore({ state: "connecting", since_ms: Date.now(), heard_ms: null });
 export const overview = createStore(null);
 
-const readers = { topics: new Set(), groups: new Set(), series: new Set(), sample: new Set() };
+const readers = { topics: new Set(), groups: new Set(), gone: new Set(), series: new Set(), sample: new Set() };
 const wanted = new Map(); // name of a series: how many charts show it
 let source = null;
-let opened = ""; // cluster and series of the source
+let opened = ""; // address of the source
 let pause = FIRST_PAUSE_MS;
 let retry = 0;
 let refresh = 0;
@@ -37,10 +37,15 @@ function tell(kind, value) {
   for (const reader of [...readers[kind]]) reader(value);
 }
 
-// Calls the reader with each event of a kind: topics, groups, series, or sample (every overview).
+// Calls the reader with each event of a kind: topics and groups (changed rows), gone (names of those
+// that are no more), series, or sample (every overview).
 export function listen(kind, reader) {
   readers[kind].add(reader);
-  return () => readers[kind].delete(reader);
+  scheduleOpen();
+  return () => {
+    readers[kind].delete(reader);
+    scheduleOpen();
+  };
 }
 
 // Asks for the values of some series while a chart shows them.
@@ -70,7 +75,8 @@ function scheduleOpen() {
 function target() {
   const cluster = currentCluster();
   if (!cluster) return "";
-  return apiUrl(clusterPath("events"), { names: seriesNames([...wanted.keys()].sort()) });
+  const what = ["overview", ...["topics", "groups"].filter((kind) => readers[kind].size)].join(",");
+  return apiUrl(clusterPath("events"), { what, names: seriesNames([...wanted.keys()].sort()) });
 }
 
 export function open() {
@@ -95,7 +101,7 @@ export function open() {
   on("topics", (rows) => tell("topics", rows));
   on("groups", (rows) => tell("groups", rows));
   on("series", (values) => tell("series", values));
-  on("gone", () => lose());
+  on("gone", (names) => tell("gone", names));
   mine.addEventListener("error", () => {
     if (source === mine) lose();
   });

@@ -2,7 +2,7 @@
 
 import { clusterPath } from "../api.js";
 import { number } from "../format.js";
-import { html, useEffect, useState } from "../lib.js";
+import { html, useEffect, useRef, useState } from "../lib.js";
 import { listen } from "../live.js";
 import { GroupLink, Loaded, Page, State, TopicLink } from "../parts.js";
 import { useResource } from "../resource.js";
@@ -40,14 +40,25 @@ export function Groups() {
   const list = useResource(clusterPath("groups"), { search, sort, offset, limit: LIMIT });
   const [changed, setChanged] = useState(new Map());
 
+  // Rows that the server says have changed; the list is read again when a group came or went.
+  const latest = useRef(list);
+  latest.current = list;
   useEffect(() => {
     setChanged(new Map());
-    return listen("groups", (rows) => {
-      setChanged((was) => new Map([...was, ...rows.map((row) => [key(row), row])]));
-      const known = new Set((list.data?.groups ?? []).map(key));
-      if (list.data && list.data.total <= LIMIT && rows.some((row) => !known.has(key(row)))) list.reload();
-    });
   }, [list.data]);
+  useEffect(() => {
+    const changes = listen("groups", (rows) => {
+      setChanged((was) => new Map([...was, ...rows.map((row) => [key(row), row])]));
+      const { data, reload } = latest.current;
+      const known = new Set((data?.groups ?? []).map(key));
+      if (data && data.total <= LIMIT && !search && rows.some((row) => !known.has(key(row)))) reload();
+    });
+    const losses = listen("gone", (names) => names.groups?.length && latest.current.reload());
+    return () => {
+      changes();
+      losses();
+    };
+  }, [search]);
 
   const move = (change) => go(address(["groups"], { search, sort, offset, ...change }), { replace: true, focus: false });
   return html`<${Page} title="Groups">

@@ -107,6 +107,8 @@ function Body({ data }) {
   const { zookeeper } = data;
   const charted = data.brokers.slice(0, MOST_LINES);
   const per = (measure) => charted.map((each) => ({ name: `broker.${each.id}.${measure}`, label: `broker ${each.id}` }));
+  // Brokers without an admin port do not say what they send and receive.
+  const measured = data.brokers.some((each) => each.bytes_in_s !== null);
   const more = data.brokers.length > MOST_LINES ? `first ${MOST_LINES} brokers` : null;
   return html`<div class="stack">
     <${Tiles}>
@@ -126,8 +128,12 @@ function Body({ data }) {
     <${Panel} id="throughput" title="Throughput">
       <div class="charts">
         <${Chart} title="Messages in" lines=${[{ name: "cluster.messages_in_s", label: "cluster" }]} format=${rate} />
-        <${Chart} title="Bytes in" lines=${per("bytes_in_s")} format=${bytesRate} note=${more} />
-        <${Chart} title="Bytes out" lines=${per("bytes_out_s")} format=${bytesRate} note=${more} />
+        ${measured
+          ? [
+              html`<${Chart} key="in" title="Bytes in" lines=${per("bytes_in_s")} format=${bytesRate} note=${more} />`,
+              html`<${Chart} key="out" title="Bytes out" lines=${per("bytes_out_s")} format=${bytesRate} note=${more} />`,
+            ]
+          : html`<${Chart} key="all" title="Bytes in" lines=${[{ name: "cluster.bytes_in_s", label: "cluster" }]} format=${bytesRate} note="of brokers: unknown without admin.port" />`}
         <${Chart} title="Partitions in trouble" lines=${[
           { name: "cluster.under_replicated", label: "under-replicated" },
           { name: "cluster.offline", label: "offline" },

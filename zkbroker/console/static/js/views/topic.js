@@ -6,7 +6,7 @@ import { Chart } from "../chart.js";
 import { bytes, bytesRate, digits, number, rate } from "../format.js";
 import { html } from "../lib.js";
 import { overview } from "../live.js";
-import { GroupLink, Loaded, Page, Panel, State, Tile, Tiles, Trouble } from "../parts.js";
+import { Empty, GroupLink, Loaded, Page, Panel, State, Tile, Tiles, Trouble } from "../parts.js";
 import { useResource } from "../resource.js";
 import { address } from "../router.js";
 import { useStore } from "../store.js";
@@ -97,7 +97,7 @@ function Body({ topic }) {
       <${Table} caption="Groups that read it" columns=${GROUP_COLUMNS} rows=${topic.groups} rowKey=${(row) => `${row.kind} ${row.name}`} empty="No group has committed offsets of this topic." />
     <//>
     <${Panel} id="settings" title="Settings">
-      <${SettingsTable} caption=${`Settings of ${topic.name}`} settings=${topic.settings} />
+      ${topic.settings ? html`<${SettingsTable} caption=${`Settings of ${topic.name}`} settings=${topic.settings} />` : html`<${Empty}>The settings could not be read.<//>`}
     <//>
   </div>`;
 }

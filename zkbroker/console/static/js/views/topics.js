@@ -38,8 +38,11 @@ export function Topics() {
   // Rows that the server says have changed; a topic that came or went needs the list again.
   useEffect(() => {
     setChanged(new Map());
-    return listen("topics", (rows) => setChanged((was) => new Map([...was, ...rows.map((row) => [row.name, row])])));
   }, [list.data]);
+  useEffect(
+    () => listen("topics", (rows) => setChanged((was) => new Map([...was, ...rows.map((row) => [row.name, row])]))),
+    [],
+  );
   useEffect(() => {
     if (list.data && known) list.reload();
   }, [known?.topics]);

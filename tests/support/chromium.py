@@ -1,0 +1,130 @@
+"""Debian's Chromium, driven by Playwright; a page under watch."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+from tests.support.node_clients import FOLDER
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+AXE = FOLDER / "node_modules" / "axe-core" / "axe.min.js"
+TIMEOUT_MS = 40_000
+
+
+def missing() -> str | None:
+    """Why no page can be opened here; None when one can."""
+    if CHROMIUM is None:
+        return "chromium is not installed"
+    try:
+        import playwright.sync_api  # noqa: F401
+    except ImportError:
+        return "playwright is not installed"
+    return None
+
+
+def axe_missing() -> str | None:
+    """Why axe-core cannot be run here; None when it can."""
+    return None if AXE.exists() else f"there is no axe-core at {AXE}"
+
+
+@contextmanager
+def chromium() -> Iterator:
+    """A browser that ends with the block."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-quic"]
+        )
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Watched:
+    """A page of one site, and all that must not happen in it.
+
+    Args:
+        browser: opens it in a context of its own.
+        base: address of the site.
+        context: options of the context, such as `color_scheme`.
+    """
+
+    def __init__(self, browser, base: str, **context) -> None:
+        self.base = base.rstrip("/")
+        self.context = browser.new_context(
+            timezone_id="Europe/Berlin", locale="en-GB", accept_downloads=True, **context
+        )
+        self.context.set_default_timeout(TIMEOUT_MS)
+        self.page = self.context.new_page()
+        self.faults: list[str] = []
+        self.requests: list[str] = []
+        self.loads = 0
+        self.page.on("pageerror", lambda error: self.faults.append(f"page error: {error}"))
+        self.page.on("console", self._console)
+        self.page.on("dialog", self._dialog)
+        self.page.on("request", self._request)
+        self.page.on("domcontentloaded", self._loaded)
+
+    def _console(self, message) -> None:
+        # What the browser itself says of a refused or a lost request is no fault of the page.
+        if message.type == "error" and "Failed to load resource" not in message.text:
+            self.faults.append(f"console: {message.text}")
+
+    def _dialog(self, dialog) -> None:
+        self.faults.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def _request(self, request) -> None:
+        self.requests.append(request.url)
+        found = urlsplit(request.url)
+        if found.scheme != "data" and f"{found.scheme}://{found.netloc}" != self.base:
+            self.faults.append(f"request to elsewhere: {request.url}")
+
+    def _loaded(self, _) -> None:
+        self.loads += 1
+
+    def open(self, path: str):
+        """Load a path, and wait for its heading."""
+        self.page.goto(f"{self.base}/{path}")
+        self.page.locator("h1").first.wait_for()
+        return self.page
+
+    def log_in(self, user: str, password: str):
+        """Fill in the form, and wait for the view that comes after it."""
+        page = self.open("")
+        page.get_by_label("User").fill(user)
+        page.get_by_label("Password").fill(password)
+        page.get_by_role("button", name="Log in").click()
+        page.get_by_role("navigation", name="Views").wait_for()
+        return page
+
+    def serious(self, *rules: str) -> list[str]:
+        """What axe-core finds serious or critical in the page as it is; of all rules by default."""
+        if not self.page.evaluate("() => Boolean(window.axe)"):
+            self.page.evaluate(AXE.read_text(encoding="utf-8") + ";0")
+        options = {"resultTypes": ["violations"]}
+        if rules:
+            options["runOnly"] = {"type": "rule", "values": list(rules)}
+        found = self.page.evaluate(f"() => axe.run(document, {json.dumps(options)})")
+        return [
+            f"{each['id']}: {each['help']}: {[node['html'][:200] for node in each['nodes'][:3]]}"
+            for each in found["violations"]
+            if each["impact"] in ("serious", "critical")
+        ]
+
+    def sideways(self) -> int:
+        """How many pixels the page is wider than its window."""
+        return self.page.evaluate(
+            "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+
+    def nodes(self) -> int:
+        """How many elements the page has."""
+        return self.page.evaluate("() => document.querySelectorAll('*').length")
+
+    def close(self) -> None:
+        self.context.close()
