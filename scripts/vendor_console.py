@@ -1,7 +1,7 @@
 """Fetch the console's libraries from npm, or with --check compare them with npm's.
 
 `zkbroker/console/static/vendor/VERSIONS` lists each file with the package, version and path that it
-comes from. The files are never changed by hand: a newer version is a changed line and a run of this.
+comes from. No file is changed by hand: a newer version is a changed line and a run of this script.
 An import of the package "preact" becomes one of the file beside it, as browsers need it.
 """
 
@@ -17,7 +17,7 @@ VENDOR = Path(__file__).resolve().parent.parent / "zkbroker" / "console" / "stat
 
 
 def listed() -> list[tuple[str, str, str]]:
-    """Return (name of the file here, package@version, path in the package) of each vendored file."""
+    """Return (name of the file here, package@version, path in the package) of each file."""
     lines = (VENDOR / "VERSIONS").read_text(encoding="utf-8").splitlines()
     table = lines[next(at for at, line in enumerate(lines) if line.startswith("file ")) + 1 :]
     rows = (line.split()[:4] for line in table if line)

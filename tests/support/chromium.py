@@ -116,10 +116,21 @@ class Watched:
             if each["impact"] in ("serious", "critical")
         ]
 
-    def sideways(self) -> int:
-        """How many pixels the page is wider than its window."""
-        return self.page.evaluate(
-            "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    def colours(self, scheme: str) -> None:
+        """Set what the reader's system prefers, dark or light, and wait for the page to follow."""
+        self.page.emulate_media(color_scheme=scheme)
+        self.page.wait_for_function(
+            "scheme => document.documentElement.dataset.theme === scheme", arg=scheme
+        )
+
+    def fits(self, width: int) -> None:
+        """Wait until the page is no wider than its window of this width."""
+        self.page.wait_for_function(
+            """width => {
+              const { clientWidth, scrollWidth } = document.documentElement;
+              return innerWidth === width && scrollWidth <= clientWidth;
+            }""",
+            arg=width,
         )
 
     def nodes(self) -> int:

@@ -14,8 +14,8 @@ from zkbroker.zookeeper.session import ZkSession
 
 LARGE_BYTES = 10 * 1024 * 1024
 MARKUP = (
-    "<script>document.title='taken';alert(1)</script><img src=//elsewhere.example/x onerror=alert(2)>"
-    "<style>*{display:none}</style>"
+    "<script>document.title='taken';alert(1)</script>"
+    "<img src=//elsewhere.example/x onerror=alert(2)><style>*{display:none}</style>"
 )
 TERMINAL = "\x1b[2J\x1b]0;taken\x07\x1b[31mred\x00\x9b"
 REVERSED = "\u202egnp.exe\u202c \u05e9\u05dc\u05d5\u05dd \u200b\ufeff"
