@@ -2,6 +2,7 @@
 
     GET /metrics         Prometheus text format
     GET /clients         the form of `client-versions.json`
+    GET /summary         a few totals of this broker, whatever it holds
     GET /health          200 while it is alive, 503 where a restart is needed
     GET /ready           200 while clients may come, 503 with the reasons otherwise
 
@@ -22,6 +23,7 @@ from zkbroker.broker.admin_access import REALM, WINDOW_S, Access, AdminAccess
 from zkbroker.broker.exposition import BrokerCollector
 from zkbroker.broker.health import STARTING, not_alive, not_ready, troubles
 from zkbroker.broker.services import BrokerServices
+from zkbroker.broker.summary import summary
 from zkbroker.coordinator.transactions.counts import TransactionFigures
 from zkbroker.network.server.pages import PageServer
 from zkbroker.runtime.greenlets import yield_turn
@@ -33,6 +35,7 @@ StartResponse = Callable[[str, list[tuple[str, str]]], object]
 _MAX_CONNECTIONS = 32
 """More wait to be accepted: a page takes some hundred KiB until it is read."""
 
+_PAGES = b"see /metrics, /clients, /summary, /health, /ready\n"
 _PROBES: dict[str, tuple[Callable[[BrokerServices | None], list[str]], str]] = {
     "/health": (not_alive, "alive"),
     "/ready": (not_ready, "ready"),
@@ -153,8 +156,8 @@ class MetricsPage:
     def _page(self, method: str, path: str) -> tuple[str, str, bytes]:
         if method not in ("GET", "HEAD"):
             return "405 Method Not Allowed", "text/plain", b"only GET and HEAD\n"
-        if path not in ("/metrics", "/clients"):
-            return "404 Not Found", "text/plain", b"see /metrics, /clients, /health, /ready\n"
+        if path not in ("/metrics", "/clients", "/summary"):
+            return "404 Not Found", "text/plain", _PAGES
         if path == "/metrics":
             with self._making:
                 # One at a time, and everybody else's turn between two.
@@ -162,8 +165,9 @@ class MetricsPage:
                 if self._services is not None:
                     return "200 OK", CONTENT_TYPE_LATEST, generate_latest(self._registry)
         elif self._services is not None:
-            clients = json.dumps(self._services.clients.snapshot())
-            return "200 OK", "application/json", clients.encode()
+            services = self._services
+            found = summary(services) if path == "/summary" else services.clients.snapshot()
+            return "200 OK", "application/json", json.dumps(found).encode()
         return (
             "503 Service Unavailable",
             "text/plain",

@@ -33,27 +33,6 @@ _SORTS = frozenset(
 )  # fmt: skip
 
 
-def blueprint(collectors: Mapping[str, Collector]) -> Blueprint:
-    """Return the routes of the API.
-
-    Args:
-        collectors: by the ids of their clusters.
-    """
-    found = Blueprint("api", __name__, url_prefix="/api/clusters/<cluster>")
-    views_of = Api(collectors)
-    for rule, view in (
-        ("/overview", views_of.overview),
-        ("/series", views_of.series),
-        ("/topics", views_of.topics),
-        ("/topics/<topic>", views_of.topic),
-        ("/groups", views_of.groups),
-        ("/groups/<kind>/<path:name>", views_of.group),
-        ("/events", views_of.events),
-    ):
-        found.add_url_rule(rule, view.__name__, view)
-    return found
-
-
 def json_answer(value: object, status: int = 200) -> Response:
     """Return JSON."""
     return Response(dumps(value), status, mimetype="application/json")
@@ -64,11 +43,25 @@ class Api:
 
     Args:
         collectors: by the ids of their clusters.
+        streams: those that are open.
     """
 
-    def __init__(self, collectors: Mapping[str, Collector]) -> None:
+    def __init__(self, collectors: Mapping[str, Collector], streams: Streams) -> None:
         self._collectors = collectors
-        self._streams = Streams()
+        self._streams = streams
+
+    def add_to(self, blueprint: Blueprint) -> None:
+        """Add the routes."""
+        for rule, view in (
+            ("/overview", self.overview),
+            ("/series", self.series),
+            ("/topics", self.topics),
+            ("/topics/<topic>", self.topic),
+            ("/groups", self.groups),
+            ("/groups/<kind>/<path:name>", self.group),
+            ("/events", self.events),
+        ):
+            blueprint.add_url_rule(rule, view.__name__, view)
 
     def overview(self, cluster: str) -> Response:
         return json_answer(self.collector(cluster).published.overview)

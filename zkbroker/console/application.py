@@ -18,18 +18,21 @@ from importlib import resources
 from typing import Any
 from urllib.parse import urlsplit
 
-from flask import Flask, Response, g, request, send_from_directory
+from flask import Blueprint, Flask, Response, g, request, send_from_directory
 from werkzeug.exceptions import HTTPException, NotFound
 
 from zkbroker import __version__
 from zkbroker.broker.admin_access import WINDOW_S, Access
-from zkbroker.console import api
+from zkbroker.console.api import Api
 from zkbroker.console.collector import Collector
+from zkbroker.console.events import Streams
 from zkbroker.console.failures import explain
 from zkbroker.console.logins import Logins, Role, Visitor
 from zkbroker.console.published import dumps
+from zkbroker.console.reading_api import ReadingApi
 from zkbroker.console.requests import MAX_BODY_BYTES, Refused, body, missing, text_in
 from zkbroker.errors import ZkbrokerError
+from zkbroker.runtime import Runtime
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +85,10 @@ class ApplicationSettings:
 
 
 def make_application(
-    collectors: Mapping[str, Collector], logins: Logins, settings: ApplicationSettings
+    collectors: Mapping[str, Collector],
+    logins: Logins,
+    settings: ApplicationSettings,
+    runtime: Runtime,
 ) -> Flask:
     """Return the application.
 
@@ -90,13 +96,19 @@ def make_application(
         collectors: by the ids of their clusters.
         logins: sessions and roles.
         settings: how it is served.
+        runtime: of its requests.
     """
     app = Flask("zkbroker.console", static_folder=None, template_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
     app.config["PROPAGATE_EXCEPTIONS"] = False
     app.json.sort_keys = False  # type: ignore[attr-defined]
     _Page(app, collectors, logins, settings)
-    app.register_blueprint(api.blueprint(collectors))
+    routes = Blueprint("api", __name__, url_prefix="/api/clusters/<cluster>")
+    streams = Streams()
+    api = Api(collectors, streams)
+    api.add_to(routes)
+    ReadingApi(api, streams, runtime).add_to(routes)
+    app.register_blueprint(routes)
     return app
 
 

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 
 from zkbroker.console.access import ClusterAccess
+from zkbroker.console.clients import Clients
 from zkbroker.console.directories import Directories
 from zkbroker.console.groups import Groups
 from zkbroker.console.history import History
@@ -49,6 +50,7 @@ class Collector:
         self.seen = Observed()
         self.history = History(samples, MAX_SERIES)
         self.pages = AdminPages(access.settings, self.seen, runtime, interval_s)
+        self.clients = Clients(self.pages, self.seen, runtime)
         self._interval_s = interval_s
         self._topology = Topology(self.seen, runtime, interval_s)
         self._offsets = Offsets(self.seen)

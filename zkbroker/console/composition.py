@@ -50,6 +50,7 @@ class Console:
             self.collectors,
             Logins(access, settings.operators, time.monotonic),
             ApplicationSettings(encrypted=encrypted, hosts=settings.hosts),
+            runtime,
         )
 
     def start(self) -> None:

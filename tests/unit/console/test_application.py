@@ -48,7 +48,10 @@ class Access:
 
 def console(logins=None, **settings):
     return make_application(
-        {"c": Seen()}, logins or Logins(None, (), lambda: 0), ApplicationSettings(**settings)
+        {"c": Seen()},
+        logins or Logins(None, (), lambda: 0),
+        ApplicationSettings(**settings),
+        get_runtime("threads"),
     ).test_client()
 
 
@@ -248,9 +251,7 @@ def test_streams_are_few(monkeypatch):
 
 def test_a_stream_that_ended_counts_no_more(monkeypatch):
     monkeypatch.setattr("zkbroker.console.events.STREAMS", 1)
-    app = make_application(
-        {"c": Seen()}, Logins(None, (), lambda: 0), ApplicationSettings()
-    ).test_client()
+    app = console()
     for _ in range(3):
         answer = app.get("/api/clusters/c/events", buffered=True)
         assert answer.status_code == 200

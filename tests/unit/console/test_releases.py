@@ -1,0 +1,29 @@
+from zkbroker.console.releases import oldest, order, since
+from zkbroker.protocol import ApiKey
+
+
+def test_versions_have_their_releases():
+    assert since(ApiKey.PRODUCE, 0) == "0.8"
+    assert since(ApiKey.FETCH, 4) == "0.11"
+    assert since(ApiKey.METADATA, 5) == "1.0"
+    assert since(ApiKey.FETCH, 99) == "2.3"
+    assert since(999, 0) is None
+    assert since(ApiKey.LEADER_AND_ISR, 0) is None
+
+
+def test_a_client_is_as_old_as_its_requests_for_data():
+    modern = [(ApiKey.FIND_COORDINATOR, 0), (ApiKey.FETCH, 10), (ApiKey.METADATA, 7)]
+    assert oldest(modern) == "2.1"
+    assert oldest([*modern, (ApiKey.PRODUCE, 0)]) == "0.8"
+    assert oldest([(ApiKey.HEARTBEAT, 0)]) == "0.9"
+    assert oldest([(999, 0)]) is None
+
+
+def test_releases_are_sorted_as_numbers():
+    assert sorted(["0.10.0", "2.1", "0.9", "0.8.2", "0.8"], key=order) == [
+        "0.8",
+        "0.8.2",
+        "0.9",
+        "0.10.0",
+        "2.1",
+    ]

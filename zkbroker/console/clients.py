@@ -1,0 +1,136 @@
+"""Clients by API and version, as the brokers' admin pages count them.
+
+Invariant: brokers that could not be asked are named; a page that is not of the expected form counts
+as one of them. The pages are read again after `KEPT_MS` at the earliest, whoever asks.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from zkbroker.console.observed import Observed
+from zkbroker.console.pages import AdminPages
+from zkbroker.console.releases import oldest, order, since
+from zkbroker.runtime import Runtime
+
+KEPT_MS = 5_000
+_NO_NAME = ""
+_ADDRESSES = 8
+
+
+class Clients:
+    """The clients of a cluster.
+
+    Args:
+        pages: the brokers' pages.
+        seen: tells the brokers.
+        runtime: the clock.
+    """
+
+    def __init__(self, pages: AdminPages, seen: Observed, runtime: Runtime) -> None:
+        self._pages = pages
+        self._seen = seen
+        self._runtime = runtime
+        self._read_ms: int | None = None
+        self._found: dict[str, Any] = {}
+        self._counts: dict[str, int] = {}
+        self._last_ms: dict[str, int] = {}
+        self._reading = runtime.lock()
+
+    def view(self) -> dict[str, Any]:
+        """Return the clients as the API shows them."""
+        with self._reading:
+            now_ms = self._runtime.clock_ms()
+            if self._read_ms is None or now_ms - self._read_ms >= KEPT_MS:
+                self._found = self._read()
+                self._read_ms = self._runtime.clock_ms()
+        return self._found
+
+    def _read(self) -> dict[str, Any]:
+        pages = self._pages.read("/clients")
+        told = {
+            broker: merged
+            for broker, page in pages.items()
+            if isinstance(page, Mapping) and (merged := _requests_of(page)) is not None
+        }
+        requests: defaultdict[str, defaultdict[tuple[int, int], int]]
+        requests = defaultdict(lambda: defaultdict(int))
+        addresses: defaultdict[str, set[str]] = defaultdict(set)
+        names: dict[int, str] = {}
+        for page in told.values():
+            for client, hosts, counted in page:
+                addresses[client] |= hosts
+                for api_key, name, version, count in counted:
+                    requests[client][api_key, version] += count
+                    names[api_key] = name
+        now_ms = self._runtime.now_ms()
+        rows = []
+        for client, counts in sorted(requests.items()):
+            total = sum(counts.values())
+            if client in self._counts and total != self._counts[client]:
+                self._last_ms[client] = now_ms
+            rows.append(
+                {
+                    "client_id": client,
+                    "host": ", ".join(sorted(addresses[client])[:_ADDRESSES]) or None,
+                    "software": None,
+                    "apis": [
+                        {
+                            "api": names[api_key],
+                            "version": version,
+                            "count": count,
+                            "since": since(api_key, version),
+                        }
+                        for (api_key, version), count in sorted(counts.items())
+                    ],
+                    "oldest": oldest(counts),
+                    "last_seen_ms": self._last_ms.get(client),
+                }
+            )
+        self._counts = {client: sum(counts.values()) for client, counts in requests.items()}
+        self._last_ms = {name: at for name, at in self._last_ms.items() if name in self._counts}
+        return {
+            "clients": rows,
+            "by_generation": _by_release(rows),
+            "sources": sorted(told),
+            "missing": sorted(self._seen.alive - told.keys()),
+        }
+
+
+def _by_release(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    counts: defaultdict[str, int] = defaultdict(int)
+    for row in rows:
+        if row["oldest"] is not None:
+            counts[row["oldest"]] += 1
+    return [
+        {"generation": release, "clients": counts[release]} for release in sorted(counts, key=order)
+    ]
+
+
+Counted = tuple[str, set[str], list[tuple[int, str, int, int]]]
+
+
+def _requests_of(page: Mapping[str, Any]) -> list[Counted] | None:
+    """Return what a page counts; None where it is of another form."""
+    found: list[Counted] = []
+    try:
+        for client in page["clients"]:
+            counted = [
+                (
+                    int(each["api_key"]),
+                    _title(str(each["api"] or f"key {each['api_key']}")),
+                    int(each["version"]),
+                    int(each["count"]),
+                )
+                for each in client["requests"]
+            ]
+            hosts = {str(each) for each in client["addresses"]}
+            found.append((str(client["client_id"] or _NO_NAME), hosts, counted))
+    except (KeyError, TypeError, ValueError):
+        return None
+    return found
+
+
+def _title(name: str) -> str:
+    """Return `ListOffsets` of `LIST_OFFSETS`."""
+    return "".join(part.capitalize() for part in name.split("_")) if name.isupper() else name

@@ -1,0 +1,218 @@
+"""Messages of a topic: found from an offset or a time on, by key and by what they contain.
+
+    several partitions   their records are merged by time; within one they keep their order
+
+Invariant: a request reads at most `SCAN_BYTES` and takes about `SCAN_S`, whatever it looks for, and
+its answer shows at most `ANSWER_BYTES` of values; `next` goes on where it stopped.
+"""
+
+import heapq
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from zkbroker.client import Cluster
+from zkbroker.client.list_offsets import one_offset
+from zkbroker.console.decoding import SHOWN_BYTES, shown
+from zkbroker.console.entries import Stored
+from zkbroker.console.partition_reader import PartitionReader
+from zkbroker.console.requests import Refused, bad, missing
+from zkbroker.console.starts import Begin, Start
+from zkbroker.runtime import Runtime
+
+SCAN_BYTES = 64 * 1024 * 1024
+SCAN_S = 5.0
+ANSWER_BYTES = 1024 * 1024
+MAX_PARTITIONS = 100
+_CHUNK_BYTES = 1024 * 1024
+_LEAST_CHUNK_BYTES = 32 * 1024
+_ALL_CHUNKS_BYTES = 8 * 1024 * 1024
+_LEAST_SHOWN = 256
+_TIME_TYPES = {-1: "none", 0: "create", 1: "append"}
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What is looked for.
+
+    Args:
+        start: where each partition begins.
+        at: where single partitions go on, over `start`.
+        limit: messages at most.
+        key: bytes of the whole key; None for any.
+        contains: bytes somewhere in key or value; None for any.
+    """
+
+    start: Start
+    at: Mapping[int, int]
+    limit: int
+    key: bytes | None = None
+    contains: bytes | None = None
+
+    def fits(self, record: Stored) -> bool:
+        """Whether a record is looked for."""
+        if self.key is not None and record.key != self.key:
+            return False
+        if self.contains is None:
+            return True
+        return any(self.contains in part for part in (record.key, record.value) if part is not None)
+
+
+def browse(
+    cluster: Cluster, topic: str, partitions: Sequence[int], search: Search, runtime: Runtime
+) -> dict[str, Any]:
+    """Return messages as the API shows them.
+
+    Raises:
+        ZkbrokerError: a leader does not answer.
+    """
+    if len(partitions) > MAX_PARTITIONS:
+        raise bad(
+            f"{topic} has {len(partitions)} partitions, more than {MAX_PARTITIONS} to merge: "
+            "choose one of them"
+        )
+    chunk = max(_LEAST_CHUNK_BYTES, min(_CHUNK_BYTES, _ALL_CHUNKS_BYTES // len(partitions)))
+    readers = [PartitionReader(cluster, topic, each, chunk) for each in partitions]
+    for reader in readers:
+        _begin(reader, topic, search, len(readers))
+    deadline_ms = runtime.clock_ms() + round(SCAN_S * 1000)
+
+    def over() -> bool:
+        read = sum(reader.bytes_read for reader in readers)
+        return read >= SCAN_BYTES or runtime.clock_ms() >= deadline_ms
+
+    found, places = _merged(readers, search, over, runtime)
+    left = ANSWER_BYTES
+    rows = []
+    for number, record in enumerate(found):
+        share = max(_LEAST_SHOWN, min(SHOWN_BYTES, left // (len(found) - number)))
+        row = message_row(record, share)
+        left -= _shown_bytes(row)
+        rows.append(row)
+    return {
+        "messages": rows,
+        "next": {str(reader.partition): places[reader.partition] for reader in readers},
+        "scanned": sum(reader.records_read for reader in readers),
+        "ended": all(places[reader.partition] >= reader.end for reader in readers),
+    }
+
+
+def message_row(record: Stored, most: int = SHOWN_BYTES) -> dict[str, Any]:
+    """Return a record as the API shows it. Args: most bytes of key, value and headers together."""
+    key = shown(record.key, most // 4)
+    value = shown(record.value, most)
+    left = most
+    headers = []
+    for name, data in record.headers[:100]:
+        # Names that are not UTF-8 come as surrogates, which JSON does not have.
+        text = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        headers.append({"key": text[:1000], "value": shown(data, max(64, min(left, 4096)))})
+        left -= len(data or b"")
+        if left <= 0:
+            break
+    return {
+        "partition": record.partition,
+        "offset": record.offset,
+        "time_ms": record.time_ms if record.time_ms >= 0 else None,
+        "time_type": _TIME_TYPES.get(record.time_type, "none"),
+        "key": key,
+        "value": value,
+        "headers": headers,
+        "headers_left_out": len(record.headers) - len(headers),
+        "state": record.state,
+        "format": record.magic,
+        "compression": record.compression,
+        "bytes": record.size,
+        "error": record.error,
+    }
+
+
+def whole_part(cluster: Cluster, topic: str, partition: int, offset: int, part: str) -> bytes:
+    """Return the whole key or value of one message.
+
+    Raises:
+        Refused: there is no such message, or it is null.
+        ZkbrokerError: the leader does not answer.
+    """
+    reader = PartitionReader(cluster, topic, partition, _CHUNK_BYTES)
+    if not reader.start <= offset < reader.end:
+        raise missing(
+            f"{topic}-{partition} has offsets {reader.start} to {reader.end - 1} now, not {offset}"
+        )
+    reader.seek(offset)
+    for record in reader.chunk():
+        if record.offset > offset:
+            break
+        if record.offset == offset:
+            if record.state == "corrupt":
+                raise Refused(409, "corrupt", f"the message cannot be read: {record.error}")
+            data = record.key if part == "key" else record.value
+            if data is None:
+                raise missing(f"the {part} of this message is null")
+            return data
+    raise missing(f"there is no message with offset {offset}: it was compacted, or is a marker")
+
+
+def _begin(reader: PartitionReader, topic: str, search: Search, readers: int) -> None:
+    start = search.start
+    if reader.partition in search.at:
+        reader.seek(search.at[reader.partition])
+    elif start.begin is Begin.LATEST:
+        reader.seek(reader.end)
+    elif start.begin is Begin.OFFSET:
+        reader.seek(start.value)
+    elif start.begin is Begin.BACK:
+        # That many over all of them.
+        reader.seek(reader.end - -(-start.value // readers))
+    elif start.begin is Begin.TIME:
+        offset = one_offset(reader.connection, topic, reader.partition, start.value)
+        reader.seek(reader.end if offset is None else offset)
+
+
+def _merged(
+    readers: Sequence[PartitionReader],
+    search: Search,
+    over: Callable[[], bool],
+    runtime: Runtime,
+) -> tuple[list[Stored], dict[int, int]]:
+    """Return the first records that fit, and where each partition goes on."""
+    streams = {reader.partition: _fitting(reader, search, over, runtime) for reader in readers}
+    places: dict[int, int] = {}
+    waiting: list[tuple[int, int, int, Stored]] = []
+
+    def advance(reader: PartitionReader) -> None:
+        record = next(streams[reader.partition], None)
+        if record is None:
+            places[reader.partition] = reader.position
+        else:
+            places[reader.partition] = record.offset
+            heapq.heappush(waiting, (record.time_ms, record.partition, record.offset, record))
+
+    by_number = {reader.partition: reader for reader in readers}
+    for reader in readers:
+        advance(reader)
+    found: list[Stored] = []
+    while waiting and len(found) < search.limit:
+        *_, record = heapq.heappop(waiting)
+        found.append(record)
+        places[record.partition] = record.offset + 1
+        if len(found) < search.limit:
+            advance(by_number[record.partition])
+    return found, places
+
+
+def _fitting(
+    reader: PartitionReader, search: Search, over: Callable[[], bool], runtime: Runtime
+) -> Iterator[Stored]:
+    while not reader.at_end and not over():
+        for count, record in enumerate(reader.chunk(), 1):
+            if search.fits(record):
+                yield record
+            if count % 1000 == 0:
+                runtime.sleep(0)
+        runtime.sleep(0)
+
+
+def _shown_bytes(row: Mapping[str, Any]) -> int:
+    parts = [row["key"], row["value"], *(each["value"] for each in row["headers"])]
+    return sum(part["shown"] for part in parts if part is not None)

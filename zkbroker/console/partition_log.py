@@ -1,0 +1,160 @@
+"""A partition's log: its segments, where the broker's files can be read, and offsets by time.
+
+Invariant: only what a broker names as its directory is read, on the broker's own machine; at most
+`WALKED_BYTES` of segments are walked, heads alone. Files that come and go meanwhile are left out.
+"""
+
+import contextlib
+import mmap
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zkbroker.client.list_offsets import LATEST_TIME, one_offset
+from zkbroker.console.entries import codec_name
+from zkbroker.console.partition_reader import PartitionReader
+from zkbroker.errors import CorruptMessage, ZkbrokerError
+from zkbroker.log.names import offset_of_file
+from zkbroker.records import iter_entries
+
+WALKED_BYTES = 8 * 1024 * 1024 * 1024
+WALKED_S = 3.0
+MAX_SEGMENTS = 1000
+_HEAD_BYTES = 256 * 1024
+_TIMES = 12
+_CHUNK_BYTES = 64 * 1024
+
+
+@dataclass(slots=True)
+class _Walk:
+    """What is left to spend on one request."""
+
+    bytes_left: int
+    ends_s: float
+
+    def allows(self, size: int) -> bool:
+        """Whether a segment of a size may be walked; it is taken off then."""
+        if size > self.bytes_left or time.monotonic() > self.ends_s:
+            return False
+        self.bytes_left -= size
+        return True
+
+
+def segments_of(directory: Path) -> list[dict[str, Any]] | None:
+    """Return the segments of a partition's directory; None where it cannot be read."""
+    try:
+        files = sorted(
+            (offset, path)
+            for path in directory.iterdir()
+            if (offset := offset_of_file(path.name, ".log")) is not None
+        )
+    except OSError:
+        return None
+    walk = _Walk(WALKED_BYTES, time.monotonic() + WALKED_S)
+    found = []
+    for number, (offset, path) in enumerate(files[-MAX_SEGMENTS:], 1):
+        try:
+            row = _segment(offset, path, walk)
+        except OSError:
+            continue  # deleted meanwhile
+        row["active"] = number == len(files[-MAX_SEGMENTS:])
+        found.append(row)
+    return found
+
+
+def _segment(offset: int, path: Path, walk: _Walk) -> dict[str, Any]:
+    formats: set[int] = set()
+    codecs: set[str] = set()
+    first: int | None = None
+    last: int | None = None
+    records: int | None = 0
+    with path.open("rb") as file:
+        size = path.stat().st_size
+        whole = walk.allows(size)
+        with _mapped(file.fileno(), size if whole else min(size, _HEAD_BYTES)) as view:
+            try:
+                for entry in iter_entries(view):
+                    formats.add(entry.magic)
+                    if not entry.is_control:
+                        codecs.add(codec_name(entry.codec))
+                    if entry.base_timestamp >= 0 and first is None:
+                        first = entry.base_timestamp
+                    if entry.max_timestamp >= 0:
+                        last = max(last or 0, entry.max_timestamp)
+                    counts = records is not None and entry.record_count >= 0
+                    records = (records or 0) + entry.record_count if counts else None
+            except CorruptMessage:
+                whole = False
+    return {
+        "base_offset": offset,
+        "bytes": size,
+        "formats": sorted(formats),
+        "compression": sorted(codecs),
+        "first_time_ms": first,
+        "last_time_ms": last if whole else None,
+        "records": records if whole else None,
+    }
+
+
+@contextlib.contextmanager
+def _mapped(descriptor: int, size: int) -> Iterator[memoryview]:
+    if not size:
+        yield memoryview(b"")
+        return
+    with (
+        mmap.mmap(descriptor, size, access=mmap.ACCESS_READ) as mapped,
+        memoryview(mapped) as view,
+    ):
+        yield view
+
+
+def is_local(host: str) -> bool:
+    """Whether a host is this machine: whether one of its addresses can be bound here."""
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    for family, kind, protocol, _, address in found:
+        try:
+            with socket.socket(family, kind, protocol) as probe:
+                probe.bind(address)
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def offsets_by_time(reader: PartitionReader, topic: str) -> list[dict[str, int]]:
+    """Return offsets at times from the first message to the last one.
+
+    Raises:
+        ZkbrokerError: the leader does not answer.
+    """
+    first = _time_at(reader, reader.start)
+    last = _time_at(reader, max(reader.start, reader.end - 1))
+    if first is None or last is None or last < first:
+        return []
+    step = max(1, (last - first) // _TIMES)
+    found = [{"time_ms": first, "offset": reader.start}]
+    for time_ms in range(first + step, last, step):
+        offset = one_offset(reader.connection, topic, reader.partition, time_ms)
+        if offset is not None:
+            found.append({"time_ms": time_ms, "offset": offset})
+    end = one_offset(reader.connection, topic, reader.partition, LATEST_TIME)
+    found.append({"time_ms": last, "offset": reader.end if end is None else end})
+    return found
+
+
+def _time_at(reader: PartitionReader, offset: int) -> int | None:
+    """Return the time of the first message from an offset on; None where it has none."""
+    reader.seek(offset)
+    try:
+        for record in reader.chunk():
+            if record.time_ms >= 0:
+                return record.time_ms
+    except ZkbrokerError:
+        return None
+    return None

@@ -1,0 +1,145 @@
+"""Reads one partition onwards, chunk by chunk, committed or not.
+
+Invariant: the position only grows, past what cannot be read too; a chunk is what was asked for, or
+one entry that is larger, up to `MAX_ENTRY_BYTES`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import cast
+
+from zkbroker.client import Cluster
+from zkbroker.client.fetch import TRANSACTIONS_SINCE, Wanted, doubled, fetch_one
+from zkbroker.client.list_offsets import valid_range
+from zkbroker.config.fetching import FetchSettings
+from zkbroker.console.access import REQUEST_TIMEOUT_MS
+from zkbroker.console.entries import Stored, stored_records
+from zkbroker.errors import CorruptMessage, MessageSizeTooLarge
+from zkbroker.network.client.connection import BrokerConnection
+from zkbroker.protocol import ApiKey
+from zkbroker.protocol.messages.fetch import FetchResponsePartition
+from zkbroker.records import iter_entries
+
+LANE = "console-messages"
+"""Of connections: what reads messages holds up no collector."""
+MAX_ENTRY_BYTES = 64 * 1024 * 1024
+_SETTINGS = FetchSettings(max_wait_ms=0, min_bytes=1, timeout_ms=REQUEST_TIMEOUT_MS)
+_COMMITTED = replace(_SETTINGS, read_committed=True)
+
+
+class PartitionReader:
+    """Reads a partition.
+
+    Args:
+        cluster: the brokers.
+        topic: its name.
+        partition: its number.
+        chunk_bytes: asked for at a time.
+
+    Raises:
+        LeaderNotAvailable: no broker serves it.
+        ZkbrokerError: its leader does not answer.
+    """
+
+    def __init__(self, cluster: Cluster, topic: str, partition: int, chunk_bytes: int) -> None:
+        self._topic = topic
+        self.partition = partition
+        self._chunk_bytes = chunk_bytes
+        leader = cluster.leader(topic, partition)
+        if leader is None:
+            raise cluster.no_leader(topic, partition)
+        self._connection: BrokerConnection = cluster.connection(leader, LANE)
+        self.start, self.end = valid_range(self._connection, topic, partition)
+        self.position = self.start
+        self.bytes_read = 0
+        self.records_read = 0
+
+    @property
+    def connection(self) -> BrokerConnection:
+        """To the leader."""
+        return self._connection
+
+    def seek(self, offset: int) -> None:
+        """Go on at an offset, kept within the log."""
+        self.position = max(self.start, min(offset, self.end))
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the end that there was at first is reached."""
+        return self.position >= self.end
+
+    def records(self) -> Iterator[Stored]:
+        """Yield what is stored from the position on; after each chunk, the caller may stop.
+
+        Raises:
+            ZkbrokerError: the leader does not answer, or refuses.
+        """
+        while not self.at_end:
+            yield from self.chunk()
+
+    def chunk(self) -> Iterator[Stored]:
+        """Yield the records of one chunk, and go on behind it."""
+        begun = self.position
+        part, stable = self._fetch()
+        data = records_of(part)
+        self.bytes_read += len(data)
+        aborted = [
+            (each.producer_id, each.first_offset) for each in part.aborted_transactions or ()
+        ]
+        try:
+            for record in stored_records(data, self.partition, begun, aborted, stable):
+                self.records_read += 1
+                self.position = record.offset + 1
+                yield record
+            self.position = max(self.position, _after(data, begun))
+        except CorruptMessage as error:
+            self.position += 1
+            yield Stored(
+                self.partition, self.position - 1, -1, -1, None, None, (), "corrupt", 0, "",
+                str(error),
+            )  # fmt: skip
+        if self.position <= begun:
+            # Nothing that can be read: the log was cut, or this is a gap that compaction left.
+            self.position = self.end
+
+    def _fetch(self) -> tuple[FetchResponsePartition, int | None]:
+        """Return an answer with at least one entry, or nothing more; and its last stable offset."""
+        knows_transactions = self._connection.best_version(ApiKey.FETCH) >= TRANSACTIONS_SINCE
+        part = self._answer(_COMMITTED if knows_transactions else _SETTINGS)
+        stable = part.last_stable_offset if knows_transactions else -1
+        if stable < 0 or stable >= part.high_watermark:
+            return part, None
+        if self.position >= stable:
+            return self._answer(_SETTINGS), stable
+        return part, stable
+
+    def _answer(self, settings: FetchSettings) -> FetchResponsePartition:
+        size = self._chunk_bytes
+        while True:
+            part = fetch_one(
+                self._connection,
+                (self._topic, self.partition),
+                Wanted(self.position, size),
+                settings,
+            )
+            data = records_of(part)
+            if not data or next(iter_entries(data), None) is not None:
+                return part
+            where = f"{self._topic}-{self.partition} offset {self.position}"
+            try:
+                size = doubled(size, MAX_ENTRY_BYTES, where)
+            except MessageSizeTooLarge as error:
+                raise MessageSizeTooLarge(
+                    f"{where}: the entry is larger than {MAX_ENTRY_BYTES} bytes, which this page "
+                    "does not read: give another offset"
+                ) from error
+
+
+def records_of(part: FetchResponsePartition) -> bytes:
+    """Return the message set of an answer."""
+    return bytes(cast("memoryview", part.records or b""))
+
+
+def _after(data: bytes, least: int) -> int:
+    """Return the offset after the last whole entry."""
+    return max(least, *(entry.last_offset + 1 for entry in iter_entries(data)), least)

@@ -1,0 +1,237 @@
+"""The part of the API that reads what is stored: messages, the tail, logs; and clients, settings.
+
+Invariant: at most `READERS` requests read messages at once, the others wait a moment or are
+refused; what they hold in memory is bounded by that.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from flask import Blueprint, Response, request
+
+from zkbroker.admin.described_configs import described
+from zkbroker.admin.entity_configs import BrokerEntity
+from zkbroker.client import Cluster
+from zkbroker.console.api import Api, json_answer
+from zkbroker.console.collector import Collector
+from zkbroker.console.events import Streams
+from zkbroker.console.messages import Search, browse, whole_part
+from zkbroker.console.partition_log import is_local, offsets_by_time, segments_of
+from zkbroker.console.partition_reader import PartitionReader
+from zkbroker.console.requests import Refused, bad, missing, number_of, text_of, whole
+from zkbroker.console.settings_view import setting_rows
+from zkbroker.console.starts import Begin, parse_start
+from zkbroker.console.tail import Tail
+from zkbroker.errors import UnsupportedVersion, ZkbrokerError
+from zkbroker.runtime import QueueFull, Runtime
+
+READERS = 3
+_WAIT_S = 10.0
+_MAX_LIMIT = 500
+_MAX_OFFSET = 2**63 - 1
+_MAX_PARTITION = 2**31 - 1
+_MAX_AT = 10_000
+_LOG_CHUNK_BYTES = 64 * 1024
+_SLICE = 256 * 1024
+
+
+class ReadingApi:
+    """Views of what is stored.
+
+    Args:
+        api: finds collectors.
+        streams: those that are open.
+        runtime: of requests.
+    """
+
+    def __init__(self, api: Api, streams: Streams, runtime: Runtime) -> None:
+        self._api = api
+        self._streams = streams
+        self._runtime = runtime
+        self._permits = runtime.queue(READERS)
+
+    def add_to(self, blueprint: Blueprint) -> None:
+        """Add the routes."""
+        for rule, view in (
+            ("/messages", self.messages),
+            ("/messages/value", self.value),
+            ("/messages/tail", self.tail),
+            ("/topics/<topic>/partitions/<partition>/log", self.log),
+            ("/clients", self.clients),
+            ("/settings", self.settings),
+        ):
+            blueprint.add_url_rule(rule, view.__name__, view)
+
+    def messages(self, cluster: str) -> Response:
+        collector = self._api.collector(cluster)
+        topic = text_of("topic")
+        partitions = _partitions(collector, topic)
+        start = parse_start(text_of("from") or "-50")
+        if start.begin is Begin.ON:
+            raise bad("from=+N is for offsets of groups: give an offset, -N, or a time")
+        search = Search(
+            start=start,
+            at=_places(text_of("at", most=_MAX_AT), partitions),
+            limit=number_of("limit", 50, 1, _MAX_LIMIT),
+            key=_searched("key"),
+            contains=_searched("contains"),
+        )
+        known = _known(collector, topic)
+        with self._permit():
+            return json_answer(browse(known, topic, partitions, search, self._runtime))
+
+    def value(self, cluster: str) -> Response:
+        collector = self._api.collector(cluster)
+        topic = text_of("topic")
+        partitions = _partitions(collector, topic)
+        if len(partitions) != 1:
+            raise bad("partition has to be given: the number of one partition")
+        offset = number_of("offset", -1, 0, _MAX_OFFSET)
+        part = text_of("part") or "value"
+        if part not in ("key", "value"):
+            raise bad("part has to be key or value")
+        known = _known(collector, topic)
+        with self._permit():
+            data = whole_part(known, topic, partitions[0], offset, part)
+        response = Response(_sliced(data), mimetype="application/octet-stream")
+        name = f"{topic}-{partitions[0]}-{offset}-{part}.bin"
+        response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+        response.headers["Content-Length"] = str(len(data))
+        # Whatever it holds, it is not to be shown in this page's name.
+        response.headers["Content-Security-Policy"] = "default-src 'none'; sandbox"
+        return response
+
+    def tail(self, cluster: str) -> Response:
+        collector = self._api.collector(cluster)
+        topic = text_of("topic")
+        partitions = _partitions(collector, topic)
+        tail = Tail(
+            _known(collector, topic), topic, partitions, self._runtime, lambda: collector.closed
+        )
+        return self._streams.stream(tail.events, request.environ)
+
+    def log(self, cluster: str, topic: str, partition: str) -> Response:
+        collector = self._api.collector(cluster)
+        number = whole("partition", partition, 0, _MAX_PARTITION)
+        key = (topic, number)
+        if key not in collector.seen.looks:
+            raise missing(f"there is no partition {topic[:249]}-{number}")
+        where = _directory(collector, topic, number)
+        segments = None
+        if where is not None:
+            host, directory = where
+            segments = self._runtime.offload(_local_segments, host, directory, topic, number)
+        with self._permit():
+            reader = PartitionReader(_known(collector, topic), topic, number, _LOG_CHUNK_BYTES)
+            times = offsets_by_time(reader, topic)
+        return json_answer(
+            {
+                "segments": segments,
+                "offsets_by_time": times,
+                "directory": None if where is None else where[1],
+                "source": "wire" if segments is None else "files",
+            }
+        )
+
+    def clients(self, cluster: str) -> Response:
+        return json_answer(self._api.collector(cluster).clients.view())
+
+    def settings(self, cluster: str) -> Response:
+        collector = self._api.collector(cluster)
+        found: dict[str, Any] = {}
+        known = collector.access.cluster
+        for broker in sorted(known.brokers()):
+            try:
+                entries = described(known, BrokerEntity(broker))
+            except UnsupportedVersion:
+                found[str(broker)] = None
+            except ZkbrokerError as error:
+                found[str(broker)] = {"error": str(error)}
+            else:
+                found[str(broker)] = setting_rows(entries)
+        return json_answer({"brokers": found})
+
+    @contextmanager
+    def _permit(self) -> Iterator[None]:
+        try:
+            self._permits.put(None, timeout_s=_WAIT_S)
+        except QueueFull:
+            raise Refused(
+                503, "busy", "others read messages at the moment: try again in some seconds"
+            ) from None
+        try:
+            yield
+        finally:
+            self._permits.get(timeout_s=0)
+
+
+def _known(collector: Collector, topic: str) -> Cluster:
+    """Return the brokers, with the leaders of a topic.
+
+    Raises:
+        ZkbrokerError: they cannot be asked.
+    """
+    cluster = collector.access.cluster
+    cluster.partitions(topic)
+    return cluster
+
+
+def _partitions(collector: Collector, topic: str) -> list[int]:
+    """Return the partitions that a request is about."""
+    described_topic = collector.seen.topics.get(topic)
+    if described_topic is None:
+        raise missing(f"there is no topic {topic[:249]}" if topic else "topic has to be given")
+    numbers = [each.partition for each in described_topic.partitions]
+    if not request.args.get("partition"):
+        return numbers
+    number = number_of("partition", 0, 0, _MAX_PARTITION)
+    if number not in numbers:
+        raise missing(f"{topic} has no partition {number}")
+    return [number]
+
+
+def _places(text: str, partitions: list[int]) -> Mapping[int, int]:
+    """Read `PARTITION:OFFSET,…`."""
+    found: dict[int, int] = {}
+    for each in text.split(",") if text else ():
+        partition, _, offset = each.partition(":")
+        number = whole("the partition in at", partition, 0, _MAX_PARTITION)
+        if number not in partitions:
+            raise missing(f"at names partition {number}, which is not asked for")
+        found[number] = whole("the offset in at", offset, 0, _MAX_OFFSET)
+    return found
+
+
+def _searched(name: str) -> bytes | None:
+    text = text_of(name)
+    return text.encode("utf-8", "surrogatepass") if text else None
+
+
+def _directory(collector: Collector, topic: str, partition: int) -> tuple[str, str] | None:
+    """Return the leader's host and the directory of a partition on it; None where unknown."""
+    for each in collector.seen.topics[topic].partitions:
+        if each.partition == partition and each.leader is not None:
+            broker = collector.seen.brokers.get(each.leader)
+            for directory in collector.seen.directories.get(each.leader, ()):
+                held = any(
+                    (replica.topic, replica.partition) == (topic, partition)
+                    for replica in directory.replicas
+                )
+                if held and broker is not None:
+                    return broker.host, directory.path
+    return None
+
+
+def _local_segments(
+    host: str, directory: str, topic: str, partition: int
+) -> list[dict[str, Any]] | None:
+    if not is_local(host):
+        return None
+    return segments_of(Path(directory) / f"{topic}-{partition}")
+
+
+def _sliced(data: bytes) -> Iterator[bytes]:
+    for begin in range(0, len(data), _SLICE):
+        yield data[begin : begin + _SLICE]

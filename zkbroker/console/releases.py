@@ -1,0 +1,73 @@
+"""Which release of Kafka brought a version of an API: how old a client's requests are.
+
+Source: the protocol documents of Kafka 0.8 to 2.4. A client's age is that of the oldest request on
+its way of data (`DATA`): others keep old versions for years without being old themselves.
+"""
+
+from collections.abc import Iterable
+
+from zkbroker.protocol import ApiKey
+
+_SINCE: dict[ApiKey, tuple[str, ...]] = {
+    ApiKey.PRODUCE: ("0.8", "0.9", "0.10.0", "0.11", "1.0", "1.0", "2.0", "2.1", "2.4"),
+    ApiKey.FETCH: (
+        "0.8", "0.9", "0.10.0", "0.10.1", "0.11", "0.11", "1.0", "1.1", "2.0", "2.1", "2.1", "2.3",
+    ),
+    ApiKey.LIST_OFFSETS: ("0.8", "0.10.1", "0.11", "2.0", "2.1", "2.2"),
+    ApiKey.METADATA: (
+        "0.8", "0.10.0", "0.10.1", "0.11", "0.11", "1.0", "2.0", "2.1", "2.3",
+    ),
+    ApiKey.OFFSET_COMMIT: ("0.8", "0.8.2", "0.9", "0.11", "2.0", "2.1", "2.1", "2.3"),
+    ApiKey.OFFSET_FETCH: ("0.8", "0.8.2", "0.10.2", "0.11", "2.0", "2.1", "2.4"),
+    ApiKey.FIND_COORDINATOR: ("0.8.2", "0.11", "2.0"),
+    ApiKey.JOIN_GROUP: ("0.9", "0.10.1", "0.11", "2.0", "2.2", "2.3"),
+    ApiKey.HEARTBEAT: ("0.9", "0.11", "2.0", "2.3"),
+    ApiKey.LEAVE_GROUP: ("0.9", "0.11", "2.0", "2.4"),
+    ApiKey.SYNC_GROUP: ("0.9", "0.11", "2.0", "2.3"),
+    ApiKey.DESCRIBE_GROUPS: ("0.9", "0.11", "2.0", "2.3"),
+    ApiKey.LIST_GROUPS: ("0.9", "0.11", "2.0"),
+    ApiKey.SASL_HANDSHAKE: ("0.10.0", "1.0"),
+    ApiKey.API_VERSIONS: ("0.10.0", "0.11", "2.0", "2.4"),
+    ApiKey.CREATE_TOPICS: ("0.10.1", "0.10.2", "0.11", "2.0"),
+    ApiKey.DELETE_TOPICS: ("0.10.1", "0.11", "2.0", "2.1"),
+    ApiKey.DELETE_RECORDS: ("0.11", "2.0"),
+    ApiKey.INIT_PRODUCER_ID: ("0.11", "2.0"),
+    ApiKey.ADD_PARTITIONS_TO_TXN: ("0.11", "2.0"),
+    ApiKey.ADD_OFFSETS_TO_TXN: ("0.11", "2.0"),
+    ApiKey.END_TXN: ("0.11", "2.0"),
+    ApiKey.TXN_OFFSET_COMMIT: ("0.11", "2.0", "2.1"),
+    ApiKey.DESCRIBE_CONFIGS: ("0.11", "1.1", "2.0"),
+    ApiKey.ALTER_CONFIGS: ("0.11", "2.0"),
+    ApiKey.DESCRIBE_LOG_DIRS: ("1.0", "2.0"),
+    ApiKey.CREATE_PARTITIONS: ("1.0", "2.0"),
+    ApiKey.DELETE_GROUPS: ("1.1", "2.0"),
+}  # fmt: skip
+DATA = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA)
+
+
+def since(api_key: int, version: int) -> str | None:
+    """Return the release that brought a version; None where that is not in the table."""
+    try:
+        known = _SINCE.get(ApiKey(api_key))
+    except ValueError:
+        return None
+    if known is None or version < 0:
+        return None
+    return known[version] if version < len(known) else known[-1]
+
+
+def oldest(requests: Iterable[tuple[int, int]]) -> str | None:
+    """Return the release that a client's requests need at least to be served.
+
+    Args:
+        requests: API key and version of each.
+    """
+    told = [(key, found) for key, version in requests if (found := since(key, version))]
+    of_data = [found for key, found in told if key in DATA]
+    releases = of_data or [found for _, found in told]
+    return min(releases, key=order, default=None)
+
+
+def order(release: str) -> tuple[int, ...]:
+    """Return what sorts releases by age."""
+    return tuple(int(part) for part in release.split("."))

@@ -1,0 +1,69 @@
+"""Where reading begins, or a group goes on: a text of the page.
+
+    earliest  latest  123 (an offset)  -50 (so many before the end)  +50 (so many further)
+    @2026-11-23  @2026-11-23T10:00:00+01:00  @1795446755254 (milliseconds)
+
+A time without a zone is UTC.
+"""
+
+import datetime as dt
+from dataclasses import dataclass
+from enum import Enum
+
+from zkbroker.console.requests import bad
+
+_MOST = 2**63 - 1
+
+
+class Begin(Enum):
+    """What a start is counted from."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    OFFSET = "offset"
+    BACK = "back"
+    ON = "on"
+    TIME = "time"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A start. Args: value is an offset, a number of messages, or ms since 1970."""
+
+    begin: Begin
+    value: int = 0
+
+
+def parse_start(text: str) -> Start:
+    """Read a start.
+
+    Raises:
+        Refused: the text has another form.
+    """
+    text = text.strip()
+    if text in ("earliest", "latest"):
+        return Start(Begin(text))
+    if text.startswith("@"):
+        return Start(Begin.TIME, _time_ms(text[1:].strip()))
+    sign, digits = text[:1], text[1:] if text[:1] in "+-" else text
+    if text and digits.isascii() and digits.isdecimal() and len(digits) <= 19:
+        number = int(digits)
+        if number <= _MOST:
+            begin = {"-": Begin.BACK, "+": Begin.ON}.get(sign, Begin.OFFSET)
+            return Start(begin, number)
+    raise bad(
+        "from has to be earliest, latest, an offset, -N messages before the end, or a time as in "
+        "@2026-11-23T10:00:00Z"
+    )
+
+
+def _time_ms(text: str) -> int:
+    if text.isascii() and text.isdecimal() and len(text) <= 15:
+        return int(text)
+    try:
+        found = dt.datetime.fromisoformat(text)
+        if found.tzinfo is None:
+            found = found.replace(tzinfo=dt.UTC)
+        return max(0, round(found.timestamp() * 1000))
+    except (ValueError, OverflowError):
+        raise bad(f"@{text[:40]} is no time: give one as in @2026-11-23T10:00:00Z") from None
