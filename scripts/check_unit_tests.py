@@ -36,6 +36,8 @@ NOTHING_TO_DECIDE = {
     "zkbroker/fileslice.py": "data",
     "zkbroker/log/results.py": "data",
     "zkbroker/network/client/versions.py": "a table",
+    "zkbroker/network/server/figures.py": "data",
+    "zkbroker/network/server/limits.py": "data",
     "zkbroker/network/server/owner.py": "a protocol",
     "zkbroker/producer/errors.py": "names of errors",
     "zkbroker/producer/handlers.py": "base classes without behaviour",

@@ -11,7 +11,7 @@ from tests.support.broker_requests import fetch, values
 from tests.support.brokers import connect, running_broker
 from tests.support.legacy07_server import Client07, Server07
 from zkbroker.log.legacy07.lookup import ViewMap
-from zkbroker.network.server.server import Limits
+from zkbroker.network.server.limits import Limits
 from zkbroker.protocol.legacy07 import (
     Fetch07,
     MultiFetch07,

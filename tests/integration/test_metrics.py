@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -12,6 +13,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.markdown import ROOT
+from tests.support.process import eventually
+from zkbroker.admin.coordinator_groups import set_offsets
+from zkbroker.cli.connection import open_cluster
 from zkbroker.config.consumer import ConsumerConfig
 from zkbroker.config.group_consumer import GroupConsumerConfig
 from zkbroker.config.producer import ProducerConfig
@@ -130,14 +134,101 @@ def test_another_path_is_not_found(page):
         read(port, "/")
 
 
-def test_the_dashboard_asks_only_for_metrics_there_are(page):
+def test_dashboard_and_alerts_ask_only_for_metrics_there_are(page):
     cluster, port = page
-    known = {name for name, _ in samples(port)} | client_metric_names(cluster)
+    commit(cluster, "watched", {})
+    found = samples(port)
+    known = {name for name, _ in found} | client_metric_names(cluster)
     dashboard = (ROOT / "docker" / "grafana" / "zkbroker-dashboard.json").read_text("utf-8")
-    asked = set(re.findall(r"zkbroker_\w+", dashboard))
-    assert len(asked) > 10
+    rules = (ROOT / "docker" / "prometheus" / "zkbroker-rules.yml").read_text("utf-8")
+    asked = set(re.findall(r"zkbroker_\w+", dashboard + rules))
+    assert len(asked) > 40
     # A counter without samples is not shown: no request has failed in a healthy broker.
     assert asked - known <= {"zkbroker_errors_total"}
+
+
+def test_labels_of_dashboard_and_alerts_are_those_of_the_series(page):
+    cluster, port = page
+    commit(cluster, "watched", {})
+    labels = {}
+    for name, of_sample in samples(port):
+        labels.setdefault(name, set()).update(key for key, _ in of_sample)
+    dashboard = json.loads(
+        (ROOT / "docker" / "grafana" / "zkbroker-dashboard.json").read_text("utf-8")
+    )
+    rules = (ROOT / "docker" / "prometheus" / "zkbroker-rules.yml").read_text("utf-8")
+    asked = [rules, *(each["expr"] for panel in dashboard["panels"] for each in panel["targets"])]
+    selectors = re.findall(r"(zkbroker_\w+)\{([^}]*)\}", "\n".join(asked))
+    assert len(selectors) > 40
+    for name, selected in selectors:
+        # Clients have pages of their own; an error has its series once a request failed.
+        if name in labels:
+            given = set(re.findall(r"(\w+)=", selected))
+            assert given <= labels[name] | {"instance", "job"}, name
+
+
+def commit(cluster, group, offsets):
+    """Commit for a new topic, and beside it what is given; returns the topic."""
+    topic = cluster.create_topic(partitions=2)
+    with open_cluster(cluster.bootstrap_servers, None) as brokers:
+        set_offsets(brokers, group, {(topic, 0): 0, (topic, 1): 0, **offsets})
+    return topic
+
+
+def test_what_groups_committed_stands_beside_the_ends_of_partitions(page):
+    cluster, port = page
+    topic = commit(cluster, "counting", {})
+    with open_cluster(cluster.bootstrap_servers, None) as brokers:
+        set_offsets(brokers, "counting", {(topic, 1): 7})
+    found = samples(port)
+
+    def committed(partition):
+        where = (("group", "counting"), ("partition", partition), ("topic", topic))
+        return found["zkbroker_group_committed_offset", where]
+
+    assert (committed("0"), committed("1")) == (0, 7)
+    assert found["zkbroker_log_end_offset", (("partition", "1"), ("topic", topic))] == 0
+    assert found["zkbroker_groups", (("state", "empty"),)] >= 1
+    assert found["zkbroker_groups_left_out", ()] == 0
+
+
+def test_session_directories_connections_and_requests(page):
+    cluster, port = page
+    found = samples(port)
+    states = {state: found["zkbroker_zookeeper_session_state", (("state", state),)]
+              for state in ("connected", "suspended", "lost")}  # fmt: skip
+    assert states == {"connected": 1, "suspended": 0, "lost": 0}
+    at = (("directory", str(cluster.broker(1).data_directory)),)
+    assert found["zkbroker_log_directory_offline", at] == 0
+    assert found["zkbroker_log_directory_free_bytes", at] > 0
+    assert (
+        found["zkbroker_log_directory_free_bytes", at]
+        < found["zkbroker_log_directory_total_bytes", at]
+    )
+    held = sum(value for (name, _), value in found.items() if name == "zkbroker_log_size_bytes")
+    assert found["zkbroker_log_directory_size_bytes", at] == held
+    assert found["zkbroker_log_offline_log_directory_count", ()] == 0
+    # At least that of the controller, which is this broker.
+    assert found["zkbroker_connections", (("listener", "PLAINTEXT"),)] >= 1
+    assert found["zkbroker_connections_accepted_total", ()] >= 1
+    assert found["zkbroker_connections_refused_total", ()] == 0
+    assert found["zkbroker_request_queue_size", ()] == 0
+    assert found["zkbroker_request_handled_now", ()] >= 0
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_the_rules_are_those_of_prometheus():
+    directory = ROOT / "docker" / "prometheus"
+    for command in (
+        ("check", "config", "--syntax-only", "prometheus.yml"),
+        ("check", "rules", "zkbroker-rules.yml"),
+        ("test", "rules", "zkbroker-rules-test.yml"),
+    ):
+        ran = subprocess.run(
+            ["promtool", *command],
+            cwd=directory, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 def client_metric_names(cluster):
@@ -246,3 +337,15 @@ def test_flushes_are_timed(page):
     _, port = page
     found = {name: value for (name, _), value in samples(port).items()}
     assert "zkbroker_log_flush_seconds_count" in found
+
+
+def test_a_session_that_is_suspended_is_seen(page):
+    cluster, port = page
+    cluster.embedded_zookeeper.pause()
+    try:
+        suspended = ("zkbroker_zookeeper_session_state", (("state", "connected"),))
+        eventually(lambda: samples(port)[suspended] == 0)
+        assert samples(port)["zkbroker_zookeeper_disconnects_total", ()] >= 1
+    finally:
+        cluster.embedded_zookeeper.resume()
+    eventually(lambda: samples(port)[suspended] == 1)

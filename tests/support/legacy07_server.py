@@ -10,7 +10,8 @@ import gevent
 from zkbroker.broker.legacy07.handlers import Handlers07
 from zkbroker.config.legacy07 import Legacy07Config
 from zkbroker.log.legacy07 import Legacy07Logs
-from zkbroker.network.server.server import Limits, Listener, Server
+from zkbroker.network.server.limits import Limits
+from zkbroker.network.server.server import Listener, Server
 from zkbroker.records.legacy07 import Limits07
 from zkbroker.runtime import get_runtime
 

@@ -23,8 +23,11 @@ from zkbroker.broker.admin_access import REALM, WINDOW_S, Access, AdminAccess
 from zkbroker.broker.exposition import BrokerCollector
 from zkbroker.broker.health import STARTING, not_alive, not_ready, troubles
 from zkbroker.broker.services import BrokerServices
+from zkbroker.broker.state_exposition import StateCollector
 from zkbroker.broker.summary import summary
+from zkbroker.coordinator.groups.figures import GroupFigures
 from zkbroker.coordinator.transactions.counts import TransactionFigures
+from zkbroker.network.server.figures import ServerFigures
 from zkbroker.network.server.pages import PageServer
 from zkbroker.runtime.greenlets import yield_turn
 
@@ -85,10 +88,16 @@ class MetricsPage:
         self._server.start()
 
     def show(
-        self, services: BrokerServices, transaction_figures: Callable[[], TransactionFigures]
+        self,
+        services: BrokerServices,
+        *,
+        transactions: Callable[[], TransactionFigures],
+        server: Callable[[], ServerFigures],
+        groups: Callable[[int], GroupFigures],
     ) -> None:
-        """Begin to show a broker that runs now."""
-        self._registry.register(BrokerCollector(services, transaction_figures))
+        """Begin to show a broker that runs now, with the figures of its parts."""
+        self._registry.register(BrokerCollector(services, transactions))
+        self._registry.register(StateCollector(services, server, groups))
         self._services = services
         logger.info("metrics served port=%d", self.port)
 

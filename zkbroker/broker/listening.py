@@ -15,7 +15,8 @@ from zkbroker.config.security import PLAINTEXT
 from zkbroker.errors import StorageError
 from zkbroker.network.client.opening import check_security
 from zkbroker.network.server.connection_rates import UNLIMITED, CreationLimits
-from zkbroker.network.server.server import Limits, Listener, Server
+from zkbroker.network.server.limits import Limits
+from zkbroker.network.server.server import Listener, Server
 from zkbroker.network.server.tls import ListenersTls
 from zkbroker.registry.brokers import BrokerInfo
 from zkbroker.registry.user_configs import Default, UserConfigs

@@ -140,7 +140,12 @@ class BrokerNode:
         saving = save_often(parts.services.clients, directory, self._runtime)
         teardown.add("client versions", saving)
         if page is not None:
-            page.show(parts.services, parts.transactions.coordinator.figures)
+            page.show(
+                parts.services,
+                transactions=parts.transactions.coordinator.figures,
+                server=foundation.server.figures,
+                groups=parts.coordination.coordinator.figures,
+            )
             teardown.add("metrics", page.hide)
 
     def _start_legacy07(self, parts: BrokerParts) -> None:

@@ -80,6 +80,9 @@ class BrokerConfig(
         "makes them; everybody who can connect where it is not given.")
     metrics_topics: int = option("metrics.topics.max", Int32(0), 1000,
         "Topics with metrics of their own; all others are counted together.")
+    metrics_group_offsets: int = option("metrics.group.offsets.max", Int32(0), 10_000,
+        "Committed offsets that the metrics of a broker name, of groups that it coordinates: first "
+        "of groups with members, then by name. 0 names none.")
     # fmt: on
     log: LogConfig = field(default_factory=LogConfig)
     """Defaults of every topic's log."""

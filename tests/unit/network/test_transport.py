@@ -9,7 +9,8 @@ from zkbroker.errors import NetworkError
 from zkbroker.fileslice import FileSlice
 from zkbroker.network.client.channel import Channel
 from zkbroker.network.frames import FrameReader
-from zkbroker.network.server.server import Limits, Listener, Server, Session
+from zkbroker.network.server.limits import Limits
+from zkbroker.network.server.server import Listener, Server, Session
 from zkbroker.network.server.stream import HubStream
 from zkbroker.network.transport import (
     MemoryTransport,

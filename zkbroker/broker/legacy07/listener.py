@@ -17,7 +17,8 @@ from zkbroker.broker.legacy07.views import Views07
 from zkbroker.broker.services import BrokerServices
 from zkbroker.errors import StorageError
 from zkbroker.log.legacy07 import Legacy07Logs
-from zkbroker.network.server.server import Limits, Listener, Server
+from zkbroker.network.server.limits import Limits
+from zkbroker.network.server.server import Listener, Server
 from zkbroker.records.legacy07 import Limits07
 from zkbroker.registry.legacy07 import Registration07
 from zkbroker.zookeeper import ZkSession

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from zkbroker.coordinator.groups.figures import GroupFigures, group_figures
 from zkbroker.coordinator.groups.group import GroupState
 from zkbroker.coordinator.groups.member import (
     JoinReply,
@@ -321,6 +322,10 @@ class GroupCoordinator:
                 for group in partition.groups.values()
             ],
         )
+
+    def figures(self, limit: int) -> GroupFigures:
+        """What operators watch, with at most `limit` committed offsets."""
+        return group_figures(self._partitions.hosted.loaded(), limit)
 
     def delete(self, group_id: str, park: Park = unparked) -> ErrorCode:
         """Delete an empty group with its offsets."""

@@ -9,8 +9,9 @@ import logging
 import select
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import gevent
 import gevent.event
@@ -19,7 +20,9 @@ import gevent.pool
 
 from zkbroker.network.frames import FrameReader
 from zkbroker.network.server.binding import Listener, bind
-from zkbroker.network.server.connection_rates import ConnectionRates, CreationLimits
+from zkbroker.network.server.connection_rates import ConnectionRates
+from zkbroker.network.server.figures import ServerFigures
+from zkbroker.network.server.limits import Limits
 from zkbroker.network.server.muting import Alarm
 from zkbroker.network.server.request_memory import Account, RequestMemory
 from zkbroker.network.server.session import CloseConnection, Session
@@ -27,7 +30,7 @@ from zkbroker.network.server.stream import HubStream
 from zkbroker.network.transport import Part, ServerTransport
 from zkbroker.runtime.greenlets import yield_turn
 
-__all__ = ["CloseConnection", "Limits", "Listener", "Server", "Session"]
+__all__ = ["CloseConnection", "Listener", "Server", "Session"]
 
 logger = logging.getLogger(__name__)
 
@@ -44,32 +47,6 @@ _LEAST_ANSWER_BYTES = 64 * 1024
 
 
 Transports = Callable[[str, socket.socket], ServerTransport | None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Bounds of a server. Counts are of connections or requests, times in seconds."""
-
-    max_request_bytes: int = 100 * 1024 * 1024
-    max_queued_requests: int = 500
-    max_connections: int = 2**31 - 1
-    max_connections_per_ip: int = 2**31 - 1
-    max_connections_overrides: Mapping[str, int] = field(default_factory=dict)
-    max_idle_s: float = 600.0
-    max_frame_s: float = 30.0
-    """How long a request that has begun may stay incomplete without a byte coming."""
-    max_queued_request_bytes: int = -1
-    """Memory of all requests together that are larger than a first buffer; -1 for any."""
-    min_bytes_per_s: int = 16 * 1024
-    """What a large request must bring while others wait for memory, or it is cut."""
-    rate_window_s: float = 5.0
-    """Over how long that rate is looked at."""
-    max_answer_bytes: int = 64 * 1024 * 1024
-    """Memory of all answers that are converted for their reader, in bytes, the smallest aside."""
-    send_buffer_bytes: int = -1
-    receive_buffer_bytes: int = -1
-    creation: CreationLimits = field(default_factory=CreationLimits)
-    """How many connections are accepted in a second."""
 
 
 Handle = Callable[[Session, memoryview], Sequence[Part] | None]
@@ -145,6 +122,19 @@ class Server:
     @property
     def connections(self) -> int:
         return len(self._sessions)
+
+    def figures(self) -> ServerFigures:
+        """What operators watch."""
+        counts = Counter(dict.fromkeys(self.addresses, 0))
+        counts.update(session.listener for session in self._sessions)
+        return ServerFigures(
+            connections=counts,
+            accepted=self._admitted,
+            refused=self.refused,
+            requests_handled=self.limits.max_queued_requests - self.slots.counter,
+            requests_waiting=self.slots.linkcount(),
+            request_bytes=self._memory.held,
+        )
 
     def listen(self) -> None:
         """Bind every listener; connections wait in the backlog until `start`.

@@ -4,7 +4,8 @@ import gevent
 import gevent.socket
 
 from zkbroker.network.server.connection_rates import ConnectionRates, CreationLimits
-from zkbroker.network.server.server import Limits, Listener, Server
+from zkbroker.network.server.limits import Limits
+from zkbroker.network.server.server import Listener, Server
 
 
 class _Clock:

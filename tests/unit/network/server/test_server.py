@@ -14,10 +14,10 @@ import gevent.socket
 import pytest
 
 from zkbroker.fileslice import FileSlice
+from zkbroker.network.server.limits import Limits
 from zkbroker.network.server.server import (
     CloseConnection,
     Gate,
-    Limits,
     Listener,
     Server,
     Session,
@@ -302,6 +302,33 @@ def test_requests_worked_on_are_bounded_and_parked_ones_do_not_count(serve: Star
     gate.set()
     for connection in parked:
         assert receive(connection, 10) == frame(b"parked")
+
+
+def test_figures_of_connections_and_requests(servers: list[Server], serve: StartServer) -> None:
+    gate = gevent.event.Event()
+
+    def handle(session: Session, request: memoryview) -> Sequence[Part]:
+        gate.wait()
+        return [frame(b"done")]
+
+    address = serve(handle, max_queued_requests=1, max_connections=2)
+    (server,) = servers
+    assert server.figures().connections == {"PLAINTEXT": 0}
+    connections = [connect(address) for _ in range(2)]
+    for connection in connections:
+        connection.sendall(frame(b"work"))
+    with gevent.Timeout(30):
+        while not server.figures().requests_waiting:
+            gevent.sleep(0.01)
+    assert connect(address).recv(1) == b""
+    found = server.figures()
+    assert found.connections == {"PLAINTEXT": 2}
+    assert (found.accepted, found.refused) == (2, 1)
+    assert (found.requests_handled, found.requests_waiting) == (1, 1)
+    gate.set()
+    for connection in connections:
+        assert receive(connection, 8) == frame(b"done")
+    assert server.figures().requests_handled == 0
 
 
 def test_readers_that_take_nothing_keep_no_request_from_being_worked_on(

@@ -25,7 +25,8 @@ from zkbroker.fileslice import FileSlice
 from zkbroker.network.client.opening import open_transport
 from zkbroker.network.frames import FrameReader
 from zkbroker.network.server import tls
-from zkbroker.network.server.server import Limits, Listener, Server, Session
+from zkbroker.network.server.limits import Limits
+from zkbroker.network.server.server import Listener, Server, Session
 from zkbroker.network.server.tls import ListenersTls
 from zkbroker.runtime import get_runtime
 
