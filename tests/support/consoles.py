@@ -7,6 +7,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,8 @@ class ConsoleClient:
         self.cookie: str | None = None
         self.csrf: str | None = None
         self._cluster: str | None = None
+        self.expected_in_log: str | None = None
+        """What its log has to hold in the end."""
 
     def ask(self, method: str, path: str, body: object = None, **headers: str):
         """Return status, headers and bytes."""
@@ -131,30 +134,33 @@ def running_console(
 ) -> Iterator[ConsoleClient]:
     """Run `zkbroker console` on a free port until the block ends."""
     command = [sys.executable, "-m", "zkbroker.cli", "console", "--port", "0", *arguments]
+    log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed at the end of the block
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=log,
         text=True,
         env={**os.environ, **(environment or {})},
     )
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
-        assert line.startswith(READY), (line, _rest(process))
+        assert line.startswith(READY), (line, _ended(process, log))
         client = ConsoleClient(line.removeprefix(READY).strip(), cafile)
         client.process = process
         yield client
+        text = _ended(process, log)
+        assert "Traceback" not in text, text
+        assert (client.expected_in_log or "") in text, text
     finally:
-        process.terminate()
-        try:
-            process.communicate(timeout=30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            raise
+        process.kill()
+        process.communicate()
+        log.close()
 
 
-def _rest(process) -> str:
-    process.kill()
-    return process.communicate()[1]
+def _ended(process, log) -> str:
+    """End a process; return what it wrote to its log."""
+    process.terminate()
+    process.communicate(timeout=TIMEOUT_S)
+    log.seek(0)
+    return log.read()

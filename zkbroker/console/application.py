@@ -23,6 +23,7 @@ from werkzeug.exceptions import HTTPException, NotFound
 
 from zkbroker import __version__
 from zkbroker.broker.admin_access import WINDOW_S, Access
+from zkbroker.console.actions_api import ActionsApi
 from zkbroker.console.api import Api
 from zkbroker.console.collector import Collector
 from zkbroker.console.events import Streams
@@ -108,6 +109,7 @@ def make_application(
     api = Api(collectors, streams)
     api.add_to(routes)
     ReadingApi(api, streams, runtime).add_to(routes)
+    ActionsApi(api).add_to(routes)
     app.register_blueprint(routes)
     return app
 

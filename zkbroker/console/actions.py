@@ -1,0 +1,335 @@
+"""What operators change: topics, offsets, leaders, replicas; each first as a plan in words.
+
+    plan     everything is checked as far as it can be, nothing is written
+    confirm  the name of what is changed, typed by a person
+    run      through the functions of `zkbroker.admin`: by the brokers where they are new enough,
+             otherwise in ZooKeeper where the console has it
+
+Invariant: what runs is what was planned from the same request; brokers check once more.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from zkbroker.admin import broker_queries, reassignment, topics, wire_topics
+from zkbroker.admin.reassignment_plan import moved_replicas, plan_reassignment
+from zkbroker.admin.topics import TopicDescription
+from zkbroker.config.log import LogConfig
+from zkbroker.console.collector import Collector
+from zkbroker.console.requests import Refused, bad, missing, text_in, whole
+from zkbroker.errors import ClientError, UnsupportedVersion
+from zkbroker.registry.operator_requests import read_requests
+from zkbroker.registry.topic_rules import MAX_PARTITIONS, check_new_name
+from zkbroker.registry.topics import assignments
+from zkbroker.types import PartitionKey
+from zkbroker.zookeeper import ZkSession
+
+_MOST_SETTINGS = 100
+_MOST_TEXT = 4000
+_SHOWN = 20
+_MAX_BROKER = 2**31 - 1
+
+Given = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an action would do.
+
+    Args:
+        steps: in words.
+        confirm: what a person types.
+        run: does it.
+        warnings: what to think of before.
+    """
+
+    steps: Sequence[str]
+    confirm: str
+    run: Callable[[], object]
+    warnings: Sequence[str] = field(default=())
+
+
+def create(collector: Collector, given: Given) -> Plan:
+    """Plan a new topic."""
+    name = text_in(given, "name", 1000)
+    check_new_name(name, list(collector.seen.topics))
+    partitions = whole("partitions", given.get("partitions"), 1, MAX_PARTITIONS)
+    replicas = whole("replication", given.get("replication"), 1, 1000)
+    live = len(collector.seen.alive)
+    if replicas > live:
+        raise bad(
+            f"replication {replicas} is more than the {live} brokers that run: give at most {live}"
+        )
+    settings = _settings(given.get("settings"))
+    wanted = {key: value for key, value in settings.items() if value is not None}
+    LogConfig().with_topic_overrides(wanted)
+    cluster, session = collector.access.cluster, collector.access.session
+
+    def run() -> None:
+        try:
+            wire_topics.create_topic(
+                cluster, name, partitions=partitions, replication_factor=replicas, config=wanted
+            )
+            wire_topics.await_topic(cluster, name)
+        except UnsupportedVersion:
+            topics.create_topic(
+                _through(session),
+                name,
+                partitions=partitions,
+                replication_factor=replicas,
+                config=wanted,
+            )
+
+    steps = [f"create topic {name}: {_count(partitions, 'partition')}, {replicas} replicas each"]
+    steps += [f"set {key} = {value}" for key, value in sorted(wanted.items())]
+    warnings = [] if replicas > 1 else ["with one replica, a broker that is lost loses messages"]
+    return Plan(steps, name, run, warnings)
+
+
+def alter(collector: Collector, topic: str, given: Given) -> Plan:
+    """Plan more partitions, and other settings of a topic."""
+    found = _topic(collector, topic)
+    cluster, session = collector.access.cluster, collector.access.session
+    present = len(found.partitions)
+    total = given.get("partitions")
+    if total is not None:
+        total = whole("partitions", total, 1, MAX_PARTITIONS)
+        if total <= present:
+            raise bad(f"{topic} has {present} partitions: their number can only grow")
+    settings = _settings(given.get("settings"))
+    if total is None and not settings:
+        raise bad("nothing is to change: give partitions, or settings")
+    add = {key: value for key, value in settings.items() if value is not None}
+    delete = [key for key, value in settings.items() if value is None]
+    LogConfig().with_topic_overrides(add)
+
+    def run() -> None:
+        if total is not None:
+            try:
+                wire_topics.add_partitions(cluster, topic, total)
+            except UnsupportedVersion:
+                topics.add_partitions(_through(session), topic, total)
+        if settings:
+            try:
+                wire_topics.alter_config(cluster, topic, add=add, delete=delete)
+            except UnsupportedVersion:
+                topics.alter_config(_through(session), topic, add=add, delete=delete)
+
+    steps, warnings = [], []
+    if total is not None:
+        steps.append(f"add {_count(total - present, 'partition')} to {topic}: {total} then")
+        warnings.append("messages with a key may go to other partitions than before")
+    steps += [f"set {key} = {value}" for key, value in sorted(add.items())]
+    steps += [f"set {key} back to the brokers' default" for key in sorted(delete)]
+    return Plan(steps, topic, run, [*warnings, *_internal(collector, topic)])
+
+
+def delete(collector: Collector, topic: str, given: Given) -> Plan:
+    """Plan the end of a topic."""
+    found = _topic(collector, topic)
+    cluster, session = collector.access.cluster, collector.access.session
+
+    def run() -> None:
+        try:
+            wire_topics.delete_topic(cluster, topic)
+        except UnsupportedVersion:
+            topics.delete_topic(_through(session), topic)
+
+    readers = sorted(
+        group.name
+        for group in collector.seen.groups.values()
+        if any(key[0] == topic for key in (*group.offsets, *group.owners))
+    )
+    warnings = ["its messages cannot be had back"]
+    if readers:
+        warnings.append(f"groups read it: {_listed(readers)}")
+    steps = [f"delete topic {topic} with {_count(len(found.partitions), 'partition')}"]
+    return Plan(steps, topic, run, [*warnings, *_internal(collector, topic)])
+
+
+def elect(collector: Collector, topic: str, given: Given) -> Plan:
+    """Plan that preferred replicas lead again."""
+    found = _topic(collector, topic)
+    numbers = _partitions(found, given.get("partitions"))
+    keys = [(topic, number) for number in numbers]
+    cluster, session = collector.access.cluster, collector.access.session
+    moves = [
+        each
+        for each in found.partitions
+        if each.partition in numbers and each.replicas and each.leader != each.replicas[0]
+    ]
+
+    def run() -> None:
+        try:
+            answers = broker_queries.elect_preferred(cluster, keys)
+        except UnsupportedVersion:
+            reassignment.elect_preferred(_through(session), keys)
+            return
+        failed = [(key, error) for key, error in sorted(answers.items()) if error is not None]
+        if failed:
+            (name, number), error = failed[0]
+            kept = _count(len(failed), "partition")
+            raise ClientError(f"{kept} kept the leader, as {name}-{number}: {error}")
+
+    steps = [
+        f"{topic}-{each.partition}: broker {each.replicas[0]} leads in place of {each.leader}"
+        for each in moves[:_SHOWN]
+    ]
+    if len(moves) > _SHOWN:
+        steps.append(f"and {len(moves) - _SHOWN} more")
+    warnings = [
+        f"broker {each.replicas[0]} is not in sync for partition {each.partition}"
+        for each in moves
+        if each.replicas[0] not in each.isr
+    ]
+    return Plan(steps or ["preferred replicas lead already"], topic, run, warnings[:_SHOWN])
+
+
+def reassign(collector: Collector, topic: str, given: Given) -> Plan:
+    """Plan other replicas for a topic's partitions."""
+    found = _topic(collector, topic)
+    session = _through(collector.access.session)
+    current: dict[PartitionKey, tuple[int, ...]] = {
+        (topic, each.partition): each.replicas for each in found.partitions
+    }
+    live = collector.seen.alive
+    racks = {each: collector.seen.brokers[each].rack for each in sorted(live)}
+    if given.get("assignment") is not None:
+        wanted = _assignment(topic, given["assignment"])
+        unknown = sorted(wanted.keys() - current.keys())
+        if unknown:
+            raise missing(f"{topic} has no partition {unknown[0][1]}")
+    else:
+        chosen = _brokers(given.get("brokers"))
+        away = [each for each in chosen if each not in live]
+        if away:
+            raise bad(f"broker {away[0]} does not run; there are {_listed(map(str, sorted(live)))}")
+        wanted = plan_reassignment(current, {each: racks[each] for each in chosen})
+    target = {key: replicas for key, replicas in wanted.items() if current[key] != replicas}
+    if not target:
+        raise Refused(409, "nothing_to_do", "the replicas are where they are wanted already")
+    copied = moved_replicas(current, target)
+    size = sum(
+        (collector.seen.sizes.get(key) or 0) * len(set(replicas) - set(current[key]))
+        for key, replicas in target.items()
+    )
+    steps = [
+        f"{name}-{number}: {_ids(current[name, number])} -> {_ids(replicas)}"
+        for (name, number), replicas in sorted(target.items())[:_SHOWN]
+    ]
+    if len(target) > _SHOWN:
+        steps.append(f"and {len(target) - _SHOWN} more")
+    steps.append(f"{_count(copied, 'replica')} copied, about {size:,} bytes")
+    warnings = []
+    if any(len(replicas) < len(current[key]) for key, replicas in target.items()):
+        warnings.append("some partitions get fewer replicas than they have")
+    return Plan(steps, topic, lambda: reassignment.execute(session, target), warnings)
+
+
+def moving(session: ZkSession | None) -> list[dict[str, Any]]:
+    """Return the partitions that a reassignment is moving.
+
+    Raises:
+        Refused: the console has no ZooKeeper.
+    """
+    known = _through(session)
+    asked = read_requests(known).reassignment or {}
+    current = assignments(known, sorted({topic for topic, _ in asked}))
+    return [
+        {
+            "topic": topic,
+            "partition": number,
+            "from": list(current.get(topic, {}).get(number, ())),
+            "to": list(replicas),
+        }
+        for (topic, number), replicas in sorted(asked.items())
+    ]
+
+
+def _through(session: ZkSession | None) -> ZkSession:
+    if session is None:
+        raise Refused(
+            501,
+            "needs_zookeeper",
+            "this is done in ZooKeeper for brokers of this age: start the console with -z",
+        )
+    return session
+
+
+def _topic(collector: Collector, topic: str) -> TopicDescription:
+    found = collector.seen.topics.get(topic)
+    if found is None:
+        raise missing(f"there is no topic {topic[:249]}")
+    return found
+
+
+def _internal(collector: Collector, topic: str) -> list[str]:
+    if topic not in collector.seen.internal:
+        return []
+    return [f"{topic} is the brokers' own: groups or transactions depend on it"]
+
+
+def _settings(value: object) -> dict[str, str | None]:
+    """Return settings of a body: name → text, None to take one back."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or len(value) > _MOST_SETTINGS:
+        raise bad(f"settings has to be an object of at most {_MOST_SETTINGS} names")
+    found: dict[str, str | None] = {}
+    for name, text in value.items():
+        shown: object = text
+        if isinstance(text, bool):
+            shown = str(text).lower()
+        elif isinstance(text, int | float):
+            shown = str(text)
+        if not (shown is None or isinstance(shown, str)) or len(str(shown)) > _MOST_TEXT:
+            raise bad(f"setting {str(name)[:100]} has to be a text, a number or null")
+        found[str(name)] = shown
+    return found
+
+
+def _partitions(found: TopicDescription, value: object) -> set[int]:
+    there = {each.partition for each in found.partitions}
+    if value is None or value == []:
+        return there
+    if not isinstance(value, list):
+        raise bad("partitions has to be a list of numbers")
+    wanted = {whole("each partition", each, 0, MAX_PARTITIONS) for each in value}
+    gone = sorted(wanted - there)
+    if gone:
+        raise missing(f"{found.topic} has no partition {gone[0]}")
+    return wanted
+
+
+def _assignment(topic: str, value: object) -> dict[PartitionKey, tuple[int, ...]]:
+    if not isinstance(value, dict):
+        raise bad('assignment has to be an object, as in {"0": [1, 2]}')
+    found: dict[PartitionKey, tuple[int, ...]] = {}
+    for number, brokers in value.items():
+        key = (topic, whole("each partition", number, 0, MAX_PARTITIONS))
+        found[key] = tuple(_brokers(brokers))
+    return found
+
+
+def _brokers(value: object) -> list[int]:
+    if not isinstance(value, list) or not value:
+        raise bad("brokers has to be a list of broker ids")
+    found = [whole("each broker", each, 0, _MAX_BROKER) for each in value]
+    if len(set(found)) != len(found):
+        raise bad("a broker is named twice: each holds one replica of a partition")
+    return found
+
+
+def _ids(brokers: Sequence[int]) -> str:
+    return ",".join(map(str, brokers))
+
+
+def _listed(names: Any) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    return ", ".join(listed[:_SHOWN]) + more
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,104 @@
+"""Offsets of a group, set anew by an operator: planned, confirmed, and committed for idle groups.
+
+Invariant: no offset outside a log is committed; a group with members is refused, since they would
+commit over it.
+"""
+
+from typing import Any
+
+from zkbroker.admin import coordinator_groups, zk_groups
+from zkbroker.admin.reset_offsets import Target, Way, plan_reset
+from zkbroker.client.list_offsets import EARLIEST_TIME, LATEST_TIME
+from zkbroker.console.actions import Given, Plan
+from zkbroker.console.collector import Collector
+from zkbroker.console.observed import Kind
+from zkbroker.console.requests import Refused, bad, missing, text_in, whole
+from zkbroker.console.starts import Begin, Start, parse_start
+from zkbroker.types import PartitionKey
+
+_SHOWN = 20
+_MAX_PARTITION = 2**31 - 1
+
+
+def reset(collector: Collector, kind: Kind, group: str, given: Given) -> Plan:
+    """Plan where a group goes on.
+
+    Raises:
+        Refused: the request cannot be meant.
+        ZkbrokerError: the group has members, or the cluster does not answer.
+    """
+    cluster, session = collector.access.cluster, collector.access.session
+    found = collector.describe_group((kind, group))
+    if found is None:
+        raise missing(f"there is no group {group[:249]} of this kind")
+    target = _target(parse_start(text_in(given, "to", 100)))
+    committed = {key: each.offset for key, each in found.offsets.items()}
+    keys = _keys(collector, given, committed)
+    if kind is Kind.ZOOKEEPER:
+        if session is None:
+            raise Refused(501, "needs_zookeeper", "start the console with -z for this group")
+        zk_groups.check_idle(session, group)
+    else:
+        coordinator_groups.check_idle(cluster, group)
+    plan = plan_reset(cluster, target, keys, committed)
+
+    def run() -> None:
+        if session is not None and kind is Kind.ZOOKEEPER:
+            zk_groups.set_offsets(session, group, plan.offsets)
+        else:
+            coordinator_groups.set_offsets(cluster, group, plan.offsets)
+
+    changed = sorted(key for key in plan.offsets if plan.offsets[key] != committed.get(key))
+    steps = [
+        f"{topic}-{number}: {_shown(committed.get((topic, number)))} -> "
+        f"{plan.offsets[topic, number]}"
+        for topic, number in changed[:_SHOWN]
+    ]
+    if len(changed) > _SHOWN:
+        steps.append(f"and {len(changed) - _SHOWN} more")
+    warnings = [
+        f"{topic}-{number}: offset {wanted} lies outside the log, "
+        f"{plan.offsets[topic, number]} is taken"
+        for (topic, number), wanted in sorted(plan.moved.items())[:_SHOWN]
+    ]
+    forward = sum(max(0, plan.offsets[key] - committed[key]) for key in changed if key in committed)
+    if forward:
+        warnings.append(f"the group will not read {forward:,} messages that it has not read yet")
+    return Plan(steps or ["the group is there already"], group, run, warnings)
+
+
+def _keys(
+    collector: Collector, given: Given, committed: dict[PartitionKey, int]
+) -> list[PartitionKey]:
+    topic: Any = given.get("topic")
+    if topic is None:
+        if not committed:
+            raise bad("the group has committed nothing: name a topic")
+        return sorted(key for key in committed if key in collector.seen.looks)
+    topic = text_in(given, "topic")
+    known = collector.seen.topics.get(topic)
+    if known is None:
+        raise missing(f"there is no topic {topic[:249]}")
+    numbers = [each.partition for each in known.partitions]
+    if given.get("partition") is not None:
+        number = whole("partition", given["partition"], 0, _MAX_PARTITION)
+        if number not in numbers:
+            raise missing(f"{topic} has no partition {number}")
+        numbers = [number]
+    return [(topic, number) for number in numbers]
+
+
+def _target(start: Start) -> Target:
+    if start.begin is Begin.EARLIEST:
+        return Target(Way.TIME, EARLIEST_TIME)
+    if start.begin is Begin.LATEST:
+        return Target(Way.TIME, LATEST_TIME)
+    if start.begin is Begin.TIME:
+        return Target(Way.TIME, start.value)
+    if start.begin is Begin.OFFSET:
+        return Target(Way.OFFSET, start.value)
+    return Target(Way.SHIFT, start.value if start.begin is Begin.ON else -start.value)
+
+
+def _shown(offset: int | None) -> str:
+    return "none" if offset is None else str(offset)
