@@ -9,12 +9,11 @@ bytes behind the known fields are ignored, so members of any age can share a gro
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from zkbroker.protocol import codec
 from zkbroker.protocol.errors import MalformedFrame
-from zkbroker.protocol.schema import Kind, array, raw, string
+from zkbroker.protocol.schema import Kind, array, raw, string, wire_message
 
 PROTOCOL_TYPE = "consumer"
 HIGHEST_VERSION = 1
@@ -23,13 +22,13 @@ _VERSION = struct.Struct(">h")
 _Message = TypeVar("_Message")
 
 
-@dataclass(slots=True)
+@wire_message
 class TopicPartitions:
     topic: str = string()
     partitions: list[int] = array(Kind.INT32)
 
 
-@dataclass(slots=True)
+@wire_message
 class Subscription:
     """What a member wants.
 
@@ -44,7 +43,7 @@ class Subscription:
     owned: list[TopicPartitions] = array(TopicPartitions, since=1)
 
 
-@dataclass(slots=True)
+@wire_message
 class Assignment:
     """What a member gets."""
 

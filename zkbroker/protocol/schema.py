@@ -13,9 +13,11 @@ that a version lacks keeps its default when decoding and is left out when encodi
 
 from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar, dataclass_transform
 
 _WIRE = "wire"
+
+M = TypeVar("M")
 
 
 class Kind(Enum):
@@ -65,6 +67,32 @@ class WireField:
 
     name: str
     wire: Wire
+
+
+@dataclass_transform(eq_default=True)
+def wire_message(message: type[M]) -> type[M]:
+    """Make a class a message, or a part of one: a dataclass with slots.
+
+    All messages share the methods that compare and show them: Python would compile both for each
+    class, which is a third of the time in which the messages are imported.
+    """
+    message.__eq__ = _equal  # type: ignore[method-assign]
+    message.__hash__ = None  # type: ignore[assignment]
+    message.__repr__ = _shown  # type: ignore[method-assign]
+    # Or dataclass would write the signature there, which costs as much.
+    message.__doc__ = message.__doc__ or ""
+    return dataclass(slots=True, eq=False, repr=False)(message)
+
+
+def _equal(self: Any, other: Any) -> Any:
+    if other.__class__ is not self.__class__:
+        return NotImplemented
+    return all(getattr(self, name) == getattr(other, name) for name in self.__match_args__)
+
+
+def _shown(self: Any) -> str:
+    values = (f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
+    return f"{type(self).__qualname__}({', '.join(values)})"
 
 
 def _field(wire: Wire, default: Any) -> Any:

@@ -11,7 +11,7 @@ from tests.support.simulated_group import ErrorsSeen, SimGroup
 from zkbroker.rebalance import Rebalancer
 from zkbroker.zookeeper import ClaimBlocked, SessionState
 
-DEFAULT_SCHEDULES = 600
+DEFAULT_SCHEDULES = 300
 FULL_SCHEDULES = 100_000
 
 

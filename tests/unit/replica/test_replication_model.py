@@ -43,8 +43,8 @@ from zkbroker.replica.role import NO_EPOCH
 from zkbroker.replica.truncation import TruncationPoint, cut_by_answer
 from zkbroker.zookeeper import SessionState
 
-DEFAULT_SCHEDULES = 100
-AIMED_SCHEDULES = 4
+DEFAULT_SCHEDULES = 60
+AIMED_SCHEDULES = 3
 FULL_SCHEDULES = 100_000
 PARTS = 10
 """In which they may be run one by one: all take some hours of a processor."""
@@ -508,6 +508,6 @@ def test_the_schedules_find_what_a_rule_prevents(name: str) -> None:
 def test_after_unclean_elections_replicas_agree_again() -> None:
     """What was acknowledged may be gone then; replicas that differ for ever may not be."""
     with errors_seen() as seen:
-        for seed in range(DEFAULT_SCHEDULES // 4):
+        for seed in range(DEFAULT_SCHEDULES // 2):
             assert SimCluster(seed, unclean=True, loss=True).run() == [], f"seed {seed}"
     assert seen.texts == []

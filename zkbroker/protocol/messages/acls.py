@@ -4,16 +4,15 @@ Version 1 added the pattern type: 3 for a name taken literally, 4 for a prefix. 
 resource types and operations are those of `zkbroker.security`; permission type 2 denies, 3 allows.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import array, int8, int16, int32, string
+from zkbroker.protocol.schema import array, int8, int16, int32, string, wire_message
 
 LITERAL = 3
 
 
-@dataclass(slots=True)
+@wire_message
 class DescribeAclsRequest:
     """A filter: null and 1 (ANY) match everything."""
 
@@ -28,7 +27,7 @@ class DescribeAclsRequest:
     permission_type: int = int8(default=1)
 
 
-@dataclass(slots=True)
+@wire_message
 class DescribedAcl:
     principal: str = string()
     host: str = string()
@@ -36,7 +35,7 @@ class DescribedAcl:
     permission_type: int = int8()
 
 
-@dataclass(slots=True)
+@wire_message
 class DescribedAclsResource:
     resource_type: int = int8()
     resource_name: str = string()
@@ -44,7 +43,7 @@ class DescribedAclsResource:
     acls: list[DescribedAcl] = array(DescribedAcl)
 
 
-@dataclass(slots=True)
+@wire_message
 class DescribeAclsResponse:
     throttle_time_ms: int = int32()
     error_code: int = int16()
@@ -52,7 +51,7 @@ class DescribeAclsResponse:
     resources: list[DescribedAclsResource] = array(DescribedAclsResource)
 
 
-@dataclass(slots=True)
+@wire_message
 class AclCreation:
     resource_type: int = int8()
     resource_name: str = string()
@@ -63,26 +62,26 @@ class AclCreation:
     permission_type: int = int8()
 
 
-@dataclass(slots=True)
+@wire_message
 class CreateAclsRequest:
     api_key: ClassVar[ApiKey] = ApiKey.CREATE_ACLS
 
     creations: list[AclCreation] = array(AclCreation)
 
 
-@dataclass(slots=True)
+@wire_message
 class CreatedAcl:
     error_code: int = int16()
     error_message: str | None = string(nullable=0, default=None)
 
 
-@dataclass(slots=True)
+@wire_message
 class CreateAclsResponse:
     throttle_time_ms: int = int32()
     results: list[CreatedAcl] = array(CreatedAcl)
 
 
-@dataclass(slots=True)
+@wire_message
 class AclFilter:
     resource_type: int = int8(default=1)
     resource_name: str | None = string(nullable=0, default=None)
@@ -93,14 +92,14 @@ class AclFilter:
     permission_type: int = int8(default=1)
 
 
-@dataclass(slots=True)
+@wire_message
 class DeleteAclsRequest:
     api_key: ClassVar[ApiKey] = ApiKey.DELETE_ACLS
 
     filters: list[AclFilter] = array(AclFilter)
 
 
-@dataclass(slots=True)
+@wire_message
 class DeletedAcl:
     error_code: int = int16()
     error_message: str | None = string(nullable=0, default=None)
@@ -113,14 +112,14 @@ class DeletedAcl:
     permission_type: int = int8()
 
 
-@dataclass(slots=True)
+@wire_message
 class DeletedAcls:
     error_code: int = int16()
     error_message: str | None = string(nullable=0, default=None)
     matching: list[DeletedAcl] = array(DeletedAcl)
 
 
-@dataclass(slots=True)
+@wire_message
 class DeleteAclsResponse:
     throttle_time_ms: int = int32()
     results: list[DeletedAcls] = array(DeletedAcls)

@@ -4,26 +4,25 @@ A request of a version that is not served is answered all the same, in the layou
 error 35 and the table, so that a newer client can fall back.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.protocol.api import SUPPORTED_VERSIONS, ApiKey
-from zkbroker.protocol.schema import array, int16, int32
+from zkbroker.protocol.schema import array, int16, int32, wire_message
 
 
-@dataclass(slots=True)
+@wire_message
 class ApiVersionsRequest:
     api_key: ClassVar[ApiKey] = ApiKey.API_VERSIONS
 
 
-@dataclass(slots=True)
+@wire_message
 class ApiVersion:
     key: int = int16()
     min_version: int = int16()
     max_version: int = int16()
 
 
-@dataclass(slots=True)
+@wire_message
 class ApiVersionsResponse:
     error_code: int = int16()
     versions: list[ApiVersion] = array(ApiVersion)

@@ -1,12 +1,11 @@
 """Configuration over the wire: DescribeConfigs (32) and AlterConfigs (33)."""
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.messages.topics import TopicConfig
-from zkbroker.protocol.schema import Kind, array, boolean, int8, int16, int32, string
+from zkbroker.protocol.schema import Kind, array, boolean, int8, int16, int32, string, wire_message
 
 
 class ConfigResourceType(IntEnum):
@@ -27,7 +26,7 @@ class ConfigSource(IntEnum):
     DEFAULT = 5
 
 
-@dataclass(slots=True)
+@wire_message
 class DescribeConfigsResource:
     """Args: config_names null asks for all."""
 
@@ -36,7 +35,7 @@ class DescribeConfigsResource:
     config_names: list[str] | None = array(Kind.STRING, nullable=0, default=None)
 
 
-@dataclass(slots=True)
+@wire_message
 class DescribeConfigsRequest:
     api_key: ClassVar[ApiKey] = ApiKey.DESCRIBE_CONFIGS
 
@@ -44,14 +43,14 @@ class DescribeConfigsRequest:
     include_synonyms: bool = boolean(since=1)
 
 
-@dataclass(slots=True)
+@wire_message
 class ConfigSynonym:
     name: str = string()
     value: str | None = string(nullable=0, default=None)
     source: int = int8(default=ConfigSource.DEFAULT)
 
 
-@dataclass(slots=True)
+@wire_message
 class ConfigEntry:
     name: str = string()
     value: str | None = string(nullable=0, default=None)
@@ -62,7 +61,7 @@ class ConfigEntry:
     synonyms: list[ConfigSynonym] = array(ConfigSynonym, since=1)
 
 
-@dataclass(slots=True)
+@wire_message
 class DescribedConfigs:
     error_code: int = int16()
     error_message: str | None = string(nullable=0, default=None)
@@ -71,13 +70,13 @@ class DescribedConfigs:
     entries: list[ConfigEntry] = array(ConfigEntry)
 
 
-@dataclass(slots=True)
+@wire_message
 class DescribeConfigsResponse:
     throttle_time_ms: int = int32()
     resources: list[DescribedConfigs] = array(DescribedConfigs)
 
 
-@dataclass(slots=True)
+@wire_message
 class AlterConfigsResource:
     """Args: configs replaces the whole set of the resource."""
 
@@ -86,7 +85,7 @@ class AlterConfigsResource:
     configs: list[TopicConfig] = array(TopicConfig)
 
 
-@dataclass(slots=True)
+@wire_message
 class AlterConfigsRequest:
     api_key: ClassVar[ApiKey] = ApiKey.ALTER_CONFIGS
 
@@ -94,7 +93,7 @@ class AlterConfigsRequest:
     validate_only: bool = boolean()
 
 
-@dataclass(slots=True)
+@wire_message
 class AlteredConfigs:
     error_code: int = int16()
     error_message: str | None = string(nullable=0, default=None)
@@ -102,7 +101,7 @@ class AlteredConfigs:
     resource_name: str = string()
 
 
-@dataclass(slots=True)
+@wire_message
 class AlterConfigsResponse:
     throttle_time_ms: int = int32()
     resources: list[AlteredConfigs] = array(AlteredConfigs)

@@ -3,15 +3,14 @@
 The header of version 0 has no client id. Version 2 names the broker epoch of the one that leaves.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.messages.leader_and_isr import NO_BROKER_EPOCH
-from zkbroker.protocol.schema import array, int16, int32, int64, string
+from zkbroker.protocol.schema import array, int16, int32, int64, string, wire_message
 
 
-@dataclass(slots=True)
+@wire_message
 class ControlledShutdownRequest:
     api_key: ClassVar[ApiKey] = ApiKey.CONTROLLED_SHUTDOWN
 
@@ -19,13 +18,13 @@ class ControlledShutdownRequest:
     broker_epoch: int = int64(since=2, default=NO_BROKER_EPOCH)
 
 
-@dataclass(slots=True)
+@wire_message
 class RemainingPartition:
     topic: str = string()
     partition: int = int32()
 
 
-@dataclass(slots=True)
+@wire_message
 class ControlledShutdownResponse:
     """Args: partitions_remaining are those it still leads; none and no error: it may stop."""
 

@@ -3,20 +3,19 @@
 Null topics ask for all partitions.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import Kind, array, int16, int32, string
+from zkbroker.protocol.schema import Kind, array, int16, int32, string, wire_message
 
 
-@dataclass(slots=True)
+@wire_message
 class ElectPreferredLeadersTopic:
     topic: str = string()
     partitions: list[int] = array(Kind.INT32)
 
 
-@dataclass(slots=True)
+@wire_message
 class ElectPreferredLeadersRequest:
     api_key: ClassVar[ApiKey] = ApiKey.ELECT_PREFERRED_LEADERS
 
@@ -24,20 +23,20 @@ class ElectPreferredLeadersRequest:
     timeout_ms: int = int32()
 
 
-@dataclass(slots=True)
+@wire_message
 class ElectedPartition:
     partition: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable=0, default=None)
 
 
-@dataclass(slots=True)
+@wire_message
 class ElectedTopic:
     topic: str = string()
     partitions: list[ElectedPartition] = array(ElectedPartition)
 
 
-@dataclass(slots=True)
+@wire_message
 class ElectPreferredLeadersResponse:
     throttle_time_ms: int = int32()
     topics: list[ElectedTopic] = array(ElectedTopic)

@@ -5,19 +5,28 @@ sessions with 7 (session id 0 and epoch -1 mean none), leader epochs with 9, zst
 with 11.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.pieces import Records
-from zkbroker.protocol.schema import Kind, array, int8, int16, int32, int64, records, string
+from zkbroker.protocol.schema import (
+    Kind,
+    array,
+    int8,
+    int16,
+    int32,
+    int64,
+    records,
+    string,
+    wire_message,
+)
 
 NO_LIMIT_BYTES = 0x7FFFFFFF
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 
 
-@dataclass(slots=True)
+@wire_message
 class FetchRequestPartition:
     """Args: max_bytes bounds this partition's share of the answer."""
 
@@ -28,19 +37,19 @@ class FetchRequestPartition:
     max_bytes: int = int32()
 
 
-@dataclass(slots=True)
+@wire_message
 class FetchRequestTopic:
     topic: str = string()
     partitions: list[FetchRequestPartition] = array(FetchRequestPartition)
 
 
-@dataclass(slots=True)
+@wire_message
 class ForgottenTopic:
     topic: str = string()
     partitions: list[int] = array(Kind.INT32)
 
 
-@dataclass(slots=True)
+@wire_message
 class FetchRequest:
     """Args: replica_id -1 for a client; isolation_level 0 read uncommitted, 1 read committed."""
 
@@ -58,13 +67,13 @@ class FetchRequest:
     rack_id: str = string(since=11)
 
 
-@dataclass(slots=True)
+@wire_message
 class AbortedTransaction:
     producer_id: int = int64()
     first_offset: int = int64()
 
 
-@dataclass(slots=True)
+@wire_message
 class FetchResponsePartition:
     """Args: aborted_transactions is null for a reader of uncommitted records."""
 
@@ -80,13 +89,13 @@ class FetchResponsePartition:
     records: Records = records()
 
 
-@dataclass(slots=True)
+@wire_message
 class FetchResponseTopic:
     topic: str = string()
     partitions: list[FetchResponsePartition] = array(FetchResponsePartition)
 
 
-@dataclass(slots=True)
+@wire_message
 class FetchResponse:
     throttle_time_ms: int = int32(since=1)
     error_code: int = int16(since=7)

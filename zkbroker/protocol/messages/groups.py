@@ -1,20 +1,19 @@
 """What operators ask of a coordinator: DescribeGroups (15), ListGroups (16), DeleteGroups (42)."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import Kind, array, int16, int32, raw, string
+from zkbroker.protocol.schema import Kind, array, int16, int32, raw, string, wire_message
 
 
-@dataclass(slots=True)
+@wire_message
 class DescribeGroupsRequest:
     api_key: ClassVar[ApiKey] = ApiKey.DESCRIBE_GROUPS
 
     groups: list[str] = array(Kind.STRING)
 
 
-@dataclass(slots=True)
+@wire_message
 class DescribedMember:
     member_id: str = string()
     client_id: str = string()
@@ -23,7 +22,7 @@ class DescribedMember:
     assignment: bytes = raw()
 
 
-@dataclass(slots=True)
+@wire_message
 class DescribedGroup:
     error_code: int = int16()
     group_id: str = string()
@@ -33,44 +32,44 @@ class DescribedGroup:
     members: list[DescribedMember] = array(DescribedMember)
 
 
-@dataclass(slots=True)
+@wire_message
 class DescribeGroupsResponse:
     throttle_time_ms: int = int32(since=1)
     groups: list[DescribedGroup] = array(DescribedGroup)
 
 
-@dataclass(slots=True)
+@wire_message
 class ListGroupsRequest:
     api_key: ClassVar[ApiKey] = ApiKey.LIST_GROUPS
 
 
-@dataclass(slots=True)
+@wire_message
 class ListedGroup:
     group_id: str = string()
     protocol_type: str = string()
 
 
-@dataclass(slots=True)
+@wire_message
 class ListGroupsResponse:
     throttle_time_ms: int = int32(since=1)
     error_code: int = int16()
     groups: list[ListedGroup] = array(ListedGroup)
 
 
-@dataclass(slots=True)
+@wire_message
 class DeleteGroupsRequest:
     api_key: ClassVar[ApiKey] = ApiKey.DELETE_GROUPS
 
     groups: list[str] = array(Kind.STRING)
 
 
-@dataclass(slots=True)
+@wire_message
 class DeletedGroup:
     group_id: str = string()
     error_code: int = int16()
 
 
-@dataclass(slots=True)
+@wire_message
 class DeleteGroupsResponse:
     throttle_time_ms: int = int32()
     groups: list[DeletedGroup] = array(DeletedGroup)

@@ -1,13 +1,12 @@
 """InitProducerId (22): the identity of an idempotent producer."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import int16, int32, int64, string
+from zkbroker.protocol.schema import int16, int32, int64, string, wire_message
 
 
-@dataclass(slots=True)
+@wire_message
 class InitProducerIdRequest:
     api_key: ClassVar[ApiKey] = ApiKey.INIT_PRODUCER_ID
 
@@ -15,7 +14,7 @@ class InitProducerIdRequest:
     transaction_timeout_ms: int = int32(default=60000)
 
 
-@dataclass(slots=True)
+@wire_message
 class InitProducerIdResponse:
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -5,18 +5,17 @@ the partitions by topic. The answer is flat in every version. Zero partitions ar
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import Kind, array, boolean, int16, int32, int64, string
+from zkbroker.protocol.schema import Kind, array, boolean, int16, int32, int64, string, wire_message
 
 NO_LEADER = -1
 LEADER_DURING_DELETE = -2
 NO_BROKER_EPOCH = -1
 
 
-@dataclass(slots=True)
+@wire_message
 class LeaderAndIsrPartition:
     """What was decided for one partition.
 
@@ -39,13 +38,13 @@ class LeaderAndIsrPartition:
     is_new: bool = boolean(since=1)
 
 
-@dataclass(slots=True)
+@wire_message
 class LeaderAndIsrTopic:
     topic: str = string()
     partition_states: list[LeaderAndIsrPartition] = array(LeaderAndIsrPartition)
 
 
-@dataclass(slots=True)
+@wire_message
 class LiveLeader:
     """Where a leader listens for other brokers."""
 
@@ -54,7 +53,7 @@ class LiveLeader:
     port: int = int32()
 
 
-@dataclass(slots=True)
+@wire_message
 class LeaderAndIsrRequest:
     """Args: partition_states until version 1, topic_states from 2 on; `partitions` reads both."""
 
@@ -76,14 +75,14 @@ class LeaderAndIsrRequest:
                 yield topic.topic, state
 
 
-@dataclass(slots=True)
+@wire_message
 class PartitionError:
     topic: str = string()
     partition: int = int32()
     error_code: int = int16()
 
 
-@dataclass(slots=True)
+@wire_message
 class LeaderAndIsrResponse:
     error_code: int = int16()
     partitions: list[PartitionError] = array(PartitionError)

@@ -4,17 +4,16 @@ Timestamp -1 asks for the log end offset, -2 for the log start offset. Version 0
 segment base offsets, newest first; later ones a single offset with its timestamp.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import Kind, array, int8, int16, int32, int64, string
+from zkbroker.protocol.schema import Kind, array, int8, int16, int32, int64, string, wire_message
 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
 
 
-@dataclass(slots=True)
+@wire_message
 class ListOffsetsRequestPartition:
     partition: int = int32()
     current_leader_epoch: int = int32(since=4, default=-1)
@@ -22,13 +21,13 @@ class ListOffsetsRequestPartition:
     max_num_offsets: int = int32(until=0, default=1)
 
 
-@dataclass(slots=True)
+@wire_message
 class ListOffsetsRequestTopic:
     topic: str = string()
     partitions: list[ListOffsetsRequestPartition] = array(ListOffsetsRequestPartition)
 
 
-@dataclass(slots=True)
+@wire_message
 class ListOffsetsRequest:
     api_key: ClassVar[ApiKey] = ApiKey.LIST_OFFSETS
 
@@ -37,7 +36,7 @@ class ListOffsetsRequest:
     topics: list[ListOffsetsRequestTopic] = array(ListOffsetsRequestTopic)
 
 
-@dataclass(slots=True)
+@wire_message
 class ListOffsetsResponsePartition:
     """Args: offsets for version 0; timestamp and offset, both -1 if there is none, for later."""
 
@@ -49,13 +48,13 @@ class ListOffsetsResponsePartition:
     leader_epoch: int = int32(since=4, default=-1)
 
 
-@dataclass(slots=True)
+@wire_message
 class ListOffsetsResponseTopic:
     topic: str = string()
     partitions: list[ListOffsetsResponsePartition] = array(ListOffsetsResponsePartition)
 
 
-@dataclass(slots=True)
+@wire_message
 class ListOffsetsResponse:
     throttle_time_ms: int = int32(since=2)
     topics: list[ListOffsetsResponseTopic] = array(ListOffsetsResponseTopic)

@@ -1,19 +1,18 @@
 """DescribeLogDirs (35): what lies in the data directories of one broker."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import Kind, array, boolean, int16, int32, int64, string
+from zkbroker.protocol.schema import Kind, array, boolean, int16, int32, int64, string, wire_message
 
 
-@dataclass(slots=True)
+@wire_message
 class DescribeLogDirsTopic:
     topic: str = string()
     partitions: list[int] = array(Kind.INT32)
 
 
-@dataclass(slots=True)
+@wire_message
 class DescribeLogDirsRequest:
     """Args: topics null asks for every partition."""
 
@@ -24,7 +23,7 @@ class DescribeLogDirsRequest:
     )
 
 
-@dataclass(slots=True)
+@wire_message
 class LogDirPartition:
     """Args: offset_lag is how far its log end is behind the high watermark; 0 for a leader."""
 
@@ -34,20 +33,20 @@ class LogDirPartition:
     is_future: bool = boolean()
 
 
-@dataclass(slots=True)
+@wire_message
 class LogDirTopic:
     topic: str = string()
     partitions: list[LogDirPartition] = array(LogDirPartition)
 
 
-@dataclass(slots=True)
+@wire_message
 class LogDir:
     error_code: int = int16()
     log_dir: str = string()
     topics: list[LogDirTopic] = array(LogDirTopic)
 
 
-@dataclass(slots=True)
+@wire_message
 class DescribeLogDirsResponse:
     throttle_time_ms: int = int32()
     log_dirs: list[LogDir] = array(LogDir)

@@ -4,17 +4,16 @@ FindCoordinator (10), JoinGroup (11), Heartbeat (12), LeaveGroup (13), SyncGroup
 protocol metadata and assignments belong to the members; a coordinator passes them through.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import array, int8, int16, int32, raw, string
+from zkbroker.protocol.schema import array, int8, int16, int32, raw, string, wire_message
 
 GROUP_COORDINATOR = 0
 TRANSACTION_COORDINATOR = 1
 
 
-@dataclass(slots=True)
+@wire_message
 class FindCoordinatorRequest:
     """Args: key is a group id for key_type 0, a transactional id for key_type 1."""
 
@@ -24,7 +23,7 @@ class FindCoordinatorRequest:
     key_type: int = int8(since=1)
 
 
-@dataclass(slots=True)
+@wire_message
 class FindCoordinatorResponse:
     throttle_time_ms: int = int32(since=1)
     error_code: int = int16()
@@ -34,13 +33,13 @@ class FindCoordinatorResponse:
     port: int = int32(default=-1)
 
 
-@dataclass(slots=True)
+@wire_message
 class JoinGroupProtocol:
     name: str = string()
     metadata: bytes = raw()
 
 
-@dataclass(slots=True)
+@wire_message
 class JoinGroupRequest:
     """Args: rebalance_timeout_ms -1 where the version has none: the session timeout holds."""
 
@@ -54,13 +53,13 @@ class JoinGroupRequest:
     protocols: list[JoinGroupProtocol] = array(JoinGroupProtocol)
 
 
-@dataclass(slots=True)
+@wire_message
 class JoinGroupMember:
     member_id: str = string()
     metadata: bytes = raw()
 
 
-@dataclass(slots=True)
+@wire_message
 class JoinGroupResponse:
     """Args: members is filled for the leader only."""
 
@@ -73,7 +72,7 @@ class JoinGroupResponse:
     members: list[JoinGroupMember] = array(JoinGroupMember)
 
 
-@dataclass(slots=True)
+@wire_message
 class HeartbeatRequest:
     api_key: ClassVar[ApiKey] = ApiKey.HEARTBEAT
 
@@ -82,13 +81,13 @@ class HeartbeatRequest:
     member_id: str = string()
 
 
-@dataclass(slots=True)
+@wire_message
 class HeartbeatResponse:
     throttle_time_ms: int = int32(since=1)
     error_code: int = int16()
 
 
-@dataclass(slots=True)
+@wire_message
 class LeaveGroupRequest:
     api_key: ClassVar[ApiKey] = ApiKey.LEAVE_GROUP
 
@@ -96,19 +95,19 @@ class LeaveGroupRequest:
     member_id: str = string()
 
 
-@dataclass(slots=True)
+@wire_message
 class LeaveGroupResponse:
     throttle_time_ms: int = int32(since=1)
     error_code: int = int16()
 
 
-@dataclass(slots=True)
+@wire_message
 class SyncGroupAssignment:
     member_id: str = string()
     assignment: bytes = raw()
 
 
-@dataclass(slots=True)
+@wire_message
 class SyncGroupRequest:
     """Args: assignments come from the leader; the others send none."""
 
@@ -120,7 +119,7 @@ class SyncGroupRequest:
     assignments: list[SyncGroupAssignment] = array(SyncGroupAssignment)
 
 
-@dataclass(slots=True)
+@wire_message
 class SyncGroupResponse:
     throttle_time_ms: int = int32(since=1)
     error_code: int = int16()

@@ -4,14 +4,13 @@ In version 0 an empty list of topics asks for all; from 1 on null does, and an e
 none.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import Kind, array, boolean, int16, int32, string
+from zkbroker.protocol.schema import Kind, array, boolean, int16, int32, string, wire_message
 
 
-@dataclass(slots=True)
+@wire_message
 class MetadataRequest:
     api_key: ClassVar[ApiKey] = ApiKey.METADATA
 
@@ -19,7 +18,7 @@ class MetadataRequest:
     allow_auto_topic_creation: bool = boolean(since=4, default=True)
 
 
-@dataclass(slots=True)
+@wire_message
 class MetadataBroker:
     node_id: int = int32()
     host: str = string()
@@ -27,7 +26,7 @@ class MetadataBroker:
     rack: str | None = string(since=1, nullable=1, default=None)
 
 
-@dataclass(slots=True)
+@wire_message
 class MetadataPartition:
     error_code: int = int16()
     partition: int = int32()
@@ -38,7 +37,7 @@ class MetadataPartition:
     offline_replicas: list[int] = array(Kind.INT32, since=5)
 
 
-@dataclass(slots=True)
+@wire_message
 class MetadataTopic:
     error_code: int = int16()
     topic: str = string()
@@ -46,7 +45,7 @@ class MetadataTopic:
     partitions: list[MetadataPartition] = array(MetadataPartition)
 
 
-@dataclass(slots=True)
+@wire_message
 class MetadataResponse:
     throttle_time_ms: int = int32(since=3)
     brokers: list[MetadataBroker] = array(MetadataBroker)

@@ -6,17 +6,16 @@ and -1 when that is unknown. Version 2 checks the leader epoch of the one that a
 replica that is.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import array, int16, int32, int64, string
+from zkbroker.protocol.schema import array, int16, int32, int64, string, wire_message
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
 
 
-@dataclass(slots=True)
+@wire_message
 class OffsetForLeaderEpochRequestPartition:
     """Args: current_leader_epoch -1 is not checked; leader_epoch is the one asked for."""
 
@@ -25,7 +24,7 @@ class OffsetForLeaderEpochRequestPartition:
     leader_epoch: int = int32()
 
 
-@dataclass(slots=True)
+@wire_message
 class OffsetForLeaderEpochRequestTopic:
     topic: str = string()
     partitions: list[OffsetForLeaderEpochRequestPartition] = array(
@@ -33,7 +32,7 @@ class OffsetForLeaderEpochRequestTopic:
     )
 
 
-@dataclass(slots=True)
+@wire_message
 class OffsetForLeaderEpochRequest:
     """Args: replica_id -1 for a consumer, -2 for a tool that looks below the high watermark too."""
 
@@ -43,7 +42,7 @@ class OffsetForLeaderEpochRequest:
     topics: list[OffsetForLeaderEpochRequestTopic] = array(OffsetForLeaderEpochRequestTopic)
 
 
-@dataclass(slots=True)
+@wire_message
 class OffsetForLeaderEpochResponsePartition:
     error_code: int = int16()
     partition: int = int32()
@@ -51,7 +50,7 @@ class OffsetForLeaderEpochResponsePartition:
     end_offset: int = int64(default=UNDEFINED_OFFSET)
 
 
-@dataclass(slots=True)
+@wire_message
 class OffsetForLeaderEpochResponseTopic:
     topic: str = string()
     partitions: list[OffsetForLeaderEpochResponsePartition] = array(
@@ -59,7 +58,7 @@ class OffsetForLeaderEpochResponseTopic:
     )
 
 
-@dataclass(slots=True)
+@wire_message
 class OffsetForLeaderEpochResponse:
     throttle_time_ms: int = int32(since=2)
     topics: list[OffsetForLeaderEpochResponseTopic] = array(OffsetForLeaderEpochResponseTopic)

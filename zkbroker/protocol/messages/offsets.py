@@ -4,14 +4,13 @@ Version 0 of both keeps the offsets in ZooKeeper, later ones in the topic `__con
 commit may set its own retention in 2-4; OffsetFetch asks for all partitions with null from 2 on.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import Kind, array, int16, int32, int64, string
+from zkbroker.protocol.schema import Kind, array, int16, int32, int64, string, wire_message
 
 
-@dataclass(slots=True)
+@wire_message
 class OffsetCommitRequestPartition:
     """Args: timestamp, in version 1 only, counts as the time of the commit; -1 means now."""
 
@@ -22,13 +21,13 @@ class OffsetCommitRequestPartition:
     metadata: str | None = string(nullable=0)
 
 
-@dataclass(slots=True)
+@wire_message
 class OffsetCommitRequestTopic:
     topic: str = string()
     partitions: list[OffsetCommitRequestPartition] = array(OffsetCommitRequestPartition)
 
 
-@dataclass(slots=True)
+@wire_message
 class OffsetCommitRequest:
     """Args: generation_id -1 and member_id "" for a consumer outside group management."""
 
@@ -41,31 +40,31 @@ class OffsetCommitRequest:
     topics: list[OffsetCommitRequestTopic] = array(OffsetCommitRequestTopic)
 
 
-@dataclass(slots=True)
+@wire_message
 class OffsetCommitResponsePartition:
     partition: int = int32()
     error_code: int = int16()
 
 
-@dataclass(slots=True)
+@wire_message
 class OffsetCommitResponseTopic:
     topic: str = string()
     partitions: list[OffsetCommitResponsePartition] = array(OffsetCommitResponsePartition)
 
 
-@dataclass(slots=True)
+@wire_message
 class OffsetCommitResponse:
     throttle_time_ms: int = int32(since=3)
     topics: list[OffsetCommitResponseTopic] = array(OffsetCommitResponseTopic)
 
 
-@dataclass(slots=True)
+@wire_message
 class OffsetFetchRequestTopic:
     topic: str = string()
     partitions: list[int] = array(Kind.INT32)
 
 
-@dataclass(slots=True)
+@wire_message
 class OffsetFetchRequest:
     api_key: ClassVar[ApiKey] = ApiKey.OFFSET_FETCH
 
@@ -73,7 +72,7 @@ class OffsetFetchRequest:
     topics: list[OffsetFetchRequestTopic] | None = array(OffsetFetchRequestTopic, nullable=2)
 
 
-@dataclass(slots=True)
+@wire_message
 class OffsetFetchResponsePartition:
     """Args: offset -1 where nothing was committed."""
 
@@ -84,13 +83,13 @@ class OffsetFetchResponsePartition:
     error_code: int = int16()
 
 
-@dataclass(slots=True)
+@wire_message
 class OffsetFetchResponseTopic:
     topic: str = string()
     partitions: list[OffsetFetchResponsePartition] = array(OffsetFetchResponsePartition)
 
 
-@dataclass(slots=True)
+@wire_message
 class OffsetFetchResponse:
     throttle_time_ms: int = int32(since=3)
     topics: list[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic)

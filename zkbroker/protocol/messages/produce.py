@@ -4,27 +4,26 @@ Versions 0-2 carry message sets of magic 0 and 1 (a broker takes any magic), 3 a
 magic-2 batch per partition; 7 is the first that may carry zstd. With `acks` 0 there is no answer.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.pieces import Records
-from zkbroker.protocol.schema import array, int16, int32, int64, records, string
+from zkbroker.protocol.schema import array, int16, int32, int64, records, string, wire_message
 
 
-@dataclass(slots=True)
+@wire_message
 class ProduceRequestPartition:
     partition: int = int32()
     records: Records = records()
 
 
-@dataclass(slots=True)
+@wire_message
 class ProduceRequestTopic:
     topic: str = string()
     partitions: list[ProduceRequestPartition] = array(ProduceRequestPartition)
 
 
-@dataclass(slots=True)
+@wire_message
 class ProduceRequest:
     """Args: acks 0 (none), 1 (the leader has it) or -1 (all in-sync replicas have it)."""
 
@@ -36,7 +35,7 @@ class ProduceRequest:
     topics: list[ProduceRequestTopic] = array(ProduceRequestTopic)
 
 
-@dataclass(slots=True)
+@wire_message
 class ProduceResponsePartition:
     """Args: log_append_time_ms is -1 unless the topic stamps records at the append."""
 
@@ -47,13 +46,13 @@ class ProduceResponsePartition:
     log_start_offset: int = int64(since=5, default=-1)
 
 
-@dataclass(slots=True)
+@wire_message
 class ProduceResponseTopic:
     topic: str = string()
     partitions: list[ProduceResponsePartition] = array(ProduceResponsePartition)
 
 
-@dataclass(slots=True)
+@wire_message
 class ProduceResponse:
     topics: list[ProduceResponseTopic] = array(ProduceResponseTopic)
     throttle_time_ms: int = int32(since=1)

@@ -4,34 +4,33 @@ After a handshake of version 1 the tokens of the mechanism travel in SaslAuthent
 version 0 they are frames of their own, without a header, in both directions.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import Kind, array, int16, int64, raw, string
+from zkbroker.protocol.schema import Kind, array, int16, int64, raw, string, wire_message
 
 
-@dataclass(slots=True)
+@wire_message
 class SaslHandshakeRequest:
     api_key: ClassVar[ApiKey] = ApiKey.SASL_HANDSHAKE
 
     mechanism: str = string()
 
 
-@dataclass(slots=True)
+@wire_message
 class SaslHandshakeResponse:
     error_code: int = int16()
     mechanisms: list[str] = array(Kind.STRING)
 
 
-@dataclass(slots=True)
+@wire_message
 class SaslAuthenticateRequest:
     api_key: ClassVar[ApiKey] = ApiKey.SASL_AUTHENTICATE
 
     auth_bytes: bytes = raw()
 
 
-@dataclass(slots=True)
+@wire_message
 class SaslAuthenticateResponse:
     """Args: session_lifetime_ms 0 for a session that need not authenticate again."""
 

@@ -5,27 +5,26 @@ flat in both.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.messages.leader_and_isr import NO_BROKER_EPOCH, PartitionError
-from zkbroker.protocol.schema import Kind, array, boolean, int16, int32, int64, string
+from zkbroker.protocol.schema import Kind, array, boolean, int16, int32, int64, string, wire_message
 
 
-@dataclass(slots=True)
+@wire_message
 class StopReplicaPartition:
     topic: str = string()
     partition: int = int32()
 
 
-@dataclass(slots=True)
+@wire_message
 class StopReplicaTopic:
     topic: str = string()
     partitions: list[int] = array(Kind.INT32)
 
 
-@dataclass(slots=True)
+@wire_message
 class StopReplicaRequest:
     """Args: partitions in version 0, topics from 1 on; `replicas` reads both."""
 
@@ -47,7 +46,7 @@ class StopReplicaRequest:
                 yield topic.topic, partition
 
 
-@dataclass(slots=True)
+@wire_message
 class StopReplicaResponse:
     error_code: int = int16()
     partitions: list[PartitionError] = array(PartitionError)

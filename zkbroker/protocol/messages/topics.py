@@ -3,26 +3,25 @@
 CreateTopics (19), DeleteTopics (20), DeleteRecords (21), CreatePartitions (37).
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import Kind, array, boolean, int16, int32, int64, string
+from zkbroker.protocol.schema import Kind, array, boolean, int16, int32, int64, string, wire_message
 
 
-@dataclass(slots=True)
+@wire_message
 class ReplicaAssignment:
     partition: int = int32()
     broker_ids: list[int] = array(Kind.INT32)
 
 
-@dataclass(slots=True)
+@wire_message
 class TopicConfig:
     name: str = string()
     value: str | None = string(nullable=0, default=None)
 
 
-@dataclass(slots=True)
+@wire_message
 class NewTopic:
     """Args: partitions and replication_factor are -1 when the assignments are given."""
 
@@ -33,7 +32,7 @@ class NewTopic:
     configs: list[TopicConfig] = array(TopicConfig)
 
 
-@dataclass(slots=True)
+@wire_message
 class CreateTopicsRequest:
     api_key: ClassVar[ApiKey] = ApiKey.CREATE_TOPICS
 
@@ -42,20 +41,20 @@ class CreateTopicsRequest:
     validate_only: bool = boolean(since=1)
 
 
-@dataclass(slots=True)
+@wire_message
 class CreatedTopic:
     topic: str = string()
     error_code: int = int16()
     error_message: str | None = string(since=1, nullable=1, default=None)
 
 
-@dataclass(slots=True)
+@wire_message
 class CreateTopicsResponse:
     throttle_time_ms: int = int32(since=2)
     topics: list[CreatedTopic] = array(CreatedTopic)
 
 
-@dataclass(slots=True)
+@wire_message
 class DeleteTopicsRequest:
     api_key: ClassVar[ApiKey] = ApiKey.DELETE_TOPICS
 
@@ -63,19 +62,19 @@ class DeleteTopicsRequest:
     timeout_ms: int = int32(default=30000)
 
 
-@dataclass(slots=True)
+@wire_message
 class DeletedTopic:
     topic: str = string()
     error_code: int = int16()
 
 
-@dataclass(slots=True)
+@wire_message
 class DeleteTopicsResponse:
     throttle_time_ms: int = int32(since=1)
     topics: list[DeletedTopic] = array(DeletedTopic)
 
 
-@dataclass(slots=True)
+@wire_message
 class DeleteRecordsRequestPartition:
     """Args: offset is the new log start offset; -1 means the high watermark."""
 
@@ -83,13 +82,13 @@ class DeleteRecordsRequestPartition:
     offset: int = int64()
 
 
-@dataclass(slots=True)
+@wire_message
 class DeleteRecordsRequestTopic:
     topic: str = string()
     partitions: list[DeleteRecordsRequestPartition] = array(DeleteRecordsRequestPartition)
 
 
-@dataclass(slots=True)
+@wire_message
 class DeleteRecordsRequest:
     api_key: ClassVar[ApiKey] = ApiKey.DELETE_RECORDS
 
@@ -97,31 +96,31 @@ class DeleteRecordsRequest:
     timeout_ms: int = int32(default=30000)
 
 
-@dataclass(slots=True)
+@wire_message
 class DeleteRecordsResponsePartition:
     partition: int = int32()
     low_watermark: int = int64(default=-1)
     error_code: int = int16()
 
 
-@dataclass(slots=True)
+@wire_message
 class DeleteRecordsResponseTopic:
     topic: str = string()
     partitions: list[DeleteRecordsResponsePartition] = array(DeleteRecordsResponsePartition)
 
 
-@dataclass(slots=True)
+@wire_message
 class DeleteRecordsResponse:
     throttle_time_ms: int = int32()
     topics: list[DeleteRecordsResponseTopic] = array(DeleteRecordsResponseTopic)
 
 
-@dataclass(slots=True)
+@wire_message
 class NewPartitionAssignment:
     broker_ids: list[int] = array(Kind.INT32)
 
 
-@dataclass(slots=True)
+@wire_message
 class NewPartitions:
     """Args: count is the new total; assignments, one per added partition, may be null."""
 
@@ -132,7 +131,7 @@ class NewPartitions:
     )
 
 
-@dataclass(slots=True)
+@wire_message
 class CreatePartitionsRequest:
     api_key: ClassVar[ApiKey] = ApiKey.CREATE_PARTITIONS
 
@@ -141,14 +140,14 @@ class CreatePartitionsRequest:
     validate_only: bool = boolean()
 
 
-@dataclass(slots=True)
+@wire_message
 class CreatedPartitions:
     topic: str = string()
     error_code: int = int16()
     error_message: str | None = string(nullable=0, default=None)
 
 
-@dataclass(slots=True)
+@wire_message
 class CreatePartitionsResponse:
     throttle_time_ms: int = int32()
     topics: list[CreatedPartitions] = array(CreatedPartitions)

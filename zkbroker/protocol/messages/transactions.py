@@ -8,14 +8,13 @@
 Where versions share a layout, the higher one tells clients that the answer comes before throttling.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
-from zkbroker.protocol.schema import Kind, array, boolean, int16, int32, int64, string
+from zkbroker.protocol.schema import Kind, array, boolean, int16, int32, int64, string, wire_message
 
 
-@dataclass(slots=True)
+@wire_message
 class TxnTopicPartitions:
     """Partitions of one topic, by number."""
 
@@ -23,19 +22,19 @@ class TxnTopicPartitions:
     partitions: list[int] = array(Kind.INT32)
 
 
-@dataclass(slots=True)
+@wire_message
 class TxnPartitionError:
     partition: int = int32()
     error_code: int = int16()
 
 
-@dataclass(slots=True)
+@wire_message
 class TxnTopicErrors:
     topic: str = string()
     partitions: list[TxnPartitionError] = array(TxnPartitionError)
 
 
-@dataclass(slots=True)
+@wire_message
 class AddPartitionsToTxnRequest:
     api_key: ClassVar[ApiKey] = ApiKey.ADD_PARTITIONS_TO_TXN
 
@@ -45,7 +44,7 @@ class AddPartitionsToTxnRequest:
     topics: list[TxnTopicPartitions] = array(TxnTopicPartitions)
 
 
-@dataclass(slots=True)
+@wire_message
 class AddPartitionsToTxnResponse:
     """Every partition that was asked for has its error; there is none for all of them."""
 
@@ -53,7 +52,7 @@ class AddPartitionsToTxnResponse:
     topics: list[TxnTopicErrors] = array(TxnTopicErrors)
 
 
-@dataclass(slots=True)
+@wire_message
 class AddOffsetsToTxnRequest:
     api_key: ClassVar[ApiKey] = ApiKey.ADD_OFFSETS_TO_TXN
 
@@ -63,13 +62,13 @@ class AddOffsetsToTxnRequest:
     group_id: str = string()
 
 
-@dataclass(slots=True)
+@wire_message
 class AddOffsetsToTxnResponse:
     throttle_time_ms: int = int32()
     error_code: int = int16()
 
 
-@dataclass(slots=True)
+@wire_message
 class EndTxnRequest:
     """Args: committed: true to commit, false to abort."""
 
@@ -81,13 +80,13 @@ class EndTxnRequest:
     committed: bool = boolean()
 
 
-@dataclass(slots=True)
+@wire_message
 class EndTxnResponse:
     throttle_time_ms: int = int32()
     error_code: int = int16()
 
 
-@dataclass(slots=True)
+@wire_message
 class TxnOffsetCommitRequestPartition:
     partition: int = int32()
     offset: int = int64()
@@ -95,13 +94,13 @@ class TxnOffsetCommitRequestPartition:
     metadata: str | None = string(nullable=0)
 
 
-@dataclass(slots=True)
+@wire_message
 class TxnOffsetCommitRequestTopic:
     topic: str = string()
     partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition)
 
 
-@dataclass(slots=True)
+@wire_message
 class TxnOffsetCommitRequest:
     api_key: ClassVar[ApiKey] = ApiKey.TXN_OFFSET_COMMIT
 
@@ -112,7 +111,7 @@ class TxnOffsetCommitRequest:
     topics: list[TxnOffsetCommitRequestTopic] = array(TxnOffsetCommitRequestTopic)
 
 
-@dataclass(slots=True)
+@wire_message
 class TxnOffsetCommitResponse:
     throttle_time_ms: int = int32()
     topics: list[TxnTopicErrors] = array(TxnTopicErrors)

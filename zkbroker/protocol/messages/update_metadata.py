@@ -7,15 +7,14 @@ brokers that it does not name are gone.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.messages.leader_and_isr import NO_BROKER_EPOCH, NO_LEADER
-from zkbroker.protocol.schema import Kind, array, int16, int32, int64, string
+from zkbroker.protocol.schema import Kind, array, int16, int32, int64, string, wire_message
 
 
-@dataclass(slots=True)
+@wire_message
 class UpdateMetadataPartition:
     """Args: leader -1 while there is none, -2 while the topic is being deleted."""
 
@@ -30,13 +29,13 @@ class UpdateMetadataPartition:
     offline_replicas: list[int] = array(Kind.INT32, since=4)
 
 
-@dataclass(slots=True)
+@wire_message
 class UpdateMetadataTopic:
     topic: str = string()
     partition_states: list[UpdateMetadataPartition] = array(UpdateMetadataPartition)
 
 
-@dataclass(slots=True)
+@wire_message
 class UpdateMetadataEndpoint:
     """Args: security_protocol 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
 
@@ -46,7 +45,7 @@ class UpdateMetadataEndpoint:
     security_protocol: int = int16()
 
 
-@dataclass(slots=True)
+@wire_message
 class UpdateMetadataBroker:
     """Args: host and port in version 0, endpoints from 1 on."""
 
@@ -57,7 +56,7 @@ class UpdateMetadataBroker:
     rack: str | None = string(since=2, nullable=2, default=None)
 
 
-@dataclass(slots=True)
+@wire_message
 class UpdateMetadataRequest:
     """Args: partition_states until version 4, topic_states from 5 on; `partitions` reads both."""
 
@@ -79,6 +78,6 @@ class UpdateMetadataRequest:
                 yield topic.topic, state
 
 
-@dataclass(slots=True)
+@wire_message
 class UpdateMetadataResponse:
     error_code: int = int16()

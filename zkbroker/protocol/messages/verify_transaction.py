@@ -4,15 +4,14 @@ Brokers of this kind alone send it to each other; no client is told of it. Genui
 same since 3.6, with a later version of AddPartitionsToTxn.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.messages.transactions import TxnTopicPartitions
-from zkbroker.protocol.schema import array, int16, int32, int64, string
+from zkbroker.protocol.schema import array, int16, int32, int64, string, wire_message
 
 
-@dataclass(slots=True)
+@wire_message
 class VerifiedTransaction:
     """A transaction, and the partitions to which messages of it are to be written."""
 
@@ -22,20 +21,20 @@ class VerifiedTransaction:
     topics: list[TxnTopicPartitions] = array(TxnTopicPartitions)
 
 
-@dataclass(slots=True)
+@wire_message
 class VerifyTransactionRequest:
     api_key: ClassVar[ApiKey] = ApiKey.VERIFY_TRANSACTION
 
     transactions: list[VerifiedTransaction] = array(VerifiedTransaction)
 
 
-@dataclass(slots=True)
+@wire_message
 class VerificationResult:
     transactional_id: str = string()
     error_code: int = int16()
 
 
-@dataclass(slots=True)
+@wire_message
 class VerifyTransactionResponse:
     """One result for each transaction, in the order of the request."""
 

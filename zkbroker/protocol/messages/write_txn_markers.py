@@ -3,15 +3,14 @@
 Only brokers send it. The leader appends one control batch for each producer and partition.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from zkbroker.protocol.api import ApiKey
 from zkbroker.protocol.messages.transactions import TxnTopicErrors, TxnTopicPartitions
-from zkbroker.protocol.schema import array, boolean, int16, int32, int64
+from zkbroker.protocol.schema import array, boolean, int16, int32, int64, wire_message
 
 
-@dataclass(slots=True)
+@wire_message
 class TxnMarker:
     """One transaction that ends.
 
@@ -27,20 +26,20 @@ class TxnMarker:
     coordinator_epoch: int = int32()
 
 
-@dataclass(slots=True)
+@wire_message
 class WriteTxnMarkersRequest:
     api_key: ClassVar[ApiKey] = ApiKey.WRITE_TXN_MARKERS
 
     markers: list[TxnMarker] = array(TxnMarker)
 
 
-@dataclass(slots=True)
+@wire_message
 class TxnMarkerResult:
     producer_id: int = int64(default=-1)
     topics: list[TxnTopicErrors] = array(TxnTopicErrors)
 
 
-@dataclass(slots=True)
+@wire_message
 class WriteTxnMarkersResponse:
     """It has no throttle time."""
 
