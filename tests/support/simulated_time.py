@@ -163,13 +163,13 @@ class SimTask:
 class SimLock:
     """`runtime.Lock` on the virtual clock: for one task at a time, which may take it again."""
 
-    __slots__ = ("_clock", "_count", "_owner", "_process", "_waiting")
+    __slots__ = ("_clock", "_owner", "_process", "_waiting", "depth")
 
     def __init__(self, clock: Clock, process: Process) -> None:
         self._clock = clock
         self._process = process
         self._owner: Any = None
-        self._count = 0
+        self.depth = 0
         self._waiting: list[Any] = []
 
     def __enter__(self) -> "SimLock":
@@ -178,12 +178,12 @@ class SimLock:
             self._waiting.append(me)
             self._clock.switch_to_hub()
         self._owner = me
-        self._count += 1
+        self.depth += 1
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._count -= 1
-        if not self._count:
+        self.depth -= 1
+        if not self.depth:
             self._owner = None
             if self._waiting:
                 self._clock.at(self._clock.now, self._process, self._waiting.pop(0).switch)

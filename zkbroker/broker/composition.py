@@ -21,6 +21,7 @@ from zkbroker.broker.membership import ClusterMembership
 from zkbroker.broker.metrics import BrokerMetrics
 from zkbroker.broker.peer_levels import PeerLevels
 from zkbroker.broker.peers import PeerKnowledge
+from zkbroker.broker.plain_ways import plain_ways
 from zkbroker.broker.quotas.enforcement import enforce_quotas
 from zkbroker.broker.replica_copying import ReplicaCopying
 from zkbroker.broker.services import BrokerServices
@@ -126,6 +127,7 @@ def compose(foundation: Foundation) -> BrokerParts:
         services.clients,
         max_items=config.max_request_items,
     )
+    dispatcher.plain_ways = plain_ways(handlers, authorization.permissions)
     enforce_quotas(dispatcher, config, services.users, runtime, foundation.server.unmute)
     logins = Logins(config, services, dispatcher.handle)
     view.on_brokers(PeerLevels(own.id, config.inter_broker_protocol).look)

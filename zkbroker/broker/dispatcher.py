@@ -1,5 +1,7 @@
 """From a request's bytes to its answer: decode, handle, encode, and count on the way.
 
+Most produces and fetches take a way that is shorter; `zkbroker.broker.plain_ways` tells of it.
+
 Invariant: a handler either returns its response or raises. An exception becomes the error code of
 the response, or of each of its partitions where that is how the version tells it
 (`zkbroker.broker.refusals`); where it has no place for one, or where the bytes are no request that
@@ -9,6 +11,7 @@ is served, the connection is closed with a log line that names client and API.
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from zkbroker.broker.clients import ClientCounts, ClientVersions
@@ -32,6 +35,7 @@ from zkbroker.protocol import (
     decode_request,
     encode_response,
 )
+from zkbroker.protocol.plain import MAX_ITEMS, read_plain
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +43,25 @@ DEFAULT_MAX_ITEMS = 200_000
 
 Handler = Callable[[Any, RequestContext], Any]
 """Takes the request and its context; returns the response, or None for none."""
+
+
+Rows = list[tuple[str, list[Any]]]
+"""Of an answer: topics with their rows, in which the second value is the error code."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainWay:
+    """The short way of one API; see `zkbroker.broker.plain_ways`.
+
+    Args:
+        handle: answers a plain request; None for no answer. It raises `CloseConnection` alone.
+        encode: makes the answer of the version, the correlation id and the rows.
+        allowed: whether the general way would allow all of a request; None where all is allowed.
+    """
+
+    handle: Callable[[Any, RequestContext], Rows | None]
+    encode: Callable[[int, int, Any], Sequence[Part]]
+    allowed: Callable[[Any, RequestContext], bool] | None
 
 
 class ConnectionState:
@@ -77,6 +100,9 @@ class Dispatcher:
         self._metrics = {int(key): metrics.request(key) for key in handlers}
         self._clients = clients
         self._max_items = max_items
+        self._plain_items = min(max_items, MAX_ITEMS)
+        self.plain_ways: Mapping[int, PlainWay] = {}
+        """Short ways by their APIs; none by default."""
         self.throttling: Throttling | None = None
         """Throttles clients above their quotas; None while no quota is set."""
 
@@ -87,6 +113,48 @@ class Dispatcher:
             CloseConnection: it cannot be answered.
         """
         started = time.monotonic()
+        plain = None if self.throttling is not None else read_plain(frame, self._plain_items)
+        way = None if plain is None else self.plain_ways.get(plain[0])
+        if plain is None or way is None:
+            return self._handle_any(session, frame, started)
+        _, version, correlation_id, client_id = plain[:4]
+        context = RequestContext(
+            *(session, plain[0], version, correlation_id, client_id, session.principal),
+            started + RUN_S,
+        )
+        if way.allowed is not None and not way.allowed(plain, context):
+            return self._handle_any(session, frame, started)
+        state = session.context
+        if not isinstance(state, ConnectionState) or state.client_id != client_id:
+            state = self._new_state(session, client_id)
+        kind = plain[0] << 16 | version
+        if kind in state.kinds:
+            state.kinds[kind] += 1
+        else:
+            state.counts.count(plain[0], version)
+        metrics = self._metrics[plain[0]]
+        session.parked_s = 0.0
+        answers = way.handle(plain, context)
+        parts = None
+        if answers is not None:
+            parts = way.encode(version, correlation_id, answers)
+            for _, rows in answers:
+                for row in rows:
+                    if row[1]:
+                        code = int(row[1])
+                        metrics.errors[code] = metrics.errors.get(code, 0) + 1
+        metrics.served += 1
+        state.metrics = metrics
+        state.started_at = started
+        state.handled_at = time.monotonic()
+        if parts is None:
+            self.sent(session)
+        return parts
+
+    def _handle_any(
+        self, session: Session, frame: memoryview, started: float
+    ) -> Sequence[Part] | None:
+        """Answer one request by the general way, whatever it is."""
         try:
             header, request = decode_request(frame, max_items=self._max_items, paced=paced)
         except UnsupportedRequest as error:
@@ -107,7 +175,7 @@ class Dispatcher:
             raise self._not_served(session, header)
         state = session.context
         if not isinstance(state, ConnectionState) or state.client_id != header.client_id:
-            state = self._new_state(session, header)
+            state = self._new_state(session, header.client_id)
         kind = key << 16 | header.api_version
         if kind in state.kinds:
             state.kinds[kind] += 1
@@ -187,7 +255,7 @@ class Dispatcher:
         """
         state = session.context
         if not isinstance(state, ConnectionState) or state.client_id != header.client_id:
-            state = self._new_state(session, header)
+            state = self._new_state(session, header.client_id)
         counts = state.counts
         known = counts.knows(header.api_key)
         counts.count(header.api_key, header.api_version)
@@ -207,10 +275,10 @@ class Dispatcher:
         session.client_id = header.client_id
         return f" (api_key={header.api_key} api_version={header.api_version})"
 
-    def _new_state(self, session: Session, header: RequestHeader) -> ConnectionState:
-        counts = self._clients.client(header.client_id, session.ip)
-        state = session.context = ConnectionState(header.client_id, counts)
-        session.client_id = header.client_id
+    def _new_state(self, session: Session, client_id: str | None) -> ConnectionState:
+        counts = self._clients.client(client_id, session.ip)
+        state = session.context = ConnectionState(client_id, counts)
+        session.client_id = client_id
         return state
 
     def _failed(self, error: ZkbrokerError, header: RequestHeader, request: Any) -> Any:

@@ -27,7 +27,7 @@ from zkbroker.config.schema import (
 )
 from zkbroker.errors import ConfigError
 
-_LONG_MAX = 2**63 - 1
+NEVER = 2**63 - 1
 _HOUR_MS = 3_600_000
 _WEEK_MS = 168 * _HOUR_MS
 
@@ -142,11 +142,11 @@ class LogConfig:
     min_compaction_lag_ms: int = option("log.cleaner.min.compaction.lag.ms", Ms(0), 0,
         "Time in ms before a message may be compacted.")
     flush_messages: int = option(
-        "log.flush.interval.messages log.flush.interval", Int(1), _LONG_MAX,
+        "log.flush.interval.messages log.flush.interval", Int(1), NEVER,
         "An acknowledgement waits until fewer messages than this are not flushed to disk.")
     flush_ms: int = option(
         "log.flush.interval.ms log.default.flush.interval.ms log.flush.scheduler.interval.ms "
-        "log.default.flush.scheduler.interval.ms", Ms(1), _LONG_MAX,
+        "log.default.flush.scheduler.interval.ms", Ms(1), NEVER,
         "Longest time in ms before a message is flushed to disk.")
     max_message_bytes: int = option("message.max.bytes max.message.size", Int32(0), 1_000_012,
         "Largest message (with its offset and size fields) or batch that may be appended, in "
@@ -160,7 +160,7 @@ class LogConfig:
         "log.message.timestamp.type", Str(("CreateTime", "LogAppendTime")), "CreateTime",
         "Whether a message keeps its producer's timestamp or gets the broker's.")
     timestamp_difference_max_ms: int = option(
-        "log.message.timestamp.difference.max.ms", Ms(0), _LONG_MAX,
+        "log.message.timestamp.difference.max.ms", Ms(0), NEVER,
         "Largest difference in ms between a CreateTime and the broker's clock.")
     compression_type: str = option(
         "compression.type",
@@ -279,7 +279,7 @@ class LogManagerConfig:
     log_dirs: tuple[str, ...] = option("log.dirs log.dir", StrList(1), ("/tmp/kafka-logs",),  # noqa: S108
         "Data directories, separated by commas; partitions are spread over them.")
     flush_scheduler_ms: int = option(
-        "log.flush.scheduler.interval.ms log.default.flush.scheduler.interval.ms", Ms(1), _LONG_MAX,
+        "log.flush.scheduler.interval.ms log.default.flush.scheduler.interval.ms", Ms(1), NEVER,
         "Longest time in ms between two searches for logs to flush.")
     retention_check_ms: int = option(
         "log.retention.check.interval.ms log.cleanup.interval.mins", Ms(1), 300_000,

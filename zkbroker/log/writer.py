@@ -10,12 +10,12 @@ import random
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from zkbroker.config.log import LogConfig
+from zkbroker.config.log import NEVER, LogConfig
 from zkbroker.errors import CorruptMessage, ErrorCode, ProtocolError
 from zkbroker.log.producers.stability import Verification
 from zkbroker.log.producers.state import write_snapshot
 from zkbroker.log.results import AppendResult
-from zkbroker.log.segments.segment import Segment
+from zkbroker.log.segments.segment import MAX_RELATIVE_OFFSET, Segment
 from zkbroker.log.validation import Data, append_policy, check_leader_set, lacks_key, markers_in
 from zkbroker.records import (
     ABORT,
@@ -28,8 +28,10 @@ from zkbroker.records import (
     RequestBudget,
     control_batch,
     expand_set,
+    kernels,
     prepare_append,
 )
+from zkbroker.records.append import EVER, allowed_timestamps
 
 if TYPE_CHECKING:
     from zkbroker.log.log import Log
@@ -38,6 +40,7 @@ logger = logging.getLogger(__name__)
 
 _NO_EPOCH = -1
 _ZSTD = int(Codec.ZSTD)
+_NO_MARKERS: Mapping[int, Marker | None] = {}
 
 
 class LogWriter:
@@ -64,6 +67,8 @@ class LogWriter:
         self._flush_messages = config.flush_messages
         self._policy = append_policy(config)
         self._keys_wanted = config.compacted and not self._internal
+        stored_at_once = not self._keys_wanted and config.flush_messages == NEVER
+        self._plain_magics = self._policy.plain_magics if stored_at_once else 0
 
     def forget_epoch(self) -> None:
         """Have the next append begin its leader epoch: the log's epochs changed."""
@@ -112,6 +117,74 @@ class LogWriter:
                     code=ErrorCode.RECORD_LIST_TOO_LARGE,
                 )
             return self._write(prepared, now)
+
+    def append_plain(self, data: memoryview, magics: int, leader_epoch: int) -> AppendResult | None:
+        """Append a set by the short way, which takes no lock and has one look at it.
+
+        It is for a set that `place_plain` takes, at a moment when nothing else is to be done: the
+        log is free and led under this epoch, the segment has room, no message is old enough or new
+        enough to begin another one, no flush is to be waited for. The result is that of
+        `append_as_leader`.
+
+        Args:
+            data: the set, writable.
+            magics: those that the request may hold, bit 0 for magic 0 and so on.
+            leader_epoch: under which the partition is led.
+
+        Returns:
+            The result; None, and nothing changed, for what `append_as_leader` has to look at.
+
+        Raises:
+            ProtocolError: of an idempotent producer: sequence (45), epoch (47), transaction (48).
+            StorageError: the disk failed.
+        """
+        log = self._log
+        directory, segment, end = log.directory, log.segment_list.active, log.log_end_offset
+        size, magics = len(data), magics & self._plain_magics
+        if (
+            not magics
+            # Without a greenlet in it the log stays as it is until this one waits, which it does
+            # not; see `zkbroker.runtime.Lock`.
+            or getattr(log.lock, "depth", True)
+            or leader_epoch != self._led_under
+            or log.gone
+            or directory.offline
+            or segment.index_full
+            or segment.size + size > self._segment_bytes
+            # As many messages as bytes: there are fewer.
+            or end + size - segment.base_offset > MAX_RELATIVE_OFFSET
+        ):
+            return None
+        now, policy = directory.now_ms(), self._policy
+        earliest, latest = EVER if policy.any_timestamp else allowed_timestamps(policy, now)
+        if segment.size:
+            if now - segment.created_ms > self._roll_ms:
+                return None
+            if segment.first_timestamp >= 0:
+                latest = min(latest, segment.first_timestamp + self._roll_ms)
+        placed = kernels.place_plain(
+            data, end, policy.max_message_bytes, earliest, latest, leader_epoch, magics
+        )
+        if placed is None:
+            return None
+        count, newest, newest_at, magic, producer = placed
+        batches = []
+        if producer is not None:
+            stored = log.tracking.check(producer, None)
+            if stored is not None:
+                return AppendResult.of_repeated(stored, log.log_start_offset)
+            batches.append(producer)
+        last = end + count - 1
+        prepared = PreparedSet(data, end, last, count, newest, end + newest_at, batches, magic)
+        try:
+            segment.append(prepared, size, zstd=False)
+            if batches:
+                log.tracking.record(segment, prepared, _NO_MARKERS)
+        except OSError as error:
+            raise directory.fail(error) from error
+        log.log_end_offset = last + 1
+        log.durability.written(last + 1, now, self._flush_messages)
+        return AppendResult(end, last, -1, log.log_start_offset, count, size)
 
     def end_transaction(
         self,

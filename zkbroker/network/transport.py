@@ -45,6 +45,8 @@ class ServerTransport(Transport, Protocol):
 
     active_at: float
     """When the last byte went in or out, on the monotonic clock."""
+    run_until: float
+    """When `pace` is to be called, on the monotonic clock; before that it does nothing."""
 
     def begin(self) -> Principal:
         """Do what comes before the first request; return who the peer has shown itself to be."""

@@ -50,6 +50,15 @@ def place_batch(
     latest: int,
     epoch: int,
 ) -> tuple[EntryInfo, int] | None: ...
+def place_plain(
+    data: memoryview,
+    next_offset: int,
+    max_bytes: int,
+    earliest: int,
+    latest: int,
+    epoch: int,
+    magics: int,
+) -> tuple[int, int, int, int, EntryInfo | None] | None: ...
 def plain_messages(
     data: Data, position: int, kind: int, max_payload: int, limit: int, collect: bool
 ) -> tuple[int, int, list[bytes] | None]: ...

@@ -46,7 +46,7 @@ from zkbroker.records.portable.batch import decode_payload
 from zkbroker.records.portable.messages import decode_inner, decode_message
 from zkbroker.records.record import NO_TIMESTAMP, EntryInfo, PartialEntry
 
-_EVER: Final = (-(2**63), 2**63 - 1)
+EVER: Final = (-(2**63), 2**63 - 1)
 
 
 def is_one_batch(data: Data, *, without: int) -> bool:
@@ -94,7 +94,7 @@ def prepare_append(
         buffer = memoryview(bytearray(data))
     if policy.stores_plain_batches and len(buffer) > MAGIC_AT and buffer[MAGIC_AT] == 2:
         # Most produce requests hold one uncompressed batch with all offsets in order.
-        earliest, latest = _EVER if policy.any_timestamp else _allowed_timestamps(policy, now_ms)
+        earliest, latest = EVER if policy.any_timestamp else allowed_timestamps(policy, now_ms)
         placed = kernels.place_batch(
             buffer,
             0,
@@ -136,7 +136,7 @@ class _Append(SetOutput):
         super().__init__(buffer, base_offset, policy, append_time, leader_epoch)
         self.now_ms = now_ms
         self.expanded = expanded.payloads
-        self.earliest, self.latest = _allowed_timestamps(policy, now_ms)
+        self.earliest, self.latest = allowed_timestamps(policy, now_ms)
 
     def run(self) -> PreparedSet:
         position = 0
@@ -392,8 +392,9 @@ class _Append(SetOutput):
         UINT32.pack_into(self.buffer, position + CRC_V01_AT, crc)
 
 
-def _allowed_timestamps(policy: AppendPolicy, now_ms: int) -> tuple[int, int]:
+def allowed_timestamps(policy: AppendPolicy, now_ms: int) -> tuple[int, int]:
+    """Return the smallest and the largest timestamp (ms) that a partition takes."""
     if policy.any_timestamp:
-        return _EVER
+        return EVER
     limit = policy.max_timestamp_difference_ms
-    return max(now_ms - limit, _EVER[0]), min(now_ms + limit, _EVER[1])
+    return max(now_ms - limit, EVER[0]), min(now_ms + limit, EVER[1])

@@ -40,14 +40,19 @@ class AppendPolicy:
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
     stores_plain_batches: bool = field(init=False)
     """Whether an uncompressed magic-2 batch is stored with nothing but its offset assigned."""
+    plain_magics: int = field(init=False)
+    """Which magics `place_plain` may place, bit 0 for magic 0 and so on."""
     any_timestamp: bool = field(init=False)
     """Whether messages of any time are taken."""
 
     def __post_init__(self) -> None:
-        plain = not self.codec and self.timestamp_type == 0 and self.message_format in (None, 2)
+        stays = not self.codec and self.timestamp_type == 0
+        plain = stays and self.message_format in (None, 2)
+        magics = 7 if self.message_format is None else 1 << self.message_format
         anything = self.timestamp_type == 1 or self.max_timestamp_difference_ms == NO_LIMIT_MS
         # Known before the first of many appends asks.
         object.__setattr__(self, "stores_plain_batches", plain)
+        object.__setattr__(self, "plain_magics", magics if stays else 0)
         object.__setattr__(self, "any_timestamp", anything)
 
 

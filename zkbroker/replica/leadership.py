@@ -139,7 +139,7 @@ class Leadership(Role):
                 expanded=expanded,
                 verification=verification,
             )
-            return self._appended(result)
+            return self.appended(result)
 
     def end_transaction(
         self, producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int
@@ -155,14 +155,15 @@ class Leadership(Role):
                 coordinator_epoch=coordinator_epoch,
                 leader_epoch=self.leader_epoch,
             )
-            return self._appended(result)
+            return self.appended(result)
 
     def _require_in_sync(self, log: Log) -> None:
         least, present = log.config.min_insync_replicas, len(self.isr.members)
         if present < least:
             raise NotEnoughReplicas(f"min.insync.replicas={least}, in sync {present}")
 
-    def _appended(self, result: AppendResult) -> AppendResult:
+    def appended(self, result: AppendResult) -> AppendResult:
+        """Note an append: the high watermark may rise, and others may wait for it."""
         advanced, waiters = self._advance(), self.waiters
         if waiters.appends:
             waiters.appended()

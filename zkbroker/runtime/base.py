@@ -62,7 +62,12 @@ class Event(Protocol):
 
 
 class Lock(Protocol):
-    """Mutual exclusion, re-entrant. Never hold one over a network or ZooKeeper call."""
+    """Mutual exclusion, re-entrant. Never hold one over a network or ZooKeeper call.
+
+    One of greenlets has a number `depth`: how often it was entered and not left. Where that is 0,
+    the lock stays free until the greenlet waits, so that what waits for nothing may do without it.
+    Others have none: another thread may enter them at any time.
+    """
 
     def __enter__(self) -> object: ...
     def __exit__(

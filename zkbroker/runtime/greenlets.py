@@ -75,22 +75,22 @@ class _GreenletEvent:
 class _GreenletLock:
     """A mutex. Requests enter several of them: gevent's RLock makes six calls for each, this two.
 
-    Invariant: `_depth` is above 0 exactly while the greenlet `_owner` has `_free`.
+    Invariant: `depth` is above 0 exactly while the greenlet `_owner` has `_free`.
     """
 
-    __slots__ = ("_depth", "_free", "_owner")
+    __slots__ = ("_free", "_owner", "depth")
 
     def __init__(self) -> None:
         self._free = gevent.lock.Semaphore(1)
         self._owner: object = None
-        self._depth = 0
+        self.depth = 0
 
     def __enter__(self) -> None:
         me = gevent.getcurrent()
         if self._owner is not me:
             self._free.acquire()
             self._owner = me
-        self._depth += 1
+        self.depth += 1
 
     def __exit__(
         self,
@@ -98,8 +98,8 @@ class _GreenletLock:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._depth -= 1
-        if not self._depth:
+        self.depth -= 1
+        if not self.depth:
             self._owner = None
             self._free.release()
 

@@ -15,20 +15,20 @@ from zkbroker.errors import (
     ProtocolError,
     ZkbrokerError,
 )
+from zkbroker.log import AppendResult
 from zkbroker.log.producers.stability import Verification
 from zkbroker.measures import OTHER
 from zkbroker.network.server.server import CloseConnection
 from zkbroker.protocol.messages import ProduceRequest, ProduceResponse
-from zkbroker.protocol.messages.produce import (
-    ProduceRequestPartition,
-    ProduceResponsePartition,
-    ProduceResponseTopic,
-)
+from zkbroker.protocol.messages.produce import ProduceResponsePartition, ProduceResponseTopic
 from zkbroker.protocol.offsets_topic import INTERNAL_TOPICS
+from zkbroker.protocol.pieces import Records
+from zkbroker.protocol.plain import PlainProduce, ProduceAnswerRow
 from zkbroker.records import NOTHING, RequestBudget, check_produce, is_one_batch
 from zkbroker.records.layout import CODEC_MASK, CONTROL_BIT, TRANSACTIONAL_BIT
 from zkbroker.replica.acknowledgement import Unacknowledged, wait_for_acks
 from zkbroker.replica.leadership import Leadership
+from zkbroker.replica.plain_append import append_plain
 from zkbroker.runtime import Park
 
 logger = logging.getLogger(__name__)
@@ -37,9 +37,12 @@ ADMIN_CLIENT = "__admin_client"
 _BATCH_HEADER_BYTES = 61
 _MAGIC_AT, _ATTRIBUTES_AT = 16, 22
 _NOT_PLAIN_BITS = CODEC_MASK | TRANSACTIONAL_BIT
+_ANY_MAGIC, _MAGIC_2 = 0b111, 0b100
 _PRODUCER_AT = 43
 _PRODUCER = struct.Struct(">qh")
 
+Answers = list[tuple[str, list[ProduceAnswerRow]]]
+"""What is answered: the topics in the order of the request, each with its partitions."""
 
 Verify = Callable[[str, int, int, Sequence[tuple[str, int]], Park], object]
 """Asks the coordinator of a transaction whether partitions are part of it, and raises if not."""
@@ -47,12 +50,25 @@ Verify = Callable[[str, int, int, Sequence[tuple[str, int]], Park], object]
 
 @dataclass(slots=True)
 class _Waiting:
-    """What was appended for a partition, and the answer that depends on what becomes of it."""
+    """What was appended for a partition, and where the answer is that depends on its fate."""
 
     topic: str
-    asked: ProduceRequestPartition
+    records: Records
     appended: Unacknowledged
-    answer: ProduceResponsePartition
+    rows: list[ProduceAnswerRow]
+    at: int
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What the sets of one request share; the budget is made when the first one asks for it."""
+
+    version: int
+    acks: int
+    transactional_id: str | None
+    context: RequestContext
+    waiting: list[_Waiting]
+    budget: RequestBudget | None = None
 
 
 class ProduceHandler:
@@ -72,117 +88,150 @@ class ProduceHandler:
         self._verify = verify
 
     def __call__(self, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
-        acks = request.acks
+        answers = self.append(
+            (
+                *(0, context.api_version, 0, context.client_id),
+                *(request.transactional_id, request.acks, request.timeout_ms),
+                [
+                    (each.topic, [(one.partition, one.records) for one in each.partitions])
+                    for each in request.topics
+                ],
+            ),
+            context,
+        )
+        if answers is None:
+            return None
+        return ProduceResponse(
+            [
+                ProduceResponseTopic(topic, [ProduceResponsePartition(*row) for row in rows])
+                for topic, rows in answers
+            ]
+        )
+
+    def append(self, request: PlainProduce, context: RequestContext) -> Answers | None:
+        """Append what a request holds, and wait for it.
+
+        Returns:
+            The answers; None where there is none, with acks 0.
+
+        Raises:
+            CloseConnection: something failed, and the client would not hear of it.
+        """
+        _, version, _, client_id, transactional_id, acks, timeout_ms, topics = request
         refused: ProtocolError | None = None
         if acks not in (0, 1, -1):
             refused = ProtocolError(
                 f"acks={acks} is not 0, 1 or -1", code=ErrorCode.INVALID_REQUIRED_ACKS
             )
-        budgets: list[RequestBudget] = []
-        answered = []
-        waiting: list[_Waiting] = []
-        for topic in request.topics:
-            name = topic.topic
+        asked = _Asked(version, acks, transactional_id, context, [])
+        answers: Answers = []
+        for topic, sets in topics:
             problem = refused
-            if problem is None and name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT:
-                problem = InvalidTopic(f"{name} is internal")
-            answers: list[ProduceResponsePartition] = []
-            answered.append(ProduceResponseTopic(name, answers))
-            for partition in topic.partitions:
-                if answers or len(answered) > 1:
+            if problem is None and topic in INTERNAL_TOPICS and client_id != ADMIN_CLIENT:
+                problem = InvalidTopic(f"{topic} is internal")
+            rows: list[ProduceAnswerRow] = []
+            answers.append((topic, rows))
+            for number, records in sets:
+                if rows or len(answers) > 1:
                     context.pace()
-                answers.append(
-                    self._append(name, partition, request, context, problem, budgets, waiting)
-                )
-        if waiting and acks:
-            self._wait(request, context, waiting)
-        if acks == 0:
-            for response_topic in answered:
-                for response in response_topic.partitions:
-                    if response.error_code:
-                        raise CloseConnection(
-                            f"produce with acks=0 failed: {response_topic.topic}-"
-                            f"{response.partition} {ErrorCode(response.error_code).name}"
-                        )
-            return None
-        return ProduceResponse(answered)
+                rows.append(self._append(topic, number, records, asked, problem, rows))
+        if asked.waiting and acks:
+            self._wait(asked, timeout_ms)
+        if acks:
+            return answers
+        for topic, rows in answers:
+            for row in rows:
+                if row[1]:
+                    raise CloseConnection(
+                        f"produce with acks=0 failed: {topic}-{row[0]} {ErrorCode(row[1]).name}"
+                    )
+        return None
 
     def _append(
         self,
         topic: str,
-        partition: ProduceRequestPartition,
-        request: ProduceRequest,
-        context: RequestContext,
+        number: int,
+        data: Records,
+        asked: _Asked,
         problem: ProtocolError | None,
-        budgets: list[RequestBudget],
-        waiting: "list[_Waiting]",
-    ) -> ProduceResponsePartition:
-        data = partition.records
-        version = context.api_version
+        rows: list[ProduceAnswerRow],
+    ) -> ProduceAnswerRow:
+        acks = asked.acks
         try:
             if problem is not None:
                 raise problem
             services = self._services
-            found = services.replicas.partitions.get((topic, partition.partition))
+            found = services.replicas.partitions.get((topic, number))
             if found is None or topic in services.view.topics.deleting:
-                found = services.partition(topic, partition.partition)
-            if not isinstance(data, memoryview) or (version >= 3 and not len(data)):
+                found = services.partition(topic, number)
+            if not isinstance(data, memoryview) or (asked.version >= 3 and not len(data)):
                 raise CorruptMessage("no message in the record set")
             if not len(data):
                 # An old producer may send nothing at all; Kafka answers no error and no offset.
                 found.leadership()
-                return ProduceResponsePartition(partition.partition, 0)
-            transactional = False
-            budget = expanded = None
-            if is_one_batch(data, without=_NOT_PLAIN_BITS):
-                expanded = NOTHING
-            else:
-                if version >= 3:
-                    check_produce(data, version)
-                transactional = _is_transactional(data)
-                budget = self._budget(budgets)
+                return number, 0, -1, -1, -1
             metrics = services.metrics.topics.get(topic) or services.metrics.topic(topic)
             metrics.produces += 1
             leadership = found.leading or found.leadership()
-            verification = None
-            if transactional:
-                key = (topic, partition.partition)
-                verification = self._verified(
-                    request.transactional_id, key, leadership, data, context.park
-                )
-            result = leadership.append(
-                data,
-                acks=request.acks,
-                budget=budget,
-                expanded=expanded,
-                verification=verification,
-            )
+            magics = _MAGIC_2 if asked.version >= 3 else _ANY_MAGIC
+            plain = append_plain(leadership, data, magics, acks)
+            result = plain or self._append_any(topic, number, data, leadership, asked)
             if not result.duplicate:
                 metrics.messages_in += result.count
                 metrics.bytes_in += result.size_bytes
-            safe = leadership.safe(result.last_offset, request.acks)
+            # What was appended as plain has no flush to wait for.
+            if (plain is None or acks == -1) and not leadership.safe(result.last_offset, acks):
+                appended = Unacknowledged(leadership, result.last_offset)
+                asked.waiting.append(_Waiting(topic, data, appended, rows, len(rows)))
         except ZkbrokerError as error:
-            return ProduceResponsePartition(
-                partition.partition, self._failed(topic, partition, error)
-            )
-        answer = ProduceResponsePartition(
-            partition.partition,
+            return number, self._failed(topic, number, data, error), -1, -1, -1
+        return (
+            number,
             0,
             result.base_offset,
             result.log_append_time_ms,
             result.log_start_offset,
         )
-        if not safe:
-            appended = Unacknowledged(leadership, result.last_offset)
-            waiting.append(_Waiting(topic, partition, appended, answer))
-        return answer
 
-    def _budget(self, budgets: list[RequestBudget]) -> RequestBudget:
-        """Return what the sets of a request share, made when the first one asks for it."""
-        if not budgets:
-            config = self._services.config
-            budgets.append(RequestBudget(config.max_decompressed_bytes, config.max_request_records))
-        return budgets[0]
+    def _append_any(
+        self,
+        topic: str,
+        number: int,
+        data: memoryview,
+        leadership: Leadership,
+        asked: _Asked,
+    ) -> AppendResult:
+        """Append a set by the general way, whatever it holds.
+
+        Raises:
+            ZkbrokerError: it is refused, or the disk failed.
+        """
+        version = asked.version
+        transactional = False
+        expanded = None
+        if is_one_batch(data, without=_NOT_PLAIN_BITS):
+            expanded = NOTHING
+        else:
+            if version >= 3:
+                check_produce(data, version)
+            transactional = _is_transactional(data)
+            if asked.budget is None:
+                config = self._services.config
+                asked.budget = RequestBudget(
+                    config.max_decompressed_bytes, config.max_request_records
+                )
+        verification = None
+        if transactional:
+            verification = self._verified(
+                asked.transactional_id, (topic, number), leadership, data, asked.context.park
+            )
+        return leadership.append(
+            data,
+            acks=asked.acks,
+            budget=asked.budget,
+            expanded=expanded,
+            verification=verification,
+        )
 
     def _verified(
         self,
@@ -211,41 +260,33 @@ class ProduceHandler:
             self._verify(transactional_id, producer_id, epoch, (key,), park)
         return verification
 
-    def _wait(
-        self, request: ProduceRequest, context: RequestContext, waiting: "list[_Waiting]"
-    ) -> None:
+    def _wait(self, asked: _Asked, timeout_ms: int) -> None:
         """Wait once for all that was appended, and say of each what became of it."""
         # Without a time-out of its own the request waits as long as it takes.
-        timeout_s = request.timeout_ms / 1000 if request.timeout_ms > 0 else None
+        timeout_s = timeout_ms / 1000 if timeout_ms > 0 else None
         results = wait_for_acks(
-            [each.appended for each in waiting],
-            request.acks,
+            [each.appended for each in asked.waiting],
+            asked.acks,
             timeout_s,
             runtime=self._services.runtime,
-            park=context.park,
+            park=asked.context.park,
         )
-        for each, error in zip(waiting, results, strict=True):
+        for each, error in zip(asked.waiting, results, strict=True):
             if error is not None:
-                each.answer.error_code = self._failed(each.topic, each.asked, error)
-                each.answer.base_offset = -1
+                number, _, _, time_ms, log_start = each.rows[each.at]
+                code = self._failed(each.topic, number, each.records, error)
+                each.rows[each.at] = (number, code, -1, time_ms, log_start)
 
-    def _failed(
-        self, topic: str, partition: ProduceRequestPartition, error: ZkbrokerError
-    ) -> ErrorCode:
+    def _failed(self, topic: str, number: int, data: Records, error: ZkbrokerError) -> ErrorCode:
         code = error_code(error)
         # Topics that do not exist get no counts of their own: their names are without bound.
-        here = self._services.replicas.get(topic, partition.partition) is not None
+        here = self._services.replicas.get(topic, number) is not None
         metrics = self._services.metrics.topic(topic if here else OTHER)
         metrics.failed_produces += 1
         if code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
-            data = partition.records
             metrics.bytes_rejected += len(data) if isinstance(data, memoryview) else 0
         logger.info(
-            "produce failed partition=%s-%d code=%s error=%s",
-            topic,
-            partition.partition,
-            code.name,
-            error,
+            "produce failed partition=%s-%d code=%s error=%s", topic, number, code.name, error
         )
         return code
 

@@ -31,7 +31,7 @@ from zkbroker.runtime import Lock
 
 logger = logging.getLogger(__name__)
 
-_MAX_RELATIVE_OFFSET = 2**31 - 1
+MAX_RELATIVE_OFFSET = 2**31 - 1
 
 
 class Segment:
@@ -155,7 +155,7 @@ class Segment:
             self.size + size > segment_bytes
             or age_ms > roll_ms
             or self.index_full
-            or prepared.last_offset - self.base_offset > _MAX_RELATIVE_OFFSET
+            or prepared.last_offset - self.base_offset > MAX_RELATIVE_OFFSET
         )
 
     def append(self, prepared: PreparedSet, size: int, *, zstd: bool) -> None:

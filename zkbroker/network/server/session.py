@@ -343,7 +343,8 @@ class Session:
                 after_stop += 1
                 if after_stop >= _MAX_AFTER_STOP:
                     return
-            stream.pace()
+            if time.monotonic() > stream.run_until:
+                stream.pace()
 
     def _charge(self, size: int) -> None:
         account = self._account

@@ -40,10 +40,10 @@ class HubStream:
         "_drained",
         "_hub",
         "_read_watcher",
-        "_run_until",
         "_socket",
         "_write_watcher",
         "active_at",
+        "run_until",
     )
 
     def __init__(self, connection: socket.socket, hub: Hub) -> None:
@@ -55,7 +55,8 @@ class HubStream:
         self._drained = False
         self.active_at = time.monotonic()
         """When the last byte went in or out."""
-        self._run_until = self.active_at + _RUN_S
+        self.run_until = self.active_at + _RUN_S
+        """When `pace` lets others run, on the monotonic clock."""
 
     def fileno(self) -> int:
         """The socket's descriptor."""
@@ -84,6 +85,9 @@ class HubStream:
             OSError: the connection was lost.
             StorageError: a file is shorter than its slice says; the connection must be closed.
         """
+        if len(parts) == 1 and not isinstance(parts[0], FileSlice):
+            self._send_all(parts[0], 0)
+            return
         small: list[bytes | bytearray | memoryview] = []
         gathered = 0
         for each in parts:
@@ -113,9 +117,9 @@ class HubStream:
 
     def pace(self) -> None:
         """Let other greenlets run when this one has run long without waiting."""
-        if time.monotonic() > self._run_until:
+        if time.monotonic() > self.run_until:
             yield_turn()
-            self._run_until = time.monotonic() + _RUN_S
+            self.run_until = time.monotonic() + _RUN_S
 
     def shut_down(self, how: int) -> None:
         """Shut down one direction or both; wakes the greenlet that waits there."""
@@ -131,7 +135,7 @@ class HubStream:
 
     def _wait(self, watcher: object) -> None:
         self._hub.wait(watcher)
-        self._run_until = time.monotonic() + _RUN_S
+        self.run_until = time.monotonic() + _RUN_S
 
     def _send_all(self, data: bytes | bytearray | memoryview, flags: int) -> None:
         sent = 0

@@ -11,6 +11,7 @@ from zkbroker.records.portable.messages import (
     encode_messages,
     end_of_plain,
 )
+from zkbroker.records.portable.placing import place_plain
 from zkbroker.records.portable.plain07 import plain_messages, plain_records
 from zkbroker.records.portable.walk import (
     decode_columns,
@@ -33,6 +34,7 @@ __all__ = [
     "filter_entries",
     "map_keys",
     "place_batch",
+    "place_plain",
     "plain_messages",
     "plain_records",
     "scan_records",

@@ -1,5 +1,5 @@
-/* Validation and offsets on append: the twins of scan_records and assign_messages, and place_batch,
- * which takes a plain batch in one go.
+/* Validation and offsets on append: the twins of scan_records and assign_messages, and place_batch
+ * and place_plain, which take a plain batch or set in one go.
  */
 #include "speedups.h"
 
@@ -219,4 +219,121 @@ PyObject *zk_place_batch(PyObject *self, PyObject *args)
 other:
     PyBuffer_Release(&data);
     Py_RETURN_NONE;
+}
+
+/* Whether `count` messages of one magic fill the bytes, all of them plainly good; changes nothing. */
+static int messages_fill(const uint8_t *p, const uint8_t *end, int magic, int64_t max_bytes,
+                         int64_t earliest, int64_t latest, int64_t *count, int64_t *newest,
+                         int64_t *newest_at)
+{
+    const int64_t smallest = (magic ? HEAD_V1 : HEAD_V0) + 4;
+    *count = 0;
+    *newest = *newest_at = -1;
+    while (p < end) {
+        int64_t size, timestamp = -1;
+        record_view r;
+        if (end - p < smallest)
+            return 0;
+        size = (int64_t)(int32_t)get32(p + 8) + ENTRY_HEADER;
+        if (p[MAGIC_AT] != magic ||
+            (p[ATTRIBUTES_V01_AT] & (CODEC_MASK | TIMESTAMP_TYPE_BIT)) != 0 || size < smallest ||
+            size > max_bytes || size > end - p)
+            return 0;
+        if (magic) {
+            timestamp = (int64_t)get64(p + TIMESTAMP_V1_AT);
+            if (timestamp != -1 && (timestamp < earliest || timestamp > latest))
+                return 0;
+        }
+        if (!get_message(p, p + size, magic, &r) ||
+            zk_crc32(p + MAGIC_AT, (size_t)(size - MAGIC_AT)) != get32(p + CRC_V01_AT))
+            return 0;
+        if (timestamp > *newest) {
+            *newest = timestamp;
+            *newest_at = *count;
+        }
+        ++*count;
+        p += size;
+    }
+    return *count > 0;
+}
+
+/* A whole set that is one plain batch, or plain messages of one magic. */
+PyObject *zk_place_plain(PyObject *self, PyObject *const *args, Py_ssize_t given)
+{
+    Py_buffer data;
+    long long next_offset, max_bytes, earliest, latest, epoch, magics;
+    int64_t count = 0, newest = -1, newest_at = -1;
+    PyObject *entry = Py_None, *result = NULL;
+    PyThreadState *others;
+    uint8_t *p, *end;
+    int magic, good = 0;
+    (void)self;
+    if (given != 7) {
+        PyErr_SetString(PyExc_TypeError, "place_plain takes 7 arguments");
+        return NULL;
+    }
+    next_offset = PyLong_AsLongLong(args[1]);
+    max_bytes = PyLong_AsLongLong(args[2]);
+    earliest = PyLong_AsLongLong(args[3]);
+    latest = PyLong_AsLongLong(args[4]);
+    epoch = PyLong_AsLongLong(args[5]);
+    magics = PyLong_AsLongLong(args[6]);
+    if (PyErr_Occurred() || PyObject_GetBuffer(args[0], &data, PyBUF_WRITABLE) < 0)
+        return NULL;
+    p = data.buf;
+    end = p + data.len;
+    magic = data.len > MAGIC_AT ? p[MAGIC_AT] : 3;
+    if (magic > 2 || !(magics >> magic & 1))
+        goto done;
+    others = let_others_run(data.len);
+    if (magic < 2) {
+        good = messages_fill(p, end, magic, max_bytes, earliest, latest, &count, &newest,
+                             &newest_at);
+    } else if (data.len >= HEAD_V2 && data.len <= max_bytes &&
+               (int64_t)(int32_t)get32(p + 8) + ENTRY_HEADER == data.len) {
+        scanned s;
+        uint16_t attributes = get16(p + CRC_V2_FROM);
+        count = (int32_t)get32(p + COUNT_AT);
+        good = (attributes &
+                (CODEC_MASK | TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT)) == 0 &&
+               count >= 1 && (int32_t)get32(p + LAST_DELTA_AT) == count - 1 &&
+               ((int64_t)get64(p + PRODUCER_ID_AT) < 0 ||
+                (int32_t)get32(p + BASE_SEQUENCE_AT) >= 0) &&
+               zk_crc32c(p + CRC_V2_FROM, (size_t)(data.len - CRC_V2_FROM)) ==
+                   get32(p + CRC_V2_AT) &&
+               scan(p + HEAD_V2, end, count, count - 1, (int64_t)get64(p + BASE_TIMESTAMP_AT),
+                    &s) &&
+               s.dense && s.newest == (int64_t)get64(p + MAX_TIMESTAMP_AT) &&
+               (s.oldest == -1 || s.oldest >= earliest) && (s.newest == -1 || s.newest <= latest);
+        if (good) {
+            newest = s.newest;
+            newest_at = newest > -1 ? (int64_t)s.newest_at : -1;
+        }
+    }
+    take_turn(others);
+    if (!good)
+        goto done;
+    if (magic == 2 && (int64_t)get64(p + PRODUCER_ID_AT) >= 0) {
+        entry = zk_batch_head(p, 0, data.len, next_offset, (int32_t)epoch);
+        if (entry == NULL) {
+            PyBuffer_Release(&data);
+            return NULL;
+        }
+    } else {
+        Py_INCREF(entry);
+    }
+    if (magic == 2) {
+        put64(p, (uint64_t)next_offset);
+        put32(p + LEADER_EPOCH_AT, (uint32_t)epoch);
+    } else {
+        for (int64_t i = 0; p < end; i++, p += (int64_t)(int32_t)get32(p + 8) + ENTRY_HEADER)
+            put64(p, (uint64_t)(next_offset + i));
+    }
+    result = Py_BuildValue("LLLiN", (long long)count, (long long)newest, (long long)newest_at,
+                           magic, entry);
+done:
+    PyBuffer_Release(&data);
+    if (result == NULL && !PyErr_Occurred())
+        Py_RETURN_NONE;
+    return result;
 }

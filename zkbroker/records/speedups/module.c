@@ -39,6 +39,7 @@ static PyMethodDef methods[] = {
     {"assign_messages", zk_assign_messages, METH_VARARGS, NULL},
     {"end_of_plain", zk_end_of_plain, METH_VARARGS, NULL},
     {"place_batch", zk_place_batch, METH_VARARGS, NULL},
+    {"place_plain", (PyCFunction)(void (*)(void))zk_place_plain, METH_FASTCALL, NULL},
     {"plain_messages", zk_plain_messages, METH_VARARGS, NULL},
     {"plain_records", zk_plain_records, METH_VARARGS, NULL},
     {"map_keys", zk_map_keys, METH_VARARGS, NULL},

@@ -223,6 +223,7 @@ PyObject *zk_scan_records(PyObject *self, PyObject *args);
 PyObject *zk_assign_messages(PyObject *self, PyObject *args);
 PyObject *zk_end_of_plain(PyObject *self, PyObject *args);
 PyObject *zk_place_batch(PyObject *self, PyObject *args);
+PyObject *zk_place_plain(PyObject *self, PyObject *const *args, Py_ssize_t given);
 PyObject *zk_plain_messages(PyObject *self, PyObject *args);
 PyObject *zk_plain_records(PyObject *self, PyObject *args);
 PyObject *zk_map_keys(PyObject *self, PyObject *args);

@@ -1,0 +1,379 @@
+"""Broker CPU per request, and round trips: two checkouts beside each other, slice by slice.
+
+Each checkout runs a broker of its own, with the interpreter of its own `.venv`, on one ZooKeeper.
+Every kind of request is sent to one broker and then to the other, a slice of some tenths of a
+second each, so that both meet the same weather; who goes first changes every round. Reported:
+microseconds of CPU of the broker's process per request (user and system, all threads), requests
+per second, p50 and p99 where one request at a time is in flight; medians over all rounds, and the
+ratio second / first as the median of the rounds' ratios. CPU is steady where other work shares the
+machine; times are not.
+
+    python -m bench.requests [CHECKOUT [CHECKOUT]] [--rounds 5] [--seconds 1] [--only produce]
+        [--json FILE]
+
+Without a checkout this one is measured alone; with one, it is compared with this one.
+"""
+
+import argparse
+import contextlib
+import itertools
+import json
+import selectors
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from bench.raw_socket import Client, make_topic, produce_request, remove_topic
+from zkbroker.protocol import RequestHeader, encode_request
+from zkbroker.protocol.messages import FetchRequest, ProduceRequest
+from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
+from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
+from zkbroker.records import MessageSetBuilder
+from zkbroker.zookeeper.embedded import EmbeddedZooKeeper
+
+WINDOW = 5
+READY = "zkbroker broker ready "
+READY_WITHIN_S = 60
+CONSUMERS = 100
+HERE = Path(__file__).resolve().parents[1]
+
+
+class Slice(NamedTuple):
+    """What a broker did in one slice: CPU in µs and wall in s per request, latencies in ms."""
+
+    cpu_us: float
+    wall_s: float
+    p50_ms: float
+    p99_ms: float
+
+
+class Broker:
+    """A broker of a checkout, in a process of its own."""
+
+    def __init__(self, checkout: Path, directory: Path, zookeeper: str) -> None:
+        directory.mkdir(parents=True)
+        properties = directory / "broker.properties"
+        properties.write_text(
+            f"broker.id=0\nhost.name=127.0.0.1\nport=0\nlog.dirs={directory / 'data'}\n"
+            f"zookeeper.connect={zookeeper}/{directory.name}\n"
+        )
+        python = checkout / ".venv/bin/python"
+        self._log = (directory / "broker.log").open("w")
+        self._process = subprocess.Popen(
+            [
+                str(python if python.exists() else sys.executable),
+                *("-m", "zkbroker.cli", "broker", str(properties), "--stop-with-stdin"),
+            ],
+            cwd=checkout,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            start_new_session=True,
+        )
+        self.pid = self._process.pid
+        self.port = self._wait_ready()
+
+    def _wait_ready(self) -> int:
+        assert self._process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            deadline = time.monotonic() + READY_WITHIN_S
+            while selector.select(max(0.0, deadline - time.monotonic())):
+                line = self._process.stdout.readline()
+                if line.startswith(READY):
+                    fields = dict(part.split("=", 1) for part in line.split()[3:])
+                    return int(fields["address"].rpartition(":")[2])
+                if not line:
+                    break
+        self.stop()
+        raise RuntimeError(f"the broker of {self._log.name} was not ready: its log is there")
+
+    def cpu_s(self) -> float:
+        """Return the CPU time of all its threads, user and system."""
+        total = 0
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            # A thread may end meanwhile.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                total += int((task / "schedstat").read_text().split()[0])
+        return total / 1e9
+
+    def stop(self) -> None:
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            self._process.wait(15)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._log.close()
+
+
+Work = Callable[[Broker, str, float], Slice]
+Requests = Iterator[bytes]
+
+
+def same(request: bytes) -> Requests:
+    while True:
+        yield request
+
+
+def idempotent(topic: str, size: int, producer_id: int) -> Requests:
+    """One producer's requests, with sequences that follow each other."""
+    count = max(1, size // 112)
+    builder = MessageSetBuilder(2)
+    for number in range(count):
+        builder.append(b"%08d" % number, b"x" * 100, timestamp_ms=1_500_000_000_000)
+    batch = bytearray(builder.build())
+    struct.pack_into(">qhi", batch, 43, producer_id, 0, 0)
+    partition = ProduceRequestPartition(0, bytes(batch))
+    request = ProduceRequest(topics=[ProduceRequestTopic(topic, [partition])])
+    frame = bytearray(b"".join(encode_request(RequestHeader(0, 7, 1, "bench"), request)))  # type: ignore[arg-type]
+    start = len(frame) - len(batch)
+    sequence = 0
+    while True:
+        struct.pack_into(">i", frame, start + 53, sequence)
+        struct.pack_into(">I", frame, start + 17, crc32c(memoryview(frame)[start + 21 :]))
+        yield bytes(frame)
+        sequence = (sequence + count) % 2**31
+
+
+def stream(requests: Requests, window: int) -> Work:
+    """Send requests with some in flight."""
+
+    def run(broker: Broker, topic: str, seconds: float) -> Slice:
+        client = Client(broker.port)
+        times = [time.perf_counter()]
+        cpu = broker.cpu_s()
+        for _ in range(window):
+            client.socket.sendall(next(requests))
+        while times[-1] - times[0] < seconds:
+            client.answer()
+            client.socket.sendall(next(requests))
+            times.append(time.perf_counter())
+        for _ in range(window):
+            client.answer()
+        times.append(time.perf_counter())
+        cpu = broker.cpu_s() - cpu
+        count = len(times) - 2 + window
+        waits = sorted((after - before) * 1e3 for before, after in itertools.pairwise(times[:-1]))
+        client.socket.close()
+        return Slice(
+            cpu / count * 1e6,
+            (times[-1] - times[0]) / count,
+            waits[len(waits) // 2],
+            waits[len(waits) * 99 // 100],
+        )
+
+    return run
+
+
+def produces(size: int, magic: int, window: int) -> Work:
+    def run(broker: Broker, topic: str, seconds: float) -> Slice:
+        request = produce_request(topic, magic, size)
+        return stream(same(request), window)(broker, topic, seconds)
+
+    return run
+
+
+def idempotent_produces(size: int) -> Work:
+    ids = iter(range(10_000, 1_000_000))
+
+    def run(broker: Broker, topic: str, seconds: float) -> Slice:
+        return stream(idempotent(topic, size, next(ids)), WINDOW)(broker, topic, seconds)
+
+    return run
+
+
+def fetch_frame(topic: str, version: int, offset: int, max_bytes: int, wait_ms: int) -> bytes:
+    partition = FetchRequestPartition(0, -1, offset, -1, max_bytes)
+    request = FetchRequest(
+        max_wait_ms=wait_ms, min_bytes=1, topics=[FetchRequestTopic(topic, [partition])]
+    )
+    return b"".join(encode_request(RequestHeader(1, version, 1, "bench"), request))  # type: ignore[arg-type]
+
+
+def fill(broker: Broker, topic: str, magic: int, size: int, count: int) -> None:
+    client = Client(broker.port)
+    request = produce_request(topic, magic, size)
+    for _ in range(count):
+        client.socket.sendall(request)
+        client.answer()
+    client.socket.close()
+
+
+def fetches(magic: int, max_bytes: int) -> Work:
+    """Fetch what 16 KiB batches wrote, from the beginning on and then again."""
+
+    def run(broker: Broker, topic: str, seconds: float) -> Slice:
+        count = 256
+        fill(broker, topic, magic, 16 * 1024, count)
+        version = {0: 0, 1: 2, 2: 10}[magic]
+        records = (16 * 1024 * 97 // 100) // 112
+        frames = [
+            fetch_frame(topic, version, number * records, max_bytes, 0)
+            for number in range(count - (max_bytes >> 14) - 1)
+        ]
+
+        def forever() -> Requests:
+            while True:
+                yield from frames
+
+        return stream(forever(), WINDOW)(broker, topic, seconds)
+
+    return run
+
+
+def tail(consumers: int) -> Work:
+    """Many consumers wait at the end of a log for each record of 100 bytes; per fetch answered."""
+
+    def run(broker: Broker, topic: str, seconds: float) -> Slice:
+        builder = MessageSetBuilder(2)
+        builder.append(None, b"x" * 100, timestamp_ms=1_500_000_000_000)
+        request = ProduceRequest(
+            topics=[ProduceRequestTopic(topic, [ProduceRequestPartition(0, builder.build())])]
+        )
+        frame = b"".join(encode_request(RequestHeader(0, 7, 1, "bench"), request))  # type: ignore[arg-type]
+        producer = Client(broker.port)
+        readers = [Client(broker.port) for _ in range(consumers)]
+        offset = 0
+        waits = []
+        started = time.perf_counter()
+        cpu = broker.cpu_s()
+        while time.perf_counter() - started < seconds:
+            fetch = fetch_frame(topic, 10, offset, 1 << 20, 5000)
+            for reader in readers:
+                reader.socket.sendall(fetch)
+            before = time.perf_counter()
+            producer.socket.sendall(frame)
+            producer.answer()
+            for reader in readers:
+                reader.answer()
+            waits.append((time.perf_counter() - before) * 1e3)
+            offset += 1
+        cpu = broker.cpu_s() - cpu
+        took = time.perf_counter() - started
+        for each in (producer, *readers):
+            each.socket.close()
+        waits.sort()
+        count = offset * consumers
+        return Slice(
+            cpu / count * 1e6, took / count, waits[len(waits) // 2], waits[len(waits) * 99 // 100]
+        )
+
+    return run
+
+
+def works() -> dict[str, Work]:
+    """Name → what is sent."""
+    return {
+        "produce 1 KiB, magic 2": produces(1024, 2, WINDOW),
+        "produce 1 KiB, magic 2, idempotent": idempotent_produces(1024),
+        "produce 1 KiB, magic 0": produces(1024, 0, WINDOW),
+        "produce 16 KiB, magic 2": produces(16 * 1024, 2, WINDOW),
+        "produce 16 KiB, magic 2, idempotent": idempotent_produces(16 * 1024),
+        "produce 16 KiB, magic 0": produces(16 * 1024, 0, WINDOW),
+        "round trip 1 KiB, magic 2": produces(1024, 2, 1),
+        "round trip 1 KiB, magic 0": produces(1024, 0, 1),
+        "fetch 1 MiB, magic 2": fetches(2, 1 << 20),
+        "fetch 16 KiB, magic 2": fetches(2, 16 * 1024),
+        "fetch 16 KiB, magic 0": fetches(0, 16 * 1024),
+        f"tail 100 B to {CONSUMERS}": tail(CONSUMERS),
+    }
+
+
+def measure(
+    brokers: list[Broker], work: Work, name: str, rounds: int, seconds: float
+) -> list[list[Slice]]:
+    """Return the slices of each broker."""
+    found: list[list[Slice]] = [[] for _ in brokers]
+    safe = "".join(each if each.isalnum() else "-" for each in name)
+    for number in range(rounds + 1):
+        order = list(range(len(brokers)))
+        for at in order if number % 2 else reversed(order):
+            topic = f"{safe}-{number}"
+            make_topic(brokers[at].port, topic)
+            result = work(brokers[at], topic, seconds)
+            remove_topic(brokers[at].port, topic)
+            if number:  # the first round warms up
+                found[at].append(result)
+    return found
+
+
+def medians(slices: list[Slice]) -> dict[str, float]:
+    columns = zip(*slices, strict=True)
+    return dict(zip(Slice._fields, map(statistics.median, columns), strict=True))
+
+
+def report(name: str, found: list[list[Slice]]) -> dict[str, object]:
+    """Print one line for a kind of request, and return it as data."""
+    line = f"{name:36s}"
+    for slices in found:
+        of = medians(slices)
+        line += f" {of['cpu_us']:7.1f} µs {1 / of['wall_s']:8.0f}/s"
+        line += f" p50 {of['p50_ms']:.3f} p99 {of['p99_ms']:.3f} ms |"
+    result: dict[str, object] = {"name": name, "brokers": [medians(each) for each in found]}
+    if len(found) == 2:
+        ratios = {
+            field: statistics.median(
+                getattr(second, field) / getattr(first, field)
+                for first, second in zip(*found, strict=True)
+            )
+            for field in Slice._fields
+        }
+        result["ratios"] = ratios
+        line += " ratio " + " ".join(
+            f"{label} {ratios[field]:.2f}"
+            for label, field in (("cpu", "cpu_us"), ("p50", "p50_ms"), ("p99", "p99_ms"))
+        )
+    print(line, flush=True)
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("checkouts", nargs="*", type=Path, help="directories, each with a .venv")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.0, help="of a slice")
+    parser.add_argument("--only", help="part of the name of the kinds to send")
+    parser.add_argument("--json", type=Path, help="where to write the results")
+    given = parser.parse_args()
+    if len(given.checkouts) > 2:
+        parser.error("at most two checkouts are compared")
+    checkouts = [*given.checkouts]
+    if len(checkouts) < 2:
+        checkouts.append(HERE)
+    results = []
+    with (
+        tempfile.TemporaryDirectory(prefix="zkbroker-bench-") as directory,
+        EmbeddedZooKeeper() as zookeeper,
+    ):
+        brokers: list[Broker] = []
+        try:
+            for number, checkout in enumerate(checkouts):
+                place = Path(directory) / f"broker-{number}"
+                brokers.append(Broker(checkout.resolve(), place, zookeeper.connect_string))
+            print(f"brokers of {' and '.join(map(str, checkouts))}", flush=True)
+            for name, work in works().items():
+                if given.only is None or given.only in name:
+                    found = measure(brokers, work, name, given.rounds, given.seconds)
+                    results.append(report(name, found))
+        finally:
+            for broker in brokers:
+                broker.stop()
+    if given.json is not None:
+        given.json.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()
