@@ -45,6 +45,7 @@ NOTHING_TO_DECIDE = {
     "zkbroker/protocol/errors.py": "names of errors",
     "zkbroker/protocol/header.py": "data",
     "zkbroker/protocol/pieces.py": "a name of a type",
+    "zkbroker/protocol/plain/requests.py": "names of types",
     "zkbroker/rebalance/member.py": "protocols",
     "zkbroker/records/checksum.py": "chooses a library",
     "zkbroker/records/layout.py": "tables",

@@ -28,8 +28,8 @@ def line(chroot: str, tmp_path: Path) -> Iterator[Line]:
 def test_produce_of_one_plain_batch(line: Line) -> None:
     way = produce_way(line)
     print(way)
-    assert len(way.files) <= 14
-    assert way.count <= 35
+    assert len(way.files) <= 10
+    assert way.count <= 15
 
 
 def test_fetch_of_one_partition(line: Line) -> None:

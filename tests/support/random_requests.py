@@ -4,6 +4,7 @@ import random
 from typing import Any
 
 from zkbroker.protocol import MESSAGES, SUPPORTED_VERSIONS, ApiKey, RequestHeader, encode_request
+from zkbroker.protocol.api import BROKER_VERSIONS
 from zkbroker.protocol.schema import Kind, wire_fields
 from zkbroker.records import Codec, encode_message_set
 from zkbroker.records.batch import seal_batch
@@ -19,10 +20,10 @@ LIKELY_TEXT = {"topic": "t", "member_id": "", "resource_name": "t"}
 BITS = {Kind.INT8: 8, Kind.INT16: 16, Kind.INT32: 32, Kind.INT64: 64}
 
 
-def random_request(chance: random.Random) -> bytes:
+def random_request(chance: random.Random, *keys: ApiKey) -> bytes:
     """A whole frame, with its length: any API, any version of it that is served."""
-    key = chance.choice([*SUPPORTED_VERSIONS, *OFTEN])
-    low, high = SUPPORTED_VERSIONS[key]
+    key = chance.choice(keys or [*SUPPORTED_VERSIONS, *OFTEN])
+    low, high = (BROKER_VERSIONS if keys else SUPPORTED_VERSIONS)[key]
     version = chance.randint(low, high)
     request = _message(MESSAGES[key][0], version, chance)
     if key == ApiKey.PRODUCE:

@@ -27,14 +27,13 @@ Invariant: for the same request in the same state both ways give the same bytes,
 and count the same.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from zkbroker.broker.context import RequestContext
 from zkbroker.broker.dispatcher import Handler, PlainWay
 from zkbroker.broker.guard import Permissions
 from zkbroker.broker.handlers.produce import ProduceHandler
-from zkbroker.network.transport import Part
 from zkbroker.protocol import ApiKey
 from zkbroker.protocol.plain import produce_answer
 from zkbroker.records.layout import (
@@ -76,13 +75,9 @@ def plain_ways(
     guarded = permissions is not None
     return {
         int(ApiKey.PRODUCE): PlainWay(
-            produce.append, _produce_answer, may_produce if guarded else None
+            produce.append, produce_answer, may_produce if guarded else None
         ),
     }
-
-
-def _produce_answer(version: int, correlation_id: int, answers: Any) -> Sequence[Part]:
-    return [produce_answer(version, correlation_id, answers)]
 
 
 def _needs_more(records: memoryview) -> bool:

@@ -143,6 +143,7 @@ class LogWriter:
         size, magics = len(data), magics & self._plain_magics
         if (
             not magics
+            or data.readonly
             # Without a greenlet in it the log stays as it is until this one waits, which it does
             # not; see `zkbroker.runtime.Lock`.
             or getattr(log.lock, "depth", True)

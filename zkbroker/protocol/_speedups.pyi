@@ -12,7 +12,7 @@ def produce_answer(
     version: int,
     correlation_id: int,
     topics: Sequence[tuple[str, Sequence[ProduceAnswerRow]]],
-) -> bytes: ...
+) -> list[bytes]: ...
 def fetch_answer(
     version: int,
     correlation_id: int,

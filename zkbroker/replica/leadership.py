@@ -9,12 +9,7 @@ answers and acknowledges nothing: what it appended may have been cut off since.
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from zkbroker.errors import (
-    ErrorCode,
-    NotEnoughReplicas,
-    OffsetOutOfRange,
-    ProtocolError,
-)
+from zkbroker.errors import ErrorCode, NotEnoughReplicas, OffsetOutOfRange, ProtocolError
 from zkbroker.log import AppendResult, Log
 from zkbroker.log.producers.stability import Verification
 from zkbroker.protocol.messages.leader_and_isr import LeaderAndIsrPartition
@@ -31,7 +26,7 @@ class LeaderSettings:
     """What all leaderships of a broker share.
 
     Args:
-        lag_ms: after how long without being caught up a replica leaves the ISR.
+        lag_ms: after how long without catching up a replica leaves the ISR.
         isr_proposed: called when a change of the ISR is to be written; it must not wait.
         session_over: returns whether this broker's ZooKeeper session must have ended.
     """
@@ -62,7 +57,7 @@ class Leadership(Role):
     ) -> None:
         super().__init__(replica, state, high_watermark)
         self.waiters = replica.waiters
-        self._log = self.log  # what was appended is flushed under another leader, too
+        self._log = self.log  # what was appended is flushed under another leader
         self.isr = InSyncReplicas()
         self.epoch_start = 0
         """The log end at which the leadership in the current epoch began."""

@@ -146,8 +146,8 @@ def _fetch(data: _Bytes, version: int, correlation_id: int, client_id: str | Non
 
 def produce_answer(
     version: int, correlation_id: int, topics: Sequence[tuple[str, Sequence[ProduceAnswerRow]]]
-) -> bytes:
-    """Encode the answer to a produce, its size included.
+) -> list[bytes]:
+    """Encode the answer to a produce, its size included, as a single part.
 
     Args:
         version: of the request.
@@ -173,7 +173,7 @@ def produce_answer(
     except struct.error as error:
         raise ValueError(f"a value does not fit: {error}") from error
     body = b"".join(parts)
-    return struct.pack(">i", len(body)) + body
+    return [struct.pack(">i", len(body)) + body]
 
 
 def fetch_answer(

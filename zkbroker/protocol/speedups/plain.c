@@ -391,7 +391,7 @@ static PyObject *produce_answer(PyObject *self, PyObject *args)
         put(&w, 0, 4);
     if (!w.failed) {
         put_size(w.data, (int64_t)w.size - 4);
-        answer = PyBytes_FromStringAndSize((const char *)w.data, (Py_ssize_t)w.size);
+        answer = Py_BuildValue("[y#]", (const char *)w.data, (Py_ssize_t)w.size);
     }
     end(&w);
     return answer;

@@ -1,0 +1,204 @@
+"""A broker's dispatcher over real logs, without sockets: once with its short ways, once without."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from tests.support.clocks import Clock
+from tests.support.logs import make_manager
+from tests.support.replicas import decided
+from zkbroker.broker.clients import ClientVersions
+from zkbroker.broker.dispatcher import Dispatcher
+from zkbroker.broker.guard import Permissions, guarded
+from zkbroker.broker.handlers.fetch import FetchHandler
+from zkbroker.broker.handlers.produce import ProduceHandler
+from zkbroker.broker.metrics import BrokerMetrics, TopicMetrics
+from zkbroker.broker.plain_ways import plain_ways
+from zkbroker.errors import NotLeaderForPartition
+from zkbroker.fileslice import FileSlice
+from zkbroker.log import TopicPartition
+from zkbroker.network.server.server import CloseConnection
+from zkbroker.protocol import ApiKey
+from zkbroker.replica.leadership import LeaderSettings
+from zkbroker.replica.partition import Partition
+from zkbroker.runtime.greenlets import GreenletsRuntime
+from zkbroker.security import ANONYMOUS
+
+TOPICS = ("t", "u")
+PARTITIONS = 2
+
+
+class SteadyRuntime(GreenletsRuntime):
+    """Greenlets on a clock that its test moves; a wait with a limit is over at once."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def clock_ms(self) -> int:
+        return self._clock()
+
+    now_ms = clock_ms
+
+
+class WorldSession:
+    """A connection as handlers see it."""
+
+    def __init__(self) -> None:
+        self.context: object = None
+        self.principal = ANONYMOUS
+        self.client_id: str | None = None
+        self.ip = "10.0.0.1"
+        self.listener = "PLAINTEXT"
+        self.parked_s = self.received_at = 0.0
+        self.peer_gone = False
+
+    @contextmanager
+    def parked(self, wake: Any) -> Iterator[None]:
+        yield
+
+    def peer_closed(self) -> bool:
+        return False
+
+    def reserve_answer(self, wanted: int) -> int:
+        return wanted
+
+    def correct_answer(self, by: int) -> None:
+        pass
+
+    def release_answer(self) -> None:
+        pass
+
+
+class PlainWorld:
+    """Partitions that this broker leads, and a dispatcher in front of them.
+
+    Args:
+        directory: of the logs.
+        short: whether requests take the short ways.
+        replicas: of each partition; the broker is 1.
+        permissions: what clients may do.
+        log: settings of the logs.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        short: bool,
+        replicas: tuple[int, ...] = (1,),
+        permissions: Permissions | None = None,
+        **log: Any,
+    ) -> None:
+        self.clock = Clock()
+        runtime = SteadyRuntime(self.clock)
+        self.manager = make_manager(directory, clock=self.clock, runtime=runtime, **log)
+        self.manager.start()
+        self.partitions: dict[TopicPartition, Partition] = {}
+        for topic in TOPICS:
+            for number in range(PARTITIONS):
+                key = TopicPartition(topic, number)
+                made = Partition(key, 1, runtime=runtime, settings=LeaderSettings())
+                made.open(self.manager.get_or_create(key), 0)
+                made.become_leader(decided(1, 3, replicas, replicas))
+                self.partitions[key] = made
+        self.metrics = BrokerMetrics()
+        self.clients = ClientVersions(runtime)
+        services: Any = SimpleNamespace(
+            config=SimpleNamespace(
+                max_decompressed_bytes=2**20,
+                max_request_records=1000,
+                fetch_session_slots=10,
+                fetch_session_bytes=10**6,
+            ),
+            replicas=SimpleNamespace(
+                partitions=self.partitions,
+                get=lambda topic, number: self.partitions.get(TopicPartition(topic, number)),
+            ),
+            view=SimpleNamespace(topics=SimpleNamespace(deleting=frozenset())),
+            partition=self._partition,
+            metrics=self.metrics,
+            runtime=runtime,
+            draining=False,
+        )
+        handlers: Any = {
+            ApiKey.PRODUCE: ProduceHandler(services),
+            ApiKey.FETCH: FetchHandler(services),
+        }
+        served = handlers
+        if permissions is not None:
+            served = guarded(handlers, permissions, SimpleNamespace())  # type: ignore[arg-type]
+        self.dispatcher = Dispatcher(served, self.metrics, self.clients)
+        if short:
+            self.dispatcher.plain_ways = plain_ways(handlers, permissions)
+        self.session = WorldSession()
+
+    def _partition(self, topic: str, number: int, *, copying: bool = False) -> Partition:
+        found = self.partitions.get(TopicPartition(topic, number))
+        if found is None:
+            raise NotLeaderForPartition("elsewhere")
+        return found
+
+    def send(self, frame: bytes) -> Any:
+        """Return the bytes of the answer, or why the connection is closed."""
+        session: Any = self.session
+        try:
+            parts = self.dispatcher.handle(session, memoryview(bytearray(frame)))
+        except CloseConnection as error:
+            return str(error), error.quiet
+        found = []
+        for part in parts or ():
+            if isinstance(part, FileSlice):
+                found.append(os.pread(part.fd, part.size, part.position))
+                part.close()
+            else:
+                found.append(bytes(part))
+        self.dispatcher.sent(session)
+        return b"".join(found)
+
+    def state(self) -> Any:
+        """Everything that a request can change."""
+        logs = {
+            key: (
+                made.high_watermark,
+                made.log.log_start_offset,
+                made.log.log_end_offset,
+                made.log.producers.to_snapshot(),
+                [
+                    (each.base_offset, each.size, (each.path(".log")).read_bytes())
+                    for each in made.log.segments
+                ],
+                [
+                    (list(each.files.offsets.entries()), list(each.files.times.entries()))
+                    for each in made.log.segments
+                    if each.files is not None
+                ],
+            )
+            for key, made in self.partitions.items()
+        }
+        topics = {
+            name: [getattr(counts, each) for each, _ in TopicMetrics.NAMES]
+            for name, counts in self.metrics.topics.items()
+        }
+        requests = {
+            key: (counts.served, dict(counts.errors), sum(t.count for t in counts.times()))
+            for key, counts in self.metrics.requests.items()
+        }
+        clients = self.clients.snapshot()["clients"]
+        return logs, topics, requests, clients, self.metrics.replication_bytes_out
+
+    def open_slices(self) -> int:
+        """How many reads hold files."""
+        return sum(
+            each.files.holders - 1
+            for made in self.partitions.values()
+            for each in made.log.segments
+            if each.files is not None
+        )
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):
+            self.manager.close()

@@ -1,0 +1,156 @@
+"""Short ways: the same bytes, the same logs and the same counts as by the general way."""
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.plain_world import PlainWorld
+from tests.support.random_requests import random_request
+from zkbroker.protocol import ApiKey, RequestHeader, encode_request
+from zkbroker.protocol.messages import FetchRequest, ProduceRequest
+from zkbroker.protocol.messages.fetch import FetchRequestPartition, FetchRequestTopic
+from zkbroker.protocol.messages.produce import ProduceRequestPartition, ProduceRequestTopic
+from zkbroker.records import Codec, MessageSetBuilder
+
+SOME, MANY = 300, 100_000
+NOW = 1_700_000_000_000
+
+Pair = Callable[..., tuple[PlainWorld, PlainWorld]]
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    made: list[PlainWorld] = []
+
+    def make(**settings: Any) -> tuple[PlainWorld, PlainWorld]:
+        for short in (True, False):
+            directory = tmp_path / str(len(made))
+            directory.mkdir()
+            made.append(PlainWorld(directory, short=short, **settings))
+        return made[-2], made[-1]
+
+    yield make
+    for world in made:
+        world.close()
+
+
+def framed(request: Any, version: int, client_id: str | None = "c") -> bytes:
+    header = RequestHeader(request.api_key, version, 77, client_id)
+    return b"".join(encode_request(header, request))[4:]  # type: ignore[arg-type]
+
+
+def batch(magic: int = 2, count: int = 3, codec: Codec = Codec.NONE, **more: Any) -> bytes:
+    builder = MessageSetBuilder(magic, codec, **more)
+    for number in range(count):
+        builder.append(b"k", b"v" * 50, timestamp_ms=NOW + number if magic else -1)
+    return builder.build()
+
+
+def produce(*sets: bytes, acks: int = 1, version: int = 7, **more: Any) -> bytes:
+    rows = [ProduceRequestPartition(number, data) for number, data in enumerate(sets)]
+    return framed(ProduceRequest(None, acks, 1, [ProduceRequestTopic("t", rows)]), version, **more)
+
+
+def likely_set(chance: random.Random, sequences: dict[int, int]) -> bytes:
+    magic, count = chance.choice((0, 1, 2, 2)), chance.choice((1, 2, 20))
+    if magic == 2 and chance.random() < 0.4:
+        producer = chance.randrange(3)
+        known = sequences.get(producer, 0)
+        sequence = known if chance.random() < 0.8 else chance.choice((0, known + 1))
+        if sequence == known:
+            sequences[producer] = known + count
+        return batch(2, count, producer_id=producer, producer_epoch=0, base_sequence=sequence)
+    codec = chance.choice((Codec.NONE, Codec.NONE, Codec.NONE, Codec.GZIP, Codec.SNAPPY))
+    return batch(magic, count, codec)
+
+
+def likely_request(chance: random.Random, sequences: dict[int, int], timeout_ms: int) -> bytes:
+    topic = chance.choice(("t", "t", "é", "nowhere", "__consumer_offsets"))
+    numbers = chance.choice(((0,), (0,), (1,), (0, 1), (1, 5, 0), (0, 0)))
+    client = chance.choice(("c", None, "é"))
+    if chance.random() < 0.6:
+        rows = [ProduceRequestPartition(n, likely_set(chance, sequences)) for n in numbers]
+        request: Any = ProduceRequest(
+            None,
+            chance.choice((1, 1, -1, 0)),
+            timeout_ms,
+            [ProduceRequestTopic(topic, rows)],
+        )
+        return framed(request, chance.randrange(8), client)
+    asked = [
+        FetchRequestPartition(
+            n,
+            chance.choice((-1, -1, 3, 2, 4)),
+            chance.choice((0, 0, 1, 7, 30, 10**6)),
+            0,
+            chance.choice((10**6, 10**6, 300, 0, -1)),
+        )
+        for n in numbers
+    ]
+    request = FetchRequest(
+        replica_id=chance.choice((-1, -1, -1, -2, 2, 9)),
+        max_wait_ms=chance.choice((0, 0, 1)),
+        min_bytes=chance.choice((0, 1)),
+        max_bytes=chance.choice((2**31 - 1, 500, 0)),
+        isolation_level=chance.choice((0, 0, 1, 1, 3)),
+        session_epoch=chance.choice((-1, -1, -1, 3)),
+        topics=[FetchRequestTopic(topic, asked)],
+    )
+    return framed(request, chance.randrange(12), client)
+
+
+def compare(pair: Pair, seed: int, count: int, **settings: Any) -> None:
+    """Send the same requests both ways, most of them likely ones, some odd and some damaged."""
+    short, general = pair(**settings)
+    chance = random.Random(seed)
+    sequences: dict[int, int] = {}
+    for number in range(count):
+        # An odd request may wait for replicas without end, or for the disk not long enough.
+        if "replicas" in settings or "flush_messages" in settings or chance.random() < 0.8:
+            frame = likely_request(chance, sequences, 1 if "replicas" in settings else 60_000)
+        else:
+            frame = random_request(chance, ApiKey.PRODUCE, ApiKey.FETCH)[4:]
+        if chance.random() < 0.1:
+            damaged = bytearray(frame)
+            damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+            frame = bytes(damaged)
+        answers = []
+        for world in (short, general):
+            random.seed(number)  # of the ids of fetch sessions
+            answers.append(world.send(frame))
+        assert answers[0] == answers[1], (number, frame)
+        if number % 50 == 0 or number == count - 1:
+            assert short.state() == general.state(), number
+        for world in (short, general):
+            world.clock.now += 3
+    assert short.open_slices() == general.open_slices()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"segment_bytes": 4096, "index_interval_bytes": 300},
+        {"max_message_bytes": 400},
+        {"timestamp_type": "LogAppendTime"},
+        {"message_format_version": "0.10.0"},
+        {"compression_type": "gzip"},
+        {"flush_messages": 4},
+        {"roll_ms": 100},
+        {"cleanup_policy": "compact"},
+        {"replicas": (1, 2)},
+        {"replicas": (1, 2), "min_insync_replicas": 3},
+    ],
+    ids=lambda settings: "-".join(settings) or "default",
+)
+def test_both_ways_do_the_same(pair: Pair, settings: dict[str, Any]) -> None:
+    compare(pair, 1, SOME // 4 if settings else SOME, **settings)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(10))
+def test_both_ways_do_the_same_for_long(pair: Pair, seed: int) -> None:
+    compare(pair, 100 + seed, MANY // 10, segment_bytes=1 << 20)

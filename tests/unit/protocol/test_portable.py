@@ -1,0 +1,227 @@
+"""Plain requests: both twins read what the codec reads, and answer what it answers."""
+
+import importlib
+import random
+from typing import Any
+
+import pytest
+
+from tests.support.random_requests import random_request
+from zkbroker.protocol import ApiKey, decode_request, encode_response
+from zkbroker.protocol.errors import MalformedFrame, UnsupportedRequest
+from zkbroker.protocol.messages import FetchResponse, ProduceResponse
+from zkbroker.protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchResponsePartition,
+    FetchResponseTopic,
+)
+from zkbroker.protocol.messages.produce import ProduceResponsePartition, ProduceResponseTopic
+from zkbroker.protocol.plain import MAX_ITEMS, portable
+
+SOME, MANY = 1000, 1_000_000
+
+
+@pytest.fixture(scope="module", params=["portable", "native"])
+def twin(request: pytest.FixtureRequest) -> Any:
+    if request.param == "portable":
+        return portable
+    try:
+        return importlib.import_module("zkbroker.protocol._speedups")
+    except ImportError:
+        pytest.skip("the C twin was not built: no compiler")
+
+
+@pytest.fixture(scope="module")
+def native() -> Any:
+    try:
+        return importlib.import_module("zkbroker.protocol._speedups")
+    except ImportError:
+        pytest.skip("the C twin was not built: no compiler")
+
+
+def as_bytes(plain: Any) -> Any:
+    """What was read, with record sets as bytes."""
+    if plain is None or plain[0] != 0:
+        return plain
+    return (*plain[:-1], [(t, [(p, bytes(r)) for p, r in rows]) for t, rows in plain[-1]])
+
+
+def by_codec(frame: memoryview) -> Any:
+    """What the codec reads, in the form of a plain request; None where it refuses."""
+    try:
+        header, request = decode_request(frame)
+    except (MalformedFrame, UnsupportedRequest):
+        return None
+    head = header.api_key, header.api_version, header.correlation_id, header.client_id
+    if header.api_key == ApiKey.PRODUCE:
+        topics: list[Any] = [
+            (
+                topic.topic,
+                [(p.partition, None if p.records is None else bytes(p.records)) for p in rows],
+            )
+            for topic in request.topics
+            for rows in [topic.partitions]
+        ]
+        return *head, request.transactional_id, request.acks, request.timeout_ms, topics
+    topics = [
+        (
+            topic.topic,
+            [
+                (
+                    *(p.partition, p.current_leader_epoch, p.fetch_offset),
+                    *(p.log_start_offset, p.max_bytes),
+                )
+                for p in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return (
+        *head,
+        *(request.replica_id, request.max_wait_ms, request.min_bytes, request.max_bytes),
+        *(request.isolation_level, request.session_id, request.session_epoch, topics),
+    )
+
+
+def frames(seed: int, count: int) -> Any:
+    """Requests of both APIs, each as it is and then with changes here and there."""
+    chance = random.Random(seed)
+    for number in range(count):
+        if number % 20 == 0:
+            made = random_request(chance, ApiKey.PRODUCE, ApiKey.FETCH)[4:]
+            while len(made) > 50_000:
+                made = random_request(chance, ApiKey.PRODUCE, ApiKey.FETCH)[4:]
+        frame = bytearray(made)
+        for _ in range(chance.choice((1, 1, 3)) if number % 20 else 0):
+            at = chance.randrange(min(len(frame), 120))
+            kind = chance.randrange(5)
+            if kind == 0:
+                frame[at] = chance.choice((0, 1, 0x7F, 0x80, 0xFF))
+            elif kind == 1:
+                frame[at] ^= 1 << chance.randrange(8)
+            elif kind == 2:
+                length = chance.choice((0, 1, -1, 2**31 - 1, 70))
+                frame[at : at + 4] = length.to_bytes(4, "big", signed=True)
+            elif kind == 3:
+                frame[3:4] = bytes([chance.randrange(13)])
+            else:
+                del frame[at:]
+            if not frame:
+                break
+        yield memoryview(frame)
+
+
+def compare_reading(native: Any, seed: int, count: int) -> None:
+    plain = 0
+    for frame in frames(seed, count):
+        found = portable.read_plain(frame, MAX_ITEMS)
+        assert as_bytes(native.read_plain(frame, MAX_ITEMS)) == as_bytes(found), bytes(frame)
+        if found is not None:
+            plain += 1
+            assert as_bytes(found) == by_codec(frame), bytes(frame)
+    assert plain > count / 20
+
+
+def test_twins_read_what_the_codec_reads(native: Any) -> None:
+    compare_reading(native, 1, SOME)
+
+
+@pytest.mark.soak
+def test_twins_read_what_the_codec_reads_a_million_times(native: Any) -> None:
+    compare_reading(native, 2, MANY)
+
+
+def test_no_frame_is_too_short(twin: Any) -> None:
+    chance = random.Random(3)
+    for key in (ApiKey.PRODUCE, ApiKey.FETCH):
+        for _ in range(40):
+            frame = memoryview(bytearray(random_request(chance, key)[4:]))
+            if len(frame) < 2000:
+                for end in range(len(frame)):
+                    found = twin.read_plain(frame[:end], MAX_ITEMS)
+                    assert found is None or by_codec(frame[:end]) is not None
+
+
+def test_more_items_than_allowed_are_not_plain(twin: Any) -> None:
+    chance = random.Random(4)
+    for _ in range(200):
+        frame = memoryview(bytearray(random_request(chance, ApiKey.FETCH)[4:]))
+        found = twin.read_plain(frame, MAX_ITEMS)
+        if found is not None:
+            items = sum(1 + len(rows) for _, rows in found[-1])
+            assert twin.read_plain(frame, items) == found
+            assert twin.read_plain(frame, items - 1) is None
+
+
+def numbers(chance: random.Random, *bits: int) -> tuple[int, ...]:
+    return tuple(
+        chance.choice((0, 1, -1, 2 ** (size - 1) - 1, -(2 ** (size - 1)))) for size in bits
+    )
+
+
+def names(chance: random.Random) -> list[str]:
+    return [chance.choice(("t", "é", "n" * 249, "")) for _ in range(chance.randint(1, 3))]
+
+
+@pytest.mark.parametrize("version", range(8))
+def test_answers_to_produces_are_those_of_the_codec(twin: Any, version: int) -> None:
+    chance = random.Random(version)
+    for _ in range(30):
+        answers = [
+            (name, [numbers(chance, 32, 16, 64, 64, 64) for _ in range(chance.randint(0, 30))])
+            for name in names(chance)
+        ]
+        response = ProduceResponse(
+            [
+                ProduceResponseTopic(name, [ProduceResponsePartition(*row) for row in rows])
+                for name, rows in answers
+            ]
+        )
+        expected = b"".join(encode_response(77, response, version))  # type: ignore[arg-type]
+        assert b"".join(twin.produce_answer(version, 77, answers)) == expected
+
+
+@pytest.mark.parametrize("version", range(12))
+def test_answers_to_fetches_are_those_of_the_codec(twin: Any, version: int) -> None:
+    chance = random.Random(version)
+    for _ in range(30):
+        answers: list[Any] = []
+        response = FetchResponse(session_id=9, topics=[])
+        sent = []
+        for name in names(chance):
+            rows = []
+            partitions = []
+            for _ in range(chance.randint(1, 20)):
+                number, error, mark, stable, start = numbers(chance, 32, 16, 64, 64, 64)
+                aborted = chance.choice((None, [], [(1, 2)], [(2**63 - 1, 0), (5, -1)]))
+                records = chance.randbytes(chance.choice((0, 1, 30)))
+                rows.append((number, error, mark, stable, start, aborted, len(records)))
+                sent.append(records)
+                partitions.append(
+                    FetchResponsePartition(
+                        *(number, error, mark, stable, start),
+                        None
+                        if aborted is None
+                        else [AbortedTransaction(*each) for each in aborted],
+                        records=records,
+                    )
+                )
+            answers.append((name, rows))
+            response.topics.append(FetchResponseTopic(name, partitions))
+        heads = twin.fetch_answer(version, 78, 9, answers)
+        assert len(heads) == len(sent)
+        found = b"".join(part for pair in zip(heads, sent, strict=True) for part in pair)
+        assert found == b"".join(encode_response(78, response, version))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "row", [(2**31, 0, 0, 0, 0), (0, 2**15, 0, 0, 0), (0, 0, 2**63, 0, 0), (0, 0, -(2**64), 0, 0)]
+)
+def test_a_value_that_does_not_fit_is_an_error(twin: Any, row: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="does not fit"):
+        twin.produce_answer(7, 1, [("t", [row])])
+
+
+def test_a_name_that_does_not_fit_is_an_error(twin: Any) -> None:
+    with pytest.raises(ValueError, match="does not fit"):
+        twin.produce_answer(7, 1, [("n" * 2**15, [(0, 0, 0, 0, 0)])])
