@@ -1,39 +1,25 @@
 """The console's page in a real browser, over a real cluster with load."""
 
+import re
+
 import pytest
 
 from tests.support import chromium
-from tests.support.chromium import Watched
-from tests.support.consoles import running_console
-from tests.support.shown_cluster import shown_cluster
-from zkbroker.security.password_hashes import PasswordHash
+from tests.support.chromium import Watched, perform
+from tests.support.shown_cluster import LARGE_BYTES, PASSWORDS, console_of, shown_cluster
 
 pytestmark = [
     pytest.mark.skipif(chromium.missing() is not None, reason=str(chromium.missing())),
     pytest.mark.timeout(300),  # the first test starts cluster, console and browser
 ]
 
-PASSWORDS = {"olga": "may change", "victor": "may look"}
-
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """A cluster with load, and the address of a console with an operator and a viewer."""
-    users = tmp_path_factory.mktemp("console") / "users"
-    lines = [f"{user}:{PasswordHash.of(word, iterations=10)}\n" for user, word in PASSWORDS.items()]
-    users.write_text("".join(lines))
+    """A cluster with load, and a console with an operator and a viewer."""
     with shown_cluster() as (cluster, admin_port):
-        pages = [
-            argument
-            for broker in cluster.brokers
-            for argument in (
-                "--admin-page",
-                f"{broker.id}=http://127.0.0.1:{admin_port + broker.id - 1}",
-            )
-        ]
-        arguments = ["-z", cluster.zookeeper, "--interval", "0.5", *pages]
-        arguments += ["--users", str(users), "--operator", "olga"]
-        with running_console(*arguments) as console:
+        directory = tmp_path_factory.mktemp("console")
+        with console_of(cluster, admin_port, directory / "users") as console:
             yield cluster, console
 
 
@@ -81,9 +67,15 @@ VIEWS = {
     "overview": ["Brokers up", "Messages in", "Problems", "Log directories"],
     "topics": ["events", "orders", "hostile"],
     "topics/events": ["in sync", "billing", "retention.ms", "86400000"],
+    "topics/events/partitions/0": ["Segments", "Offsets by time"],
     "groups": ["billing", "classic", "ZooKeeper"],
     "groups/coordinator/billing": ["billing-1", "127.0.0.1", "events-0"],
     "groups/zookeeper/classic": ["events", "40"],
+    "clients": ["shop", "load", "Produce"],
+    "mirrors": ["No mirror copies"],
+    "loads": ["The console knows no lake."],
+    "messages?topic=events": ["user-1", "committed", "Live tail"],
+    "settings": ["log.retention.ms", "num.io.threads"],
     "nowhere": ["No view has this address."],
 }
 
@@ -151,3 +143,239 @@ def test_a_viewer_has_no_actions_and_an_operator_has(viewer, operator):
         page = operator.open(path)
         for name in names:
             page.get_by_role("button", name=name, exact=True).wait_for()
+
+
+def test_hostile_messages_are_text_and_nothing_else(viewer):
+    page = viewer.open("messages?topic=hostile&from=earliest")
+    rows = page.locator("tbody.message")
+    rows.nth(5).wait_for()
+    for row in range(6):
+        rows.nth(row).get_by_role("button").first.click()
+    page.get_by_text("Headers").first.wait_for()
+    # Markup is what it is, controls and those of direction are seen, bytes have their hex.
+    assert page.locator("main script, main img, main style").count() == 0
+    shown = page.locator("main").inner_text()
+    assert "<script>document.title='taken'" in shown
+    assert "\\x1b[2J\\x1b]0;taken\\x07" in shown
+    assert "\\u{202e}gnp.exe\\u{202c}" in shown
+    assert "\\u{200b}\\u{feff}" in shown
+    assert not set(shown) & {"\x1b", "\x07", "\x00", "\u202e", "\u200b", "\ufeff"}
+    assert "00 01 02 03 04 05 06 07  08 09 0a" in shown
+    assert page.title() == "Messages · zkbroker console"
+    # Of 10 MB the beginning is shown, and the whole is to be had.
+    large = rows.nth(5).locator("section.value", has_text="of 10.0 MiB")
+    assert "the first 64.0 KiB of 10.0 MiB" in large.inner_text()
+    assert viewer.nodes() < 1500
+    assert len(shown) < 300_000
+    with page.expect_download() as started:
+        large.get_by_role("link", name="Download").click()
+    assert started.value.path().stat().st_size == LARGE_BYTES
+
+
+def test_messages_are_found_by_offset_time_key_and_content(viewer):
+    page = viewer.open("messages")
+    page.get_by_label("Topic").fill("events")
+    page.get_by_label("Partition").fill("0")
+    page.get_by_label("Read", exact=True).select_option("offset")
+    page.get_by_label("Offset").fill("7")
+    page.get_by_role("button", name="Read", exact=True).click()
+    page.wait_for_url(re.compile("from=7"))
+    first = page.locator("tbody.message").first
+    first.get_by_role("button", name="7", exact=True).click()
+    # Numbers that no float holds stay what they are.
+    page.get_by_text('"account": 12345678901234567890').wait_for()
+    page.get_by_role("button", name="hex").last.click()
+    page.get_by_text("00000000  7b 22 6e 75 6d").wait_for()
+    before = page.locator("tbody.message button.toggle").first.inner_text()
+    page.get_by_role("button", name="Read on").click()
+    page.wait_for_function(
+        "was => document.querySelector('button.toggle').innerText !== was", arg=before
+    )
+    for label, value, found in (
+        ("Key is", "user-3", "user-3"),
+        ("Contains", '"number": 12,', '"number": 12,'),
+    ):
+        page = viewer.open("messages?topic=events&from=earliest")
+        page.get_by_label(label).fill(value)
+        page.get_by_label("Read", exact=True).select_option("time")
+        page.get_by_label("Time, in your zone").fill("2020-01-01T00:00:00")
+        page.get_by_role("button", name="Read", exact=True).click()
+        page.wait_for_url(re.compile("2019-12-31T23"))  # an hour east of UTC
+        rows = page.locator("tbody.message")
+        rows.first.wait_for()
+        assert all(found in text for text in rows.all_inner_texts())
+
+
+def test_aborted_and_control_records_are_marked(viewer):
+    page = viewer.open("messages?topic=orders&from=earliest")
+    page.locator("tbody.message.aborted", has_text="order 1").wait_for()
+    page.locator("tbody.message.control").first.wait_for()
+    page.locator("tbody.message.committed", has_text="order 0").wait_for()
+
+
+def test_a_tail_shows_what_comes_and_keeps_little(viewer):
+    page = viewer.open("messages?topic=events")
+    page.get_by_role("button", name="Live tail").click()
+    page.locator("tbody.message", has_text="live").first.wait_for()
+    seen = page.locator("tbody.message").count()
+    page.wait_for_function(
+        "seen => document.querySelectorAll('tbody.message').length > seen", arg=seen
+    )
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_text("paused").wait_for()
+    assert page.locator("tbody.message").count() <= 200
+    page.get_by_role("button", name="Stop the tail").click()
+    page.get_by_text("looked at").wait_for()
+
+
+def tile(page, label):
+    return page.locator(".tile", has=page.get_by_text(label, exact=True)).locator(".figure")
+
+
+def test_an_operator_does_everything_to_a_topic(operator):
+    page = operator.open("topics")
+
+    def new_topic(dialog):
+        dialog.get_by_label("Name").fill("made.here")
+        dialog.get_by_label("Partitions").fill("2")
+        dialog.get_by_label("Replicas of each").fill("2")
+        dialog.get_by_label("Settings").fill("retention.ms=7200000")
+
+    perform(page, "Create a topic", "made.here", "Create the topic", new_topic)
+    page.get_by_role("status").get_by_text("Topic made.here was created.").wait_for()
+    page.get_by_role("heading", name="made.here").wait_for()
+    page.get_by_text("7200000").wait_for()
+
+    def changes(dialog):
+        dialog.get_by_label("Partitions").fill("3")
+        dialog.get_by_label("Settings").fill("retention.ms=\nmax.message.bytes=2000000")
+
+    perform(page, "Change", "made.here", "Change the topic", changes)
+    page.get_by_role("link", name="2", exact=True).first.wait_for()  # the third partition
+    page.get_by_text("2000000").wait_for()
+
+    def to_broker_1(dialog):
+        dialog.get_by_label("Way").select_option("assignment")
+        dialog.get_by_label("Assignment").fill("0: 1\n1: 1\n2: 1")
+
+    perform(page, "Move replicas", "made.here", "Move the replicas", to_broker_1)
+    page.wait_for_function(
+        """() => [...document.querySelectorAll("[aria-labelledby=partitions] tbody tr")]
+            .map(row => row.cells[3].innerText).join("|") === "1|1|1" """
+    )
+    perform(page, "Elect leaders", "made.here", "Elect preferred leaders", lambda dialog: None)
+    perform(page, "Delete", "made.here", "Delete the topic")
+    page.get_by_role("heading", name="Topics").wait_for()
+    page.get_by_role("link", name="made.here").wait_for(state="detached")
+
+
+def test_an_operator_resets_offsets(operator):
+    page = operator.open("groups/zookeeper/classic")
+
+    def to_the_first(dialog):
+        dialog.get_by_label("Go to").select_option("offset")
+        dialog.get_by_label("Number").fill("7")
+        dialog.get_by_label("Partition").fill("0")
+
+    perform(page, "Reset offsets", "classic", "Reset the offsets", to_the_first)
+    page.get_by_role("status").get_by_text("Offsets of classic were reset.").wait_for()
+    page.get_by_role("cell", name="7", exact=True).wait_for()
+
+
+def test_a_refused_action_says_why_and_can_be_corrected(operator):
+    page = operator.open("topics")
+    page.get_by_role("button", name="Create a topic").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("events")
+    dialog.get_by_label("Settings").fill("no setting")
+    dialog.get_by_role("button", name="Show the plan").click()
+    dialog.get_by_role("alert").get_by_text("name=value").wait_for()
+    dialog.get_by_label("Settings").fill("")
+    dialog.get_by_role("button", name="Show the plan").click()
+    dialog.get_by_role("alert").get_by_text("exists").wait_for()
+    page.keyboard.press("Escape")
+    dialog.wait_for(state="detached")
+
+
+def test_the_page_is_used_by_keyboard_alone(viewer):
+    page = viewer.open("overview")
+    page.keyboard.press("Tab")
+    assert page.evaluate("() => document.activeElement.innerText") == "Skip to the content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("() => document.activeElement.id") == "main"
+    page.keyboard.press("/")
+    page.wait_for_function("() => document.activeElement.type === 'search'")
+    page.keyboard.type("ord")
+    page.get_by_role("link", name="events").wait_for(state="detached")
+    page.get_by_role("link", name="orders").wait_for()
+    assert "search=ord" in page.url
+    page.get_by_role("button", name="Partitions").focus()
+    page.keyboard.press("Enter")
+    page.locator("th[aria-sort=descending]", has_text="Partitions").wait_for()
+    page.keyboard.press("?")
+    dialog = page.get_by_role("dialog", name="Keys")
+    dialog.wait_for()
+    for _ in range(5):
+        page.keyboard.press("Tab")
+        assert page.evaluate(
+            "() => document.activeElement === document.body ||"
+            " document.activeElement.closest('dialog') !== null"
+        )
+    page.keyboard.press("Escape")
+    dialog.wait_for(state="detached")
+    page.keyboard.press("g")
+    page.keyboard.press("g")
+    page.get_by_role("heading", name="Groups").wait_for()
+    assert page.evaluate("() => document.activeElement.tagName") == "H1"
+    page.go_back()
+    page.get_by_role("heading", name="Topics").wait_for()
+
+
+def test_times_are_in_the_readers_zone_and_colours_are_kept(viewer):
+    page = viewer.open("overview")
+    shown = page.locator("[aria-labelledby=brokers] time").first
+    shown.wait_for()
+    utc = shown.get_attribute("datetime")
+    local = page.evaluate(
+        "utc => new Date(utc).toLocaleString('sv-SE', { timeZone: 'Europe/Berlin' })", utc
+    )
+    assert shown.inner_text() == local
+    assert shown.get_attribute("title") == f"{utc} (UTC)"
+    page.get_by_text("Times are in Europe/Berlin").wait_for()
+    page.get_by_label("Colours").select_option("dark")
+    page.reload()
+    page.locator(":root[data-theme=dark]").wait_for()
+    page.get_by_label("Colours").select_option("auto")
+    page.locator(":root[data-theme=light]").wait_for()
+
+
+# The next changes what the others look at.
+
+
+def test_a_broker_dies_and_returns_while_one_looks_on(viewer, site):
+    cluster, _ = site
+    page = viewer.open("overview")
+    tile(page, "Brokers up").get_by_text("2", exact=True).wait_for()
+    loads = viewer.loads
+    cluster.broker(2).kill()
+    page.locator("tr.down").get_by_text("down").wait_for()
+    tile(page, "Brokers up").get_by_text("1", exact=True).wait_for()
+    page.locator(".problems .state.error, .problems .state.warning").first.wait_for()
+    cluster.broker(2).start()
+    page.locator("tr.down").wait_for(state="detached")
+    tile(page, "Brokers up").get_by_text("2", exact=True).wait_for()
+    tile(page, "Under-replicated").get_by_text("0", exact=True).wait_for()
+    assert viewer.loads == loads
+
+
+def test_the_page_says_since_when_it_is_not_live_and_comes_back(viewer):
+    page = viewer.open("overview")
+    page.locator(".live .state.ok").wait_for()
+    loads = viewer.loads
+    viewer.context.set_offline(True)
+    page.get_by_text(re.compile(r"Not live since \d\d:\d\d:\d\d")).wait_for()
+    page.locator(".live .state.error").wait_for()
+    viewer.context.set_offline(False)
+    page.get_by_text("Not live since").wait_for(state="detached")
+    page.locator(".live .state.ok").wait_for()
+    assert viewer.loads == loads

@@ -139,3 +139,22 @@ class Watched:
 
     def close(self) -> None:
         self.context.close()
+
+
+def perform(page, action, word, verb, fill=None):
+    """Go through an action's dialog: its form, its plan, the word that confirms it."""
+    page.get_by_role("button", name=action, exact=True).click()
+    dialog = page.get_by_role("dialog")
+    if fill is not None:
+        fill(dialog)
+        dialog.get_by_role("button", name="Show the plan").click()
+    done = dialog.get_by_role("button", name=verb, exact=True)
+    done.wait_for()
+    assert dialog.locator("ol.plan li").count() >= 1
+    assert done.is_disabled()
+    confirmation = dialog.get_by_label("to confirm")
+    confirmation.fill(word[:-1])
+    assert done.is_disabled()
+    confirmation.fill(word)
+    done.click()
+    dialog.wait_for(state="detached")

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 
 from confluent_kafka import Consumer, Producer
 
+from tests.support.consoles import running_console
 from zkbroker.registry.group_offsets import commit_offset
+from zkbroker.security.password_hashes import PasswordHash
 from zkbroker.testing import LocalCluster
 from zkbroker.zookeeper.session import ZkSession
 
@@ -19,6 +21,8 @@ MARKUP = (
 )
 TERMINAL = "\x1b[2J\x1b]0;taken\x07\x1b[31mred\x00\x9b"
 REVERSED = "\u202egnp.exe\u202c \u05e9\u05dc\u05d5\u05dd \u200b\ufeff"
+
+PASSWORDS = {"olga": "may change", "victor": "may look"}
 
 
 def free_ports(count: int) -> int:
@@ -52,6 +56,22 @@ def shown_cluster(brokers: int = 2):
         _hostile(cluster)
         with _group(cluster), _load(cluster):
             yield cluster, admin_port
+
+
+@contextmanager
+def console_of(cluster, admin_port: int, users_file):
+    """Give a console of the cluster in which olga is an operator and victor looks on."""
+    lines = [f"{user}:{PasswordHash.of(word, iterations=10)}\n" for user, word in PASSWORDS.items()]
+    users_file.write_text("".join(lines))
+    pages = [
+        argument
+        for at, broker in enumerate(cluster.brokers)
+        for argument in ("--admin-page", f"{broker.id}=http://127.0.0.1:{admin_port + at}")
+    ]
+    arguments = ["-z", cluster.zookeeper, "--interval", "0.5", *pages]
+    arguments += ["--users", str(users_file), "--operator", "olga"]
+    with running_console(*arguments) as console:
+        yield console
 
 
 def _producer(cluster, **settings) -> Producer:

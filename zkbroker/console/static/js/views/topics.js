@@ -3,7 +3,7 @@
 import { createTopic } from "../actions/topics.js";
 import { clusterPath, isOperator } from "../api.js";
 import { bytes, bytesRate, number, rate } from "../format.js";
-import { html, useEffect, useState } from "../lib.js";
+import { html, useEffect, useRef, useState } from "../lib.js";
 import { listen, overview } from "../live.js";
 import { Loaded, Page, State, TopicLink, Trouble } from "../parts.js";
 import { useResource } from "../resource.js";
@@ -43,8 +43,11 @@ export function Topics() {
     () => listen("topics", (rows) => setChanged((was) => new Map([...was, ...rows.map((row) => [row.name, row])]))),
     [],
   );
+  const counted = useRef(null);
   useEffect(() => {
-    if (list.data && known) list.reload();
+    if (!known) return;
+    if (counted.current !== null && counted.current !== known.topics) list.reload();
+    counted.current = known.topics;
   }, [known?.topics]);
 
   const move = (change) => go(address(["topics"], { search, sort, offset, ...change }), { replace: true, focus: false });
