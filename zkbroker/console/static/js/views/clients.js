@@ -19,7 +19,7 @@ const COLUMNS = [
   { key: "client_id", label: "Client", cell: (row) => html`<span class="name"><${Text} text=${row.client_id || "(no id)"} oneLine=${true} /></span>` },
   { key: "host", label: "Host", cell: (row) => html`<span class="name">${row.host ?? "–"}</span>` },
   { key: "software", label: "Software", cell: (row) => (row.software ? html`<${Text} text=${row.software} oneLine=${true} />` : "–") },
-  { key: "oldest", label: "Speaks", cell: (row) => html`<b>${row.oldest}</b>`, hint: "Kafka's release with the oldest request version that it used" },
+  { key: "oldest", label: "Speaks", cell: (row) => html`<b>${row.oldest ?? "–"}</b>`, hint: "Kafka's release with the oldest request version that it used" },
   { key: "requests", label: "Requests", number: true, cell: (row) => number(requests(row)), value: requests },
   { key: "last_seen_ms", label: "Last seen", cell: (row) => html`<${Time} ms=${row.last_seen_ms} />` },
   { key: "apis", label: "Requests and versions", unsorted: true, className: "wrap", cell: (row) => html`<${Apis} row=${row} />` },

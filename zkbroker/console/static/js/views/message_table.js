@@ -12,6 +12,7 @@ const STATES = {
   aborted: ["warning", "aborted"],
   control: ["info", "control"],
   open: ["idle", "open transaction"],
+  corrupt: ["error", "corrupt"],
 };
 
 // The text of a value in one line; bytes that are no text as hex.
@@ -24,6 +25,7 @@ function Preview({ value, length = PREVIEW }) {
   return html`<bdi class="preview">${!isText && html`<span class="muted">0x</span>`}<${Text} text=${whole.slice(0, length)} oneLine=${true} />${cut && html`<span class="muted">…</span>`}</bdi>`;
 }
 
+const TIMES = { create: "the producer", append: "the broker" };
 const identity = (message) => `${message.partition}:${message.offset}`;
 const COLUMNS = 7;
 
@@ -82,12 +84,13 @@ const Detail = ({ topic, message }) =>
     <dl class="facts">
       <div><dt>Message format</dt><dd>v${message.format}</dd></div>
       <div><dt>Compression</dt><dd>${message.compression || "none"}</dd></div>
-      <div><dt>Time given by</dt><dd>${message.time_type ?? "–"}</dd></div>
-      <div><dt>Headers</dt><dd>${number(message.headers.length)}</dd></div>
+      <div><dt>Time given by</dt><dd>${TIMES[message.time_type] ?? "–"}</dd></div>
+      <div><dt>Headers</dt><dd>${number(message.headers.length + (message.headers_left_out ?? 0))}</dd></div>
     </dl>
+    ${message.error && html`<p class="notice error"><${State} kind="error">Corrupt<//> <span><${Text} text=${message.error} oneLine=${true} /></span></p>`}
     <${Value} label="Key" value=${message.key} href=${download(topic, message, "key")} />
     <${Value} label="Value" value=${message.value} href=${download(topic, message, "value")} />
-    ${message.headers.length > 0 && html`<${Headers} headers=${message.headers} />`}
+    ${message.headers.length > 0 && html`<${Headers} headers=${message.headers} left=${message.headers_left_out ?? 0} />`}
   </div>`;
 
 const download = (topic, { partition, offset }, part) =>
@@ -116,9 +119,9 @@ function Value({ label, value, href }) {
 // Only objects and arrays are worth another look; a cut value is no whole JSON.
 const isJson = (value) => value.json !== null && typeof value.json === "object" && value.text !== null && value.shown === value.bytes;
 
-const Headers = ({ headers }) =>
+const Headers = ({ headers, left }) =>
   html`<section class="value">
-    <h3>${count(headers.length, "header")}</h3>
+    <h3>${left ? `The first ${count(headers.length, "header")} of ${number(headers.length + left)}` : count(headers.length, "header")}</h3>
     <table class="headers">
       <caption class="spoken">Headers</caption>
       <thead><tr><th scope="col">Name</th><th scope="col">Value</th></tr></thead>

@@ -9,6 +9,8 @@ import { address, go, route } from "../router.js";
 import { useStore } from "../store.js";
 import { MessageTable } from "./message_table.js";
 
+// Partitions that are read on side by side.
+const MOST_ON = 12;
 const LIMITS = [20, 50, 100, 200];
 const WAYS = [
   ["newest", "The newest"],
@@ -105,11 +107,11 @@ function Found({ asked, limit }) {
   const found = more.page ?? first.data;
   if (first.error && !found) return html`<${Failure} error=${first.error} retry=${first.reload} />`;
   if (!found) return html`<p class="empty" role="status">Reading…</p>`;
-  const next = Object.entries(found.next ?? {}).map(([partition, offset]) => `${partition}:${offset}`).join(",");
+  const next = Object.entries(found.next ?? {});
   const readOn = async () => {
     setMore((was) => ({ ...was, busy: true, error: null }));
     try {
-      const page = await get(clusterPath("messages"), { ...query, from: next });
+      const page = await after(query, next, limit);
       setMore({ page, busy: false, error: null });
     } catch (error) {
       setMore((was) => ({ ...was, busy: false, error }));
@@ -121,9 +123,27 @@ function Found({ asked, limit }) {
     ${more.error && html`<${Failure} error=${more.error} retry=${readOn} />`}
     <div class="pager">
       ${more.page && html`<button type="button" onClick=${() => setMore({ page: null, busy: false, error: null })}>Back to the first</button>`}
-      ${found.ended ? html`<span class="muted">This is the end of the log.</span>` : html`<button type="button" disabled=${more.busy || !next} onClick=${readOn}>${more.busy ? "Reading…" : "Read on"}</button>`}
+      ${found.ended && html`<span class="muted">This is the end of the log.</span>`}
+      ${!found.ended && next.length > MOST_ON && html`<span class="muted">Name one partition to read on: there are ${next.length}.</span>`}
+      ${!found.ended && next.length > 0 && next.length <= MOST_ON && html`<button type="button" disabled=${more.busy} onClick=${readOn}>${more.busy ? "Reading…" : "Read on"}</button>`}
     </div>
   <//>`;
+}
+
+// What follows in each partition, in the order of time; a share of the limit from each.
+async function after(query, next, limit) {
+  const share = Math.ceil(limit / next.length);
+  const pages = await Promise.all(
+    next.map(([partition, from]) => get(clusterPath("messages"), { ...query, partition, from, limit: share })),
+  );
+  const messages = pages.flatMap((each) => each.messages);
+  messages.sort((one, other) => one.time_ms - other.time_ms || one.partition - other.partition || one.offset - other.offset);
+  return {
+    messages,
+    next: Object.assign({}, ...pages.map((each) => each.next)),
+    scanned: pages.reduce((sum, each) => sum + each.scanned, 0),
+    ended: pages.every((each) => each.ended),
+  };
 }
 
 const KEPT = 200;
@@ -133,6 +153,7 @@ const DRAW_EVERY_MS = 250;
 function Tail({ asked }) {
   const [shown, setShown] = useState({ messages: [], seen: 0, skipped: 0 });
   const [link, setLink] = useState("connecting");
+  const [trouble, setTrouble] = useState(null);
   const [paused, setPaused] = useState(false);
   const [attempt, setAttempt] = useState(0);
   const waiting = useRef({ messages: [], seen: 0, skipped: 0 });
@@ -145,13 +166,18 @@ function Tail({ asked }) {
     source.addEventListener("message", (event) => {
       const held = waiting.current;
       held.seen += 1;
+      setTrouble(null);
       held.messages.unshift(JSON.parse(event.data));
       if (held.messages.length > KEPT) held.messages.length = KEPT;
     });
     source.addEventListener("skipped", (event) => {
       waiting.current.skipped += JSON.parse(event.data).n;
     });
-    source.addEventListener("error", () => setLink(source.readyState === EventSource.CLOSED ? "refused" : "connecting"));
+    source.addEventListener("error", (event) => {
+      // The server's own word for what keeps it from reading; without data it is the connection.
+      if (event.data) setTrouble(JSON.parse(event.data).error);
+      else setLink(source.readyState === EventSource.CLOSED ? "refused" : "connecting");
+    });
     const drawing = setInterval(() => {
       const held = waiting.current;
       if (still.current || (!held.seen && !held.skipped)) return;
@@ -176,6 +202,7 @@ function Tail({ asked }) {
     <button type="button" aria-pressed=${paused} onClick=${() => setPaused(!paused)}>${paused ? "Go on" : "Pause"}</button>
   </span>`;
   return html`<${Panel} id="tail" title="Live tail" aside=${aside}>
+    ${trouble && html`<p class="notice warning"><${State} kind="warning">Trouble<//> <span>${trouble}</span></p>`}
     ${link === "refused" && html`<${Failure} error=${{ message: "The console refused the tail: look whether the topic and the partition exist." }} retry=${() => setAttempt(attempt + 1)} />`}
     ${shown.messages.length ? html`<${MessageTable} topic=${asked.topic} messages=${shown.messages} caption=${`Messages of ${asked.topic} as they come, the newest first`} />` : html`<${Empty}>Waiting for the next message…<//>`}
   <//>`;

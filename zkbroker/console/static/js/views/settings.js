@@ -2,7 +2,7 @@
 
 import { clusterPath } from "../api.js";
 import { html, useState } from "../lib.js";
-import { Field, Loaded, Page, Panel, Text } from "../parts.js";
+import { Empty, Failure, Field, Loaded, Page, Panel, Text } from "../parts.js";
 import { useResource } from "../resource.js";
 import { Search, Table } from "../table.js";
 
@@ -39,6 +39,12 @@ export function SettingsTable({ caption, settings, changeable = false }) {
   </div>`;
 }
 
+// What stands in for the table where there is none.
+function settingsOf(settings) {
+  if (settings === null) return html`<${Empty}>This broker is too old to say its settings.<//>`;
+  return settings.error ? html`<${Failure} error=${{ message: settings.error }} />` : null;
+}
+
 export function Settings() {
   const found = useResource(clusterPath("settings"));
   return html`<${Page} title="Settings"><${Loaded} of=${found}>${(data) => html`<${Body} brokers=${data.brokers} />`}<//><//>`;
@@ -53,6 +59,6 @@ function Body({ brokers }) {
     ${ids.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}
   </select><//>`;
   return html`<${Panel} id="broker-settings" title=${`Broker ${id}`} aside=${choice}>
-    <${SettingsTable} key=${id} caption=${`Settings of broker ${id}`} settings=${brokers[id]} changeable=${true} />
+    ${settingsOf(brokers[id]) ?? html`<${SettingsTable} key=${id} caption=${`Settings of broker ${id}`} settings=${brokers[id]} changeable=${true} />`}
   <//>`;
 }
