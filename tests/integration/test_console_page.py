@@ -370,7 +370,7 @@ def test_a_broker_dies_and_returns_while_one_looks_on(viewer, site):
     assert viewer.loads == loads
 
 
-def test_the_page_says_since_when_it_is_not_live_and_comes_back(viewer):
+def test_the_page_says_since_when_it_is_not_live_and_comes_back(viewer, site):
     page = viewer.open("overview")
     page.locator(".live .state.ok").wait_for()
     loads = viewer.loads
@@ -380,4 +380,8 @@ def test_the_page_says_since_when_it_is_not_live_and_comes_back(viewer):
     viewer.context.set_offline(False)
     page.get_by_text("Not live since").wait_for(state="detached")
     page.locator(".live .state.ok").wait_for()
+    # A console that has ended; what was shown stays.
+    site[1].process.kill()
+    page.get_by_text("Not live since").wait_for()
+    assert page.get_by_role("cell", name="up").count() == 2
     assert viewer.loads == loads

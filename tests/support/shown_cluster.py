@@ -12,6 +12,7 @@ from tests.support.consoles import running_console
 from zkbroker.registry.group_offsets import commit_offset
 from zkbroker.security.password_hashes import PasswordHash
 from zkbroker.testing import LocalCluster
+from zkbroker.zookeeper.embedded import free_port
 from zkbroker.zookeeper.session import ZkSession
 
 LARGE_BYTES = 10 * 1024 * 1024
@@ -26,12 +27,11 @@ PASSWORDS = {"olga": "may change", "victor": "may look"}
 
 
 def free_ports(count: int) -> int:
-    """The first of some neighbouring ports that are free."""
+    """The first of some neighbouring ports that are free, and that no connection is given."""
     while True:
-        with socket.create_server(("127.0.0.1", 0)) as first:
-            port = first.getsockname()[1]
+        port = free_port()
         try:
-            for each in range(port, port + count):
+            for each in range(port + 1, port + count):
                 socket.create_server(("127.0.0.1", each)).close()
         except OSError:
             continue

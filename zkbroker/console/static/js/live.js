@@ -149,3 +149,4 @@ setInterval(() => {
   if (state === "live" && Date.now() - heard_ms > longest) lose();
 }, 5000);
 addEventListener("online", tryNow);
+addEventListener("offline", lose);
